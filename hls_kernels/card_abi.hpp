@@ -1,0 +1,37 @@
+// What a compute unit looks like to the card model: the one binary interface between a software-emulation xclbin
+// (a shared object that exports a `cu_entry` for each kernel) and whatever plays the card.
+//
+// A start of a CU is a list of steps, each of which may be cut into independent slices; the card runs the slices of a
+// step on as many host threads (lanes) as it has, and a barrier separates the steps. A kernel without lanes is one step
+// of one slice.
+#pragma once
+#include <cstdint>
+
+namespace fpga {
+
+constexpr uint32_t CARD_ABI = 1;
+
+struct cu_call {
+    const uint8_t* registers;   // the CU's s_axilite map as latched at the start, CU_REGISTER_BYTES long
+    // Host pointer of a device address, and in *bytes how far the buffer object goes on from there; null if the address
+    // lies in no buffer object.
+    void* (*translate)(void* card, uint64_t address, uint64_t* bytes);
+    void* card;
+    uint32_t steps;             // set by begin
+    char error[512];            // set by begin when it refuses: one sentence
+    uint64_t scratch[32];       // the kernel's own, kept from begin to end
+};
+
+constexpr uint32_t CU_REGISTER_BYTES = 4096;
+constexpr uint32_t CU_ARGUMENTS = 0x10;  // first argument's offset, as Vitis HLS lays out s_axilite
+
+// Exported by the shared object under the name `fpga_cu_<kernel>` with C linkage.
+struct cu_entry {
+    uint32_t abi;
+    uint32_t (*begin)(cu_call*);                        // 0, or non-zero with error set: nothing has been run
+    uint32_t (*slices)(const cu_call*, uint32_t step);
+    uint32_t (*execute)(cu_call*, uint32_t step, uint32_t slice, uint32_t slices);  // 0, or a status other than 0
+    void (*end)(cu_call*, uint32_t status, uint32_t step);  // called once unless begin refused
+};
+
+}  // namespace fpga
