@@ -1,0 +1,80 @@
+// Checks of a command before it runs: every extent that it touches lies in its region, and the record is well formed.
+// Host code of the emulation: an error costs one sentence instead of a crash of the process.
+#pragma once
+#ifndef __SYNTHESIS__
+#include <cstdint>
+#include <string>
+
+namespace fpga {
+
+enum region : int32_t { REGION_COMMANDS = 0, REGION_ARENA = 1, REGION_WEIGHTS = 2 };
+
+// What a nest of strided dimensions reaches, in floats relative to its first element: [low, high).
+class extent {
+public:
+    explicit extent(int64_t contiguous = 1) : high_(contiguous) {}
+
+    // `count` steps of `stride` floats; a count below 1 makes the extent empty.
+    extent& dim(int64_t count, int64_t stride) {
+        if (count < 1) {
+            empty_ = true;
+            return *this;
+        }
+        const wide reach = static_cast<wide>(count - 1) * stride;
+        (reach < 0 ? low_ : high_) += reach;
+        return *this;
+    }
+
+private:
+    friend class bounds;
+    typedef __int128 wide;  // products of a hostile record must not wrap around
+    wide low_ = 0;
+    wide high_;
+    bool empty_ = false;
+};
+
+class bounds {
+public:
+    // Sizes of the regions in floats.
+    bounds(uint64_t commands, uint64_t arena, uint64_t weights) : size_{commands, arena, weights} {}
+
+    void read(region where, uint32_t offset, const extent& e) { check("reads", where, offset, e, 0); }
+    void read(region where, uint32_t offset, int64_t floats) { read(where, offset, extent(floats)); }
+
+    // The first 16 floats of the arena hold the status record and belong to no command.
+    void write(region where, uint32_t offset, const extent& e) {
+        check("writes", where, offset, e, where == REGION_ARENA ? 16 : 0);
+    }
+    void write(region where, uint32_t offset, int64_t floats) { write(where, offset, extent(floats)); }
+
+    // A sentence without its subject, e.g. "has a kernel of size 0".
+    void require(bool condition, const char* sentence) {
+        if (!condition && message_.empty()) message_ = sentence;
+    }
+
+    bool ok() const { return message_.empty(); }
+    // The first complaint, to follow "command 7 (conv2d) ".
+    const std::string& message() const { return message_; }
+
+private:
+    void check(const char* verb, region where, uint32_t offset, const extent& e, int64_t reserved) {
+        static const char* const name[] = {"commands", "arena", "weights"};
+        if (e.empty_ || !message_.empty()) return;
+        const extent::wide low = e.low_ + offset, high = e.high_ + offset;
+        if (low >= reserved && high <= static_cast<extent::wide>(size_[where])) return;
+        message_ = std::string(verb) + " floats " + text(low) + " to " + text(high) + " of the " + name[where] +
+                   " region, which spans " + text(reserved) + " to " + std::to_string(size_[where]);
+    }
+    static std::string text(extent::wide x) {
+        const extent::wide limit = INT64_MAX;
+        if (x > limit) return "beyond 2^63";
+        if (x < -limit) return "below -2^63";
+        return std::to_string(static_cast<int64_t>(x));
+    }
+
+    uint64_t size_[3];
+    std::string message_;
+};
+
+}  // namespace fpga
+#endif

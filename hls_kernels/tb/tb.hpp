@@ -1,0 +1,131 @@
+// What the test benches share: a poisoned memory that notices stray stores, random data, comparison with a reference.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../bounds.hpp"
+#include "../command.hpp"
+#include "../vector.hpp"
+
+namespace tb {
+
+// One generator for a test bench; the seed is fixed so that a failure comes back.
+class random_source {
+public:
+    explicit random_source(uint32_t seed) : engine_(seed) {}
+    int integer(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
+    float real(float low, float high) { return std::uniform_real_distribution<float>(low, high)(engine_); }
+    bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(engine_) < p; }
+    template <class T>
+    T pick(std::initializer_list<T> from) {
+        return *(from.begin() + integer(0, static_cast<int>(from.size()) - 1));
+    }
+
+private:
+    std::mt19937 engine_;
+};
+
+// A region of memory. Everything is poison (a NaN) until set; buffers are 64-byte aligned with poison around them, so
+// that a core that reads outside its operands gives NaN, and one that stores where it may not is found by stray().
+class memory {
+public:
+    static constexpr int GUARD = 64;  // floats between two buffers
+
+    memory() : data_(fpga::VEC) { poison(0, data_.size() * fpga::VEC); }
+
+    // Offset of a new buffer of `floats` floats.
+    uint32_t allocate(int64_t floats) {
+        const size_t begin = size() + GUARD;
+        data_.resize((begin + floats + GUARD + fpga::VEC - 1) / fpga::VEC);
+        poison(begin - GUARD, size());
+        return static_cast<uint32_t>(begin);
+    }
+    uint32_t allocate_random(int64_t floats, random_source& random, float low = -1, float high = 1) {
+        const uint32_t offset = allocate(floats);
+        for (int64_t i = 0; i < floats; i++) (*this)[offset + i] = random.real(low, high);
+        return offset;
+    }
+
+    size_t size() const { return data_.size() * fpga::VEC; }
+    fpga::vec16* region() { return data_.data(); }
+    const fpga::vec16* region() const { return data_.data(); }
+    float& operator[](size_t at) { return reinterpret_cast<float*>(data_.data())[at]; }
+    float operator[](size_t at) const { return reinterpret_cast<const float*>(data_.data())[at]; }
+
+    void poison(size_t begin, size_t end) {
+        for (size_t i = begin; i < end; i++) std::memcpy(&(*this)[i], &POISON, sizeof(float));
+    }
+
+    // The floats that the next run may store to; the rest is remembered as it is now.
+    void watch() {
+        before_ = data_;
+        allowed_.assign(size(), false);
+    }
+    void allow(size_t at, size_t floats) {
+        for (size_t i = at; i < at + floats; i++) allowed_.at(i) = true;
+    }
+    // Offset of the first float that changed and may not, or -1.
+    int64_t stray() const {
+        for (size_t i = 0; i < before_.size() * fpga::VEC; i++) {
+            const float* old = reinterpret_cast<const float*>(before_.data()) + i;
+            const float now = (*this)[i];
+            if (!allowed_[i] && std::memcmp(old, &now, sizeof(float)) != 0) return static_cast<int64_t>(i);
+        }
+        return -1;
+    }
+
+private:
+    static constexpr uint32_t POISON = 0x7fc0dead;
+    std::vector<fpga::vec16> data_;
+    std::vector<fpga::vec16> before_;
+    std::vector<bool> allowed_;
+};
+
+// Counts cases; a failure is printed and remembered.
+class report {
+public:
+    explicit report(const char* name) : name_(name) {}
+
+    void begin(const std::string& description) {
+        cases_++;
+        description_ = description;
+        failed_here_ = false;
+    }
+    void fail(const std::string& what) {
+        if (failed_here_) return;  // one line a case
+        failed_here_ = true;
+        failures_++;
+        std::printf("%s: case %d (%s): %s\n", name_, cases_, description_.c_str(), what.c_str());
+    }
+    void check(bool condition, const std::string& what) {
+        if (!condition) fail(what);
+    }
+    // NaN must meet NaN and infinity the same infinity.
+    void close(float got, double expected, double tolerance, const std::string& where) {
+        if (std::isnan(expected) ? std::isnan(got)
+                                 : std::isinf(expected) ? got == expected : std::fabs(got - expected) <= tolerance)
+            return;
+        char text[160];
+        std::snprintf(text, sizeof text, ": got %.9g, expected %.9g within %.3g", got, expected, tolerance);
+        fail(where + text);
+    }
+    int finish() const {
+        std::printf("%s: %d cases, %d failures\n", name_, cases_, failures_);
+        return failures_ == 0 && cases_ > 0 ? 0 : 1;
+    }
+
+private:
+    const char* name_;
+    std::string description_;
+    int cases_ = 0;
+    int failures_ = 0;
+    bool failed_here_ = false;
+};
+
+}  // namespace tb

@@ -1,0 +1,23 @@
+// Sizes of the local memories and arrays of the cores: the defaults. xclbin_build writes another file of this name when
+// a recipe overrides them, and records the values in the manifest. Sizes with _FLOATS count floats.
+#pragma once
+
+namespace fpga {
+namespace tile {
+
+// The MAC array of conv2d and gemm: ROWS pixels or matrix rows by up to MAX_VECTORS * 16 output channels.
+constexpr int ROWS = 7;
+constexpr int MAX_VECTORS = 4;
+constexpr int K_BLOCK = 2048;        // steps of the reduction that stay in the cache of weights
+constexpr int SLAB_FLOATS = 98304;   // rows of the input with their halo
+constexpr int OUT_FLOATS = 65536;    // partial sums between blocks of k
+constexpr int KOFF = 16384;          // table of slab offsets, one per step of the reduction
+constexpr int B_FLOATS = 131072;     // a panel's block of a gemm's b when it lies in the arena: K_BLOCK * MAX_VECTORS * 16
+
+constexpr int DEPTHWISE_WINDOW = 49;  // weights of a depthwise window that stay in registers or LUTRAM
+
+constexpr int POINTWISE_BLOCK = 256;
+constexpr int REDUCE_ROW = 16384;
+
+}  // namespace tile
+}  // namespace fpga

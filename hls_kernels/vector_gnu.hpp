@@ -1,0 +1,105 @@
+// vec16 on GNU vector extensions, for software emulation. See vector.hpp for the meaning of the names.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+namespace fpga {
+
+typedef float native_float16 __attribute__((vector_size(64)));
+typedef int32_t native_int16 __attribute__((vector_size(64)));
+// As they lie in memory: at any float's address, whatever type the host wrote there.
+typedef float memory_float16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float memory_float __attribute__((may_alias));
+
+struct vec16 {
+    native_float16 v;
+    FPGA_INLINE vec16() {}
+    FPGA_INLINE vec16(float x) : v(x - native_float16{}) {}
+    FPGA_INLINE explicit vec16(native_float16 x) : v(x) {}
+    FPGA_INLINE float operator[](int lane) const { return v[lane]; }
+    FPGA_INLINE vec16& operator+=(const vec16& o) { v += o.v; return *this; }
+    FPGA_INLINE vec16& operator-=(const vec16& o) { v -= o.v; return *this; }
+    FPGA_INLINE vec16& operator*=(const vec16& o) { v *= o.v; return *this; }
+    FPGA_INLINE friend vec16 operator+(const vec16& a, const vec16& b) { return vec16(a.v + b.v); }
+    FPGA_INLINE friend vec16 operator-(const vec16& a, const vec16& b) { return vec16(a.v - b.v); }
+    FPGA_INLINE friend vec16 operator*(const vec16& a, const vec16& b) { return vec16(a.v * b.v); }
+    FPGA_INLINE friend vec16 operator/(const vec16& a, const vec16& b) { return vec16(a.v / b.v); }
+};
+
+struct ivec16 {
+    native_int16 v;
+    FPGA_INLINE ivec16() {}
+    FPGA_INLINE ivec16(int32_t x) : v(x - native_int16{}) {}
+    FPGA_INLINE explicit ivec16(native_int16 x) : v(x) {}
+    FPGA_INLINE int32_t operator[](int lane) const { return v[lane]; }
+    FPGA_INLINE ivec16& operator+=(const ivec16& o) { v += o.v; return *this; }
+    FPGA_INLINE ivec16& operator-=(const ivec16& o) { v -= o.v; return *this; }
+    FPGA_INLINE ivec16& operator*=(const ivec16& o) { v *= o.v; return *this; }
+    FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b) { return ivec16(a.v + b.v); }
+    FPGA_INLINE friend ivec16 operator-(const ivec16& a, const ivec16& b) { return ivec16(a.v - b.v); }
+    FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b) { return ivec16(a.v * b.v); }
+    FPGA_INLINE friend ivec16 operator&(const ivec16& a, const ivec16& b) { return ivec16(a.v & b.v); }
+    FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b) { return ivec16(a.v | b.v); }
+    FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b) { return ivec16(a.v ^ b.v); }
+    FPGA_INLINE friend ivec16 operator<<(const ivec16& a, const ivec16& b) { return ivec16(a.v << b.v); }
+    FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b) { return ivec16(a.v >> b.v); }
+};
+
+FPGA_INLINE ivec16 veq(const vec16& a, const vec16& b) { return ivec16(a.v == b.v); }
+FPGA_INLINE ivec16 vne(const vec16& a, const vec16& b) { return ivec16(a.v != b.v); }
+FPGA_INLINE ivec16 vlt(const vec16& a, const vec16& b) { return ivec16(a.v < b.v); }
+FPGA_INLINE ivec16 vle(const vec16& a, const vec16& b) { return ivec16(a.v <= b.v); }
+FPGA_INLINE ivec16 vgt(const vec16& a, const vec16& b) { return ivec16(a.v > b.v); }
+FPGA_INLINE ivec16 vge(const vec16& a, const vec16& b) { return ivec16(a.v >= b.v); }
+FPGA_INLINE ivec16 veq(const ivec16& a, const ivec16& b) { return ivec16(a.v == b.v); }
+FPGA_INLINE ivec16 vlt(const ivec16& a, const ivec16& b) { return ivec16(a.v < b.v); }
+FPGA_INLINE ivec16 vgt(const ivec16& a, const ivec16& b) { return ivec16(a.v > b.v); }
+
+FPGA_INLINE vec16 select(const ivec16& mask, const vec16& a, const vec16& b) { return vec16(mask.v ? a.v : b.v); }
+FPGA_INLINE ivec16 select(const ivec16& mask, const ivec16& a, const ivec16& b) { return ivec16(mask.v ? a.v : b.v); }
+
+FPGA_INLINE ivec16 bits_of(const vec16& x) { return ivec16((native_int16)x.v); }
+FPGA_INLINE vec16 from_bits(const ivec16& x) { return vec16((native_float16)x.v); }
+FPGA_INLINE vec16 to_float(const ivec16& x) { return vec16(__builtin_convertvector(x.v, native_float16)); }
+FPGA_INLINE ivec16 to_int(const vec16& x) { return ivec16(__builtin_convertvector(x.v, native_int16)); }
+
+FPGA_INLINE const memory_float* floats(const vec16* region) { return reinterpret_cast<const memory_float*>(region); }
+FPGA_INLINE memory_float* floats(vec16* region) { return reinterpret_cast<memory_float*>(region); }
+
+FPGA_INLINE vec16 load(const float* local, int64_t at) {
+    return vec16((native_float16) * reinterpret_cast<const memory_float16*>(local + at));
+}
+FPGA_INLINE void store(float* local, int64_t at, const vec16& x) {
+    *reinterpret_cast<memory_float16*>(local + at) = x.v;
+}
+FPGA_INLINE vec16 load(const vec16* region, int64_t at) {
+    return vec16((native_float16) * reinterpret_cast<const memory_float16*>(floats(region) + at));
+}
+FPGA_INLINE void store(vec16* region, int64_t at, const vec16& x) {
+    *reinterpret_cast<memory_float16*>(floats(region) + at) = x.v;
+}
+FPGA_INLINE vec16 load_aligned(const vec16* region, int64_t at) { return region[at / VEC]; }
+FPGA_INLINE void store_aligned(vec16* region, int64_t at, const vec16& x) { region[at / VEC] = x; }
+
+FPGA_INLINE float scalar_at(const vec16* region, int64_t at) { return floats(region)[at]; }
+FPGA_INLINE void store_scalar(vec16* region, int64_t at, float x) { floats(region)[at] = x; }
+
+inline vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
+    alignas(64) float lane[VEC] = {};
+    std::memcpy(lane, floats(region) + at, sizeof(float) * lanes);
+    return load(lane, 0);
+}
+inline void store_lanes(vec16* region, int64_t at, const vec16& x, int lanes) {
+    alignas(64) float lane[VEC];
+    store(lane, 0, x);
+    std::memcpy(floats(region) + at, lane, sizeof(float) * lanes);
+}
+
+FPGA_INLINE void copy_in(float* local, int64_t to, const vec16* region, int64_t at, int64_t count) {
+    std::memcpy(local + to, floats(region) + at, sizeof(float) * count);
+}
+FPGA_INLINE void fill(float* local, int64_t to, int64_t count, float value) {
+    for (int64_t i = 0; i < count; i++) local[to + i] = value;
+}
+
+}  // namespace fpga

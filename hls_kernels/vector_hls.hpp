@@ -1,0 +1,187 @@
+// vec16 on hls::vector, for synthesis. See vector.hpp for the meaning of the names.
+#pragma once
+#include <cstdint>
+
+#include <hls_vector.h>
+
+namespace fpga {
+
+typedef hls::vector<float, VEC> vec16;
+typedef hls::vector<int32_t, VEC> ivec16;
+
+union float_or_bits {
+    float as_float;
+    int32_t as_bits;
+};
+
+// hls::vector compares whole vectors, so comparisons lane by lane have names of their own.
+#define FPGA_COMPARE(name, type, op)                       \
+    inline ivec16 name(const type& a, const type& b) {     \
+        ivec16 mask;                                       \
+    lanes:                                                 \
+        for (int i = 0; i < VEC; i++) {                    \
+            _Pragma("HLS unroll")                          \
+            mask[i] = a[i] op b[i] ? -1 : 0;               \
+        }                                                  \
+        return mask;                                       \
+    }
+FPGA_COMPARE(veq, vec16, ==)
+FPGA_COMPARE(vne, vec16, !=)
+FPGA_COMPARE(vlt, vec16, <)
+FPGA_COMPARE(vle, vec16, <=)
+FPGA_COMPARE(vgt, vec16, >)
+FPGA_COMPARE(vge, vec16, >=)
+FPGA_COMPARE(veq, ivec16, ==)
+FPGA_COMPARE(vlt, ivec16, <)
+FPGA_COMPARE(vgt, ivec16, >)
+#undef FPGA_COMPARE
+
+template <class T>
+inline hls::vector<T, VEC> select(const ivec16& mask, const hls::vector<T, VEC>& a, const hls::vector<T, VEC>& b) {
+    hls::vector<T, VEC> r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = mask[i] ? a[i] : b[i];
+    }
+    return r;
+}
+
+inline ivec16 bits_of(const vec16& x) {
+    ivec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        float_or_bits u;
+        u.as_float = x[i];
+        r[i] = u.as_bits;
+    }
+    return r;
+}
+
+inline vec16 from_bits(const ivec16& x) {
+    vec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        float_or_bits u;
+        u.as_bits = x[i];
+        r[i] = u.as_float;
+    }
+    return r;
+}
+
+inline vec16 to_float(const ivec16& x) {
+    vec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = static_cast<float>(x[i]);
+    }
+    return r;
+}
+
+inline ivec16 to_int(const vec16& x) {
+    ivec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = static_cast<int32_t>(x[i]);
+    }
+    return r;
+}
+
+inline vec16 load_aligned(const vec16* region, int64_t at) { return region[at / VEC]; }
+inline void store_aligned(vec16* region, int64_t at, const vec16& x) { region[at / VEC] = x; }
+inline float scalar_at(const vec16* region, int64_t at) { return region[at / VEC][at % VEC]; }
+
+inline vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
+    const int64_t beat = at / VEC;
+    const int shift = at % VEC;
+    const vec16 low = region[beat];
+    vec16 high = low;
+    if (shift + lanes > VEC) high = region[beat + 1];
+    vec16 r;
+each_lane:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        const int from = shift + i;
+        r[i] = i >= lanes ? 0.0f : from < VEC ? low[from] : high[from - VEC];
+    }
+    return r;
+}
+
+// The store reads the beat that it changes in part: no other slice may store to that beat at the same time.
+inline void store_lanes(vec16* region, int64_t at, const vec16& x, int lanes) {
+    const int64_t beat = at / VEC;
+    const int shift = at % VEC;
+    vec16 low = region[beat];
+first_beat:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        if (i >= shift && i < shift + lanes) low[i] = x[i - shift];
+    }
+    region[beat] = low;
+    if (shift + lanes > VEC) {
+        vec16 high = region[beat + 1];
+    second_beat:
+        for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+            if (i + VEC < shift + lanes) high[i] = x[i + VEC - shift];
+        }
+        region[beat + 1] = high;
+    }
+}
+
+inline vec16 load(const vec16* region, int64_t at) { return load_lanes(region, at, VEC); }
+inline void store(vec16* region, int64_t at, const vec16& x) {
+    if (at % VEC == 0)
+        region[at / VEC] = x;
+    else
+        store_lanes(region, at, x, VEC);
+}
+inline void store_scalar(vec16* region, int64_t at, float x) { store_lanes(region, at, vec16(x), 1); }
+
+inline vec16 load(const float* local, int64_t at) {
+    vec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = local[at + i];
+    }
+    return r;
+}
+
+inline void store(float* local, int64_t at, const vec16& x) {
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        local[at + i] = x[i];
+    }
+}
+
+inline void copy_in(float* local, int64_t to, const vec16* region, int64_t at, int64_t count) {
+beats:
+    for (int64_t i = 0; i < count; i += VEC) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=128
+        const int lanes = count - i < VEC ? count - i : VEC;
+        const vec16 x = load_lanes(region, at + i, lanes);
+    each_lane:
+        for (int j = 0; j < VEC; j++) {
+#pragma HLS unroll
+            if (j < lanes) local[to + i + j] = x[j];
+        }
+    }
+}
+
+inline void fill(float* local, int64_t to, int64_t count, float value) {
+each:
+    for (int64_t i = 0; i < count; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=2048
+        local[to + i] = value;
+    }
+}
+
+}  // namespace fpga
