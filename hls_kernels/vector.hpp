@@ -6,6 +6,8 @@
 //   + - * / (vec16), + - * & | ^ << >> (ivec16; >> is arithmetic), += -= *=, v[lane] to read a lane
 //   veq vne vlt vle vgt vge(a, b)        mask: an ivec16 of 0 or -1; a comparison with NaN is false but for vne
 //   select(mask, a, b)                   lane by lane mask ? a : b, of vec16 or ivec16
+//   any(mask)                            whether a lane of the mask is set
+//   lane_numbers()                       0, 1, ... 15
 //   bits_of(vec16), from_bits(ivec16)    the same 32-bit patterns seen as the other type
 //   to_float(ivec16), to_int(vec16)      conversion; to_int rounds toward zero, NaN and out of range: undefined value
 //   load(pointer, at), store(pointer, at, x)

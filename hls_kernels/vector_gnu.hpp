@@ -58,6 +58,13 @@ FPGA_INLINE ivec16 vgt(const ivec16& a, const ivec16& b) { return ivec16(a.v > b
 FPGA_INLINE vec16 select(const ivec16& mask, const vec16& a, const vec16& b) { return vec16(mask.v ? a.v : b.v); }
 FPGA_INLINE ivec16 select(const ivec16& mask, const ivec16& a, const ivec16& b) { return ivec16(mask.v ? a.v : b.v); }
 
+FPGA_INLINE ivec16 lane_numbers() { return ivec16(native_int16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}); }
+FPGA_INLINE bool any(const ivec16& mask) {
+    int32_t set = 0;
+    for (int i = 0; i < VEC; i++) set |= mask.v[i];
+    return set != 0;
+}
+
 FPGA_INLINE ivec16 bits_of(const vec16& x) { return ivec16((native_int16)x.v); }
 FPGA_INLINE vec16 from_bits(const ivec16& x) { return vec16((native_float16)x.v); }
 FPGA_INLINE vec16 to_float(const ivec16& x) { return vec16(__builtin_convertvector(x.v, native_float16)); }

@@ -8,6 +8,7 @@ namespace fpga {
 
 typedef hls::vector<float, VEC> vec16;
 typedef hls::vector<int32_t, VEC> ivec16;
+typedef float memory_float;
 
 union float_or_bits {
     float as_float;
@@ -45,6 +46,26 @@ lanes:
         r[i] = mask[i] ? a[i] : b[i];
     }
     return r;
+}
+
+inline ivec16 lane_numbers() {
+    ivec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = i;
+    }
+    return r;
+}
+
+inline bool any(const ivec16& mask) {
+    int32_t set = 0;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        set |= mask[i];
+    }
+    return set != 0;
 }
 
 inline ivec16 bits_of(const vec16& x) {
