@@ -91,15 +91,19 @@ FPGA_INLINE void store_aligned(vec16* region, int64_t at, const vec16& x) { regi
 FPGA_INLINE float scalar_at(const vec16* region, int64_t at) { return floats(region)[at]; }
 FPGA_INLINE void store_scalar(vec16* region, int64_t at, float x) { floats(region)[at] = x; }
 
-inline vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
-    alignas(64) float lane[VEC] = {};
-    std::memcpy(lane, floats(region) + at, sizeof(float) * lanes);
+// g++ makes one masked load or store of either loop.
+FPGA_INLINE vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
+    const memory_float* from = floats(region) + at;
+    alignas(64) float lane[VEC];
+    for (int i = 0; i < VEC; i++) lane[i] = i < lanes ? from[i] : 0.0f;
     return load(lane, 0);
 }
-inline void store_lanes(vec16* region, int64_t at, const vec16& x, int lanes) {
+FPGA_INLINE void store_lanes(vec16* region, int64_t at, const vec16& x, int lanes) {
+    memory_float* to = floats(region) + at;
     alignas(64) float lane[VEC];
     store(lane, 0, x);
-    std::memcpy(floats(region) + at, lane, sizeof(float) * lanes);
+    for (int i = 0; i < VEC; i++)
+        if (i < lanes) to[i] = lane[i];
 }
 
 FPGA_INLINE void copy_in(float* local, int64_t to, const vec16* region, int64_t at, int64_t count) {
