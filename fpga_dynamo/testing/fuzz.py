@@ -1,0 +1,210 @@
+"""Random models against eager: hypothesis draws and shrinks them, each failure becomes a script to read and run."""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import torch
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import seed as hypothesis_seed
+
+from .graphs import Graph, graphs
+from .reference import Mismatch, Undecided, check_against_eager
+
+# A backend that does nothing but Dynamo and AOTAutograd: what fails there too is torch's difference from eager.
+CONTROL_BACKEND = "aot_eager"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A model whose compiled answer is wrong, or that does not compile, as small as it could be made."""
+
+    graph: Graph
+    message: str
+    script: Path | None
+
+
+@dataclass
+class FuzzReport:
+    """What `run_fuzz` saw. `examples` counts compared models; the skipped ones come on top."""
+
+    examples: int = 0
+    on_card: int = 0
+    undecided: int = 0
+    torch_differs: int = 0
+    operators: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        skipped = f"{self.undecided} undecided by rounding, {self.torch_differs} where torch itself differs from eager"
+        text = (
+            f"{self.examples} examples, {self.on_card} with work on the card, {len(self.failures)} failures ({skipped})"
+        )
+        for failure in self.failures:
+            text += f"\n  {failure.message}"
+            if failure.script:
+                text += f"\n    {failure.script}"
+        return text
+
+
+def _launches() -> int:
+    """PL launches of this process so far; 0 while the backend is not loaded or not there."""
+    import fpga_dynamo
+
+    stats: Callable[[], Mapping[str, Any]] | None = getattr(fpga_dynamo, "stats", None)
+    return int(stats()["pl_launches"]) if stats else 0
+
+
+def summary(error: BaseException) -> str:
+    """The cause in one line: compiler errors are unwrapped, messages cut to their first line."""
+    cause = getattr(error, "inner_exception", None) or error
+    lines = str(cause).strip().splitlines()
+    text = lines[0] if lines else ""
+    return text if isinstance(cause, Mismatch) else f"{type(cause).__name__}: {text}"
+
+
+def script(graph: Graph, backend: str, options: Mapping[str, Any] | None, message: str) -> str:
+    """A stand-alone program that shows one failure."""
+    arguments = [f"backend={backend!r}"]
+    if options:
+        arguments.append(f"options={dict(options)!r}")
+    if graph.grad:
+        arguments.append("grad=True")
+    comment = "\n".join(f"# {line}".rstrip() for line in message.splitlines())
+    return (
+        f"# Found by fpga-dynamo fuzz:\n{comment}\n"
+        f"{graph.source()}\n\n"
+        'if __name__ == "__main__":\n'
+        "    from fpga_dynamo.testing.reference import check_against_eager\n\n"
+        f"    check_against_eager(Model(), make_inputs, {', '.join(arguments)})\n"
+        '    print("as good as eager")\n'
+    )
+
+
+def _check(graph: Graph, backend: str | Callable[..., Any], options: Mapping[str, Any] | None) -> None:
+    torch._dynamo.reset()  # hundreds of classes share one code location: never meet the recompile limit
+    model, make_inputs = graph.define()
+    check_against_eager(model(), make_inputs, backend=backend, options=options, grad=graph.grad)
+
+
+def _torch_differs(graph: Graph) -> bool:
+    try:
+        _check(graph, CONTROL_BACKEND, None)
+    except Exception:
+        return True
+    return False
+
+
+class _Found(Exception):
+    """Carries a failure out of hypothesis; one type, so that shrinking may change the message but not lose the bug."""
+
+
+class _Campaign:
+    """One run of the fuzzer: the counters and the file that holds the model now being run."""
+
+    def __init__(self, backend: str, options: Mapping[str, Any] | None, out_dir: Path | None) -> None:
+        self.backend = backend
+        self.options = options
+        self.out_dir = out_dir
+        self.report = FuzzReport()
+        self.failing: tuple[Graph, str] | None = None
+        self.shrinking = False
+        if out_dir is not None:
+            out_dir.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _running(self) -> Path | None:
+        return self.out_dir / "running.py" if self.out_dir is not None else None
+
+    def example(self, graph: Graph) -> None:
+        before = _launches()
+        if self._running is not None:
+            # Stays behind if the process dies, which no except clause sees.
+            self._running.write_text(script(graph, self.backend, self.options, "the process died while it ran this"))
+        try:
+            _check(graph, self.backend, self.options)
+        except Undecided:
+            self.report.undecided += not self.shrinking
+            hypothesis.reject()
+        except Exception as error:
+            if _torch_differs(graph):
+                self.report.torch_differs += not self.shrinking
+                hypothesis.reject()
+            self.shrinking = True
+            self.failing = graph, summary(error)
+            detail = "".join(traceback.format_exception(error)[-1:]).strip()
+            raise _Found(detail) from error
+        finally:
+            if self._running is not None:
+                self._running.unlink(missing_ok=True)
+        if not self.shrinking:
+            self.report.examples += 1
+            self.report.on_card += _launches() > before
+            self.report.operators.update(set(graph.operators))
+
+    def keep_failure(self) -> None:
+        assert self.failing is not None
+        graph, message = self.failing
+        path = None
+        if self.out_dir is not None:
+            name = hashlib.sha256(graph.source().encode()).hexdigest()[:8]
+            path = self.out_dir / f"fuzz_{'_'.join(dict.fromkeys(graph.operators[:4])) or 'empty'}_{name}.py"
+            path.write_text(script(graph, self.backend, self.options, message))
+        self.report.failures.append(Failure(graph, message, path))
+        self.failing, self.shrinking = None, False
+
+
+def run_fuzz(
+    examples: int,
+    seed: int,
+    backend: str = "fpga",
+    options: Mapping[str, Any] | None = None,
+    out_dir: str | Path | None = None,
+    *,
+    max_failures: int = 5,
+    max_instructions: int = 12,
+    progress: Callable[[int], None] | None = None,
+) -> FuzzReport:
+    """Compares `examples` random models with eager; the same seed draws the same models.
+
+    Failures are shrunk and, with `out_dir`, written there as scripts; after `max_failures` of them the run ends.
+    Examples whose answer hangs on rounding, and those where torch's own `aot_eager` differs from eager, are counted
+    apart and replaced by others. `progress` is called with the number of examples done.
+    """
+    campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None)
+    report = campaign.report
+    round_number = 0
+    while report.examples < examples and len(report.failures) < max_failures:
+
+        def one(graph: Graph) -> None:
+            campaign.example(graph)
+            if progress is not None:
+                progress(report.examples)
+
+        before = report.examples
+        body = settings(
+            max_examples=examples - report.examples,
+            phases=(Phase.generate, Phase.shrink),
+            database=None,
+            deadline=None,
+            print_blob=False,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        )(hypothesis_seed(seed + round_number)(hypothesis.given(graphs(max_instructions))(one)))
+        try:
+            body()
+        except (_Found, hypothesis.errors.Flaky):
+            campaign.keep_failure()
+        except hypothesis.errors.Unsatisfiable:
+            break
+        if report.examples == before and not report.failures:
+            break
+        round_number += 1
+    return report

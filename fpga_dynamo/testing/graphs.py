@@ -1,0 +1,271 @@
+"""Random model graphs: a hypothesis strategy whose values are small and print as a Python module that one can read.
+
+A graph is a list of instructions in text. While one is drawn, every instruction is run at once on sample inputs, so
+the strategy knows the shapes and never draws an invalid program; the text is the only definition of the model, it is
+what the fuzzer compiles and what a repro script holds.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from hypothesis import strategies as st
+
+from . import operators
+
+MAX_ELEMENTS = 4096
+MAX_MAGNITUDE = 1e4
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """`target = call`, or just `call` if it writes to an operand; `module` is the constructor of `self.<target>_op`."""
+
+    operator: str
+    target: str | None
+    call: str
+    module: str | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One random model: how its inputs are made, what it computes, what it returns."""
+
+    inputs: tuple[str, ...]
+    instructions: tuple[Instruction, ...]
+    result: str
+    grad: bool = False
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return tuple(instruction.operator for instruction in self.instructions)
+
+    def source(self) -> str:
+        """Defines `class Model(torch.nn.Module)` and `make_inputs(seed)`; needs nothing but torch."""
+        constructors = [f"        self.{i.target}_op = {i.module}" for i in self.instructions if i.module and i.target]
+        statements = [f"        {i.target} = {i.call}" if i.target else f"        {i.call}" for i in self.instructions]
+        names = [f"x{position}" for position in range(len(self.inputs))]
+        return "\n".join(
+            [
+                "import torch",
+                "import torch.nn.functional as F",
+                "",
+                "",
+                "class Model(torch.nn.Module):",
+                "    def __init__(self):",
+                "        super().__init__()",
+                "        torch.manual_seed(0)",
+                *constructors,
+                *(_RANDOMISE if any("BatchNorm" in line for line in constructors) else []),
+                "        self.eval()",
+                "",
+                f"    def forward(self, {', '.join(names)}):",
+                *statements,
+                f"        return {self.result}",
+                "",
+                "",
+                "def make_inputs(seed):",
+                "    torch.manual_seed(seed)",
+                *(f"    {name} = {made}" for name, made in zip(names, self.inputs, strict=True)),
+                f"    return ({', '.join(names)},)",
+                "",
+            ]
+        )
+
+    def define(self) -> tuple[type[torch.nn.Module], Callable[[int], tuple[Any, ...]]]:
+        """The model's class and `make_inputs`, from the source."""
+        return define(self.source())
+
+    def __repr__(self) -> str:
+        return self.source()
+
+
+_RANDOMISE = [
+    "        for module in self.modules():",
+    "            if isinstance(module, torch.nn.BatchNorm2d):",
+    "                module.running_mean.normal_()",
+    "                module.running_var.uniform_(0.5, 2.0)",
+    "                if module.affine:",
+    "                    torch.nn.init.uniform_(module.weight, 0.5, 1.5)",
+    "                    torch.nn.init.normal_(module.bias)",
+]
+
+
+def define(source: str) -> tuple[type[torch.nn.Module], Callable[[int], tuple[Any, ...]]]:
+    """Runs the source of a graph. Tracebacks and `explain` can show its lines."""
+    filename = f"<fuzz graph {hash(source) & 0xFFFFFFFF:08x}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace: dict[str, Any] = {"__name__": "fuzz_graph"}
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace["Model"], namespace["make_inputs"]
+
+
+class NotApplicable(Exception):
+    """No value of the graph so far suits the operator that was drawn."""
+
+
+@dataclass
+class Builder:
+    """A graph that is being drawn. Operators (see `operators`) pick operands from it and emit instructions into it."""
+
+    draw: Draw
+    names: list[str] = field(default_factory=list)
+    samples: list[Any] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    current: str = ""  # the operator that is being built
+
+    # What operators draw with. The first choice is what an example shrinks to.
+
+    def choose(self, *choices: Any) -> Any:
+        return self.draw(st.sampled_from(choices))
+
+    def integer(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def flag(self) -> bool:
+        return self.draw(st.booleans())
+
+    def candidates(self, suits: Callable[[torch.Tensor], bool]) -> list[int]:
+        """Positions of the values that suit, the newest first."""
+        return [i for i in reversed(range(len(self.samples))) if suits(self.samples[i])]
+
+    def pick(self, suits: Callable[[torch.Tensor], bool]) -> tuple[str, torch.Tensor]:
+        """Name and sample of a value that suits."""
+        found = self.candidates(suits)
+        if not found:
+            raise NotApplicable
+        # Half the time the newest one, so that graphs get deep and not only wide.
+        index = self.draw(st.sampled_from([found[0]] * len(found) + found))
+        return self.names[index], self.samples[index]
+
+    def dimension(self, sample: torch.Tensor) -> int:
+        """A dimension of `sample`, counted from either end."""
+        if not sample.dim():
+            raise NotApplicable
+        return self.integer(-sample.dim(), sample.dim() - 1)
+
+    def emit(self, call: str, module: str | None = None, *, in_place: bool = False, results: int = 1) -> None:
+        """Adds an instruction if it runs on the samples and its results are small; `OP` in `call` is the module.
+
+        With `results` > 1 the call gives a tuple and each of its elements becomes a value.
+        """
+        number = len(self.instructions)
+        target = f"v{number}" if results == 1 else ", ".join(f"v{number}_{i}" for i in range(results))
+        environment = dict(zip(self.names, self.samples, strict=True), torch=torch, F=F)
+        try:
+            if module is not None:
+                environment["OP"] = eval(module, {"torch": torch}).eval()
+            with torch.no_grad():
+                value = eval(call, environment)
+        except (RuntimeError, IndexError, TypeError, ValueError):
+            return  # eager refuses it: not a program
+        values = tuple(value) if results > 1 else (value,)
+        if not in_place and not all(_is_small(v) for v in values):
+            return
+        if module is not None:
+            call = call.replace("OP", f"self.{target}_op", 1)
+        self.instructions.append(Instruction(self.current, None if in_place else target, call, module))
+        if in_place:
+            return
+        self.names += target.split(", ")
+        self.samples += values
+
+    def unused(self) -> list[str]:
+        """Values that no instruction reads, but for the newest: dead code unless they are returned."""
+        read = {word for i in self.instructions for word in re.findall(r"\w+", i.call)}
+        return [name for name in self.names[:-1] if name not in read]
+
+    def step(self) -> None:
+        """Draws one operator and its operands; adds nothing if they do not fit."""
+        usable = [op for op in operators.TABLE if self.candidates(op.suits)]
+        op = self.draw(st.sampled_from(usable))
+        self.current = op.name
+        try:
+            op.build(self)
+        except NotApplicable:
+            return
+
+
+def _is_small(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or value.numel() > MAX_ELEMENTS:
+        return False
+    if not value.is_floating_point() or not value.numel():
+        return True
+    return torch.nan_to_num(value, posinf=0.0, neginf=0.0).abs().max().item() <= MAX_MAGNITUDE
+
+
+@st.composite
+def _step(draw: Draw, builder: Builder) -> bool:
+    """One drawn span holds both the wish for an instruction and the instruction, so that shrinking removes both."""
+    if builder.instructions and draw(st.integers(0, 31)) == 0:
+        return False
+    builder.draw = draw
+    builder.step()
+    return True
+
+
+_CHANNELS = (3, 1, 2, 4, 8, 16, 17, 32, 40)
+
+
+@st.composite
+def input_sources(draw: Draw) -> str:
+    """An expression that makes one input: images, sequences, matrices, token numbers; laid out in various ways."""
+    rank = draw(st.sampled_from((4, 3, 2, 4, 4, 1, 0, 5)))
+    batch = draw(st.sampled_from((1, 2, 3)))
+    if rank == 4:
+        shape = [batch, draw(st.sampled_from(_CHANNELS)), draw(st.integers(1, 10)), draw(st.integers(1, 10))]
+    elif rank == 3:
+        shape = [batch, draw(st.integers(1, 9)), draw(st.sampled_from(_CHANNELS))]
+    else:
+        shape = [draw(st.integers(1, 6)) for _ in range(rank)]
+    if rank in (2, 3) and draw(st.integers(0, 5)) == 5:
+        return f"torch.randint(0, {operators.VOCABULARY}, {shape})"
+    layout = draw(st.sampled_from(("", "", "", "channels_last", "transposed", "strided", "expanded", "special")))
+    if layout == "channels_last" and rank == 4:
+        return f"torch.randn({shape}).to(memory_format=torch.channels_last)"
+    if layout == "transposed" and rank >= 2:
+        return f"torch.randn({[*shape[:-2], shape[-1], shape[-2]]}).transpose(-1, -2)"
+    if layout == "strided" and rank:
+        return f"torch.randn({[*shape[:-1], 2 * shape[-1] + 1]})[..., 1::2]"
+    if layout == "expanded" and rank:
+        return f"torch.randn({[*shape[:-1], 1]}).expand({shape})"
+    if layout == "special" and rank:
+        value = draw(st.sampled_from(("nan", "inf", "-inf")))
+        return f"torch.randn({shape}).index_fill_(-1, torch.tensor([0]), float('{value}'))"
+    return f"torch.randn({shape})"
+
+
+@st.composite
+def graphs(draw: Draw, max_instructions: int = 12) -> Graph:
+    """Whole model graphs of up to `max_instructions` instructions over one to three inputs."""
+    inputs = tuple(draw(st.lists(input_sources(), min_size=1, max_size=3)))
+    names = [f"x{i}" for i in range(len(inputs))]
+    made = define(Graph(inputs, (), names[0]).source())[1](0)
+    builder = Builder(draw, list(names), list(made))
+    for _ in range(2 * max_instructions):  # some steps find no operand and add nothing
+        if len(builder.instructions) == max_instructions or not draw(_step(builder)):
+            break
+    builder.draw = draw
+    results = [builder.names[-1], *(builder.unused() if draw(st.booleans()) else ())]
+    for _ in range(draw(st.integers(0, 2))):
+        results.append(draw(st.sampled_from(builder.names[::-1])))
+    return Graph(inputs, tuple(builder.instructions), _nest(draw, results), grad=draw(st.integers(0, 7)) == 7)
+
+
+def _nest(draw: Draw, results: list[str]) -> str:
+    if len(results) == 1 and draw(st.integers(0, 3)) < 3:
+        return results[0]
+    style = draw(st.sampled_from(("tuple", "dict", "nested")))
+    if style == "dict":
+        return "{" + ", ".join(f"'out{i}': {name}" for i, name in enumerate(results)) + "}"
+    if style == "nested":
+        return f"[{results[0]}, ({', '.join(results)},)]"
+    return f"({', '.join(results)},)"

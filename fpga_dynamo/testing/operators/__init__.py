@@ -1,0 +1,10 @@
+"""The operators of random graphs. Each entry says which values suit it and writes one instruction as text.
+
+The parameters cover what the operator's documentation allows, not what the backend supports: what is not lowered
+must fall back to eager and still be right.
+"""
+
+from . import compute, elementwise, shape, window
+from .table import TABLE, VOCABULARY, Operator
+
+__all__ = ["TABLE", "VOCABULARY", "Operator", "compute", "elementwise", "shape", "window"]

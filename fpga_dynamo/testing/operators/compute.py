@@ -1,0 +1,160 @@
+"""Convolution, normalisation, linear algebra, attention, embedding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from .table import VOCABULARY, batched_matrix, divisors, floating, image, matrix, operator, tokens, vector
+
+if TYPE_CHECKING:
+    from ..graphs import Builder
+
+
+@operator(image, weight=5)
+def conv2d(b: Builder) -> None:
+    name, x = b.pick(image)
+    channels = x.shape[1]
+    groups = b.choose(*divisors(channels))
+    out_channels = groups * b.choose(1, 2, 3, 4, 8, 16, 20) if groups < 8 else groups * b.choose(1, 2)
+    kernel = (b.integer(1, 4), b.integer(1, 4))
+    stride = (b.integer(1, 3), b.integer(1, 3))
+    dilation = (b.choose(1, 1, 2), b.choose(1, 1, 2, 3))
+    padding = b.choose((0, 0), (1, 1), (kernel[0] // 2, kernel[1] // 2), (2, 0), "'valid'", "'same'")
+    mode = b.choose("", "", "", "", ", padding_mode='reflect'") if isinstance(padding, tuple) else ""
+    b.emit(
+        f"OP({name})",
+        f"torch.nn.Conv2d({channels}, {out_channels}, {kernel}, stride={stride}, padding={padding}, "
+        f"dilation={dilation}, groups={groups}, bias={b.flag()}{mode})",
+    )
+
+
+@operator(image, weight=2)
+def depthwise_conv2d(b: Builder) -> None:
+    name, x = b.pick(image)
+    channels = x.shape[1]
+    multiplier = b.choose(1, 1, 1, 2)
+    kernel, dilation = b.choose(3, 1, 2, 5, (3, 1), (1, 5)), b.choose(1, 1, 2)
+    b.emit(
+        f"OP({name})",
+        f"torch.nn.Conv2d({channels}, {channels * multiplier}, {kernel}, stride={b.choose(1, 2, (2, 1))}, "
+        f"padding={b.integer(0, 2)}, dilation={dilation}, groups={channels}, bias={b.flag()})",
+    )
+
+
+@operator(image)
+def conv2d_by_activation(b: Builder) -> None:
+    """A convolution whose weight is computed by the graph, so it cannot be packed ahead."""
+    name, x = b.pick(image)
+    weight, w = b.pick(vector)
+    size = b.integer(1, 3)
+    per_output = x.shape[1] * size * size
+    outputs = min(w.numel() // per_output, 20)
+    if outputs < 1:
+        return
+    kernel = f"{weight}.flatten()[:{outputs * per_output}].view({outputs}, {x.shape[1]}, {size}, {size})"
+    b.emit(f"F.conv2d({name}, {kernel}, padding={b.integer(0, 1)})")
+
+
+@operator(image)
+def conv_transpose2d(b: Builder) -> None:
+    name, x = b.pick(image)
+    stride = b.integer(1, 2)
+    b.emit(
+        f"OP({name})",
+        f"torch.nn.ConvTranspose2d({x.shape[1]}, {b.choose(1, 4, 16)}, {b.integer(1, 3)}, stride={stride})",
+    )
+
+
+@operator(batched_matrix)
+def conv1d(b: Builder) -> None:
+    name, x = b.pick(batched_matrix)
+    b.emit(
+        f"OP({name})",
+        f"torch.nn.Conv1d({x.shape[1]}, {b.choose(1, 4, 16)}, {b.integer(1, 3)}, padding={b.integer(0, 1)}, "
+        f"bias={b.flag()})",
+    )
+
+
+@operator(image, weight=3)
+def batch_norm(b: Builder) -> None:
+    name, x = b.pick(image)
+    affine = b.choose("", "", ", affine=False")
+    b.emit(f"OP({name})", f"torch.nn.BatchNorm2d({x.shape[1]}, eps={b.choose(1e-5, 1e-3)}{affine})")
+
+
+@operator(vector)
+def layer_norm(b: Builder) -> None:
+    name, x = b.pick(vector)
+    shape = list(x.shape[x.dim() - b.integer(1, min(x.dim(), 3)) :])
+    affine = b.choose("", ", elementwise_affine=False", ", bias=False")
+    b.emit(f"OP({name})", f"torch.nn.LayerNorm({shape}{affine})")
+
+
+@operator(vector)
+def rms_norm(b: Builder) -> None:
+    name, x = b.pick(vector)
+    b.emit(f"OP({name})", f"torch.nn.RMSNorm({list(x.shape[-1:])}, eps=1e-5)")
+
+
+@operator(lambda t: matrix(t) and t.dim() <= 4)
+def group_norm(b: Builder) -> None:
+    name, x = b.pick(lambda t: matrix(t) and t.dim() <= 4)
+    b.emit(f"OP({name})", f"torch.nn.GroupNorm({b.choose(*divisors(x.shape[1]))}, {x.shape[1]})")
+
+
+@operator(image)
+def instance_norm(b: Builder) -> None:
+    name, x = b.pick(image)
+    b.emit(f"OP({name})", f"torch.nn.InstanceNorm2d({x.shape[1]}, affine={b.flag()})")
+
+
+@operator(vector, weight=3)
+def linear(b: Builder) -> None:
+    name, x = b.pick(vector)
+    b.emit(f"OP({name})", f"torch.nn.Linear({x.shape[-1]}, {b.choose(1, 2, 10, 16, 17, 40)}, bias={b.flag()})")
+
+
+@operator(vector, weight=2)
+def matmul(b: Builder) -> None:
+    left, x = b.pick(vector)
+    inner = x.shape[-1]
+
+    def fits(t: torch.Tensor) -> bool:
+        return vector(t) and (t.shape[-2] if t.dim() > 1 else t.shape[0]) == inner
+
+    if b.flag():
+        right, _ = b.pick(lambda t: matrix(t) and t.shape[-1] == inner)
+        b.emit(f"{left} @ {right}.transpose(-1, -2)")
+    else:
+        right, _y = b.pick(fits)
+        b.emit(f"{left} @ {right}")
+
+
+@operator(batched_matrix)
+def bmm(b: Builder) -> None:
+    left, x = b.pick(batched_matrix)
+    right, _ = b.pick(lambda t: batched_matrix(t) and t.shape[0] == x.shape[0] and t.shape[1:] == x.shape[1:])
+    b.emit(b.choose(f"torch.bmm({left}, {right}.mT)", f"torch.bmm({left}.mT, {right})"))
+
+
+@operator(matrix)
+def addmm(b: Builder) -> None:
+    left, x = b.pick(lambda t: matrix(t) and t.dim() == 2)
+    right, _y = b.pick(lambda t: matrix(t) and t.dim() == 2 and t.shape[1] == x.shape[1])
+    bias, _ = b.pick(lambda t: floating(t) and t.dim() <= 2 and t.numel() > 0)
+    b.emit(f"torch.addmm({bias}, {left}, {right}.t(), beta={b.choose(1, 0.5)}, alpha={b.choose(1, 2)})")
+
+
+@operator(batched_matrix)
+def attention(b: Builder) -> None:
+    name, _ = b.pick(batched_matrix)
+    b.emit(f"F.scaled_dot_product_attention(*[{name}.unsqueeze(1)] * 3, is_causal={b.flag()})")
+
+
+@operator(tokens, weight=3)
+def embedding(b: Builder) -> None:
+    name, _ = b.pick(tokens)
+    padding = b.choose("", ", padding_idx=0")
+    b.emit(f"OP({name})", f"torch.nn.Embedding({VOCABULARY}, {b.choose(4, 8, 16, 17)}{padding})")

@@ -1,0 +1,125 @@
+"""Pools, resizing, reductions, and operators that no core will ever run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from .table import image, operator, vector
+
+if TYPE_CHECKING:
+    from ..graphs import Builder
+
+
+@operator(image, weight=2)
+def max_pool(b: Builder) -> None:
+    name, _ = b.pick(image)
+    kernel = (b.integer(1, 3), b.integer(1, 3))
+    padding = (b.integer(0, kernel[0] // 2), b.integer(0, kernel[1] // 2))
+    stride = b.choose("None", 1, 2, (2, 1), 3)
+    dilation, ceil_mode = b.choose(1, 1, 2), b.flag()
+    b.emit(f"F.max_pool2d({name}, {kernel}, {stride}, padding={padding}, dilation={dilation}, ceil_mode={ceil_mode})")
+
+
+@operator(image, weight=2)
+def avg_pool(b: Builder) -> None:
+    name, _ = b.pick(image)
+    kernel = (b.integer(1, 3), b.integer(1, 3))
+    padding = (b.integer(0, kernel[0] // 2), b.integer(0, kernel[1] // 2))
+    divisor = b.choose("", "", ", divisor_override=3")
+    b.emit(
+        f"F.avg_pool2d({name}, {kernel}, {b.choose('None', 1, 2, (1, 2))}, padding={padding}, ceil_mode={b.flag()}, "
+        f"count_include_pad={b.flag()}{divisor})"
+    )
+
+
+@operator(image, weight=2)
+def adaptive_pool(b: Builder) -> None:
+    name, _ = b.pick(image)
+    size = b.choose(1, (1, 1), 2, (3, 2), 7, (None, 2))
+    b.emit(f"F.adaptive_{b.choose('avg', 'avg', 'max')}_pool2d({name}, {size})")
+
+
+@operator(image)
+def interpolate(b: Builder) -> None:
+    name, _ = b.pick(image)
+    size = b.choose("scale_factor=2", "size=(5, 7)", "scale_factor=1.5", "scale_factor=0.5", "size=(3, 3)")
+    corners = ", align_corners="
+    mode = b.choose("'nearest'", f"'bilinear'{corners}False", f"'bilinear'{corners}True", "'bicubic'")
+    b.emit(f"F.interpolate({name}, {size}, mode={mode})")
+
+
+@operator(image)
+def pixel_shuffle(b: Builder) -> None:
+    name, _ = b.pick(lambda t: image(t) and t.shape[1] % 4 == 0)
+    b.emit(f"F.pixel_shuffle({name}, 2)")
+
+
+# Reductions.
+
+
+def _some_dimensions(b: Builder, x: torch.Tensor) -> str:
+    first = b.dimension(x)
+    second = b.dimension(x)
+    return str([first]) if b.flag() or first % x.dim() == second % x.dim() else str([first, second])
+
+
+@operator(vector, weight=3)
+def reduction(b: Builder) -> None:
+    name, x = b.pick(vector)
+    function = b.choose("mean", "sum", "amax", "amin")
+    b.emit(f"{name}.{function}({_some_dimensions(b, x)}, keepdim={b.flag()})")
+
+
+@operator(vector)
+def reduction_of_all(b: Builder) -> None:
+    name, _ = b.pick(vector)
+    b.emit(f"{name}.{b.choose('mean', 'sum', 'amax', 'max', 'argmax', 'prod')}()")
+
+
+@operator(vector)
+def arg_reduction(b: Builder) -> None:
+    name, x = b.pick(vector)
+    b.emit(f"{name}.{b.choose('argmax', 'argmin')}({b.dimension(x)}, keepdim={b.flag()})")
+
+
+@operator(vector)
+def variance(b: Builder) -> None:
+    name, x = b.pick(vector)
+    function = b.choose("var({}, correction=0, keepdim={})", "std({}, keepdim={})", "norm(dim={}, keepdim={})")
+    b.emit(f"{name}." + function.format(_some_dimensions(b, x), b.flag()))
+
+
+@operator(vector)
+def max_with_indices(b: Builder) -> None:
+    name, x = b.pick(vector)
+    b.emit(f"torch.max({name}, {b.dimension(x)})", results=2)
+
+
+@operator(vector, weight=2)
+def softmax(b: Builder) -> None:
+    name, x = b.pick(vector)
+    b.emit(f"F.{b.choose('softmax', 'log_softmax')}({name}, dim={b.dimension(x)})")
+
+
+# Never lowered: these must run as eager runs them, wherever they stand.
+
+
+@operator(vector, weight=2)
+def foreign(b: Builder) -> None:
+    name, x = b.pick(vector)
+    dim = b.dimension(x)
+    call = b.choose(
+        "torch.cumsum({x}, {d})",
+        "torch.sort({x}, {d})[0]",
+        "torch.sort({x}, {d})[1]",
+        "torch.logsumexp({x}, {d})",
+        "torch.nan_to_num({x})",
+        "torch.cummax({x}, {d})[0]",
+        "torch.median({x}, {d})[0]",
+        "torch.triu({x}.reshape(1, -1))",
+        "torch.complex({x}, {x}).real",
+        "{x}.double()",
+    )
+    b.emit(call.format(x=name, d=dim))

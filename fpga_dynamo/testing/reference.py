@@ -1,0 +1,252 @@
+"""What "the same answer as eager" means.
+
+No float32 evaluation is the truth: summation order alone moves the last bits. So a compiled model is held against
+float64, and the error that eager float32 makes there is the ruler: compiled may err `factor` times as much, plus a
+few ulp of the largest output. Everything that is not rounding must be equal: structure, dtype, shape, strides,
+integers, the places of NaN and infinities, which outputs share memory with which inputs, and what became of the inputs.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves
+
+from .rounding import FLOAT32_ULP, OperatorRecorder, agree, in_float64, noisy_run
+
+FLOOR_ULPS = 4
+_NOISY_RUNS = 4
+_COARSE = 16  # how many ulps a decision must withstand to count as one that every evaluation shares
+
+
+class Mismatch(AssertionError):
+    """A compiled answer that is wrong."""
+
+
+class Undecided(Exception):
+    """The right answer hangs on rounding (say, an argmax of two nearly equal numbers): nothing can be compared."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Largest absolute errors against float64 over one tensor, and the bound that `compiled` must keep."""
+
+    compiled: float
+    eager: float
+    bound: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times eager's own error the compiled one is."""
+        return self.compiled / self.eager if self.eager else (math.inf if self.compiled else 0.0)
+
+
+def measure(
+    compiled: torch.Tensor,
+    eager32: torch.Tensor,
+    float64: torch.Tensor,
+    factor: float = 4.0,
+    noise: float = 0.0,
+) -> Errors:
+    """Errors of two float32 tensors of one shape against the float64 one, over the elements where all are finite.
+
+    `noise` is an error that a correct evaluation is known to make (see `rounding`), used where eager's own is less.
+    """
+    values = [tensor.detach().to(torch.float64) for tensor in (compiled, eager32, float64)]
+    finite = torch.isfinite(torch.stack(values)).all(0)
+    candidate, eager, exact = (value[finite] for value in values)
+    if not exact.numel():
+        return Errors(0.0, 0.0, 0.0)
+    eager_error = (eager - exact).abs().max().item()
+    # The ulp of the dtype that was computed in, so that half precision gets a floor of its own.
+    ulp = torch.finfo(eager32.dtype).eps if eager32.is_floating_point() else FLOAT32_ULP
+    floor = FLOOR_ULPS * ulp * exact.abs().max().item()
+    return Errors((candidate - exact).abs().max().item(), eager_error, factor * max(eager_error, noise) + floor)
+
+
+def _strides_that_matter(tensor: torch.Tensor) -> list[int]:
+    """Strides of the dimensions along which there is a second element."""
+    if not tensor.numel():
+        return []
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def _first(mask: torch.Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in mask.nonzero()[0])
+
+
+def _assert_same_kind(where: str, compiled: torch.Tensor, eager: torch.Tensor) -> None:
+    for what, mine, theirs in (
+        ("dtype", compiled.dtype, eager.dtype),
+        ("shape", tuple(compiled.shape), tuple(eager.shape)),
+        ("strides", _strides_that_matter(compiled), _strides_that_matter(eager)),
+        ("requires_grad", compiled.requires_grad, eager.requires_grad),
+    ):
+        if mine != theirs:
+            raise Mismatch(f"{where} has {what} {mine}, in eager {theirs}")
+
+
+def _assert_close(
+    where: str,
+    compiled: torch.Tensor,
+    eager: torch.Tensor,
+    exact: torch.Tensor,
+    factor: float,
+    noise: float,
+) -> Errors:
+    _assert_same_kind(where, compiled, eager)
+    if not eager.is_floating_point():
+        different = compiled != eager
+        if different.any():
+            at = _first(different)
+            raise Mismatch(
+                f"{where} is {compiled[at].item()} at {at}, in eager {eager[at].item()} "
+                f"({int(different.sum())} of {different.numel()} differ)"
+            )
+        return Errors(0.0, 0.0, 0.0)
+    for name, test in (("NaN", torch.isnan), ("inf", torch.isposinf), ("-inf", torch.isneginf)):
+        different = test(compiled) != test(eager)
+        if different.any():
+            at = _first(different)
+            raise Mismatch(
+                f"{where} is {compiled[at].item()} at {at}, in eager {eager[at].item()}: "
+                f"{name} at {int(test(compiled).sum())} places, in eager at {int(test(eager).sum())}"
+            )
+    errors = measure(compiled, eager, exact, factor, noise)
+    if not errors.compiled <= errors.bound:
+        gap = torch.nan_to_num((compiled.double() - exact.double()).abs(), posinf=0.0)
+        at = _first(gap == gap.max())
+        raise Mismatch(
+            f"{where} is off by {errors.compiled:.3g} (eager by {errors.eager:.3g}, bound {errors.bound:.3g}): "
+            f"{compiled[at].item():.9g} at {at}, in eager {eager[at].item():.9g}, exactly {exact[at].item():.17g}"
+        )
+    return errors
+
+
+def assert_close_to_eager(
+    compiled_out: Any,
+    eager32_out: Any,
+    float64_out: Any,
+    factor: float = 4.0,
+    noise: list[float] | None = None,
+    what: str = "output",
+) -> list[Errors]:
+    """Raises `Mismatch` unless `compiled_out` is as good an answer as `eager32_out`.
+
+    The three may be tensors or nested structures of them. Against float64, the compiled error must be at most
+    `factor` times eager's plus `FLOOR_ULPS` ulp of the largest output; the rest must be equal, see above. `noise`
+    gives, leaf by leaf, an error that stands in for eager's where that is less; `what` names the leaves in messages.
+    Returns the errors of each tensor.
+    """
+    compiled_leaves, compiled_tree = tree_flatten(compiled_out)
+    eager_leaves, eager_tree = tree_flatten(eager32_out)
+    exact_leaves, exact_tree = tree_flatten(float64_out)
+    if compiled_tree != eager_tree:
+        raise Mismatch(f"the {what}s are nested as {compiled_tree}, in eager as {eager_tree}")
+    if exact_tree != eager_tree:
+        raise ValueError(f"the float64 {what}s are nested as {exact_tree}, the eager ones as {eager_tree}")
+    errors = []
+    for index, (mine, theirs, exact) in enumerate(zip(compiled_leaves, eager_leaves, exact_leaves, strict=True)):
+        where = f"{what} {index}" if len(eager_leaves) > 1 else f"the {what}"
+        if isinstance(theirs, torch.Tensor):
+            if not isinstance(mine, torch.Tensor):
+                raise Mismatch(f"{where} is a {type(mine).__name__}, in eager a tensor")
+            errors.append(_assert_close(where, mine, theirs, exact, factor, noise[index] if noise else 0.0))
+        elif mine != theirs:
+            raise Mismatch(f"{where} is {mine!r}, in eager {theirs!r}")
+    return errors
+
+
+def sharing(outputs: Any, inputs: Any) -> list[int | None]:
+    """For each output tensor the first tensor, inputs before outputs, whose memory it lies in, or None."""
+    owners: dict[int, int] = {}
+    shared: list[int | None] = []
+    input_leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+    for position, tensor in enumerate(input_leaves + [t for t in tree_leaves(outputs) if isinstance(t, torch.Tensor)]):
+        address = tensor.untyped_storage().data_ptr()
+        owner = owners.setdefault(address, position) if address else position
+        if position >= len(input_leaves):
+            shared.append(None if owner == position else owner)
+    return shared
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Eager's answer to one set of inputs: in float32, in float64, and how far rounding may move it."""
+
+    outputs: Any
+    inputs_after: tuple[Any, ...]
+    exact: Any
+    noise: list[float]
+    shared: list[int | None]
+
+
+def reference(model: torch.nn.Module, make_inputs: Callable[[], tuple[Any, ...]], *, grad: bool = False) -> Reference:
+    """Runs `model` in eager. `make_inputs` gives the same inputs, freshly made, at every call.
+
+    Raises `Undecided` where a decision of the model hangs on rounding.
+    """
+
+    def float64_inputs() -> tuple[Any, ...]:
+        return in_float64(make_inputs())
+
+    inputs = make_inputs()
+    single = OperatorRecorder()
+    with torch.set_grad_enabled(grad), single:
+        outputs = model(*inputs)
+    exact_out, exact_inputs, exact = noisy_run(model, float64_inputs, magnitude=0.0)
+    exact_leaves = tree_leaves((exact_out, exact_inputs))
+    noise = [0.0] * len(exact_leaves)
+    runs = [exact]
+    for seed in range(_NOISY_RUNS):
+        noisy_out, noisy_inputs, run = noisy_run(model, float64_inputs, seed=seed)
+        runs.append(run)
+        for index, (noisy, leaf) in enumerate(zip(tree_leaves((noisy_out, noisy_inputs)), exact_leaves, strict=True)):
+            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+                noise[index] = max(noise[index], measure(noisy, noisy, leaf).compiled)
+    runs.append(noisy_run(model, float64_inputs, magnitude=_COARSE * FLOAT32_ULP)[2])
+    # Float32 overflows earlier than float64, which is no matter of rounding.
+    if not agree(runs) or not agree((exact, single), overflows=False):
+        raise Undecided("a comparison, an index or an overflow of this model hangs on rounding")
+    return Reference(outputs, inputs, (exact_out, exact_inputs), noise, sharing(outputs, inputs))
+
+
+def check_against_eager(
+    model: torch.nn.Module,
+    make_inputs: Callable[[int], tuple[Any, ...]],
+    *,
+    backend: str | Callable[..., Any] = "fpga",
+    options: Mapping[str, Any] | None = None,
+    calls: int = 2,
+    grad: bool = False,
+    factor: float = 4.0,
+) -> None:
+    """Compiles `model` and holds the answers of `calls` calls against eager; raises `Mismatch` or `Undecided`.
+
+    `make_inputs(seed)` gives fresh inputs, the same for the same seed; shapes may depend on the seed.
+    """
+    compiled = torch.compile(copy.deepcopy(model), backend=backend, options=dict(options) if options else None)
+    for call in range(calls):
+        expected = reference(model, lambda seed=call: make_inputs(seed), grad=grad)  # type: ignore[misc]
+        inputs = make_inputs(call)
+        with torch.set_grad_enabled(grad):
+            outputs = compiled(*inputs)
+        try:
+            split = len(tree_leaves(outputs))
+            exact, exact_inputs = expected.exact
+            assert_close_to_eager(outputs, expected.outputs, exact, factor, expected.noise[:split])
+            assert_close_to_eager(
+                inputs, expected.inputs_after, exact_inputs, factor, expected.noise[split:], what="input after the call"
+            )
+            shared = sharing(outputs, inputs)
+            if shared != expected.shared:
+                raise Mismatch(
+                    f"outputs lie in the memory of tensors {shared}, in eager of {expected.shared} (inputs first)"
+                )
+        except Mismatch as error:
+            raise Mismatch(f"call {call}: {error}") from None

@@ -1,0 +1,127 @@
+"""How much of an answer is rounding: Monte Carlo arithmetic over a float64 run.
+
+A single eager float32 run is a poor ruler for a small tensor: eight numbers may all be right to the last bit by luck.
+Here every operator of a float64 run has its result multiplied by 1 + e with a random |e| <= one float32 ulp, which
+shows what *any* correct float32 evaluation may give (Parker, "Monte Carlo Arithmetic", UCLA CSD-970002, 1997).
+The same runs tell whether a decision of the graph (a comparison, an argmax, a floor, an overflow) hangs on rounding.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+FLOAT32_ULP = 2.0**-23
+
+# Operators that copy or select: they round nothing, and noise would break ties that every evaluation agrees on.
+_EXACT_NAMES = """
+    relu hardtanh clamp clamp_min clamp_max threshold neg abs sign floor ceil round trunc max min amax amin maximum
+    minimum max_pool2d_with_indices adaptive_max_pool2d cat stack where masked_fill index index_select gather
+    embedding constant_pad_nd reflection_pad2d replication_pad2d upsample_nearest2d flip roll repeat tril triu sort
+    topk clone copy _to_copy lift_fresh detach zeros_like ones_like full_like zeros ones full new_zeros new_ones
+    new_full fill zero arange empty empty_like one_hot argmax argmin eq ne lt le gt ge logical_not
+"""
+_EXACT = frozenset(_EXACT_NAMES.split())
+# Results that jump: where two evaluations differ here, the final answers may differ by anything.
+_JUMPS = frozenset(("floor", "ceil", "round", "trunc", "sign", "floor_divide", "remainder", "fmod", "heaviside"))
+# Their indices serve the backward pass only.
+_INDICES_UNSEEN = frozenset(("max_pool2d_with_indices", "adaptive_max_pool2d"))
+
+
+class OperatorRecorder(TorchDispatchMode):
+    """Runs operators as they are, adds rounding noise to their results and records the decisions they make."""
+
+    def __init__(self, magnitude: float = 0.0, seed: int = 0) -> None:
+        super().__init__()
+        self._magnitude = magnitude
+        self._generator = torch.Generator().manual_seed(seed)
+        self.decisions: list[torch.Tensor] = []
+        self.overflows: list[torch.Tensor] = []
+
+    def disturb(self, tensor: torch.Tensor) -> None:
+        """Multiplies `tensor` in place by 1 + e, |e| <= magnitude. Zeros and infinities stay what they are."""
+        if self._magnitude and tensor.dtype == torch.float64 and tensor.numel():
+            noise = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64)
+            tensor.mul_(1 + (2 * noise - 1) * self._magnitude)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.is_view:
+            return result
+        name = func.overloadpacket.__name__.rstrip("_") or func.overloadpacket.__name__
+        for tensor in tree_leaves(result):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if tensor.is_floating_point():
+                if name not in _EXACT:
+                    self.disturb(tensor)
+                if name in _JUMPS:
+                    self.decisions.append(tensor.detach().to(torch.float64, copy=True))
+                self.overflows.append(torch.isfinite(tensor))
+            elif name not in _INDICES_UNSEEN:
+                self.decisions.append(tensor.detach().clone())
+        return result
+
+
+def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return len(left) == len(right) and all(
+        a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def agree(runs: Iterable[OperatorRecorder], *, overflows: bool = True) -> bool:
+    """True if all runs took the same decisions and, unless told otherwise, overflowed at the same places."""
+    first, *others = runs
+    return all(
+        _same(first.decisions, run.decisions) and (not overflows or _same(first.overflows, run.overflows))
+        for run in others
+    )
+
+
+def _memory(tensor: torch.Tensor) -> torch.Tensor:
+    """The whole storage of a tensor as a vector: every number once, whatever the strides."""
+    elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return torch.as_strided(tensor.detach(), (elements,), (1,), 0)
+
+
+def in_float64(value: Any) -> Any:
+    """`value` with every floating tensor of a nested structure as float64 of the very same strides."""
+
+    def convert(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+            return leaf
+        # Strides decide which reshapes are views and so what an in-place operator reaches: keep gaps and overlaps.
+        memory = _memory(leaf).to(torch.float64, copy=True)
+        return memory.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
+
+    return tree_map(convert, value)
+
+
+def noisy_run(
+    model: torch.nn.Module,
+    make_inputs: Callable[[], tuple[Any, ...]],
+    *,
+    magnitude: float = FLOAT32_ULP,
+    seed: int = 0,
+) -> tuple[Any, tuple[Any, ...], OperatorRecorder]:
+    """Runs a float64 copy of `model` with noise in its parameters, its inputs and every operator's result.
+
+    `magnitude` is the largest relative change. Returns the outputs, the inputs after the run (they may have been
+    written to) and the recorder.
+    """
+    recorder = OperatorRecorder(magnitude, seed)
+    twin = copy.deepcopy(model).double()
+    inputs = make_inputs()
+    with torch.no_grad():
+        for tensor in (*twin.parameters(), *twin.buffers(), *tree_leaves(inputs)):
+            if isinstance(tensor, torch.Tensor):
+                recorder.disturb(_memory(tensor))
+        with recorder:
+            outputs = twin(*inputs)
+    return outputs, inputs, recorder
