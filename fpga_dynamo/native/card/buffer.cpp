@@ -1,0 +1,103 @@
+#include "buffer.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "error.hpp"
+#include "process.hpp"
+
+namespace card_model {
+
+staging::staging(uint64_t bytes) : bytes_(bytes) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        throw out_of_memory("no host memory for a buffer of " + std::to_string(bytes) + " bytes (" +
+                            system_reason("mmap") + ")");
+    data_ = static_cast<uint8_t*>(memory);
+}
+
+staging::~staging() { munmap(data_, bytes_); }
+
+buffer::buffer(std::shared_ptr<card> card, uint64_t bytes, buffer_flags flags, uint32_t group)
+    : card_(std::move(card)), flags_(flags), size_(bytes) {
+    check_process();
+    if (flags == buffer_flags::svm)
+        throw error("buffers of kind svm need a card with shared virtual memory; use normal or host_only");
+    card_->release_ended();
+    const auto image = card_->loaded();
+    const auto& banks = image->banks();
+    if (group >= banks.size() || !banks[group])
+        throw error("memory group " + std::to_string(group) + " is not in use by xclbin '" + image->file().name() +
+                    "'; take the group from kernel.group_id(argument)");
+    memory_ = banks[group]->allocate(bytes);
+    if (!one_memory() && flags != buffer_flags::device_only) host_ = std::make_shared<staging>(bytes);
+}
+
+buffer::buffer(const buffer& parent, uint64_t bytes, uint64_t offset) : buffer(parent) {
+    parent.check_range("a sub-buffer", bytes, offset);
+    if (bytes == 0) throw error("a sub-buffer must have at least one byte");
+    size_ = bytes;
+    offset_ += offset;
+}
+
+void buffer::check_range(const char* what, uint64_t bytes, uint64_t offset) const {
+    check_process();
+    if (offset > size_ || bytes > size_ - offset)
+        throw error(std::string(what) + " of " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
+                    " lies outside a buffer of " + std::to_string(size_) + " bytes");
+}
+
+uint8_t* buffer::map() const {
+    check_process();
+    if (flags_ == buffer_flags::device_only)
+        throw error("a device_only buffer cannot be seen by the host; copy it to a normal one (bo.copy) or allocate it "
+                    "as normal");
+    return one_memory() ? device() : host_->data() + offset_;
+}
+
+void buffer::count(direction way, uint64_t bytes) const {
+    auto& counter = way == direction::to_device ? card_->counters().to_device : card_->counters().from_device;
+    counter.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void buffer::write(const void* source, uint64_t bytes, uint64_t seek) const {
+    check_range("a write", bytes, seek);
+    std::memcpy(map() + seek, source, bytes);
+}
+
+void buffer::read(void* target, uint64_t bytes, uint64_t skip) const {
+    check_range("a read", bytes, skip);
+    std::memcpy(target, map() + skip, bytes);
+}
+
+void buffer::sync(direction way, uint64_t bytes, uint64_t offset) const {
+    check_range("a sync", bytes, offset);
+    uint8_t* host = map();
+    if (one_memory()) return;
+    if (way == direction::to_device) std::memcpy(device() + offset, host + offset, bytes);
+    else std::memcpy(host + offset, device() + offset, bytes);
+    count(way, bytes);
+}
+
+void buffer::copy(const buffer& source, uint64_t bytes, uint64_t source_offset, uint64_t offset) const {
+    if (bytes == 0 && source_offset <= source.size_) bytes = source.size_ - source_offset;
+    source.check_range("a copy", bytes, source_offset);
+    check_range("a copy", bytes, offset);
+    std::memmove(device() + offset, source.device() + source_offset, bytes);
+}
+
+void buffer::upload(const void* source, uint64_t bytes, uint64_t offset) const {
+    check_range("an input", bytes, offset);
+    std::memcpy(device() + offset, source, bytes);
+    count(direction::to_device, bytes);
+}
+
+void buffer::download(void* target, uint64_t bytes, uint64_t offset) const {
+    check_range("an output", bytes, offset);
+    std::memcpy(target, device() + offset, bytes);
+    count(direction::from_device, bytes);
+}
+
+}  // namespace card_model

@@ -1,0 +1,250 @@
+#include "compute_unit.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu.hpp"
+#include "error.hpp"
+#include "watchdog.hpp"
+
+namespace card_model {
+
+namespace {
+
+constexpr int64_t IDLE_SPIN_NS = 20000;
+constexpr uint32_t MAX_SLICES = 0xffff;           // of lane_team
+constexpr uint32_t STATUS_CRASHED = 0xffffffffu;  // what `end` is told when no status was returned
+
+void* translate(void* card, uint64_t address, uint64_t* bytes) {
+    detail::guard* guard = suspend();
+    void* host = static_cast<const address_space*>(card)->translate(address, bytes);
+    resume(guard);
+    return host;
+}
+
+}  // namespace
+
+// A command under way: what its lanes share.
+struct compute_unit::activity {
+    compute_unit& unit;
+    ert_command& command;
+    fpga::cu_call call{};
+    uint32_t step = 0;
+    uint32_t slices = 1;
+    std::mutex mutex{};                 // of the first failure
+    std::atomic<bool> failed{false};
+    outcome how = outcome::returned;
+    uint32_t status = 0;
+    std::string error{};
+
+    activity(compute_unit& u, ert_command& c) : unit(u), command(c) {
+        call.registers = c.registers;
+        call.translate = translate;
+        call.card = const_cast<address_space*>(&u.memory_);
+    }
+
+    // Calls kernel code; false if the run is over because of it.
+    template <typename Call>
+    bool run(const char* where, Call&& kernel_code, int tolerated = 0) {
+        fault what;
+        const outcome result = guarded(command.cancelled, tolerated, what, kernel_code);
+        if (result == outcome::returned) return true;
+        fail(result, STATUS_CRASHED, result == outcome::crashed ? crash_text(what) + where : "was ended" + std::string(where));
+        return false;
+    }
+
+    void fail(outcome result, uint32_t code, const std::string& text) {
+        std::lock_guard lock(mutex);
+        if (failed.load(std::memory_order_relaxed)) return;  // the first failure is the cause
+        how = result;
+        status = code;
+        error = "kernel '" + unit.kernel_.name + "' (compute unit " + unit.info_.name + ") " + text;
+        failed.store(true, std::memory_order_release);
+    }
+
+    std::string crash_text(const fault& what) const {
+        const std::string place = unit.memory_.describe(what.address);
+        return "crashed: " + card_model::describe(what) + (place.empty() ? "" : " (" + place + ")");
+    }
+
+    std::string position(uint32_t slice) const {
+        return " in step " + std::to_string(step) + ", slice " + std::to_string(slice) + " of " + std::to_string(slices);
+    }
+
+    void run_slice(uint32_t slice) {
+        if (failed.load(std::memory_order_acquire)) return;
+        volatile uint32_t code = 0;
+        fault what;
+        const outcome result = guarded(command.cancelled, 0, what, [&] {
+            code = unit.entry_.execute(&call, step, slice, slices);
+        });
+        if (result == outcome::crashed) fail(result, STATUS_CRASHED, crash_text(what) + position(slice));
+        else if (result == outcome::cancelled) fail(result, STATUS_CRASHED, "was ended" + position(slice));
+        else if (code != 0) fail(result, code, "reported status " + std::to_string(code) + position(slice));
+    }
+};
+
+compute_unit::compute_unit(const kernel_info& kernel, compute_unit_info info, const fpga::cu_entry& entry,
+                           lane_team& team, size_t board, const address_space& memory)
+    : kernel_(kernel), info_(std::move(info)), entry_(entry), team_(team), board_(board), memory_(memory) {}
+
+compute_unit::~compute_unit() {
+    {
+        std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+}
+
+void compute_unit::enqueue(std::shared_ptr<ert_command> command) {
+    {
+        std::lock_guard lock(mutex_);
+        if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+        command->set_state(ert_state::queued);
+        queue_.push_back(std::move(command));
+        load_.fetch_add(1, std::memory_order_relaxed);
+    }
+    wake_.notify_one();
+}
+
+bool compute_unit::execute(ert_command& command, unsigned timeout_ms) {
+    {
+        std::lock_guard lock(mutex_);
+        if (current_ || !queue_.empty()) return false;
+        current_ = &command;
+        executor_ = pthread_self();
+        load_.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (timeout_ms) watchdog::instance().arm(*this, command, timeout_ms);
+    perform(command);
+    return true;
+}
+
+void compute_unit::serve() {
+    block_foreign_signals();
+    for (;;) {
+        // Somebody who starts a run in a loop should not pay for waking this thread each time.
+        if (spinning_pays())
+            for (const int64_t stop = monotonic_ns() + IDLE_SPIN_NS; !load() && monotonic_ns() < stop;) cpu_relax();
+        std::shared_ptr<ert_command> command;
+        {
+            std::unique_lock lock(mutex_);
+            wake_.wait(lock, [this] { return stopping_ || (!current_ && !queue_.empty()); });
+            if (stopping_) return;
+            command = std::move(queue_.front());
+            queue_.pop_front();
+            current_ = command.get();
+            executor_ = pthread_self();
+        }
+        perform(*command);
+    }
+}
+
+void compute_unit::perform(ert_command& command) {
+    prepare_thread();
+    command.compute_unit.store(&info_.name, std::memory_order_relaxed);
+    command.start_ns.store(monotonic_ns(), std::memory_order_relaxed);
+    command.set_state(ert_state::running);
+    activity a(*this, command);
+    step_through(a);
+    command.status.store(a.status, std::memory_order_relaxed);
+    command.stop_ns.store(monotonic_ns(), std::memory_order_relaxed);
+    watchdog::instance().disarm(command);
+    bool more = false;
+    {
+        std::lock_guard lock(mutex_);
+        current_ = nullptr;
+        load_.fetch_sub(1, std::memory_order_relaxed);
+        more = !queue_.empty();
+    }
+    if (more) wake_.notify_one();
+    if (!a.failed) return command.finish(ert_state::completed, "");
+    if (a.how == outcome::cancelled) {
+        const ert_state as = command.cancel_state.load();
+        const int64_t ms = (command.stop_ns - command.start_ns) / 1000000;
+        return command.finish(as, a.error + " after " + std::to_string(ms) + " ms" +
+                                      (as == ert_state::timeout ? ", its time-out" : ", by abort"));
+    }
+    command.finish(ert_state::error, a.error);
+}
+
+void compute_unit::step_through(activity& a) {
+    volatile uint32_t refused = 0;
+    if (!a.run(" in begin", [&] { refused = entry_.begin(&a.call); })) return;
+    if (refused) {
+        a.call.error[sizeof a.call.error - 1] = '\0';
+        return a.fail(outcome::returned, refused, std::string("refused to start: ") + a.call.error);
+    }
+    const uint32_t most = kernel_.lanes && team_.lanes() > 1 ? std::min(4 * team_.lanes(), MAX_SLICES) : 1;
+    const slice_task task{[](void* context, uint32_t slice) { static_cast<activity*>(context)->run_slice(slice); }, &a};
+    for (; a.step < a.call.steps && !a.failed; ++a.step) {
+        volatile uint32_t wanted = 1;
+        if (most > 1 && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
+        a.slices = std::clamp<uint32_t>(uint32_t{wanted}, 1, most);
+        team_.run(board_, a.slices, task);
+        if (a.failed) break;  // `step` stays at the one that failed
+    }
+    // A cancelled run may still tidy up; a second cancellation ends that too.
+    const int tolerated = a.failed ? a.command.cancelled.load() : 0;
+    a.run(" in end", [&] { entry_.end(&a.call, a.status, a.step); }, tolerated);
+}
+
+void compute_unit::interrupt_running(ert_command& command, ert_state as) {
+    command.cancel_state.store(as);
+    command.cancelled.fetch_add(1, std::memory_order_seq_cst);
+    interrupt(executor_);
+    team_.interrupt();
+}
+
+void compute_unit::cancel_running(ert_command& command, ert_state as) {
+    std::lock_guard lock(mutex_);
+    if (current_ == &command) interrupt_running(command, as);
+}
+
+void compute_unit::cancel(ert_command& command, ert_state as) {
+    std::shared_ptr<ert_command> waiting;
+    {
+        std::lock_guard lock(mutex_);
+        if (current_ == &command) return interrupt_running(command, as);
+        const auto mine = std::find_if(queue_.begin(), queue_.end(), [&](const auto& c) { return c.get() == &command; });
+        if (mine == queue_.end()) {  // on its way to this unit (perform will see it), or over by now (latching resets it)
+            command.cancel_state.store(as);
+            command.cancelled.fetch_add(1, std::memory_order_seq_cst);
+            return;
+        }
+        waiting = std::move(*mine);
+        queue_.erase(mine);
+        load_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    waiting->finish(as, "kernel '" + kernel_.name + "' had not been started: compute unit " + info_.name +
+                            " was busy with earlier runs");
+}
+
+void compute_unit::cancel_all() {
+    std::deque<std::shared_ptr<ert_command>> waiting;
+    {
+        std::lock_guard lock(mutex_);
+        waiting.swap(queue_);
+        load_.fetch_sub(waiting.size(), std::memory_order_relaxed);
+        if (current_) interrupt_running(*current_, ert_state::abort);
+    }
+    for (const auto& command : waiting) command->finish(ert_state::abort, "the card was shut down");
+}
+
+void compute_unit::open(bool exclusive) {
+    std::lock_guard lock(mutex_);
+    if (exclusive_user_ || (exclusive && shared_users_))
+        throw error("compute unit '" + info_.name + "' is in " + (exclusive_user_ ? "exclusive" : "shared") +
+                    " use by another kernel object; release that one first or open both as shared");
+    if (exclusive) exclusive_user_ = true;
+    else ++shared_users_;
+}
+
+void compute_unit::close() {
+    std::lock_guard lock(mutex_);
+    if (exclusive_user_) exclusive_user_ = false;
+    else --shared_users_;
+}
+
+}  // namespace card_model

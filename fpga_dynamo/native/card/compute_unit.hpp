@@ -1,0 +1,82 @@
+// A compute unit: takes one command at a time, on its own thread or on that of a caller who waits anyway.
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "card_abi.hpp"
+#include "ert_command.hpp"
+#include "lanes.hpp"
+#include "xclbin.hpp"
+
+namespace card_model {
+
+// Where a compute unit sees memory; one per loaded xclbin.
+class address_space {
+  public:
+    virtual ~address_space() = default;
+    virtual void* translate(uint64_t address, uint64_t* bytes) const = 0;
+    virtual std::string describe(const void* host) const = 0;  // for messages; empty if unknown
+};
+
+class compute_unit {
+  public:
+    compute_unit(const kernel_info& kernel, compute_unit_info info, const fpga::cu_entry& entry, lane_team& team,
+                 size_t board, const address_space& memory);
+    ~compute_unit();
+    compute_unit(const compute_unit&) = delete;
+    compute_unit& operator=(const compute_unit&) = delete;
+
+    const std::string& name() const { return info_.name; }
+    const compute_unit_info& info() const { return info_; }
+    // Commands that it has, for choosing the least loaded.
+    size_t load() const { return load_.load(std::memory_order_relaxed); }
+
+    // Runs the command on this unit's thread, after those that wait already.
+    void enqueue(std::shared_ptr<ert_command> command);
+    // Runs it on the calling thread if the unit is idle; false if it is not, and nothing has happened. A run that takes
+    // longer than timeout_ms (0: no limit) ends as ert_state::timeout.
+    bool execute(ert_command& command, unsigned timeout_ms);
+
+    // Ends a command that waits or runs; it ends as `as` unless it ends by itself first.
+    void cancel(ert_command& command, ert_state as);
+    void cancel_running(ert_command& command, ert_state as);  // leaves one that waits alone
+    void cancel_all();
+
+    // Access by kernel objects: many shared ones or a single exclusive one. Throws error.
+    void open(bool exclusive);
+    void close();
+
+  private:
+    struct activity;
+    void serve();
+    void perform(ert_command& command);
+    void step_through(activity& a);
+    void interrupt_running(ert_command& command, ert_state as);  // with mutex_ held
+
+    const kernel_info& kernel_;
+    const compute_unit_info info_;
+    const fpga::cu_entry& entry_;
+    lane_team& team_;
+    const size_t board_;
+    const address_space& memory_;
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::shared_ptr<ert_command>> queue_;
+    ert_command* current_ = nullptr;  // running, on executor_
+    pthread_t executor_{};
+    std::thread thread_;              // started by the first enqueue
+    bool stopping_ = false;
+    std::atomic<size_t> load_{0};
+    int shared_users_ = 0;
+    bool exclusive_user_ = false;
+};
+
+}  // namespace card_model

@@ -1,0 +1,162 @@
+#include "faults.hpp"
+
+#include <sys/mman.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+
+#include "error.hpp"
+
+namespace card_model {
+
+namespace detail {
+thread_local guard* active = nullptr;
+}
+
+namespace {
+
+constexpr int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+struct sigaction previous[NSIG];
+
+int cancel_signal() {
+    static const int number = SIGRTMAX - 3;  // the ends of the range are what others take first
+    return number;
+}
+
+[[noreturn]] void leave_kernel(detail::guard* guard, outcome reason) {
+    detail::active = nullptr;
+    siglongjmp(guard->resume, static_cast<int>(reason));
+}
+
+void forward(int signal, siginfo_t* info, void* context) {
+    // A handler installed after ours may chain to us while we chain to it: the second time round ends that.
+    static thread_local bool forwarding __attribute__((tls_model("initial-exec"))) = false;
+    const struct sigaction& before = previous[signal];
+    const bool calls = (before.sa_flags & SA_SIGINFO) ? before.sa_sigaction != nullptr
+                                                      : before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
+    if (forwarding || !calls) {
+        struct sigaction standard = {};
+        standard.sa_handler = SIG_DFL;
+        sigaction(signal, &standard, nullptr);
+        if (info->si_code <= 0) raise(signal);  // sent by somebody; a true fault comes again by itself
+        return;
+    }
+    forwarding = true;
+    if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
+    else before.sa_handler(signal);
+    forwarding = false;
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+    detail::guard* guard = detail::active;
+    if (!guard || info->si_code <= 0) return forward(signal, info, context);
+    guard->what = {signal, info->si_code, info->si_addr};
+    leave_kernel(guard, outcome::crashed);
+}
+
+void on_cancel(int, siginfo_t*, void*) {
+    detail::guard* guard = detail::active;
+    if (guard && detail::cancelled(*guard)) leave_kernel(guard, outcome::cancelled);
+}
+
+using handler = void (*)(int, siginfo_t*, void*);
+
+void install(int signal, handler function, struct sigaction* before) {
+    struct sigaction current = {};
+    sigaction(signal, nullptr, &current);
+    if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == function) return;
+    if (before) *before = current;
+    struct sigaction ours = {};
+    ours.sa_sigaction = function;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+    sigemptyset(&ours.sa_mask);
+    sigaction(signal, &ours, nullptr);
+}
+
+sigset_t our_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : FAULTS) sigaddset(&set, signal);
+    sigaddset(&set, cancel_signal());
+    return set;
+}
+
+// A handler needs a stack of its own when the fault is that the thread's stack is full.
+class signal_stack {
+  public:
+    signal_stack() {
+        stack_t current = {};
+        if (sigaltstack(nullptr, &current) != 0 || !(current.ss_flags & SS_DISABLE)) return;  // somebody's: good enough
+        memory_ = mmap(nullptr, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        if (memory_ == MAP_FAILED) {  // then only a full stack stays fatal
+            memory_ = nullptr;
+            return;
+        }
+        stack_t ours = {};
+        ours.ss_sp = memory_;
+        ours.ss_size = BYTES;
+        sigaltstack(&ours, nullptr);
+    }
+    ~signal_stack() {
+        if (!memory_) return;
+        stack_t off = {}, current = {};
+        off.ss_flags = SS_DISABLE;
+        sigaltstack(nullptr, &current);
+        if (current.ss_sp == memory_) sigaltstack(&off, nullptr);
+        munmap(memory_, BYTES);
+    }
+
+  private:
+    static constexpr size_t BYTES = size_t{64} << 10;
+    void* memory_ = nullptr;
+};
+
+}  // namespace
+
+void install_handlers() {
+    static std::mutex& mutex = *new std::mutex;
+    std::lock_guard lock(mutex);
+    for (const int signal : FAULTS) install(signal, on_fault, &previous[signal]);
+    install(cancel_signal(), on_cancel, nullptr);
+}
+
+void prepare_thread() {
+    static thread_local bool prepared = false;
+    if (prepared) return;
+    static thread_local signal_stack stack;
+    static_cast<void>(stack);
+    const sigset_t ours = our_signals();
+    pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+    prepared = true;
+}
+
+void block_foreign_signals() {
+    sigset_t others;
+    sigfillset(&others);
+    for (const int signal : FAULTS) sigdelset(&others, signal);
+    sigdelset(&others, cancel_signal());
+    pthread_sigmask(SIG_SETMASK, &others, nullptr);
+}
+
+void interrupt(pthread_t thread) { pthread_kill(thread, cancel_signal()); }
+
+void resume(detail::guard* guard) {
+    detail::active = guard;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (guard && detail::cancelled(*guard)) leave_kernel(guard, outcome::cancelled);
+}
+
+std::string describe(const fault& what) {
+    std::string name;
+    switch (what.signal) {
+        case SIGSEGV: name = "segmentation fault"; break;
+        case SIGBUS: name = "bus error"; break;
+        case SIGILL: name = "illegal instruction"; break;
+        case SIGFPE: name = what.code == FPE_INTDIV ? "integer division by zero" : "arithmetic fault"; break;
+        default: name = "signal " + std::to_string(what.signal);
+    }
+    return name + " at " + hex(reinterpret_cast<uintptr_t>(what.address));
+}
+
+}  // namespace card_model

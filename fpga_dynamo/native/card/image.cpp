@@ -1,0 +1,91 @@
+#include "image.hpp"
+
+#include <thread>
+
+#include "error.hpp"
+#include "faults.hpp"
+
+namespace card_model {
+
+namespace {
+
+size_t count_units(const xclbin& file) {
+    size_t count = 0;
+    for (const kernel_info& kernel : file.kernels()) count += kernel.compute_units.size();
+    return count;
+}
+
+}  // namespace
+
+std::shared_ptr<image> image::create(xclbin file, unsigned lanes) {
+    file.check_runs_here();
+    install_handlers();
+    const std::string name = file.name();
+    try {
+        // The last owner may be anyone, even somebody for whom a compute unit's thread waits (in a callback): joining
+        // those threads is left to a thread that nobody waits for.
+        return std::shared_ptr<image>(new image(std::move(file), lanes),
+                                      [](image* last) { std::thread([last] { delete last; }).detach(); });
+    } catch (const out_of_memory&) {
+        throw;
+    } catch (const error& reason) {
+        throw xclbin_error("xclbin '" + name + "': its kernels cannot be loaded: " + reason.what());
+    }
+}
+
+image::image(xclbin file, unsigned lanes)
+    : file_(std::move(file)), kernels_(file_.bitstream()), team_(lanes, count_units(file_)) {
+    for (size_t i = 0; i < file_.memories().size(); ++i) {
+        const memory_info& memory = file_.memories()[i];
+        banks_.push_back(memory.used ? std::make_shared<bank>(memory, static_cast<uint32_t>(i)) : nullptr);
+    }
+    for (const kernel_info& kernel : file_.kernels()) {
+        const auto* entry = static_cast<const fpga::cu_entry*>(kernels_.symbol("fpga_cu_" + kernel.name));
+        if (!entry) throw error("symbol fpga_cu_" + kernel.name + " is missing");
+        if (entry->abi != fpga::CARD_ABI)
+            throw error("kernel '" + kernel.name + "' has card ABI " + std::to_string(entry->abi) +
+                        ", this release has " + std::to_string(fpga::CARD_ABI) + "; build the file anew");
+        for (const compute_unit_info& info : kernel.compute_units) {
+            units_.push_back(std::make_unique<compute_unit>(kernel, info, *entry, team_, units_.size(), *this));
+            unit_kernels_.push_back(&kernel);
+        }
+    }
+}
+
+const kernel_info& image::kernel(const std::string& name) const {
+    std::string known;
+    for (const kernel_info& kernel : file_.kernels()) {
+        if (kernel.name == name) return kernel;
+        known += (known.empty() ? "" : ", ") + kernel.name;
+    }
+    throw error("xclbin '" + file_.name() + "' has no kernel '" + name + "'; it has: " + known);
+}
+
+std::vector<compute_unit*> image::compute_units(const kernel_info& kernel) const {
+    std::vector<compute_unit*> units;
+    for (size_t i = 0; i < units_.size(); ++i)
+        if (unit_kernels_[i] == &kernel) units.push_back(units_[i].get());
+    return units;
+}
+
+bool image::busy() const {
+    for (const auto& unit : units_)
+        if (unit->load()) return true;
+    return false;
+}
+
+void* image::translate(uint64_t address, uint64_t* bytes) const {
+    for (const auto& bank : banks_)
+        if (bank)
+            if (void* host = bank->translate(address, bytes)) return host;
+    return nullptr;
+}
+
+std::string image::describe(const void* host) const {
+    for (const auto& bank : banks_)
+        if (bank)
+            if (std::string text = bank->describe(host); !text.empty()) return text;
+    return "";
+}
+
+}  // namespace card_model

@@ -1,0 +1,111 @@
+#include "lanes.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+
+#include "cpu.hpp"
+#include "faults.hpp"
+
+namespace card_model {
+
+namespace {
+
+// A parked thread takes about 100 us to come back, a spinning one 0.2 us; steps of one run follow each other closely.
+constexpr int RELAXED_SPINS = 500;
+constexpr auto SPIN_TIME = std::chrono::microseconds(200);
+
+}  // namespace
+
+lane_team::lane_team(unsigned lanes, size_t boards)
+    : lanes_(lanes), boards_(new board[boards]), board_count_(boards) {}
+
+lane_team::~lane_team() {
+    {
+        std::lock_guard lock(mutex_);
+        stopping_.store(true);
+    }
+    wake_.notify_all();
+    for (std::thread& helper : helpers_) helper.join();
+}
+
+void lane_team::start_helpers() {
+    helpers_.reserve(lanes_ - 1);
+    for (unsigned i = 1; i < lanes_; ++i) helpers_.emplace_back([this] { serve(); });
+    helper_count_.store(helpers_.size(), std::memory_order_release);
+}
+
+bool lane_team::claim(board& b, uint32_t* slice) {
+    uint64_t ticket = b.ticket.load(std::memory_order_acquire);
+    do {
+        if ((ticket & 0xffff) >= (ticket >> 16 & 0xffff)) return false;
+    } while (!b.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire));
+    *slice = static_cast<uint32_t>(ticket & 0xffff);
+    return true;
+}
+
+void lane_team::run(size_t index, uint32_t count, slice_task task) {
+    if (count == 1 || lanes_ == 1) {
+        for (uint32_t slice = 0; slice < count; ++slice) task.run(task.context, slice);
+        return;
+    }
+    std::call_once(started_, [this] { start_helpers(); });
+    board& b = boards_[index];
+    b.finished.store(0, std::memory_order_relaxed);
+    b.task = task;
+    b.ticket.store(uint64_t{++b.epoch} << 32 | uint64_t{count} << 16, std::memory_order_release);
+    wake_helpers();
+    uint32_t slice = 0, mine = 0;
+    for (; claim(b, &slice); ++mine) task.run(task.context, slice);
+    for (int spins = 0; b.finished.load(std::memory_order_acquire) != count - mine; ++spins)
+        if (spins < RELAXED_SPINS) cpu_relax();
+        else sched_yield();
+}
+
+void lane_team::wake_helpers() {
+    published_.fetch_add(1, std::memory_order_seq_cst);
+    // A helper counts itself as parked before it looks at published_ for the last time, so one of us sees the other.
+    if (parked_.load(std::memory_order_seq_cst) == 0) return;
+    { std::lock_guard lock(mutex_); }
+    wake_.notify_all();
+}
+
+bool lane_team::help(board& b) {
+    uint32_t slice = 0;
+    if (!claim(b, &slice)) return false;
+    b.task.run(b.task.context, slice);
+    b.finished.fetch_add(1, std::memory_order_acq_rel);
+    return true;
+}
+
+void lane_team::serve() {
+    block_foreign_signals();
+    prepare_thread();
+    using clock = std::chrono::steady_clock;
+    while (!stopping_.load(std::memory_order_relaxed)) {
+        const uint32_t seen = published_.load(std::memory_order_seq_cst);
+        bool worked = false;
+        for (size_t i = 0; i < board_count_; ++i)
+            while (help(boards_[i])) worked = true;
+        if (worked) continue;
+        const auto idle_since = clock::now();
+        const auto news = [&] {
+            return published_.load(std::memory_order_seq_cst) != seen || stopping_.load(std::memory_order_relaxed);
+        };
+        for (int spins = 0; !news() && (spins < RELAXED_SPINS || clock::now() - idle_since < SPIN_TIME); ++spins)
+            if (spins < RELAXED_SPINS) cpu_relax();
+            else sched_yield();
+        if (news()) continue;
+        std::unique_lock lock(mutex_);
+        parked_.fetch_add(1, std::memory_order_seq_cst);
+        wake_.wait(lock, news);
+        parked_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+}
+
+void lane_team::interrupt() {
+    const size_t count = helper_count_.load(std::memory_order_acquire);
+    for (size_t i = 0; i < count; ++i) card_model::interrupt(helpers_[i].native_handle());
+}
+
+}  // namespace card_model

@@ -1,0 +1,68 @@
+// The lanes of a card: host threads that help its compute units with the slices of a step.
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace card_model {
+
+// One slice of a step; must not throw.
+struct slice_task {
+    void (*run)(void* context, uint32_t slice) = nullptr;
+    void* context = nullptr;
+};
+
+// `lanes - 1` helper threads, shared by all compute units of a card so that they never ask for more CPUs than there
+// are; the thread that runs the step is the other lane. Helpers spin for a moment after the last slice, then park.
+class lane_team {
+  public:
+    lane_team(unsigned lanes, size_t boards);
+    ~lane_team();
+    lane_team(const lane_team&) = delete;
+    lane_team& operator=(const lane_team&) = delete;
+
+    unsigned lanes() const { return lanes_; }
+
+    // Runs the task for slices 0 .. count - 1 and returns when all have ended. One caller per board at a time;
+    // never waits for a helper that has not claimed a slice.
+    void run(size_t board, uint32_t count, slice_task task);
+
+    // Makes the helpers look at the cancel level of the slice that they are in.
+    void interrupt();
+
+  private:
+    // Where slices of a step are claimed: epoch << 32 | count << 16 | next. The epoch keeps a helper that slept
+    // between reading the ticket and claiming from taking a slice of a later step.
+    struct alignas(64) board {
+        std::atomic<uint64_t> ticket{0};
+        std::atomic<uint32_t> finished{0};
+        slice_task task;         // published by the ticket, stays until all claimed slices have finished
+        uint32_t epoch = 0;      // the caller's
+    };
+
+    static bool claim(board& b, uint32_t* slice);
+    bool help(board& b);
+    void serve();
+    void start_helpers();
+    void wake_helpers();
+
+    const unsigned lanes_;
+    std::unique_ptr<board[]> boards_;
+    const size_t board_count_;
+    std::once_flag started_;
+    std::vector<std::thread> helpers_;
+    std::atomic<size_t> helper_count_{0};  // of helpers_ that interrupt may look at
+    alignas(64) std::atomic<uint32_t> published_{0};
+    std::atomic<uint32_t> parked_{0};
+    std::atomic<bool> stopping_{false};
+    std::mutex mutex_;
+    std::condition_variable wake_;
+};
+
+}  // namespace card_model

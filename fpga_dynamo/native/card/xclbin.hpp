@@ -1,0 +1,75 @@
+// An xclbin file: the axlf container (layout as in XRT's xclbin.h) and what the software card needs from its sections.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace card_model {
+
+using uuid = std::array<uint8_t, 16>;
+std::string to_string(const uuid& id);
+uuid parse_uuid(const std::string& text);  // throws error
+
+struct memory_info {
+    std::string tag;
+    bool used = false;
+    uint64_t base = 0;
+    uint64_t bytes = 0;
+};
+
+struct argument_info {
+    std::string name;
+    bool global = false;     // a pointer into a bank; otherwise a scalar
+    uint32_t offset = 0;     // in the register map
+    uint32_t bytes = 0;      // in the register map
+};
+
+struct compute_unit_info {
+    std::string name;
+    uint64_t base = 0;
+    std::vector<std::vector<uint32_t>> banks;  // per argument: indices of the banks that it is wired to
+};
+
+struct kernel_info {
+    std::string name;
+    bool lanes = false;      // its steps may be cut into slices that run side by side
+    std::vector<argument_info> arguments;
+    std::vector<compute_unit_info> compute_units;
+};
+
+class xclbin {
+  public:
+    // Both throw xclbin_error: the file cannot be read, is truncated, or contradicts itself.
+    static xclbin from_file(const std::string& path);
+    static xclbin from_bytes(std::string bytes, std::string name);
+
+    // Throws xclbin_error when the software card cannot run it: another target, or instructions that this CPU lacks.
+    void check_runs_here() const;
+
+    const std::string& name() const { return name_; }  // of the file, for messages
+    const uuid& id() const { return id_; }
+    const std::string& platform() const { return platform_; }
+    const std::string& target() const { return target_; }
+    const std::string& manifest() const { return manifest_; }  // JSON
+    const std::vector<memory_info>& memories() const { return memories_; }
+    const std::vector<kernel_info>& kernels() const { return kernels_; }
+    const std::string& bitstream() const { return bitstream_; }
+
+  private:
+    void read_container(const std::string& bytes);
+    void check_content(const std::string& bytes, uint32_t count) const;
+    void read_manifest(const std::string& user_metadata);
+    void read_memories(const std::string& section);
+    void read_compute_units(const std::string& section);
+    void read_connectivity(const std::string& section, const std::string& ip_layout);
+    [[noreturn]] void fail(const std::string& what) const;
+
+    std::string name_;
+    uuid id_{};
+    std::string platform_, target_, isa_, manifest_, bitstream_;
+    std::vector<memory_info> memories_;
+    std::vector<kernel_info> kernels_;
+};
+
+}  // namespace card_model

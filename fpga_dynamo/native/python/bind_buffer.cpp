@@ -1,0 +1,103 @@
+#include <nanobind/ndarray.h>
+
+#include "bindings.hpp"
+#include "buffer.hpp"
+#include "error.hpp"
+
+using card_model::buffer;
+using card_model::buffer_flags;
+using card_model::direction;
+using release_gil = nb::call_guard<nb::gil_scoped_release>;
+
+namespace {
+
+// bytes, bytearray, memoryview, numpy arrays: whatever lies in one piece.
+class view {
+  public:
+    explicit view(nb::handle object) {
+        if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_C_CONTIGUOUS) != 0) nb::raise_python_error();
+    }
+    ~view() { PyBuffer_Release(&buffer_); }
+    view(const view&) = delete;
+    view& operator=(const view&) = delete;
+    const void* data() const { return buffer_.buf; }
+    uint64_t bytes() const { return static_cast<uint64_t>(buffer_.len); }
+
+  private:
+    Py_buffer buffer_;
+};
+
+void write_bytes(const buffer& self, nb::handle data, uint64_t seek) {
+    const view source(data);
+    nb::gil_scoped_release release;
+    self.write(source.data(), source.bytes(), seek);
+}
+
+nb::ndarray<nb::numpy, int8_t, nb::ndim<1>> read_bytes(const buffer& self, uint64_t bytes, uint64_t skip) {
+    self.check_range("a read", bytes, skip);  // before memory is allocated for it
+    auto* data = new int8_t[bytes];
+    nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<int8_t*>(memory); });
+    {
+        nb::gil_scoped_release release;
+        self.read(data, bytes, skip);
+    }
+    return nb::ndarray<nb::numpy, int8_t, nb::ndim<1>>(data, {bytes}, owner);
+}
+
+int get_buffer(PyObject* object, Py_buffer* target, int flags) noexcept {
+    try {
+        const auto& self = nb::cast<const buffer&>(nb::handle(object));
+        return PyBuffer_FillInfo(target, object, self.map(), static_cast<Py_ssize_t>(self.size()), 0, flags);
+    } catch (const std::exception& reason) {
+        PyErr_SetString(PyExc_BufferError, reason.what());
+        target->obj = nullptr;
+        return -1;
+    }
+}
+
+nb::object map_memory(nb::handle self) {
+    nb::cast<const buffer&>(self).map();  // throws the clear error if the host cannot see it
+    return nb::steal(PyMemoryView_FromObject(self.ptr()));
+}
+
+PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
+
+}  // namespace
+
+void bind_buffer(nb::module_& module) {
+    nb::class_<buffer> bo(module, "bo", nb::type_slots(buffer_slots));
+    nb::enum_<buffer_flags>(bo, "flags")
+        .value("normal", buffer_flags::normal)
+        .value("cacheable", buffer_flags::cacheable)
+        .value("device_only", buffer_flags::device_only)
+        .value("host_only", buffer_flags::host_only)
+        .value("p2p", buffer_flags::p2p)
+        .value("svm", buffer_flags::svm)
+        .export_values();
+    bo.def("__init__",
+           [](buffer* self, const device& owner, uint64_t size, buffer_flags flags, uint32_t group) {
+               new (self) buffer(owner.card, size, flags, group);
+           },
+           nb::arg("device"), nb::arg("size"), nb::arg("flags"), nb::arg("group"), release_gil())
+        .def(nb::init<const buffer&, uint64_t, uint64_t>(), nb::arg("parent"), nb::arg("size"), nb::arg("offset"))
+        .def("size", &buffer::size)
+        .def("address", &buffer::address)
+        .def("map", &map_memory)
+        .def("write", &write_bytes, nb::arg("data"), nb::arg("seek") = 0)
+        .def("read", &read_bytes, nb::arg("size"), nb::arg("skip") = 0)
+        .def("write_ptr",
+             [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
+                 self.write(reinterpret_cast<const void*>(address), bytes, offset);
+             },
+             nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
+        .def("read_ptr",
+             [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
+                 self.read(reinterpret_cast<void*>(address), bytes, offset);
+             },
+             nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
+        .def("sync", [](const buffer& self, direction way) { self.sync(way, self.size(), 0); }, nb::arg("direction"),
+             release_gil())
+        .def("sync", &buffer::sync, nb::arg("direction"), nb::arg("size"), nb::arg("offset"), release_gil())
+        .def("copy", &buffer::copy, nb::arg("source"), nb::arg("size") = 0, nb::arg("source_offset") = 0,
+             nb::arg("offset") = 0, release_gil());
+}

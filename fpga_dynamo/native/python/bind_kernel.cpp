@@ -1,0 +1,226 @@
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+
+#include "bindings.hpp"
+#include "error.hpp"
+#include "kernel.hpp"
+#include "process.hpp"
+
+using card_model::access_mode;
+using card_model::buffer;
+using card_model::ert_state;
+using card_model::kernel;
+using card_model::run;
+using card_model::transfer;
+using release_gil = nb::call_guard<nb::gil_scoped_release>;
+
+namespace {
+
+// A thread of the card must not ask for the GIL once the interpreter shuts down: it would never get it.
+class interpreter_gate {
+  public:
+    bool enter() {
+        std::lock_guard lock(mutex_);
+        if (closed_) return false;
+        ++inside_;
+        return true;
+    }
+    void leave() {
+        {
+            std::lock_guard lock(mutex_);
+            --inside_;
+        }
+        empty_.notify_all();
+    }
+    void close() {
+        std::unique_lock lock(mutex_);
+        closed_ = true;
+        empty_.wait(lock, [this] { return inside_ == 0; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable empty_;
+    bool closed_ = false;
+    int inside_ = 0;
+};
+
+interpreter_gate& gate() {
+    static interpreter_gate& only = *new interpreter_gate;
+    return only;
+}
+
+template <typename Action>
+void with_interpreter(Action&& action) {
+    if (card_model::forked() || !gate().enter()) return;
+    {
+        nb::gil_scoped_acquire acquire;
+        action();
+    }
+    gate().leave();
+}
+
+// A Python function that threads without the GIL may hold and let go.
+class python_callback {
+  public:
+    python_callback(nb::callable function, nb::object data)
+        : function_(function.release().ptr()), data_(data.release().ptr()) {}
+    ~python_callback() {
+        with_interpreter([this] {
+            Py_DECREF(function_);
+            Py_DECREF(data_);
+        });
+    }
+    python_callback(const python_callback&) = delete;
+    python_callback& operator=(const python_callback&) = delete;
+
+    void operator()(ert_state state) const {
+        with_interpreter([this, state] {
+            try {
+                nb::handle(function_)(nb::handle(Py_None), state, nb::handle(data_));
+            } catch (nb::python_error& raised) {
+                raised.discard_as_unraisable("a callback of a run");
+            }
+        });
+    }
+
+  private:
+    PyObject *function_, *data_;
+};
+
+void add_callback(run& self, ert_state state, nb::callable function, nb::object data) {
+    if (state != ert_state::completed)
+        throw card_model::error("a callback can be added for ERT_CMD_STATE_COMPLETED only; it is called with whatever "
+                                "state the run ends in");
+    auto held = std::make_shared<python_callback>(std::move(function), std::move(data));
+    nb::gil_scoped_release release;
+    self.command().add_callback([held](ert_state ended) { (*held)(ended); });
+}
+
+// A Python int or float as the bytes of a scalar argument.
+void set_scalar(run& self, uint32_t index, nb::handle value) {
+    const card_model::argument_info& argument = self.of().argument(index);
+    const std::string title = "argument " + std::to_string(index) + " ('" + argument.name + "')";
+    const size_t bytes = argument.global ? 0 : argument.bytes;
+    uint8_t image[8] = {};
+    if (PyFloat_Check(value.ptr()) && (bytes == 4 || bytes == 8)) {
+        const double wide = PyFloat_AsDouble(value.ptr());
+        const float narrow = static_cast<float>(wide);
+        std::memcpy(image, bytes == 8 ? static_cast<const void*>(&wide) : &narrow, bytes);
+    } else if (PyIndex_Check(value.ptr()) && bytes <= 8) {
+        const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+        if (!number.is_valid()) nb::raise_python_error();
+        // Signed and unsigned values share the register; what fits neither is an error.
+        int overflow = 0;
+        const long long low = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+        unsigned long long bits = static_cast<unsigned long long>(low);
+        if (overflow > 0) bits = PyLong_AsUnsignedLongLong(number.ptr());
+        const bool too_large = PyErr_Occurred() != nullptr;
+        PyErr_Clear();
+        const bool narrow = bytes && bytes < 8;
+        const long long limit = narrow ? 1ll << (8 * bytes) : 0;
+        if (too_large || overflow < 0 || (narrow && (overflow || low >= limit || low < -(limit / 2))))
+            throw card_model::error(title + " does not fit into " + std::to_string(bytes) + " bytes");
+        std::memcpy(image, &bits, bytes);
+    } else {
+        const std::string type = nb::cast<std::string>(nb::handle(value.type()).attr("__name__"));
+        throw nb::type_error((title + " of kernel '" + self.of().info().name + "' cannot be a " + type +
+                              ": a bo, an int or a float is wanted").c_str());
+    }
+    self.set_scalar(index, image, bytes);
+}
+
+void set_argument(run& self, uint32_t index, nb::handle value) {
+    buffer* memory = nullptr;
+    if (nb::try_cast(value, memory) && memory) self.set_buffer(index, *memory);
+    else set_scalar(self, index, value);
+}
+
+std::unique_ptr<run> call(std::shared_ptr<kernel> self, nb::args arguments) {
+    if (arguments.size() != self->info().arguments.size())
+        throw card_model::error("kernel '" + self->info().name + "' takes " +
+                                std::to_string(self->info().arguments.size()) + " arguments, " +
+                                std::to_string(arguments.size()) + " were given");
+    auto started = std::make_unique<run>(std::move(self));
+    uint32_t index = 0;
+    for (const nb::handle argument : arguments) set_argument(*started, index++, argument);
+    nb::gil_scoped_release release;
+    started->start();
+    return started;
+}
+
+std::vector<transfer> transfers(nb::handle pieces) {
+    std::vector<transfer> result;
+    result.reserve(nb::len(pieces));
+    for (const nb::handle piece : pieces) {
+        const auto [host, bytes, offset] = std::tuple{nb::cast<uint64_t>(piece[0]), nb::cast<uint64_t>(piece[1]),
+                                                      nb::cast<uint64_t>(piece[2])};
+        result.push_back({host, bytes, offset});
+    }
+    return result;
+}
+
+ert_state execute_io(run& self, nb::sequence inputs, nb::sequence outputs, const buffer& memory, unsigned timeout_ms) {
+    const auto from = transfers(inputs), to = transfers(outputs);
+    nb::gil_scoped_release release;
+    return self.execute_io(memory, from, to, timeout_ms);
+}
+
+void wait2(const run& self, unsigned timeout_ms) {
+    const ert_state state = self.wait(timeout_ms);
+    if (state == ert_state::completed) return;
+    const std::string name = "run of kernel '" + self.of().info().name + "'";
+    if (self.command().busy())
+        throw card_model::command_error(name + " has not ended within " + std::to_string(timeout_ms) + " ms");
+    if (state == ert_state::created) throw card_model::command_error(name + " has not been started");
+    throw card_model::command_error(self.command().error());
+}
+
+}  // namespace
+
+void bind_kernel(nb::module_& module) {
+    nb::class_<kernel> kernels(module, "kernel");
+    nb::enum_<access_mode>(kernels, "cu_access_mode")
+        .value("exclusive", access_mode::exclusive)
+        .value("shared", access_mode::shared)
+        .value("none", access_mode::none)
+        .export_values();
+    kernels
+        .def("__init__",
+             [](kernel* self, const device& owner, const card_model::uuid& id, const std::string& name,
+                access_mode mode) { new (self) kernel(owner.card, id, name, mode); },
+             nb::arg("device"), nb::arg("uuid"), nb::arg("name"), nb::arg("mode") = access_mode::shared)
+        .def("group_id", &kernel::group_id, nb::arg("argument"))
+        .def("__call__", &call);
+
+    nb::class_<run>(module, "run")
+        .def(nb::init<std::shared_ptr<kernel>>(), nb::arg("kernel"))
+        .def("set_arg", &set_argument, nb::arg("index"), nb::arg("value"))
+        .def("start", &run::start, release_gil())
+        .def("wait", &run::wait, nb::arg("timeout_ms") = 0, release_gil())
+        .def("wait2", &wait2, nb::arg("timeout_ms") = 0, release_gil())
+        .def("execute", &run::execute, nb::arg("timeout_ms") = 0, release_gil())
+        .def("execute_io", &execute_io, nb::arg("inputs"), nb::arg("outputs"), nb::arg("bo"), nb::arg("timeout_ms") = 0)
+        .def("abort", &run::abort, release_gil())
+        .def("state", [](const run& self) { return self.command().state(); })
+        .def("return_code", [](const run& self) { return self.command().status.load(); })
+        .def("add_callback", &add_callback, nb::arg("state"), nb::arg("callback"), nb::arg("data") = nb::none())
+        .def_prop_ro("error", [](const run& self) { return self.command().error(); })
+        .def_prop_ro("compute_unit",
+                     [](const run& self) -> nb::object {
+                         const std::string* name = self.command().compute_unit.load();
+                         return name ? nb::cast(*name) : nb::none();
+                     })
+        .def_prop_ro("start_ns", [](const run& self) { return self.command().start_ns.load(); })
+        .def_prop_ro("stop_ns", [](const run& self) { return self.command().stop_ns.load(); });
+
+    module.def("_shut_down", [] {
+        card_model::card::shut_down();
+        if (!card_model::forked()) gate().close();
+    }, release_gil());
+    nb::module_::import_("atexit").attr("register")(module.attr("_shut_down"));
+}
