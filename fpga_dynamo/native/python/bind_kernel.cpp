@@ -80,8 +80,9 @@ class python_callback {
 
     void operator()(ert_state state) const {
         with_interpreter([this, state] {
+            const nb::handle function(function_), data(data_);
             try {
-                nb::handle(function_)(nb::handle(Py_None), state, nb::handle(data_));
+                function(nb::none(), state, data);
             } catch (nb::python_error& raised) {
                 raised.discard_as_unraisable("a callback of a run");
             }
