@@ -1,0 +1,359 @@
+"""The run-time scheduler: executes task graphs of many callers on the processing elements (PEs) of one system.
+
+A PE runs one task at a time; who serves it while it does is a separate matter. The caller of `execute` serves PEs with
+tasks of its own frame while it waits, so that a graph of one task runs in the caller's thread without a hand-over.
+What runs beside that is given to threads that belong to PEs, made when first needed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Any
+
+from . import trace
+from .dispatch import Dispatcher, Slot
+from .policies import Policy, make_policy
+from .task import Frame, ProcessingElement, ReadyTask, SchedulerError, TaskGraph
+from .torch_state import TorchState, profiler_range, profiling
+
+_schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
+
+
+class _Flight(Frame):
+    """A frame in flight, and how its caller takes part. All but `wake` is guarded by the scheduler's lock."""
+
+    __slots__ = ("first_start", "generation", "helping", "inbox", "parked", "running", "torch_state", "wake")
+    torch_state: TorchState  # the caller's, set unless the caller is sure to run all tasks itself
+    wake: threading.Lock  # taken; released once for each time that `parked` is reset
+
+    def __init__(self, graph: TaskGraph, values: Any, arrival: float, generation: int) -> None:
+        super().__init__(graph, values, arrival)
+        self.generation = generation
+        self.helping = False  # the caller takes the frame's next task
+        self.inbox: Slot | None = None  # the slot that the caller is to serve
+        self.parked = False  # the caller waits for `wake`
+        self.running = 0  # started and not completed tasks
+        self.first_start: float | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.running == 0 and (self.tasks_left == 0 or self.error is not None)
+
+
+class _Worker:
+    """A thread that serves a PE when no caller does; `inbox` None asks it to end."""
+
+    __slots__ = ("inbox", "wake")
+
+    def __init__(self, name: str) -> None:
+        self.inbox: tuple[Scheduler, Slot, ReadyTask] | None = None
+        self.wake = _taken_lock()
+        threading.Thread(target=_serve, args=(self,), name=f"fpga_dynamo {name}", daemon=True).start()
+
+
+def _taken_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+def _serve(worker: _Worker) -> None:
+    # A module function: a parked thread must not keep its scheduler alive.
+    while True:
+        worker.wake.acquire()
+        if worker.inbox is None:
+            return
+        scheduler, slot, item = worker.inbox
+        worker.inbox = None
+        scheduler._run(slot, item, worker)
+        del scheduler, slot, item
+
+
+def _dismiss(idle: dict[ProcessingElement, list[_Worker]]) -> None:
+    for workers in idle.values():
+        while workers:
+            workers.pop().wake.release()
+
+
+class Scheduler:
+    """Executes task graphs on `pes` as `policy` (a name or an object) says; callable from any number of threads.
+
+    After a fork the child's scheduler starts afresh, with no task in flight.
+    """
+
+    def __init__(self, pes: Iterable[ProcessingElement], policy: str | Policy = "adaptive") -> None:
+        self._dispatcher = Dispatcher(pes, make_policy(policy))
+        self._lock = threading.Lock()
+        self._idle: dict[ProcessingElement, list[_Worker]] = {pe: [] for pe in self.pes}
+        self._generation = 0  # counts forks
+        self._closed = False
+        self._finalizer = weakref.finalize(self, _dismiss, self._idle)
+        self._finalizer.atexit = False
+        _schedulers.add(self)
+
+    @property
+    def pes(self) -> tuple[ProcessingElement, ...]:
+        return self._dispatcher.pes
+
+    @property
+    def policy(self) -> Policy:
+        return self._dispatcher.policy
+
+    def close(self) -> None:
+        """End the idle threads and refuse further graphs; frames in flight end normally."""
+        with self._lock:
+            self._closed = True
+            _dismiss(self._idle)
+
+    def __enter__(self) -> Scheduler:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def execute(self, graph: TaskGraph, values: Any = None) -> None:
+        """Run all tasks of `graph` on one frame with `values`; returns when they are done.
+
+        What a task raises ends the frame: no further task of it starts, and as soon as those that run are done the
+        exception is raised here. SchedulerError if no PE supports a task.
+        """
+        arrival = perf_counter()
+        flight = _Flight(graph, values, arrival, self._generation)
+        alone = len(graph.tasks) == 1 and not (trace.recorders or profiling())
+        if not alone:
+            flight.torch_state = TorchState.capture()
+        slot: Slot | None = None
+        try:
+            with self._lock:
+                if self._closed:
+                    raise SchedulerError("the scheduler is closed: make a new one")
+                dispatcher = self._dispatcher
+                dispatcher.check(graph)
+                if alone and not dispatcher.ready:
+                    slot = flight.inbox = dispatcher.offer(ReadyTask(flight, 0), arrival)
+                    flight.helping = slot is None
+                else:
+                    flight.helping = True
+                    dispatcher.ready.update(dict.fromkeys(flight.roots()))
+                    self._advance(arrival)
+            if slot is not None:
+                self._run_in_place(slot, flight)
+            else:
+                self._await(flight)
+        except BaseException as error:
+            with self._lock:
+                self._abort(flight, error)
+            raise
+
+    def _run_in_place(self, slot: Slot, flight: _Flight) -> None:
+        """Run the frame's only task in the calling thread, with nothing between the task and its caller."""
+        item = slot.running
+        assert item is not None
+        item.thread = threading.get_ident()
+        pe, task = slot.pe, item.task
+        started = perf_counter()
+        task.run(pe, flight)
+        stopped = perf_counter()
+        with self._lock:
+            dispatcher = self._dispatcher
+            dispatcher.policy.observe(task, pe, stopped - started)
+            flight.inbox = None
+            if dispatcher.release(slot, item, stopped):
+                self._hand_over(slot)
+            if dispatcher.ready:
+                self._advance(stopped)
+
+    def _abort(self, flight: _Flight, error: BaseException) -> None:
+        """Free what the frame still holds after an exception that left `execute`, be it from a signal handler."""
+        now = perf_counter()
+        self._fail(flight, error)
+        if flight.over:
+            flight.error = None  # see _await
+        slot, flight.inbox = flight.inbox, None
+        if slot is not None and slot.running is not None and slot.running.frame is flight:
+            if self._dispatcher.release(slot, slot.running, now):
+                self._hand_over(slot)
+            self._advance(now)
+
+    def _await(self, flight: _Flight) -> None:
+        """Serve the frame's tasks and wait for those that others serve, until the frame is over."""
+        try:
+            self._help(flight)
+        except BaseException as interrupt:  # an exception from a signal handler; tasks' own are in flight.error
+            with self._lock:
+                flight.wake, flight.parked = _taken_lock(), False
+                self._fail(flight, interrupt)
+            self._help(flight)  # running tasks still use the frame's values
+            raise
+        if trace.recorders:
+            trace.application(flight, flight.first_start, perf_counter(), self.pes)
+        error, flight.error = flight.error, None  # taken out: else error -> traceback -> flight -> error is a cycle
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+
+    def _help(self, flight: _Flight) -> None:
+        while True:
+            with self._lock:
+                if flight.generation != self._generation and flight.tasks_left:
+                    flight.error = SchedulerError(
+                        f"the process forked while {flight.graph.name!r} ran: its other tasks are in the parent process"
+                    )
+                    return
+                if flight.inbox is None and not flight.over:
+                    flight.helping = True
+                    self._lend()
+                slot = flight.inbox
+                if slot is None:
+                    if flight.over:
+                        return
+                    if not flight.parked:
+                        flight.wake, flight.parked = _taken_lock(), True
+                item = slot.running if slot is not None else None
+            if slot is not None and item is not None:
+                self._run(slot, item)
+            else:
+                flight.wake.acquire()
+
+    def _lend(self) -> None:
+        """Free the PEs that this thread holds, for it is about to wait inside a task, perhaps for those very PEs.
+
+        Only a task that itself executes a graph comes here holding a PE; it goes on without it afterwards.
+        """
+        thread = threading.get_ident()
+        held = [slot for slot in self._dispatcher.busy if slot.running is not None and slot.running.thread == thread]
+        for slot in held:
+            assert slot.running is not None
+            if self._dispatcher.release(slot, slot.running, perf_counter()):
+                self._hand_over(slot)
+        if held:
+            self._advance(perf_counter())
+
+    def _run(self, slot: Slot, item: ReadyTask, worker: _Worker | None = None) -> None:
+        """Run `item` on `slot`'s PE, as `worker` or as the frame's caller, and account for it."""
+        flight, task = item.frame, item.task
+        assert isinstance(flight, _Flight)
+        item.thread = threading.get_ident()
+        error: BaseException | None = None
+        started: float | None = None
+        if flight.error is None:
+            started = perf_counter()
+            try:
+                if worker is None:
+                    with profiler_range(task.name):
+                        task.run(slot.pe, flight)
+                else:
+                    with flight.torch_state.applied(), profiler_range(task.name):
+                        task.run(slot.pe, flight)
+            except BaseException as caught:
+                error = caught
+        stopped = perf_counter()
+        with self._lock:
+            if worker is None:
+                flight.inbox = None  # kept until here: after an interrupt it tells what the frame holds
+                flight.helping = True
+            elif self._closed:
+                worker.wake.release()
+            else:
+                self._idle[slot.pe].append(worker)
+            self._complete(slot, item, started, stopped, error)
+        del error
+
+    def _complete(
+        self, slot: Slot, item: ReadyTask, started: float | None, stopped: float, error: BaseException | None
+    ) -> None:
+        dispatcher, flight = self._dispatcher, item.frame
+        assert isinstance(flight, _Flight)
+        flight.running -= 1
+        if dispatcher.release(slot, item, stopped):
+            self._hand_over(slot)
+        if started is not None:
+            flight.first_start = min(started, flight.first_start or started)
+            if trace.recorders:
+                trace.task(item, slot.pe, started, stopped)
+        if error is not None:
+            self._fail(flight, error)
+        elif flight.error is None:
+            dispatcher.policy.observe(item.task, slot.pe, stopped - (started or stopped))
+            successors = flight.finish(item.index)
+            if flight.generation == self._generation:
+                dispatcher.ready.update(dict.fromkeys(successors))
+        self._advance(stopped)
+        self._wake_if_due(flight)
+
+    def _advance(self, now: float) -> None:
+        """Have the policy assign what is ready, and hand over what starts."""
+        dispatcher = self._dispatcher
+        waiting = len(dispatcher.ready)
+        if not waiting:
+            return
+        begun = perf_counter() if trace.recorders else 0.0
+        try:
+            started = dispatcher.decide(now)
+        except Exception as error:  # the policy's fault: nobody could run these tasks, so their frames end
+            for frame in {item.frame for item in dispatcher.ready}:
+                assert isinstance(frame, _Flight)
+                self._fail(frame, error)
+            return
+        if trace.recorders and begun:
+            assigned = waiting - len(dispatcher.ready)
+            trace.decision(begun, dispatcher.policy.name, waiting, assigned, perf_counter() - begun)
+        for slot in started:
+            self._hand_over(slot)
+
+    def _hand_over(self, slot: Slot) -> None:
+        """Give a task that just started to its frame's caller if that one waits, else to a thread of the PE."""
+        item = slot.running
+        assert item is not None
+        flight = item.frame
+        assert isinstance(flight, _Flight)
+        flight.running += 1
+        if flight.helping:
+            flight.helping = False
+            flight.inbox = slot
+            self._unpark(flight)
+            return
+        idle = self._idle[slot.pe]
+        # A thread of the PE may be blocked in a task that lent the PE out; then this makes another one.
+        worker = idle.pop() if idle else _Worker(slot.pe.name)
+        worker.inbox = (self, slot, item)
+        worker.wake.release()
+
+    def _fail(self, flight: _Flight, error: BaseException) -> None:
+        if flight.error is None:
+            flight.error = error
+            self._dispatcher.drop(flight)
+        self._wake_if_due(flight)
+
+    def _wake_if_due(self, flight: _Flight) -> None:
+        if flight.over:
+            self._unpark(flight)
+
+    @staticmethod
+    def _unpark(flight: _Flight) -> None:
+        if flight.parked:
+            flight.parked = False
+            flight.wake.release()
+
+    def _restart_in_child(self) -> None:
+        """The threads, and whoever held the lock, did not come along: begin anew."""
+        self._lock = threading.Lock()
+        self._generation += 1
+        self._dispatcher.abandon()
+        self._dispatcher = Dispatcher(self._dispatcher.pes, self._dispatcher.policy)
+        self._idle.update({pe: [] for pe in self.pes})
+
+
+def _after_fork() -> None:
+    for scheduler in list(_schedulers):
+        scheduler._restart_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
