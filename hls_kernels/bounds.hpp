@@ -33,6 +33,11 @@ private:
     bool empty_ = false;
 };
 
+// Pixels of `channels` contiguous floats in a batch of images; strides of image, row and column.
+inline extent pixels_extent(int64_t channels, int64_t batch, int64_t height, int64_t width, const int32_t stride[3]) {
+    return extent(channels).dim(batch, stride[0]).dim(height, stride[1]).dim(width, stride[2]);
+}
+
 class bounds {
 public:
     // Sizes of the regions in floats.

@@ -72,9 +72,50 @@ FPGA_NOINLINE void apply_activation_all(vec16* x, int count, int32_t kind, float
     }
 }
 
-// The activations that cost one or two operations, done where the value lies in a register.
-FPGA_INLINE bool activation_is_cheap(int32_t kind) {
-    return kind == ACT_NONE || kind == ACT_RELU || kind == ACT_CLAMP;
+// A tile that lies in registers: the two common activations cost one or two operations a vector there.
+template <int ROWS, int VECTORS>
+FPGA_INLINE void activate(vec16 (&sum)[ROWS][VECTORS], int32_t kind, float a, float b) {
+    if (kind == ACT_RELU) {
+    relu_rows:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sum[i][j] = vrelu(sum[i][j]);
+            }
+        }
+    } else if (kind == ACT_CLAMP) {
+        const vec16 low(a);
+        const vec16 high(b);
+    clamp_rows:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sum[i][j] = vclamp(sum[i][j], low, high);
+            }
+        }
+    } else if (kind != ACT_NONE) {
+        // Through a copy: an array that is indexed by a variable cannot stay in registers.
+        vec16 flat[ROWS * VECTORS];
+    copy_out:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                flat[i * VECTORS + j] = sum[i][j];
+            }
+        }
+        apply_activation_all(flat, ROWS * VECTORS, kind, a, b);
+    copy_back:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sum[i][j] = flat[i * VECTORS + j];
+            }
+        }
+    }
 }
 
 #ifndef __SYNTHESIS__

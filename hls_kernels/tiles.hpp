@@ -12,12 +12,11 @@ constexpr int K_BLOCK = 2048;        // steps of the reduction that stay in the 
 constexpr int SLAB_FLOATS = 98304;   // rows of the input with their halo
 constexpr int OUT_FLOATS = 65536;    // partial sums between blocks of k
 constexpr int KOFF = 16384;          // table of slab offsets, one per step of the reduction
-constexpr int B_FLOATS = 131072;     // a panel's block of a gemm's b when it lies in the arena: K_BLOCK * MAX_VECTORS * 16
 
-constexpr int DEPTHWISE_WINDOW = 49;  // weights of a depthwise window that stay in registers or LUTRAM
-
-constexpr int POINTWISE_BLOCK = 256;
-constexpr int REDUCE_ROW = 16384;
+constexpr int POINTWISE_BLOCK = 256;     // elements that a micro-instruction handles at once
+constexpr int POINTWISE_PROGRAM = 64;    // instructions of a micro-program
+constexpr int POINTWISE_CONSTANTS = 32;
+constexpr int REDUCE_ROW = 16384;        // a longer row is read once per pass from the bank
 
 }  // namespace tile
 }  // namespace fpga

@@ -16,7 +16,9 @@
 //   load_aligned, store_aligned          the same where `at` is a multiple of 16: one beat
 //   load_lanes(region, at, lanes)        the first `lanes` floats, zeros behind them; touches nothing else
 //   store_lanes(region, at, x, lanes)    stores the first `lanes` floats only
+//   transpose(rows)                      the 16 x 16 matrix in vec16 rows[16]
 //   scalar_at(region, at), store_scalar(region, at, x)
+//   int_at(region, at)                   the same bits as an int32
 //   copy_in(local, to, region, at, count)  count floats from a region into a local array
 //   fill(local, to, count, value)        count floats of a local array
 //
@@ -65,9 +67,20 @@ FPGA_INLINE vec16 vclamp(const vec16& x, const vec16& low, const vec16& high) {
     return select(vlt(high, y), high, y);
 }
 
-FPGA_INLINE int32_t minimum(int32_t a, int32_t b) { return a < b ? a : b; }
-FPGA_INLINE int32_t maximum(int32_t a, int32_t b) { return a > b ? a : b; }
+// Of two signed integers, the narrower one widened.
+template <class A, class B>
+FPGA_INLINE auto minimum(A a, B b) -> decltype(a + b) {
+    return a < b ? a : b;
+}
+template <class A, class B>
+FPGA_INLINE auto maximum(A a, B b) -> decltype(a + b) {
+    return a > b ? a : b;
+}
 FPGA_INLINE int32_t ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
+// i * stride in the arithmetic of 32-bit offsets: modulo 2^32, which is exact for what lies in a region.
+FPGA_INLINE uint32_t offset_of(int32_t i, int32_t stride) {
+    return static_cast<uint32_t>(i) * static_cast<uint32_t>(stride);
+}
 FPGA_INLINE int32_t round_up(int32_t a, int32_t b) { return ceil_div(a, b) * b; }
 
 // First of the `count` items that belong to slice `slice` of `slices`; the slice ends where the next one begins.

@@ -91,6 +91,12 @@ FPGA_INLINE void store_aligned(vec16* region, int64_t at, const vec16& x) { regi
 FPGA_INLINE float scalar_at(const vec16* region, int64_t at) { return floats(region)[at]; }
 FPGA_INLINE void store_scalar(vec16* region, int64_t at, float x) { floats(region)[at] = x; }
 
+FPGA_INLINE int32_t int_at(const vec16* region, int64_t at) {
+    int32_t x;
+    std::memcpy(&x, floats(region) + at, sizeof x);
+    return x;
+}
+
 // g++ makes one masked load or store of either loop.
 FPGA_INLINE vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
     const memory_float* from = floats(region) + at;
@@ -104,6 +110,28 @@ FPGA_INLINE void store_lanes(vec16* region, int64_t at, const vec16& x, int lane
     store(lane, 0, x);
     for (int i = 0; i < VEC; i++)
         if (i < lanes) to[i] = lane[i];
+}
+
+// One round of a transposition: swaps, for every pair of rows (i, i + step), the off-diagonal blocks of step x step.
+template <int STEP>
+FPGA_INLINE void swap_blocks(vec16 (&rows)[VEC]) {
+    native_int16 low, high;
+    UNROLL for (int lane = 0; lane < VEC; lane++) {
+        low[lane] = lane & STEP ? lane - STEP + VEC : lane;
+        high[lane] = lane & STEP ? lane + VEC : lane + STEP;
+    }
+    UNROLL for (int i = 0; i < VEC; i++) {
+        if (i & STEP) continue;
+        const native_float16 upper = rows[i].v, lower = rows[i + STEP].v;
+        rows[i].v = __builtin_shuffle(upper, lower, low);
+        rows[i + STEP].v = __builtin_shuffle(upper, lower, high);
+    }
+}
+FPGA_INLINE void transpose(vec16 (&rows)[VEC]) {
+    swap_blocks<1>(rows);
+    swap_blocks<2>(rows);
+    swap_blocks<4>(rows);
+    swap_blocks<8>(rows);
 }
 
 FPGA_INLINE void copy_in(float* local, int64_t to, const vec16* region, int64_t at, int64_t count) {

@@ -116,6 +116,12 @@ inline vec16 load_aligned(const vec16* region, int64_t at) { return region[at / 
 inline void store_aligned(vec16* region, int64_t at, const vec16& x) { region[at / VEC] = x; }
 inline float scalar_at(const vec16* region, int64_t at) { return region[at / VEC][at % VEC]; }
 
+inline int32_t int_at(const vec16* region, int64_t at) {
+    float_or_bits u;
+    u.as_float = scalar_at(region, at);
+    return u.as_bits;
+}
+
 inline vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
     const int64_t beat = at / VEC;
     const int shift = at % VEC;
@@ -178,6 +184,25 @@ lanes:
     for (int i = 0; i < VEC; i++) {
 #pragma HLS unroll
         local[at + i] = x[i];
+    }
+}
+
+inline void transpose(vec16 (&rows)[VEC]) {
+    vec16 turned[VEC];
+#pragma HLS array_partition variable=turned complete
+turn_rows:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+    turn_lanes:
+        for (int j = 0; j < VEC; j++) {
+#pragma HLS unroll
+            turned[i][j] = rows[j][i];
+        }
+    }
+put_rows:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        rows[i] = turned[i];
     }
 }
 

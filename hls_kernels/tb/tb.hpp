@@ -128,4 +128,37 @@ private:
     bool failed_here_ = false;
 };
 
+// The activations of command.hpp in double precision; NaN stays NaN.
+inline double reference_activation(double x, int32_t kind, double a, double b) {
+    const auto clamp = [](double v, double low, double high) { return v < low ? low : v > high ? high : v; };
+    switch (kind) {
+        case fpga::ACT_RELU: return x < 0 ? 0 : x;
+        case fpga::ACT_CLAMP: return clamp(x, a, b);
+        case fpga::ACT_LEAKY_RELU: return x > 0 ? x : a * x;
+        case fpga::ACT_SIGMOID: return 1 / (1 + std::exp(-x));
+        case fpga::ACT_TANH: return std::tanh(x);
+        case fpga::ACT_SILU: return x / (1 + std::exp(-x));
+        case fpga::ACT_GELU: return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5)));
+        case fpga::ACT_GELU_TANH: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+        case fpga::ACT_HARDSWISH: return x * clamp(x + 3, 0, 6) / 6;
+        case fpga::ACT_HARDSIGMOID: return clamp(x + 3, 0, 6) / 6;
+        case fpga::ACT_ELU: return x > 0 ? x : a * std::expm1(x);
+        default: return x;
+    }
+}
+
+// The activation of a random command, and its limits or slope.
+template <class COMMAND>
+void random_activation(COMMAND& c, random_source& random) {
+    c.activation = random.chance(0.6) ? random.pick({fpga::ACT_NONE, fpga::ACT_RELU, fpga::ACT_CLAMP})
+                                      : static_cast<fpga::activation>(random.integer(fpga::ACT_NONE, fpga::ACT_ELU));
+    c.act_a = c.activation == fpga::ACT_CLAMP ? random.real(-0.5f, 0) : random.real(0.05f, 1);
+    c.act_b = random.real(0, 2);
+}
+
+// What a float32 sum of `terms` products may miss by, given the sum of their absolute values, and an activation after.
+inline double sum_tolerance(double absolute_sum, double terms) {
+    return 6e-8 * (8 + std::sqrt(terms)) * absolute_sum + 2e-6;
+}
+
 }  // namespace tb

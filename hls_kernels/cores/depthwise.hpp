@@ -1,0 +1,237 @@
+// Depthwise convolution: one filter a channel, vector lanes along channels. Part of the core conv2d.
+//
+// A tile of adjacent pixels of an output row stays in registers; each input vector of the row is read once and goes to
+// all the pixels whose windows hold it. Pixels whose window leaves the image at a side are computed one by one.
+#pragma once
+#include "../bounds.hpp"
+#include "../command.hpp"
+#include "../epilogue.hpp"
+#include "../tiles.hpp"
+#include "../vector.hpp"
+#include "slice_grid.hpp"
+
+namespace fpga {
+
+// One output row: where it lies and which kernel rows meet the image.
+struct depthwise_row {
+    int64_t input;  // of the window row `kernel_begin` at output column 0, channel 0; may lie left of the image
+    int64_t output;
+    int64_t residual;
+    int32_t kernel_begin;
+    int32_t kernel_end;
+};
+
+FPGA_INLINE vec16 depthwise_bias(const depthwise_command& c, const vec16* weights, int32_t channel) {
+    return c.bias == ABSENT ? vec16(0.0f) : load(weights, static_cast<int64_t>(c.bias) + channel);
+}
+
+template <int PIXELS>
+FPGA_INLINE void depthwise_finish(vec16 (&sum)[PIXELS][1], const depthwise_command& c, const depthwise_row& row,
+                                  vec16* arena, int32_t x, int32_t channel) {
+    if (c.residual != ABSENT) {
+    residual_pixels:
+        UNROLL for (int i = 0; i < PIXELS; i++) {
+#pragma HLS unroll
+            const int64_t at = row.residual + static_cast<int64_t>(x + i) * c.residual_stride[2] + channel;
+            sum[i][0] += load(arena, at);
+        }
+    }
+    activate<PIXELS, 1>(sum, c.activation, c.act_a, c.act_b);
+store_pixels:
+    UNROLL for (int i = 0; i < PIXELS; i++) {
+#pragma HLS unroll
+        store(arena, row.output + static_cast<int64_t>(x + i) * c.out_stride[2] + channel, sum[i][0]);
+    }
+}
+
+// PIXELS pixels from column x on, kernel columns [left, right) of their windows inside the image.
+template <int PIXELS>
+FPGA_INLINE void depthwise_pixels(const depthwise_command& c, const depthwise_row& row, vec16* arena,
+                                  const vec16* weights, int32_t x, int32_t left, int32_t right, int32_t channel) {
+    const int64_t channels = round_up(c.channels, VEC);
+    const int64_t pixel = c.in_stride[2];
+    const int64_t step = pixel * c.stride[1];
+    vec16 sum[PIXELS][1];
+start_pixels:
+    UNROLL for (int i = 0; i < PIXELS; i++) {
+#pragma HLS unroll
+        sum[i][0] = depthwise_bias(c, weights, channel);
+    }
+    int64_t input = row.input + x * step + channel;
+kernel_rows:
+    for (int32_t y = row.kernel_begin; y < row.kernel_end; y++) {
+#pragma HLS loop_tripcount min=1 max=7
+        const int64_t weight = c.weight + static_cast<int64_t>(y) * c.kernel[1] * channels + channel;
+    kernel_columns:
+        for (int32_t k = left; k < right; k++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=7
+            const vec16 w = load_aligned(weights, weight + k * channels);
+            const int64_t at = input + k * c.dilation[1] * pixel;
+        pixels:
+            UNROLL for (int i = 0; i < PIXELS; i++) {
+#pragma HLS unroll
+                sum[i][0] += load(arena, at + i * step) * w;
+            }
+        }
+        input += static_cast<int64_t>(c.dilation[0]) * c.in_stride[1];
+    }
+    depthwise_finish<PIXELS>(sum, c, row, arena, x, channel);
+}
+
+#ifndef __SYNTHESIS__
+// PIXELS pixels whose windows lie between the image's sides, the kernel's width and stride known: no dilation.
+template <int WIDTH, int STRIDE, int PIXELS>
+FPGA_INLINE void depthwise_tile(const depthwise_command& c, const depthwise_row& row, vec16* arena,
+                                const vec16* weights, int32_t x, int32_t channel) {
+    const int64_t channels = round_up(c.channels, VEC);
+    const int64_t pixel = c.in_stride[2];
+    vec16 sum[PIXELS][1];
+    UNROLL for (int i = 0; i < PIXELS; i++) sum[i][0] = depthwise_bias(c, weights, channel);
+    int64_t input = row.input + x * pixel * STRIDE + channel;
+    for (int32_t y = row.kernel_begin; y < row.kernel_end; y++) {
+        const int64_t weight = c.weight + static_cast<int64_t>(y) * WIDTH * channels + channel;
+        vec16 w[WIDTH];
+        UNROLL for (int k = 0; k < WIDTH; k++) w[k] = load_aligned(weights, weight + k * channels);
+        UNROLL for (int p = 0; p < (PIXELS - 1) * STRIDE + WIDTH; p++) {
+            const vec16 value = load(arena, input + p * pixel);
+            UNROLL for (int i = 0; i < PIXELS; i++) {
+                if (p >= i * STRIDE && p < i * STRIDE + WIDTH) sum[i][0] += value * w[p - i * STRIDE];
+            }
+        }
+        input += static_cast<int64_t>(c.dilation[0]) * c.in_stride[1];
+    }
+    depthwise_finish<PIXELS>(sum, c, row, arena, x, channel);
+}
+
+// Columns [x, end) of which all windows lie inside; the last tile is shifted back.
+template <int WIDTH, int STRIDE>
+FPGA_NOINLINE int32_t depthwise_tiles(const depthwise_command& c, const depthwise_row& row, vec16* arena,
+                                      const vec16* weights, int32_t x, int32_t end, int32_t channel_begin,
+                                      int32_t channel_end) {
+    if (end - x < tile::ROWS) return x;
+    for (int32_t done = x; done < end; done += tile::ROWS) {
+        const int32_t at = minimum(done, end - tile::ROWS);
+        for (int32_t channel = channel_begin; channel < channel_end; channel += VEC)
+            depthwise_tile<WIDTH, STRIDE, tile::ROWS>(c, row, arena, weights, at, channel);
+    }
+    return end;
+}
+
+// The kernels that networks use most. Returns the first column that is left to do.
+inline int32_t depthwise_known(const depthwise_command& c, const depthwise_row& row, vec16* arena,
+                               const vec16* weights, int32_t x, int32_t end, int32_t begin, int32_t stop) {
+    if (c.dilation[1] != 1) return x;
+    switch (c.kernel[1] * 10 + c.stride[1]) {
+        case 31: return depthwise_tiles<3, 1>(c, row, arena, weights, x, end, begin, stop);
+        case 32: return depthwise_tiles<3, 2>(c, row, arena, weights, x, end, begin, stop);
+        case 51: return depthwise_tiles<5, 1>(c, row, arena, weights, x, end, begin, stop);
+        case 52: return depthwise_tiles<5, 2>(c, row, arena, weights, x, end, begin, stop);
+        case 71: return depthwise_tiles<7, 1>(c, row, arena, weights, x, end, begin, stop);
+        case 72: return depthwise_tiles<7, 2>(c, row, arena, weights, x, end, begin, stop);
+        default: return x;
+    }
+}
+#endif
+
+// First and last + 1 of the `kernel` taps, `dilation` apart from `origin` on, that fall into [0, size).
+FPGA_INLINE int32_t first_tap(int32_t origin, int32_t dilation, int32_t kernel) {
+    return origin >= 0 ? 0 : minimum(ceil_div(-origin, dilation), kernel);
+}
+FPGA_INLINE int32_t end_tap(int32_t origin, int32_t dilation, int32_t kernel, int32_t size) {
+    return origin >= size ? 0 : minimum((size - 1 - origin) / dilation + 1, kernel);
+}
+
+inline void depthwise_output_row(const depthwise_command& c, const depthwise_row& row, vec16* arena,
+                                 const vec16* weights, int32_t channel_begin, int32_t channel_end) {
+    constexpr int STRIP = 4;
+    const int32_t reach = (c.kernel[1] - 1) * c.dilation[1];
+    const int32_t last = c.in_width - 1 - reach + c.padding[1];
+    const int32_t inner_end = last < 0 ? 0 : minimum(last / c.stride[1] + 1, c.out_width);
+    const int32_t inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), inner_end);
+    int32_t x = 0;
+columns:
+    while (x < c.out_width) {
+#pragma HLS loop_tripcount min=1 max=112
+#ifndef __SYNTHESIS__
+        if (x == inner_begin) {
+            x = depthwise_known(c, row, arena, weights, x, inner_end, channel_begin, channel_end);
+            if (x == c.out_width) break;
+        }
+        if (x >= inner_begin && x + STRIP <= inner_end) {
+            for (int32_t channel = channel_begin; channel < channel_end; channel += VEC)
+                depthwise_pixels<STRIP>(c, row, arena, weights, x, 0, c.kernel[1], channel);
+            x += STRIP;
+            continue;
+        }
+#endif
+        const int32_t origin = x * c.stride[1] - c.padding[1];
+        const int32_t left = first_tap(origin, c.dilation[1], c.kernel[1]);
+        const int32_t right = end_tap(origin, c.dilation[1], c.kernel[1], c.in_width);
+    channels:
+        for (int32_t channel = channel_begin; channel < channel_end; channel += VEC) {
+#pragma HLS loop_tripcount min=1 max=60
+            depthwise_pixels<1>(c, row, arena, weights, x, left, right, channel);
+        }
+        x++;
+    }
+}
+
+inline uint32_t depthwise(const depthwise_command& c, const vec16* commands, vec16* arena, const vec16* weights,
+                          uint32_t slice, uint32_t slices) {
+    (void)commands;
+    const int64_t rows = static_cast<int64_t>(c.batch) * c.out_height;
+    const slice_grid grid = choose_grid(ceil_div(c.channels, VEC), rows, c.out_width, 1, slice, slices);
+output_rows:
+    for (int64_t at = grid.unit_begin; at < grid.unit_end; at++) {
+#pragma HLS loop_tripcount min=1 max=112
+        const int64_t image = at / c.out_height;
+        const int32_t y = static_cast<int32_t>(at % c.out_height);
+        const int32_t top = y * c.stride[0] - c.padding[0];
+        depthwise_row row;
+        row.kernel_begin = first_tap(top, c.dilation[0], c.kernel[0]);
+        row.kernel_end = end_tap(top, c.dilation[0], c.kernel[0], c.in_height);
+        const int64_t first_row = top + static_cast<int64_t>(row.kernel_begin) * c.dilation[0];
+        row.input = c.input + image * c.in_stride[0] + first_row * c.in_stride[1] -
+                    static_cast<int64_t>(c.padding[1]) * c.in_stride[2];
+        row.output = c.output + image * c.out_stride[0] + static_cast<int64_t>(y) * c.out_stride[1];
+        row.residual = c.residual + image * c.residual_stride[0] + static_cast<int64_t>(y) * c.residual_stride[1];
+        depthwise_output_row(c, row, arena, weights, static_cast<int32_t>(grid.panel_begin) * VEC,
+                             static_cast<int32_t>(grid.panel_end) * VEC);
+    }
+    return STATUS_OK;
+}
+
+#ifndef __SYNTHESIS__
+
+inline void depthwise_bounds(const depthwise_command& c, bounds& b) {
+    b.require(c.batch > 0 && c.channels > 0 && c.in_height > 0 && c.in_width > 0, "has an empty input");
+    b.require(c.out_height > 0 && c.out_width > 0, "has an empty output");
+    b.require(c.kernel[0] > 0 && c.kernel[1] > 0, "has an empty kernel");
+    b.require(c.stride[0] > 0 && c.stride[1] > 0, "has a stride below 1");
+    b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
+    b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
+    b.require(c.weight % VEC == 0, "has weights that are not aligned to 16 floats");
+    b.require(activation_is_known(c.activation), "has an unknown activation");
+    for (int axis = 0; axis < 2; axis++) {
+        const double outputs = axis == 0 ? c.out_height : c.out_width;
+        const double reach = outputs * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
+        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
+    }
+    const double taps = static_cast<double>(c.kernel[0]) * c.kernel[1];
+    b.require(c.channels <= 1 << 30 && taps <= 1 << 30, "has more channels than 32-bit arithmetic can count");
+    if (!b.ok()) return;
+
+    const int64_t channels = round_up(c.channels, VEC);
+    b.read(REGION_ARENA, c.input, pixels_extent(channels, c.batch, c.in_height, c.in_width, c.in_stride));
+    b.read(REGION_WEIGHTS, c.weight, channels * c.kernel[0] * c.kernel[1]);
+    if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, channels);
+    if (c.residual != ABSENT)
+        b.read(REGION_ARENA, c.residual,
+               pixels_extent(channels, c.batch, c.out_height, c.out_width, c.residual_stride));
+    b.write(REGION_ARENA, c.output, pixels_extent(channels, c.batch, c.out_height, c.out_width, c.out_stride));
+}
+
+#endif
+
+}  // namespace fpga

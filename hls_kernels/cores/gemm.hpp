@@ -1,0 +1,246 @@
+// core: gemm; opcodes: gemm
+//
+// Matrix product with packed weights or a second operand from the arena (b_source.hpp), batched, on the MAC array of
+// mac_tile.hpp. The rows of a batch that shares its b are one long matrix. A single row streams the weights once.
+#pragma once
+#include "../bounds.hpp"
+#include "../command.hpp"
+#include "b_source.hpp"
+#include "mac_tile.hpp"
+#include "slice_grid.hpp"
+
+namespace fpga {
+
+// How a command is cut into blocks, the same for all of its slices.
+struct gemm_plan {
+    bool shared;          // all of the batch meets the same b: its rows are treated as those of one matrix
+    bool direct;          // a is read where it lies (software only)
+    int32_t matrices;     // separate products
+    int64_t rows;         // of one of them
+    int32_t block_rows;
+    int32_t k_block;
+    int32_t k_blocks;
+    int32_t panels;
+};
+
+inline gemm_plan plan_gemm(const gemm_command& c) {
+    gemm_plan p;
+    const int32_t batch = c.batch[0] * c.batch[1];
+    p.shared = c.b_packed != 0 || ((c.batch[0] == 1 || c.b_stride[0] == 0) && (c.batch[1] == 1 || c.b_stride[1] == 0));
+    p.matrices = p.shared ? 1 : batch;
+    p.rows = p.shared ? static_cast<int64_t>(batch) * c.rows : c.rows;
+    p.panels = ceil_div(c.columns, c.vectors * VEC);
+    p.k_blocks = ceil_div(c.depth, tile::K_BLOCK);
+    p.k_block = ceil_div(c.depth, p.k_blocks);
+    p.direct = false;
+    int64_t cached = tile::SLAB_FLOATS / round_up(p.k_block, VEC) / VEC * VEC;
+#ifndef __SYNTHESIS__
+    p.direct = c.a_stride[3] == 1 || c.depth == 1;
+    if (p.direct) cached = maximum(tile::SLAB_FLOATS / c.depth, 16 * tile::ROWS);
+    if (p.direct && c.b_packed && p.rows <= tile::ROWS) {  // no weight is used twice: no need to keep any
+        p.k_blocks = 1;
+        p.k_block = c.depth;
+    }
+#endif
+    const int64_t most = minimum(cached, BLOCK_MAX);
+    if (p.rows <= most) {
+        p.block_rows = static_cast<int32_t>(p.rows);
+    } else {
+        const int64_t blocks = (p.rows + most - 1) / most;
+        const int64_t tiles = (p.rows + blocks * tile::ROWS - 1) / (blocks * tile::ROWS);
+        p.block_rows = static_cast<int32_t>(minimum(tiles * tile::ROWS, most));
+    }
+    return p;
+}
+
+// Rows [first, first + count) of matrix `matrix`: sources in the arena from offset 0.
+inline void fill_row_table(block_table& table, const gemm_command& c, const gemm_plan& p, int32_t matrix, int64_t first,
+                           int32_t count) {
+    int32_t row = static_cast<int32_t>(first % c.rows);
+    const int64_t outer = p.shared ? first / c.rows : matrix;
+    int32_t inner = static_cast<int32_t>(outer % c.batch[1]);
+    int32_t image = static_cast<int32_t>(outer / c.batch[1]);
+each_row:
+    for (int32_t i = 0; i < count; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=1022
+        table.source[i] = c.a + offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) +
+                          offset_of(row, c.a_stride[2]);
+        table.output[i] = c.output + offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) +
+                          offset_of(row, c.out_stride[2]);
+        table.residual[i] = c.residual + offset_of(image, c.residual_stride[0]) +
+                            offset_of(inner, c.residual_stride[1]) + offset_of(row, c.residual_stride[2]);
+        if (++row == c.rows) {
+            row = 0;
+            if (++inner == c.batch[1]) {
+                inner = 0;
+                image++;
+            }
+        }
+    }
+}
+
+// Copies a block of a: [row][k] where k is contiguous, else [k][row]. `origin` holds the rows' sources; `local` becomes
+// their places in the slab. Returns the distance from one k to the next.
+inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_MAX], const uint32_t origin[BLOCK_MAX],
+                           const gemm_command& c, const vec16* arena, int32_t count, int32_t k_begin, int32_t depth) {
+    if (c.a_stride[3] == 1) {
+    each_row:
+        for (int32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min=1 max=1022
+            local[i] = i * depth;
+            copy_in(slab, local[i], arena, origin[i] + k_begin, depth);
+        }
+        return 1;
+    }
+    const int32_t pitch = round_up(count, VEC);
+each_k:
+    for (int32_t k = 0; k < depth; k++) {
+#pragma HLS loop_tripcount min=1 max=2048
+        const uint32_t from = offset_of(k_begin + k, c.a_stride[3]);
+        const int64_t to = static_cast<int64_t>(k) * pitch;
+        int32_t i = 0;
+    runs_of_rows:
+        while (i < count) {
+#pragma HLS loop_tripcount min=1 max=64
+            // A run ends where another matrix of the batch begins.
+            int32_t run = minimum(count - i, VEC);
+            if (origin[i + run - 1] - origin[i] != static_cast<uint32_t>(run - 1)) run = 1;
+            copy_in(slab, to + i, arena, origin[i] + from, run);
+            i += run;
+        }
+    }
+rows_of_slab:
+    for (int32_t i = 0; i < count; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=1022
+        local[i] = i;
+    }
+    return pitch;
+}
+
+inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena, const vec16* weights, uint32_t slice,
+                     uint32_t slices) {
+    (void)commands;
+    alignas(64) float slab[tile::SLAB_FLOATS];
+    alignas(64) vec16 partial[PARTIAL_VECTORS];
+    alignas(64) vec16 b_block[tile::K_BLOCK * tile::MAX_VECTORS];
+    uint32_t k_offset[tile::KOFF];
+    uint32_t origin[BLOCK_MAX];
+    block_table table;
+
+    const gemm_plan p = plan_gemm(c);
+    mac_epilogue e;
+    e.bias = c.bias;
+    e.residual = c.residual != ABSENT;
+    e.alpha = c.alpha;
+    e.activation = c.activation;
+    e.a = c.act_a;
+    e.b = c.act_b;
+
+    // Units of pixels are rows, of all matrices.
+    const slice_grid grid = choose_grid(p.panels, p.matrices * p.rows, 1, c.vectors, slice, slices);
+each_block:
+    for (int64_t unit = grid.unit_begin; unit < grid.unit_end;) {
+#pragma HLS loop_tripcount min=1 max=64
+        const int32_t matrix = static_cast<int32_t>(unit / p.rows);
+        const int64_t first = unit % p.rows;
+        const int32_t count = static_cast<int32_t>(
+            minimum(minimum(p.rows - first, grid.unit_end - unit), static_cast<int64_t>(p.block_rows)));
+        fill_row_table(table, c, p, matrix, first, count);
+    keep_origins:
+        for (int32_t i = 0; i < count; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=1022
+            origin[i] = table.source[i];
+        }
+        const uint32_t b_matrix = c.b + offset_of(matrix / c.batch[1], c.b_stride[0]) +
+                                  offset_of(matrix % c.batch[1], c.b_stride[1]);
+        mac_step step;
+        step.pixels = count;
+        step.k_stride = c.a_stride[3];
+    each_panel:
+        for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel++) {
+#pragma HLS loop_tripcount min=1 max=64
+            const int32_t column = static_cast<int32_t>(panel) * c.vectors * VEC;
+            step.vectors = minimum(c.vectors, ceil_div(c.columns - column, VEC));
+            step.column = column;
+            step.bias_column = column;
+        each_k_block:
+            for (int32_t k = 0; k < c.depth; k += p.k_block) {
+#pragma HLS loop_tripcount min=1 max=4
+                step.depth = minimum(p.k_block, c.depth - k);
+                step.first = k == 0;
+                step.last = k + step.depth == c.depth;
+                if (!p.direct && (p.k_blocks > 1 || panel == grid.panel_begin))
+                    step.k_stride = fill_a_slab(slab, table.source, origin, c, arena, count, k, step.depth);
+                const vec16* weight = b_block;
+                step.pitch = step.vectors;
+                if (!c.b_packed)
+                    pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors);
+#ifdef __SYNTHESIS__
+                if (c.b_packed) {
+                    step.pitch = c.vectors;
+                    load_weights(b_block, weights, c.b / VEC + (panel * c.depth + k) * c.vectors, step);
+                }
+                fill_linear_offsets(k_offset, step.k_stride);
+                const memory_float* source = slab;
+#else
+                if (c.b_packed) {
+                    step.pitch = c.vectors;
+                    weight = weights + c.b / VEC + (panel * c.depth + k) * c.vectors;
+                }
+                const memory_float* source = p.direct ? floats(arena) + k : slab;
+#endif
+                mac_block(source, true, k_offset, weight, step, e, table, partial, arena, weights);
+            }
+        }
+        unit += count;
+    }
+    return STATUS_OK;
+}
+
+#ifndef __SYNTHESIS__
+
+inline void gemm_bounds(const gemm_command& c, bounds& b) {
+    b.require(c.batch[0] > 0 && c.batch[1] > 0 && c.rows > 0 && c.columns > 0 && c.depth > 0, "has an empty operand");
+    b.require(static_cast<double>(c.batch[0]) * c.batch[1] <= 1 << 30 && c.columns <= 1 << 30 && c.depth <= 1 << 30,
+              "is larger than 32-bit arithmetic can count");
+    b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
+    b.require(c.a_stride[2] == 1 || c.a_stride[3] == 1, "has an a in which neither rows nor columns are contiguous");
+    b.require(c.b_packed != 0 || c.b_stride[2] == 1 || c.b_stride[3] == 1,
+              "has a b in which neither rows nor columns are contiguous");
+    b.require(c.b_packed == 0 || c.b % VEC == 0, "has weights that are not aligned to 16 floats");
+    b.require(activation_is_known(c.activation), "has an unknown activation");
+    if (!b.ok()) return;
+
+    const int64_t packed = static_cast<int64_t>(ceil_div(c.columns, c.vectors * VEC)) * c.vectors * VEC;
+    const int64_t stored = round_up(c.columns, VEC);
+    b.read(REGION_ARENA, c.a,
+           extent()
+               .dim(c.batch[0], c.a_stride[0])
+               .dim(c.batch[1], c.a_stride[1])
+               .dim(c.rows, c.a_stride[2])
+               .dim(c.depth, c.a_stride[3]));
+    if (c.b_packed)
+        b.read(REGION_WEIGHTS, c.b, extent(0).dim(packed + 1, c.depth));
+    else
+        b.read(REGION_ARENA, c.b,
+               extent()
+                   .dim(c.batch[0], c.b_stride[0])
+                   .dim(c.batch[1], c.b_stride[1])
+                   .dim(c.depth, c.b_stride[2])
+                   .dim(c.columns, c.b_stride[3]));
+    if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, packed);
+    const extent residual =
+        extent(stored).dim(c.batch[0], c.residual_stride[0]).dim(c.batch[1], c.residual_stride[1]).dim(
+            c.rows, c.residual_stride[2]);
+    const extent output =
+        extent(stored).dim(c.batch[0], c.out_stride[0]).dim(c.batch[1], c.out_stride[1]).dim(c.rows, c.out_stride[2]);
+    if (c.residual != ABSENT) b.read(REGION_ARENA, c.residual, residual);
+    b.write(REGION_ARENA, c.output, output);
+}
+
+#endif
+
+}  // namespace fpga

@@ -1,0 +1,286 @@
+// The multiply-accumulate array of conv2d and gemm: an output-stationary tile of pixels (or matrix rows) by output
+// channels that stays in registers while the reduction runs, one step of k a cycle.
+//
+//   tile[i][n] = sum_k source[row(i) + offset(k)] * weight[k][n]
+//
+// A *block* is a list of pixels that are worked on together. A *panel* is 16 * vectors output channels; its weights lie
+// as [k][16 * vectors]. A long reduction comes in blocks of k, between which the sums wait in a local array.
+#pragma once
+#include "../command.hpp"
+#include "../epilogue.hpp"
+#include "../tiles.hpp"
+#include "../vector.hpp"
+
+namespace fpga {
+
+constexpr int PANEL_MAX = tile::MAX_VECTORS * VEC;
+// Pixels of a block: their partial sums fit the output buffer, and whole tiles fill it.
+constexpr int BLOCK_MAX = tile::OUT_FLOATS / PANEL_MAX / tile::ROWS * tile::ROWS;
+constexpr int PARTIAL_VECTORS = BLOCK_MAX * tile::MAX_VECTORS;
+
+// Where the pixels of a block lie, in floats.
+struct block_table {
+    uint32_t source[BLOCK_MAX];    // from the start of the source array
+    uint32_t output[BLOCK_MAX];    // in the arena
+    uint32_t residual[BLOCK_MAX];  // in the arena
+};
+
+struct mac_epilogue {
+    uint32_t bias;  // in the weights region, or ABSENT
+    bool residual;
+    float alpha;
+    int32_t activation;
+    float a;
+    float b;
+};
+
+// One panel of one block over one block of k.
+struct mac_step {
+    int32_t pixels;
+    int32_t depth;     // steps of k
+    int32_t k_stride;  // offset(k) = k * k_stride where no table gives it
+    int32_t vectors;   // output vectors to compute
+    int32_t pitch;     // vectors from one k of the weights to the next
+    uint32_t column;   // of the panel's first channel, from the first of the pixel
+    uint32_t bias_column;
+    bool first;        // block of k
+    bool last;
+};
+
+// Whether output vector j of a tile exists: in software a tile is never wider than its panel.
+FPGA_INLINE bool present(int j, const mac_step& step) {
+#ifdef __SYNTHESIS__
+    return j < step.vectors;
+#else
+    (void)j, (void)step;
+    return true;
+#endif
+}
+
+#ifdef __SYNTHESIS__
+// Brings a block of k of a panel's weights on chip, as wide as the array.
+inline void load_weights(vec16 block[tile::K_BLOCK * tile::MAX_VECTORS], const vec16* weights, int64_t first,
+                         mac_step& step) {
+weights_of_block:
+    for (int32_t k = 0; k < step.depth; k++) {
+#pragma HLS loop_tripcount min=1 max=2048
+    vectors:
+        for (int32_t j = 0; j < step.vectors; j++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=4
+            block[k * tile::MAX_VECTORS + j] = weights[first + k * step.pitch + j];
+        }
+    }
+    step.pitch = tile::MAX_VECTORS;
+}
+#endif
+
+#ifdef __SYNTHESIS__
+// The hardware reads every offset from the table.
+inline void fill_linear_offsets(uint32_t k_offset[tile::KOFF], uint32_t stride) {
+each_k:
+    for (int32_t k = 0; k < tile::K_BLOCK; k++) {
+#pragma HLS pipeline II=1
+        k_offset[k] = k * stride;
+    }
+}
+#endif
+
+// The pixel that row i of a tile works on. The last tile is shifted back to end with the block, and of a block smaller
+// than a tile the last pixel is computed again: the same values are stored twice, and no tail needs an array of its own.
+template <int ROWS>
+FPGA_INLINE int tile_pixel(int tile, int row, int pixels) {
+    const int first = maximum(minimum(tile * ROWS, pixels - ROWS), 0);
+    return minimum(first + row, pixels - 1);
+}
+
+template <int ROWS, int VECTORS, bool TABLE>
+FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
+                            const uint32_t* k_offset, const vec16* weight, const mac_step& step) {
+    const memory_float* at[ROWS];
+each_row:
+    UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+        at[i] = source + row[i];
+    }
+    const int64_t pitch = step.pitch;
+    const int64_t k_stride = step.k_stride;
+reduction:
+    for (int64_t k = 0; k < step.depth; k++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=2048
+        const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
+        vec16 w[VECTORS];
+    weights_of_k:
+        UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+            w[j] = weight[k * pitch + j];
+        }
+    rows:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            const vec16 x(at[i][offset]);
+        columns:
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sum[i][j] += x * w[j];
+            }
+        }
+    }
+}
+
+template <int ROWS, int VECTORS>
+FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int tile, const mac_step& step, const mac_epilogue& e,
+                        const block_table& table, vec16* arena, const vec16* weights) {
+    if (e.alpha != 1.0f) {
+        const vec16 alpha(e.alpha);
+    scale_rows:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sum[i][j] *= alpha;
+            }
+        }
+    }
+    if (e.bias != ABSENT) {
+    bias_columns:
+        UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+            if (!present(j, step)) continue;
+            const vec16 bias = load(weights, static_cast<int64_t>(e.bias) + step.bias_column + j * VEC);
+            UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+                sum[i][j] += bias;
+            }
+        }
+    }
+    if (e.residual) {
+    residual_rows:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            const int64_t at = static_cast<int64_t>(table.residual[tile_pixel<ROWS>(tile, i, step.pixels)]) + step.column;
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                if (present(j, step)) sum[i][j] += load(arena, at + j * VEC);
+            }
+        }
+    }
+    activate<ROWS, VECTORS>(sum, e.activation, e.a, e.b);
+store_rows:
+    UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+        const int64_t at = static_cast<int64_t>(table.output[tile_pixel<ROWS>(tile, i, step.pixels)]) + step.column;
+    store_columns:
+        UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+            if (present(j, step)) store(arena, at + j * VEC, sum[i][j]);
+        }
+    }
+}
+
+template <int ROWS, int VECTORS, bool TABLE>
+FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offset, const vec16* weight,
+                             const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
+                             vec16* arena, const vec16* weights) {
+    const int tiles = ceil_div(step.pixels, ROWS);
+each_tile:
+    for (int tile = 0; tile < tiles; tile++) {
+#pragma HLS loop_tripcount min=1 max=146
+        uint32_t row[ROWS];
+    find_rows:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            row[i] = table.source[tile_pixel<ROWS>(tile, i, step.pixels)];
+        }
+        vec16 sum[ROWS][VECTORS];
+#pragma HLS array_partition variable=sum complete dim=0
+        const int64_t kept = static_cast<int64_t>(tile) * ROWS * VECTORS;
+        if (step.first) {
+        clear_rows:
+            UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+                UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                    sum[i][j] = vec16(0.0f);
+                }
+            }
+        } else {
+        resume_rows:
+            UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+                UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                    sum[i][j] = partial[kept + i * VECTORS + j];
+                }
+            }
+        }
+        accumulate<ROWS, VECTORS, TABLE>(sum, source, row, k_offset, weight, step);
+        if (step.last) {
+            finish<ROWS, VECTORS>(sum, tile, step, e, table, arena, weights);
+        } else {
+        keep_rows:
+            UNROLL for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+                UNROLL for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                    partial[kept + i * VECTORS + j] = sum[i][j];
+                }
+            }
+        }
+    }
+}
+
+#ifdef __SYNTHESIS__
+
+// One array of the full size in hardware; smaller blocks and panels leave a part of it idle.
+inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset, const vec16* weight,
+                      const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
+                      vec16* arena, const vec16* weights) {
+#pragma HLS inline off
+    mac_panel<tile::ROWS, tile::MAX_VECTORS, true>(source, k_offset, weight, step, e, table, partial, arena, weights);
+}
+
+#else
+
+template <int ROWS, bool TABLE>
+inline void mac_block_of_rows(const memory_float* source, const uint32_t* k_offset, const vec16* weight,
+                              const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
+                              vec16* arena, const vec16* weights) {
+    static_assert(tile::MAX_VECTORS <= 4, "mac_block_of_rows names the widths 1 to 4");
+    switch (step.vectors) {
+        case 1: return mac_panel<ROWS, 1, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+        case 2: return mac_panel<ROWS, 2, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+        case 3: return mac_panel<ROWS, 3, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+        default: return mac_panel<ROWS, 4, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+    }
+}
+
+// Software has no array that could be idle: fewer pixels than a tile take a smaller one.
+template <bool TABLE>
+inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, const vec16* weight,
+                         const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
+                         vec16* arena, const vec16* weights) {
+    if (step.pixels > 4)
+        mac_block_of_rows<tile::ROWS, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+    else if (step.pixels > 2)
+        mac_block_of_rows<4, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+    else if (step.pixels == 2)
+        mac_block_of_rows<2, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+    else
+        mac_block_of_rows<1, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+}
+
+// `linear`: offset(k) is k * step.k_stride, else k_offset[k].
+inline void mac_block(const memory_float* source, bool linear, const uint32_t* k_offset, const vec16* weight,
+                      const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
+                      vec16* arena, const vec16* weights) {
+    if (linear)
+        mac_block_of<false>(source, k_offset, weight, step, e, table, partial, arena, weights);
+    else
+        mac_block_of<true>(source, k_offset, weight, step, e, table, partial, arena, weights);
+}
+
+#endif
+
+}  // namespace fpga

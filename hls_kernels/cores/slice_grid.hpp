@@ -1,0 +1,45 @@
+// How the slices of a conv2d or gemm share its work: a grid over panels of output channels and units of pixels.
+#pragma once
+#include "../tiles.hpp"
+#include "../vector.hpp"
+
+namespace fpga {
+
+struct slice_grid {
+    int64_t panel_begin, panel_end;
+    int64_t unit_begin, unit_end;
+};
+
+// Cost of one step of k for a part of the grid, in quarters of a vector multiply-accumulate: a vector of weights comes
+// from far and costs about four of them, an input value about a quarter.
+FPGA_INLINE int64_t part_cost(int64_t panels, int64_t pixels, int64_t vectors) {
+    const int64_t rows = (pixels + tile::ROWS - 1) / tile::ROWS * tile::ROWS;
+    return panels * rows * vectors * 4 + panels * vectors * 16 + rows;
+}
+
+// The split of `slices` into (parts of the panels) x (parts of the units) whose slowest part is the cheapest.
+inline slice_grid choose_grid(int64_t panels, int64_t units, int64_t unit_pixels, int64_t vectors, uint32_t slice,
+                              uint32_t slices) {
+    uint32_t across = 1;
+    int64_t best = INT64_MAX;
+split:
+    for (uint32_t a = 1; a <= slices; a++) {
+#pragma HLS loop_tripcount min=1 max=1
+        if (slices % a != 0) continue;
+        const int64_t along = slices / a;
+        const int64_t cost = part_cost((panels + a - 1) / a, (units + along - 1) / along * unit_pixels, vectors);
+        if (cost < best) {
+            best = cost;
+            across = a;
+        }
+    }
+    const uint32_t along = slices / across;
+    slice_grid g;
+    g.panel_begin = slice_begin(panels, slice % across, across);
+    g.panel_end = slice_begin(panels, slice % across + 1, across);
+    g.unit_begin = slice_begin(units, slice / across, along);
+    g.unit_end = slice_begin(units, slice / across + 1, along);
+    return g;
+}
+
+}  // namespace fpga
