@@ -1,0 +1,53 @@
+# make demo | test | fuzz | lint | models | clean; each installs into a virtual environment of its own first.
+#
+#   VENV=DIR         another virtual environment (.venv)
+#   PYTHON=python3   the interpreter that makes it
+#   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
+#   EXAMPLES=2000 SEED=0   of `make fuzz`
+
+VENV ?= .venv
+PYTHON ?= python3
+TORCH_INDEX ?=
+EXAMPLES ?= 2000
+SEED ?= 0
+
+bin := $(VENV)/bin
+pip := $(bin)/python -m pip --disable-pip-version-check
+installed := $(VENV)/.installed
+# What the native module is built from; Python sources are used where they lie.
+native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
+
+.PHONY: setup demo test fuzz lint models clean
+.DELETE_ON_ERROR:
+
+setup: $(installed)
+
+$(installed): constraints.txt pyproject.toml $(native)
+	test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
+	$(pip) install -q -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
+	$(pip) install -q -c constraints.txt --no-deps torchvision
+	$(pip) install -q -c constraints.txt scikit-build-core nanobind cmake ninja
+	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[test]' scikit-learn pillow
+	touch $@
+
+demo: $(installed)
+	$(bin)/python -m examples.demo
+
+test: lint
+	$(bin)/python -m pytest -q -m 'not slow' tests
+
+lint: $(installed)
+	$(bin)/ruff check .
+	$(bin)/mypy
+
+fuzz: $(installed)
+	$(bin)/fpga-dynamo fuzz --examples $(EXAMPLES) --seed $(SEED)
+
+# Every network of the README's table; writes that table.
+models: $(installed)
+	mkdir -p out
+	$(bin)/python -m pytest -q -m slow tests/models --offload-table out/offload.md
+	cat out/offload.md
+
+clean:
+	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
