@@ -1,0 +1,38 @@
+// How the software card's stubs read a CU's registers: scalars, and pointers as the card translates them.
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "card_abi.hpp"
+
+namespace fpga {
+
+template <class T>
+inline T cu_scalar(const cu_call* call, uint32_t offset) {
+    T value;
+    std::memcpy(&value, call->registers + offset, sizeof value);
+    return value;
+}
+
+// Host pointer of the buffer whose device address lies at `offset`; null, with the call's error set, when there is no
+// such buffer or its address is not a multiple of `alignment` bytes.
+template <class T>
+inline T* cu_region(cu_call* call, uint32_t offset, const char* name, uint64_t alignment, uint64_t& bytes) {
+    const uint64_t address = cu_scalar<uint64_t>(call, offset);
+    bytes = 0;
+    void* host = call->translate(call->card, address, &bytes);
+    if (!host) {
+        std::snprintf(call->error, sizeof call->error, "argument %s: address 0x%llx lies in no buffer of the card", name,
+                      static_cast<unsigned long long>(address));
+        return nullptr;
+    }
+    if (address % alignment || reinterpret_cast<uintptr_t>(host) % alignment) {
+        std::snprintf(call->error, sizeof call->error, "argument %s: address 0x%llx is not a multiple of %llu", name,
+                      static_cast<unsigned long long>(address), static_cast<unsigned long long>(alignment));
+        return nullptr;
+    }
+    return static_cast<T*>(host);
+}
+
+}  // namespace fpga

@@ -1,0 +1,125 @@
+"""The build: a recipe in, an xclbin out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import platform as platforms
+from . import recipe as recipes
+from .axlf import read, write
+from .cache import digest, locked, xclbin_path
+from .design import Design, elaborate
+from .errors import RecipeError, XclbinError, did_you_mean
+from .generate import emulation_sources, hls_sources, user_directories
+from .manifest import TARGETS
+from .metadata import container
+from .toolchain import gxx, isa, vitis
+from .toolchain.ninja_file import Progress
+
+EMULATED = ("emu", "sw_emu")
+
+
+def load_design(
+    recipe: str | Path = "default", cu: Mapping[str, int] | None = None, platform: str | Path | None = None
+) -> Design:
+    """A recipe (name or path of a .toml), worked out for a platform (the recipe's by default).
+
+    cu: numbers of compute units that replace those of the recipe, `{"sequencer": 4}`.
+    """
+    loaded = recipes.load(recipe).with_compute_units(cu or {})
+    return elaborate(loaded, platforms.load(platform or loaded.platform))
+
+
+def build(
+    target: str = "emu",
+    recipe: str | Path = "default",
+    cu: Mapping[str, int] | None = None,
+    output: str | Path = "torch.xclbin",
+    *,
+    platform: str | Path | None = None,
+    isa: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Builds an xclbin and returns its path.
+
+    target: `emu` or `sw_emu` (the software card; the kernels are compiled by g++ or clang++), `hw_emu` or `hw` (Vitis).
+    isa: instruction set of an emulation, by default the best that this machine has.
+    progress: called as (steps finished, steps in all, what has finished).
+
+    Raises RecipeError, RecordError or ToolchainError (all BuildError).
+    """
+    check_target(target)
+    return build_design(load_design(recipe, cu, platform), target, output, isa=isa, progress=progress)
+
+
+def build_design(
+    design: Design, target: str, output: str | Path, *, isa: str | None = None, progress: Progress | None = None
+) -> Path:
+    """`build` for a recipe that has been worked out."""
+    output = Path(output)
+    if target in EMULATED:
+        emulation = gxx.build(design, isa, progress)
+        write(output, container(design, target, emulation.isa, emulation.shared_object))
+    else:
+        vitis.build(design, target, output, progress)
+    return output
+
+
+def cached(
+    recipe: str | Path = "default",
+    target: str = "emu",
+    *,
+    cu: Mapping[str, int] | None = None,
+    platform: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The xclbin of a recipe from the user's cache, built on first use.
+
+    The cache's key is the content of all sources, the recipe, the platform, this package and the compiler; several
+    processes that ask at once build once. A cached file that is damaged is built anew.
+    """
+    check_target(target)
+    design = load_design(recipe, cu, platform)
+    path = xclbin_path(_key(design, target))
+    with locked(path):
+        if not _intact(path):
+            build_design(design, target, path, progress=progress)
+    return path
+
+
+def check_target(target: str) -> None:
+    """Raises RecipeError for an unknown target."""
+    if target not in TARGETS:
+        raise RecipeError(f"unknown target '{target}'; {did_you_mean(target, TARGETS)}")
+
+
+def _key(design: Design, target: str) -> str:
+    if target in EMULATED:
+        compiler = gxx.find_compiler()
+        tool = [*compiler.command, compiler.version, isa.host_isa()]
+        sources = emulation_sources(design)
+    else:
+        tool, sources = [target], hls_sources(design)
+    package = sorted(Path(__file__).parent.rglob("*.py"))
+    kernels = [repr(kernel) for kernel in design.kernels]
+    user = [path.read_bytes() for path in _user_headers(design)]
+    return digest([
+        target, design.recipe.name, repr(design.platform), *kernels, *tool, *sources, *sources.values(), *user,
+        *(path.read_bytes() for path in package),
+    ])  # fmt: skip
+
+
+def _user_headers(design: Design) -> list[Path]:
+    """Headers beside the user's cores and kernels, which those may include."""
+    return sorted(path for directory in user_directories(design) for path in directory.glob("*.h*") if path.is_file())
+
+
+def _intact(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        read(path)
+    except XclbinError:
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""The command `xclbin-build`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from . import platform as platforms
+from . import recipe as recipes
+from .axlf import read
+from .build import EMULATED, build_design, load_design
+from .errors import BuildError, RecipeError, XclbinError, did_you_mean
+from .info import show, summary
+from .manifest import TARGETS
+from .toolchain import vitis
+
+_EPILOG = """\
+xclbin-build info FILE [--json]   shows what an xclbin holds.
+
+examples:
+  xclbin-build --target emu                                  the default recipe for the software card
+  xclbin-build --target emu --recipe my.toml --cu vadd=4 -o my.xclbin
+  xclbin-build --target hw --platform u250 --sources-only build
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status: 0, 1 for an error of the input or the build, 2 for wrong usage."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    errors = Console(stderr=True)
+    try:
+        return _info(words[1:]) if words[:1] == ["info"] else _build(words)
+    except (BuildError, XclbinError) as error:
+        errors.print(f"[bold red]error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
+        return 1
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+        sys.stderr.close()
+        return 1
+
+
+def _info(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="xclbin-build info", description="Shows what an xclbin holds.")
+    parser.add_argument("file", type=Path, help="an xclbin made by xclbin-build")
+    parser.add_argument("--json", action="store_true", help="print JSON, with the whole manifest")
+    options = parser.parse_args(words)
+    if options.json:
+        print(json.dumps(summary(options.file), indent=1))
+    else:
+        show(options.file, Console())
+    return 0
+
+
+def _build(words: list[str]) -> int:
+    options = _parser().parse_args(words)
+    if options.target not in TARGETS:
+        raise RecipeError(f"--target {options.target} is unknown; {did_you_mean(options.target, TARGETS)}")
+    design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
+    console = Console(stderr=True, quiet=options.quiet)
+    if options.sources_only:
+        if options.target in EMULATED:
+            raise RecipeError(
+                f"--sources-only writes sources for Vitis; use it with --target hw or hw_emu, not {options.target}."
+            )
+        files = vitis.write_sources(design, options.target, options.sources_only)
+        console.print(
+            f"wrote {len(files)} files to {_plain(str(options.sources_only))}; build them there with ./build.sh"
+        )
+        return 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=options.quiet) as bar:
+        task = bar.add_task("building", total=None)
+
+        def progress(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        output = build_design(design, options.target, options.output, isa=options.isa, progress=progress)
+    size, uuid = output.stat().st_size, read(output).uuid
+    console.print(f"{_plain(str(output))}: {size} bytes, uuid {uuid}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xclbin-build", description="Builds an xclbin from a recipe.", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", default="emu", help="emu or sw_emu: the software card; hw_emu or hw: Vitis (default: emu)"
+    )
+    parser.add_argument(
+        "--recipe", default="default", help=f"{', '.join(recipes.names())}, or the path of a .toml (default: default)"
+    )
+    parser.add_argument(
+        "--cu", action="append", default=[], metavar="KERNEL=N", help="compute units of a kernel; repeatable"
+    )
+    parser.add_argument(
+        "--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml (default: the recipe's)"
+    )
+    parser.add_argument("--isa", help="instruction set of an emulation, such as x86-64-v3 (default: this machine's)")
+    parser.add_argument("-o", "--output", type=Path, default=Path("torch.xclbin"), help="default: torch.xclbin")
+    parser.add_argument("--sources-only", type=Path, metavar="DIR", help="write the sources for Vitis, do not run it")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    return parser
+
+
+def _plain(text: str) -> str:
+    """Text in which rich sees no markup."""
+    return text.replace("[", "\\[")

@@ -1,0 +1,224 @@
+"""A recipe worked out: kernels with registers and banks, cores with opcodes, compute units with addresses, tiles.
+
+Everything that is generated (sources, metadata, manifest) is written from the `Design`, and from nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hls_kernels import CORES, ROOT
+
+from . import recipe as recipes
+from .errors import RecipeError, did_you_mean
+from .platform import Platform
+from .records import Header, Record, parse_core_line, parse_header, parse_tiles
+from .signature import Argument, parse_kernel, register_offsets
+
+FIRST_CU_BASE = 0x0140_0000
+CU_RANGE = 0x1_0000
+
+SEQUENCER_ARGUMENTS = (
+    Argument("commands", "global", "fpga::vec16", 8, const=True),
+    Argument("count", "scalar", "uint32_t", 4),
+    Argument("arena", "global", "fpga::vec16", 8),
+    Argument("weights", "global", "fpga::vec16", 8, const=True),
+)
+
+
+@dataclass(frozen=True)
+class Core:
+    """A header with the functions of its opcodes; `user` when the recipe brought it along."""
+
+    name: str
+    header: Path
+    opcodes: tuple[str, ...]
+    user: bool
+
+    @property
+    def include(self) -> str:
+        """Path of the header in the staged sources."""
+        return f"{'user' if self.user else 'cores'}/{self.header.name}"
+
+
+@dataclass(frozen=True)
+class BoundArgument:
+    """An argument with its place in the register map and, for a pointer, its memory bank."""
+
+    argument: Argument
+    index: int
+    offset: int
+    bank: str | None
+
+
+@dataclass(frozen=True)
+class ComputeUnit:
+    name: str
+    base: int
+    slr: str | None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the design: with `cores` a sequencer, else a plain kernel from `source`."""
+
+    name: str
+    cores: tuple[Core, ...]
+    source: Path | None
+    arguments: tuple[BoundArgument, ...]
+    compute_units: tuple[ComputeUnit, ...]
+
+    @property
+    def opcodes(self) -> tuple[str, ...]:
+        return tuple(opcode for core in self.cores for opcode in core.opcodes)
+
+
+@dataclass(frozen=True)
+class Design:
+    recipe: recipes.Recipe
+    platform: Platform
+    kernels: tuple[Kernel, ...]
+    header: Header
+    opcodes: dict[str, int]
+    tiles: dict[str, int]
+
+    @property
+    def cores(self) -> tuple[Core, ...]:
+        """Cores of all kernels, each once."""
+        return tuple({core.name: core for kernel in self.kernels for core in kernel.cores}.values())
+
+    def record(self, opcode: str) -> Record:
+        return self.header.records[opcode]
+
+
+def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
+    """Works out a recipe for a platform.
+
+    Raises RecipeError for an unknown core, tile constant or bank, RecordError for a header that cannot be understood.
+    """
+    header = parse_header(ROOT / "command.hpp")
+    opcodes = {
+        name.removeprefix("OP_").lower(): value for name, value in header.enums["opcode"].items() if name != "OP_USER"
+    }
+    next_user_opcode = header.enums["opcode"]["OP_USER"]
+    cores: dict[str, Core] = {}
+    for kernel in recipe.kernels:
+        for reference in kernel.cores:
+            core = _core(recipe, kernel.name, reference)
+            known = cores.setdefault(core.name, core)
+            if known.header != core.header:
+                raise RecipeError(
+                    f"recipe '{recipe.name}': {known.header} and {core.header} both name a core '{core.name}'."
+                )
+            if known is not core:
+                continue
+            if core.user:
+                header = header.merged(parse_header(core.header), str(core.header))
+            for opcode in core.opcodes:
+                if opcode not in header.records:
+                    raise RecipeError(
+                        f"core '{core.name}': no 'struct {opcode}_command' gives the record of '{opcode}'."
+                    )
+                owner = next((c.name for c in cores.values() if c is not core and opcode in c.opcodes), None)
+                if owner or (core.user and opcode in opcodes):
+                    raise RecipeError(
+                        f"core '{core.name}': opcode '{opcode}' is already taken by {owner or 'command.hpp'}."
+                    )
+                if opcode not in opcodes:
+                    opcodes[opcode] = next_user_opcode
+                    next_user_opcode += 1
+    _distinct_headers(recipe, cores)
+    return Design(recipe, platform, _kernels(recipe, platform, cores), header, opcodes, _tiles(recipe))
+
+
+def core_names() -> list[str]:
+    """Cores that come with hls_kernels: the headers that have a core line."""
+    return sorted(path.stem for path in CORES.glob("*.hpp") if path.read_text().startswith("// core:"))
+
+
+def is_path(reference: str) -> bool:
+    """Whether an entry of `cores` is a header of the user's, not a name of hls_kernels/cores."""
+    return reference.endswith((".hpp", ".h"))
+
+
+def _core(recipe: recipes.Recipe, kernel: str, reference: str) -> Core:
+    if is_path(reference):
+        header = recipe.resolve(reference)
+        if not header.is_file():
+            raise RecipeError(f"recipe '{recipe.name}', kernel '{kernel}': core {header} does not exist.")
+    else:
+        header = CORES / f"{reference}.hpp"
+        if not header.is_file():
+            known = core_names()
+            raise RecipeError(
+                f"recipe '{recipe.name}', kernel '{kernel}': unknown core '{reference}'; "
+                f"{did_you_mean(reference, known)} A core of your own is given by a path that ends in .hpp."
+            )
+    line = parse_core_line(header)
+    return Core(line.core, header, line.opcodes, is_path(reference))
+
+
+def _distinct_headers(recipe: recipes.Recipe, cores: dict[str, Core]) -> None:
+    names = [core.include for core in cores.values()]
+    for name in names:
+        if names.count(name) > 1:
+            raise RecipeError(
+                f"recipe '{recipe.name}': two cores have headers of the name '{Path(name).name}'; rename one."
+            )
+
+
+def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core]) -> tuple[Kernel, ...]:
+    kernels = []
+    base = FIRST_CU_BASE
+    by_header = {core.header: core for core in cores.values()}
+    for entry in recipe.kernels:
+        source = recipe.resolve(entry.source) if entry.source else None
+        arguments = parse_kernel(source, entry.name) if source else SEQUENCER_ARGUMENTS
+        units = []
+        for index in range(entry.cu):
+            units.append(ComputeUnit(f"{entry.name}_{index + 1}", base, entry.slr[index] if entry.slr else None))
+            base += CU_RANGE
+        headers = [recipe.resolve(name) if is_path(name) else CORES / f"{name}.hpp" for name in entry.cores]
+        bound = _bind(recipe, entry, platform, arguments)
+        kernels.append(Kernel(entry.name, tuple(by_header[path] for path in headers), source, bound, tuple(units)))
+    total = sum(len(kernel.compute_units) for kernel in kernels)
+    if total > recipes.MAX_COMPUTE_UNITS:
+        raise RecipeError(
+            f"recipe '{recipe.name}': {total} compute units; at most {recipes.MAX_COMPUTE_UNITS} are possible."
+        )
+    return tuple(kernels)
+
+
+def _bind(
+    recipe: recipes.Recipe,
+    entry: recipes.KernelRecipe,
+    platform: Platform,
+    arguments: tuple[Argument, ...] | list[Argument],
+) -> tuple[BoundArgument, ...]:
+    where = f"recipe '{recipe.name}', kernel '{entry.name}'"
+    pointers = [argument.name for argument in arguments if argument.kind == "global"]
+    tags = [bank.tag for bank in platform.banks]
+    for name, tag in entry.memory.items():
+        if name not in pointers:
+            raise RecipeError(
+                f"{where}: memory for '{name}', which is no pointer argument; {did_you_mean(name, pointers)}"
+            )
+        if tag not in tags:
+            raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {did_you_mean(tag, tags)}")
+    return tuple(
+        BoundArgument(
+            argument, index, offset, entry.memory.get(argument.name, tags[0]) if argument.kind == "global" else None
+        )
+        for index, (argument, offset) in enumerate(zip(arguments, register_offsets(arguments), strict=True))
+    )
+
+
+def _tiles(recipe: recipes.Recipe) -> dict[str, int]:
+    tiles = parse_tiles(ROOT / "tiles.hpp")
+    for name, value in recipe.tiles.items():
+        if name not in tiles:
+            raise RecipeError(f"recipe '{recipe.name}': unknown tile constant '{name}'; {did_you_mean(name, tiles)}")
+        if not 1 <= value < 1 << 31:
+            raise RecipeError(f"recipe '{recipe.name}': tile constant '{name}' must be at least 1, not {value}.")
+    return tiles | recipe.tiles

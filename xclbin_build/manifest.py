@@ -1,0 +1,166 @@
+"""The manifest: what host software knows of an xclbin. JSON in the USER_METADATA section, under the key "fpga_dynamo".
+
+manifest_version  version of this layout
+command_version   COMMAND_VERSION of the command.hpp that the kernels were built from
+target, isa       emu | sw_emu | hw_emu | hw; instruction set of an emulation's shared object, "" for hardware
+recipe, platform  name of the recipe; table of the platform (name, speeds for the cost model, resources)
+tiles             {NAME: value} of the tile constants
+banks             [{tag, base, bytes}]
+kernels           [{name, lanes, cores, opcodes, compute_units: [{name, base}],
+                    args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar
+opcodes           {name: number}
+enums             {enum: {NAME: value}} as command.hpp and user cores spell them
+commands          {opcode: [{field, type, word, count}]}
+constants         {NAME: value} of command.hpp
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .design import Design, Kernel
+from .errors import XclbinError
+
+KEY = "fpga_dynamo"
+MANIFEST_VERSION = 1
+COMMAND_VERSION = 1  # newest command record that this package understands
+TARGETS = ("emu", "sw_emu", "hw_emu", "hw")
+
+# Required keys and their types: what the reader promises to everybody who uses a manifest.
+_TOP = {
+    "manifest_version": int, "command_version": int, "target": str, "isa": str, "recipe": str, "platform": dict,
+    "tiles": dict, "banks": list, "kernels": list, "opcodes": dict, "enums": dict, "commands": dict, "constants": dict,
+}  # fmt: skip
+_BANK = {"tag": str, "base": int, "bytes": int}
+_KERNEL = {"name": str, "lanes": bool, "cores": list, "opcodes": list, "compute_units": list, "args": list}
+_UNIT = {"name": str, "base": int}
+_ARGUMENT = {"name": str, "kind": str, "index": int, "offset": int, "bytes": int}
+_FIELD = {"field": str, "type": str, "word": int, "count": int}
+
+
+def describe(design: Design, target: str, isa: str) -> dict[str, Any]:
+    """The manifest of a design built for `target`."""
+    return {
+        "manifest_version": MANIFEST_VERSION,
+        "command_version": design.header.constants["COMMAND_VERSION"],
+        "target": target,
+        "isa": isa,
+        "recipe": design.recipe.name,
+        "platform": design.platform.table(),
+        "tiles": dict(design.tiles),
+        "banks": design.platform.bank_table(),
+        "kernels": [_kernel(kernel) for kernel in design.kernels],
+        "opcodes": dict(design.opcodes),
+        "enums": {name: values for name, values in design.header.enums.items() if name != "opcode"},
+        "commands": {
+            name: [{"field": f.name, "type": f.type, "word": f.word, "count": f.count} for f in record.fields]
+            for name, record in design.header.records.items()
+        },
+        "constants": dict(design.header.constants),
+    }
+
+
+def _kernel(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "lanes": bool(kernel.cores),  # a plain kernel cannot be cut into slices
+        "cores": [core.name for core in kernel.cores],
+        "opcodes": list(kernel.opcodes),
+        "compute_units": [{"name": unit.name, "base": unit.base} for unit in kernel.compute_units],
+        "args": [
+            {
+                "name": bound.argument.name,
+                "kind": bound.argument.kind,
+                "index": bound.index,
+                "offset": bound.offset,
+                "bytes": bound.argument.bytes,
+                "type": bound.argument.type,
+                "const": bound.argument.const,
+                "bank": bound.bank,
+            }
+            for bound in kernel.arguments
+        ],
+    }
+
+
+def encode(manifest: dict[str, Any]) -> bytes:
+    """The USER_METADATA section."""
+    return json.dumps({KEY: manifest}, indent=1).encode()
+
+
+def decode(section: bytes) -> dict[str, Any]:
+    """The manifest in a USER_METADATA section.
+
+    Raises XclbinError for a section of somebody else's, one whose versions are too new, or one that lacks a key.
+    """
+    try:
+        document = json.loads(section)
+    except (ValueError, RecursionError) as error:
+        raise XclbinError(
+            "the USER_METADATA section is not the JSON that xclbin-build writes; build the file anew."
+        ) from error
+    manifest = document.get(KEY) if isinstance(document, dict) else None
+    if not isinstance(manifest, dict):
+        raise XclbinError(
+            f"the USER_METADATA section has no '{KEY}' manifest; only files made by xclbin-build have one."
+        )
+    _check_version(manifest, "manifest_version", MANIFEST_VERSION)
+    _check_version(manifest, "command_version", COMMAND_VERSION)
+    _check(manifest, _TOP, "manifest")
+    if manifest["target"] not in TARGETS:
+        raise XclbinError(f"the manifest names the unknown target {manifest['target']!r}; build the file anew.")
+    for bank in manifest["banks"]:
+        _check(bank, _BANK, "bank")
+    tags = [bank["tag"] for bank in manifest["banks"]]
+    for kernel in manifest["kernels"]:
+        _check_kernel(kernel, tags)
+    for table in ("tiles", "opcodes", "constants"):
+        _check_integers(manifest[table], table)
+    for name, values in manifest["enums"].items():
+        _check_integers(values, f"enum {name}")
+    for name, fields in manifest["commands"].items():
+        if not isinstance(fields, list):
+            raise XclbinError(f"the manifest's record of command '{name}' is damaged; build the file anew.")
+        for entry in fields:
+            _check(entry, _FIELD, f"command {name}")
+    return manifest
+
+
+def _check_version(manifest: dict[str, Any], key: str, newest: int) -> None:
+    version = manifest.get(key)
+    if type(version) is not int or version < 1:
+        raise XclbinError(f"the manifest's {key} is {version!r}, which is no version; build the file anew.")
+    if version > newest:
+        raise XclbinError(
+            f"the file has {key} {version}, this software understands up to {newest}; update it or build the file anew."
+        )
+
+
+def _check(table: Any, keys: dict[str, type], what: str) -> None:
+    if not isinstance(table, dict):
+        raise XclbinError(f"the manifest's {what} is no table; build the file anew.")
+    for key, kind in keys.items():
+        if type(table.get(key)) is not kind:
+            raise XclbinError(f"the manifest's {what} lacks a proper '{key}'; build the file anew.")
+
+
+def _check_kernel(kernel: Any, tags: list[str]) -> None:
+    _check(kernel, _KERNEL, "kernel")
+    for unit in kernel["compute_units"]:
+        _check(unit, _UNIT, f"compute unit of kernel '{kernel['name']}'")
+    for argument in kernel["args"]:
+        _check(argument, _ARGUMENT, f"argument of kernel '{kernel['name']}'")
+        if argument["kind"] not in ("global", "scalar"):
+            raise XclbinError(f"the manifest gives argument '{argument['name']}' an unknown kind; build the file anew.")
+        if argument["kind"] == "global" and argument.get("bank") not in tags:
+            raise XclbinError(
+                f"the manifest puts argument '{argument['name']}' into an unknown bank; build the file anew."
+            )
+    if not all(isinstance(name, str) for name in kernel["cores"] + kernel["opcodes"]):
+        raise XclbinError(f"the manifest's cores of kernel '{kernel['name']}' are damaged; build the file anew.")
+
+
+def _check_integers(table: Any, what: str) -> None:
+    if not isinstance(table, dict) or not all(type(value) is int for value in table.values()):
+        raise XclbinError(f"the manifest's table '{what}' is damaged; build the file anew.")

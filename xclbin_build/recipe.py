@@ -1,0 +1,128 @@
+"""Recipes: which kernels an xclbin holds, how many compute units of each, with which cores and tile sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hls_kernels import RECIPES
+
+from . import toml_table
+from .errors import RecipeError, did_you_mean
+
+MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
+_KERNEL_KEYS = ("cores", "source", "cu", "memory", "slr")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,28}")  # "kernel:kernel_NN" must fit ip_data.m_name
+
+
+@dataclass(frozen=True)
+class KernelRecipe:
+    """A kernel: either a sequencer of `cores`, or a plain HLS kernel of one's own in `source`.
+
+    `cores` are names of hls_kernels/cores or paths of headers; `memory` gives the bank of pointer arguments (others
+    lie in the platform's first bank); `slr` the die region of each compute unit, for the hardware targets.
+    """
+
+    name: str
+    cores: tuple[str, ...] = ()
+    source: str = ""
+    cu: int = 1
+    memory: dict[str, str] = field(default_factory=dict)
+    slr: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a recipe file says. Paths in it are relative to `directory`."""
+
+    name: str
+    directory: Path
+    kernels: tuple[KernelRecipe, ...]
+    tiles: dict[str, int] = field(default_factory=dict)
+    platform: str = "emu"
+
+    def resolve(self, path: str) -> Path:
+        """A path that the recipe names, as an absolute one."""
+        return (self.directory / path).resolve()
+
+    def with_compute_units(self, counts: Mapping[str, int]) -> Recipe:
+        """The recipe with other numbers of compute units: `{"sequencer": 4}`."""
+        known = [kernel.name for kernel in self.kernels]
+        for name, count in counts.items():
+            if name not in known:
+                raise RecipeError(f"--cu {name}={count}: no kernel '{name}' in recipe '{self.name}'; "
+                                  f"{did_you_mean(name, known)}")  # fmt: skip
+        kernels = tuple(
+            replace(kernel, cu=_checked_cu(f"--cu {kernel.name}", counts[kernel.name]), slr=())
+            if kernel.name in counts
+            else kernel
+            for kernel in self.kernels
+        )
+        return replace(self, kernels=kernels)
+
+
+def names() -> list[str]:
+    """Recipes that come with hls_kernels."""
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+def load(name_or_path: str | Path) -> Recipe:
+    """A recipe by name (`default`, …) or from a file (a path that ends in .toml).
+
+    Raises RecipeError, naming file and key, for whatever is unknown, missing or contradictory.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        if str(name_or_path) not in names():
+            raise RecipeError(
+                f"unknown recipe '{name_or_path}'; {did_you_mean(str(name_or_path), names())} "
+                "A recipe of your own is given by a path that ends in .toml."
+            )
+        path = RECIPES / f"{name_or_path}.toml"
+    table = toml_table.load(path)
+    table.allow(["name", "kernel", "tiles", "platform"])
+    kernels = tuple(_kernel(name, entry) for name, entry in table.tables("kernel").items())
+    if not kernels:
+        raise RecipeError(f"{path}: a recipe needs at least one [kernel.NAME].")
+    return Recipe(
+        name=table.get("name", str, path.stem),
+        directory=path.resolve().parent,
+        kernels=kernels,
+        tiles=table.integers("tiles"),
+        platform=table.get("platform", str, "emu"),
+    )
+
+
+def parse_compute_units(words: list[str]) -> dict[str, int]:
+    """`["sequencer=2"]` as `{"sequencer": 2}`."""
+    counts = {}
+    for word in words:
+        name, equals, count = word.partition("=")
+        if not name or not equals or not count.isdigit():
+            raise RecipeError(f"--cu {word}: write KERNEL=COUNT, such as --cu sequencer=2.")
+        counts[name] = _checked_cu(f"--cu {word}", int(count))
+    return counts
+
+
+def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
+    table.allow(_KERNEL_KEYS)
+    if not _NAME.fullmatch(name):
+        raise RecipeError(f"{table.where}: a kernel's name is a C identifier of at most 29 characters.")
+    cores, source = table.strings("cores"), table.get("source", str, "")
+    if bool(cores) == bool(source):
+        raise RecipeError(f"{table.where}: give either 'cores' (a sequencer) or 'source' (a kernel of your own).")
+    if len(set(cores)) != len(cores):
+        raise RecipeError(f"{table.where}: 'cores' lists a core twice.")
+    cu = _checked_cu(table.where, table.get("cu", int, 1))
+    slr = table.strings("slr")
+    if slr and len(slr) != cu:
+        raise RecipeError(f"{table.where}: 'slr' must name one region for each of the {cu} compute units.")
+    return KernelRecipe(name, tuple(cores), source, cu, table.names("memory"), tuple(slr))
+
+
+def _checked_cu(where: str, count: int) -> int:
+    if not 1 <= count <= MAX_COMPUTE_UNITS:
+        raise RecipeError(f"{where}: the number of compute units must be 1 to {MAX_COMPUTE_UNITS}, not {count}.")
+    return count

@@ -1,0 +1,95 @@
+"""Typed access to a table of a TOML file, where every mistake becomes a sentence that names file and key."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .errors import RecipeError, did_you_mean
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+T = TypeVar("T")
+
+_TYPE_NAMES = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+    bool: "a boolean",
+}
+
+
+def load(path: Path) -> Table:
+    """The file's top-level table; RecipeError when it cannot be read or is no TOML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path} cannot be read: {error}.") from error
+    try:
+        return Table(tomllib.loads(text), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{path} is not valid TOML: {error}.") from error
+
+
+class Table:
+    """A TOML table and where it stands, for messages."""
+
+    def __init__(self, values: dict[str, Any], where: str) -> None:
+        self.values = values
+        self.where = where
+
+    def allow(self, keys: Iterable[str]) -> None:
+        """Raises RecipeError for a key that is not among `keys`."""
+        keys = list(keys)
+        for key in self.values:
+            if key not in keys:
+                raise RecipeError(f"{self.where}: unknown key '{key}'; {did_you_mean(key, keys)}")
+
+    def get(self, key: str, kind: type[T], default: T | None = None) -> T:
+        """Value of `key`, which must be of type `kind`; required unless there is a default."""
+        if key not in self.values:
+            if default is None:
+                raise RecipeError(f"{self.where}: key '{key}' is missing; it must be {_TYPE_NAMES[kind]}.")
+            return default
+        return self._typed(key, self.values[key], kind)
+
+    def strings(self, key: str) -> list[str]:
+        """A list of strings; empty when `key` is absent."""
+        return [self._typed(key, value, str) for value in self.get(key, list, [])]
+
+    def integers(self, key: str) -> dict[str, int]:
+        """A table of integers; empty when `key` is absent."""
+        return {name: self._typed(f"{key}.{name}", value, int) for name, value in self.get(key, dict, {}).items()}
+
+    def names(self, key: str) -> dict[str, str]:
+        """A table of strings; empty when `key` is absent."""
+        return {name: self._typed(f"{key}.{name}", value, str) for name, value in self.get(key, dict, {}).items()}
+
+    def tables(self, key: str) -> dict[str, Table]:
+        """The sub-tables of table `key`, by name."""
+        values = self.get(key, dict, {})
+        return {
+            name: Table(self._typed(f"{key}.{name}", value, dict), f"{self.where} [{key}.{name}]")
+            for name, value in values.items()
+        }
+
+    def array(self, key: str) -> list[Table]:
+        """The tables of an array of tables `[[key]]`."""
+        return [
+            Table(self._typed(key, value, dict), f"{self.where} [[{key}]] {index}")
+            for index, value in enumerate(self.get(key, list, []))
+        ]
+
+    def _typed(self, key: str, value: Any, kind: type[T]) -> T:
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise RecipeError(f"{self.where}: '{key}' must be {_TYPE_NAMES[kind]}, not {value!r}.")
+        return value

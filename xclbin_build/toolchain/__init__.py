@@ -1,0 +1,1 @@
+"""Compilers: g++ or clang++ for the software card, Vitis' v++ for hardware and its emulation."""

@@ -1,0 +1,99 @@
+"""Compiles a design for the software card: generated C++ to one shared object."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..cache import build_directory, digest, locked
+from ..design import Design
+from ..errors import ToolchainError
+from ..generate import emulation_sources, stage, user_directories
+from . import isa as isas
+from .ninja_file import Progress, Unit, run, write
+
+_FLAGS = (
+    "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-pthread",
+    "-ffp-contract=fast",  # FMA is what the card's MAC array does; nothing else of -ffast-math is allowed
+    "-Wall", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-label", "-Wno-unused-variable",
+)  # fmt: skip
+_OUTPUT = "kernels.so"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: the words that start it and the first line of its --version."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """Compiled kernels: the shared object's bytes, its instruction set, and how many steps the build had to run."""
+
+    shared_object: bytes
+    isa: str
+    edges: int
+
+
+def find_compiler() -> Compiler:
+    """$CXX if set, else g++ or clang++ on PATH.
+
+    Raises ToolchainError, which says how to install one, if there is none or it does not start.
+    """
+    wanted = os.environ.get("CXX", "")
+    if wanted:
+        command = shlex.split(wanted)
+        if not command or not shutil.which(command[0]):
+            raise ToolchainError(f"the compiler in $CXX, '{wanted}', was not found; unset CXX or name one on PATH.")
+        return _probe(tuple(command))
+    for name in ("g++", "clang++"):
+        if shutil.which(name):
+            return _probe((name,))
+    raise ToolchainError(
+        "a C++ compiler is needed to build the software card's kernels and none was found; "
+        "install g++ ('apt-get install g++', 'dnf install gcc-c++') or set CXX."
+    )
+
+
+def build(design: Design, isa: str | None = None, progress: Progress | None = None) -> Emulation:
+    """Compiles `design` in its build directory of the user's cache; objects that are up to date are kept.
+
+    isa: a level of x86-64 (`x86-64-v3`), the host's by default.
+    """
+    compiler = find_compiler()
+    isa = isas.checked(isa) if isa else isas.host_isa()
+    flags = [*_FLAGS, *isas.compiler_flags(isa), "-I.", *(f"-I{path}" for path in user_directories(design))]
+    sources = emulation_sources(design)
+    units = [Unit(name, f"{Path(name).stem}.o") for name in sources if name.endswith(".cpp") and "/" not in name]
+    # Content of files is ninja's business: the directory follows from what a change of which rebuilds everything.
+    directory = build_directory(digest([design.recipe.name, *compiler.command, compiler.version, *flags, *sources]))
+    with locked(directory):
+        stage(sources, directory)
+        write(directory, compiler.command, flags, units, _OUTPUT)
+        edges = run(directory, progress)
+        return Emulation((directory / _OUTPUT).read_bytes(), isa, edges)
+
+
+def _probe(command: tuple[str, ...]) -> Compiler:
+    path = Path(shutil.which(command[0]) or command[0])
+    return _probed(command, str(path.resolve()), path.stat().st_mtime_ns)
+
+
+@functools.lru_cache
+def _probed(command: tuple[str, ...], path: str, modified: int) -> Compiler:
+    """Starts the compiler once a process for each version of its file."""
+    try:
+        result = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolchainError(
+            f"the compiler '{shlex.join(command)}' does not start ({error}); set CXX to one that does."
+        ) from error
+    lines = result.stdout.splitlines()
+    return Compiler(command, lines[0] if lines else path)

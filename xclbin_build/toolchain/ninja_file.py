@@ -1,0 +1,108 @@
+"""Writes a build.ninja and runs ninja on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ToolchainError
+
+# Called as (edges finished, edges in all, what has just finished); not at all when there is nothing to do.
+Progress = Callable[[int, int, str], None]
+
+_STATUS = "[%f/%t] "
+_LINE = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
+_ERROR_LINES = 40
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A translation unit: `source` is compiled to `object`, both relative to the build directory."""
+
+    source: str
+    object: str
+
+
+def write(directory: Path, compiler: Sequence[str], flags: Sequence[str], units: Sequence[Unit], output: str) -> None:
+    """Writes `build.ninja` in `directory`: compiles the units side by side, links them to `output`."""
+    lines = [
+        "ninja_required_version = 1.5",
+        f"cxx = {_escaped(_shell(compiler))}",
+        f"flags = {_escaped(_shell(flags))}",
+        "",
+        "rule compile",
+        "  command = $cxx $flags -MD -MF $out.d -c $in -o $out",
+        "  description = compile $in",
+        "  depfile = $out.d",
+        "  deps = gcc",
+        "",
+        "rule link",
+        "  command = $cxx -shared -Wl,--build-id=none -Wl,-s $in -o $out",
+        "  description = link $out",
+        "",
+    ]
+    lines += [f"build {_escaped_path(unit.object)}: compile {_escaped_path(unit.source)}" for unit in units]
+    lines += [f"build {_escaped_path(output)}: link {' '.join(_escaped_path(unit.object) for unit in units)}", ""]
+    lines += [f"default {_escaped_path(output)}", ""]
+    path, text = directory / "build.ninja", "\n".join(lines)
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+
+
+def run(directory: Path, progress: Progress | None = None) -> int:
+    """Brings the default target of `directory` up to date; returns how many edges ran.
+
+    Raises ToolchainError with the compiler's words when an edge fails.
+    """
+    command = [find(), "-C", str(directory)]
+    environment = dict(os.environ, NINJA_STATUS=_STATUS)
+    edges, output = 0, []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, env=environment,
+        errors="replace",
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        for line in process.stdout:
+            match = _LINE.match(line.rstrip())
+            if not match:
+                output.append(line.rstrip())
+                continue
+            edges = int(match[1])
+            if progress is not None:
+                progress(edges, int(match[2]), match[3])
+    if process.returncode:
+        words = [line for line in output if line and not line.startswith("ninja: Entering")]
+        raise ToolchainError("the compiler refused the sources:\n" + "\n".join(words[:_ERROR_LINES]))
+    return edges
+
+
+def find() -> str:
+    """Path of ninja: the one on PATH, or that of the Python package `ninja`."""
+    on_path = shutil.which("ninja")
+    if on_path:
+        return on_path
+    try:
+        import ninja
+    except ImportError as error:
+        raise ToolchainError(
+            "ninja is needed to build kernels and was not found; install it with 'pip install ninja'."
+        ) from error
+    return str(Path(ninja.BIN_DIR) / "ninja")
+
+
+def _shell(words: Sequence[str]) -> str:
+    return shlex.join(words)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("$", "$$")
+
+
+def _escaped_path(path: str) -> str:
+    return re.sub(r"([$ :])", r"$\1", path)

@@ -1,0 +1,114 @@
+"""Builds a design with AMD Vitis: HLS sources and a link configuration, then v++ if there is one.
+
+This flow has not been run on Vitis; the sources are compiled and run by g++ in the tests.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from ..axlf import Section, read, write
+from ..cache import build_directory, digest, locked
+from ..design import Design, Kernel
+from ..errors import RecipeError, ToolchainError
+from ..generate import hls_sources, stage, user_directories
+from ..manifest import describe, encode
+from .ninja_file import Progress
+
+_LINKED = "linked.xclbin"
+_ERROR_LINES = 40
+
+
+def build(design: Design, target: str, output: Path, progress: Progress | None = None) -> None:
+    """Compiles and links `design` for `hw` or `hw_emu` and writes the xclbin, with the manifest added, to `output`."""
+    if not shutil.which("v++"):
+        raise ToolchainError(
+            f"target {target} needs AMD Vitis, and v++ is not on PATH; run Vitis' settings64.sh first, or use "
+            "--sources-only DIR to write the sources and build them elsewhere."
+        )
+    sources = _sources(design, target)
+    directory = build_directory(digest([target, design.platform.xsa, *(f"{k}\0{v}" for k, v in sources.items())]))
+    steps = commands(design, target)
+    with locked(directory):
+        stage(sources, directory)
+        for index, step in enumerate(steps):
+            _run(step, directory)
+            if progress is not None:
+                progress(index + 1, len(steps), shlex.join(step[:4]))
+        linked = read(directory / _LINKED, foreign=True)
+    write(output, linked.with_section(Section.USER_METADATA, encode(describe(design, target, ""))), keep_uuid=True)
+
+
+def write_sources(design: Design, target: str, directory: Path) -> list[Path]:
+    """Writes all that v++ needs, and `build.sh` with its commands, to `directory`; returns the files."""
+    sources = _sources(design, target)
+    sources["build.sh"] = _script(design, target)
+    sources["manifest.json"] = encode(describe(design, target, "")).decode() + "\n"
+    stage(sources, directory)
+    (directory / "build.sh").chmod(0o755)
+    return [directory / name for name in sources]
+
+
+def commands(design: Design, target: str) -> list[list[str]]:
+    """The calls of v++, to be run in the build directory: one compile a kernel, and the link."""
+    common = ["v++", "-t", target, "--platform", design.platform.xsa]
+    includes = ["-I.", *(f"-I{path}" for path in user_directories(design))]
+    compiles = [
+        [*common, "-c", "-k", kernel.name, *includes, "-o", f"{kernel.name}.xo", _source(kernel)]
+        for kernel in design.kernels
+    ]
+    objects = [f"{kernel.name}.xo" for kernel in design.kernels]
+    return [*compiles, [*common, "-l", "--config", "link.cfg", "-o", _LINKED, *objects]]
+
+
+def link_config(design: Design) -> str:
+    """link.cfg: how many compute units of each kernel, which memory bank each argument has, in which SLR they lie."""
+    lines = [f"# Made by xclbin_build from recipe '{design.recipe.name}': do not edit."]
+    lines += [f"kernel_frequency={design.platform.speeds['clock_mhz']:g}", "", "[connectivity]"]
+    for kernel in design.kernels:
+        units = ".".join(unit.name for unit in kernel.compute_units)
+        lines.append(f"nk={kernel.name}:{len(kernel.compute_units)}:{units}")
+        for unit in kernel.compute_units:
+            lines += [f"sp={unit.name}.{bound.argument.name}:{bound.bank}" for bound in kernel.arguments if bound.bank]
+            if unit.slr:
+                lines.append(f"slr={unit.name}:{unit.slr}")
+    return "\n".join(lines) + "\n"
+
+
+def _sources(design: Design, target: str) -> dict[str, str]:
+    if design.platform.part == "none":
+        raise RecipeError(
+            f"target {target} needs a card, and '{design.platform.name}' is the software card; "
+            "give --platform u250, for example."
+        )
+    return hls_sources(design) | {"link.cfg": link_config(design)}
+
+
+def _source(kernel: Kernel) -> str:
+    return f"user/{kernel.source.name}" if kernel.source else f"{kernel.name}.cpp"
+
+
+def _script(design: Design, target: str) -> str:
+    lines = [
+        "#!/bin/sh",
+        "# Made by xclbin_build; run it in this directory with Vitis' settings64.sh sourced.",
+        "set -e",
+    ]
+    lines += [shlex.join(step) for step in commands(design, target)]
+    lines += [
+        "# The manifest tells fpga_dynamo what the kernels are.",
+        f"xclbinutil --input {_LINKED} --add-section USER_METADATA:RAW:manifest.json --output torch.xclbin",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _run(command: list[str], directory: Path) -> None:
+    result = subprocess.run(
+        command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+    )
+    if result.returncode:
+        words = "\n".join((result.stdout + result.stderr).splitlines()[-_ERROR_LINES:])
+        raise ToolchainError(f"v++ failed in {directory}:\n{shlex.join(command)}\n{words}")
