@@ -1,0 +1,192 @@
+"""Builds for the software card: determinism, incremental builds, the cache, and the errors of a toolchain."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import xclbin_build
+from xclbin_build import RecipeError, ToolchainError, XclbinError, read
+from xclbin_build.axlf import Section
+from xclbin_build.build import load_design
+from xclbin_build.toolchain import gxx
+from xclbin_build.toolchain.isa import compiler_flags, level_of
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """A copy of the user recipe that a test may change."""
+    shutil.copytree(DATA, tmp_path / "recipe")
+    return tmp_path / "recipe" / "user.toml"
+
+
+class Steps(list[str]):
+    """A progress that keeps what has been done."""
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        assert 0 < done <= total
+        self.append(what)
+
+
+def test_same_inputs_give_the_same_file(tmp_path: Path, recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = []
+    for name in ("a", "b"):
+        monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / f"cache {name}"))
+        files.append(xclbin_build.build("emu", recipe, output=tmp_path / name).read_bytes())
+    assert files[0] == files[1]
+    assert str(tmp_path).encode() not in files[0]
+
+
+def test_emu_and_sw_emu_hold_the_same_shared_object(tmp_path: Path, user_xclbin: Path) -> None:
+    other = read(xclbin_build.build("sw_emu", DATA / "user.toml", output=tmp_path / "sw.xclbin"))
+    emu = read(user_xclbin)
+    assert other.sections[Section.BITSTREAM] == emu.sections[Section.BITSTREAM]
+    assert (other.manifest["target"], emu.manifest["target"]) == ("sw_emu", "emu")
+
+
+def test_second_build_runs_nothing(recipe: Path) -> None:
+    first, second = Steps(), Steps()
+    built = gxx.build(load_design(recipe), progress=first)
+    again = gxx.build(load_design(recipe), progress=second)
+    assert built.edges == len(first) == 4
+    assert (again.edges, second) == (0, [])
+    assert again.shared_object == built.shared_object
+
+
+def test_a_changed_core_recompiles_only_itself(recipe: Path) -> None:
+    gxx.build(load_design(recipe))
+    core = recipe.parent / "accumulate.hpp"
+    core.write_text(core.read_text().replace("+ c.shift", "- c.shift"))
+    steps = Steps()
+    gxx.build(load_design(recipe), progress=steps)
+    assert steps == ["compile core_accumulate.cpp", "link kernels.so"]
+
+
+def test_a_changed_header_beside_a_core_recompiles_it(recipe: Path) -> None:
+    gxx.build(load_design(recipe))
+    header = recipe.parent / "accumulate_types.hpp"
+    header.write_text(header.read_text().replace("int64_t", "uint64_t"))
+    steps = Steps()
+    gxx.build(load_design(recipe), progress=steps)
+    assert steps == ["compile core_accumulate.cpp", "link kernels.so"]
+
+
+def test_manifest_describes_the_build(user_xclbin: Path) -> None:
+    manifest = read(user_xclbin).manifest
+    engine, vadd = manifest["kernels"]
+    assert (engine["lanes"], engine["cores"], engine["opcodes"]) == (True, ["accumulate"], ["accumulate", "negate"])
+    assert (vadd["lanes"], vadd["cores"], vadd["opcodes"]) == (False, [], [])
+    assert [bank["tag"] for bank in manifest["banks"]] == [f"DDR[{i}]" for i in range(4)]
+    assert engine["args"][2] | {"type": ""} == {
+        "name": "arena", "kind": "global", "index": 2, "offset": 0x24, "bytes": 8, "type": "", "const": False,
+        "bank": "DDR[1]",
+    }  # fmt: skip
+    assert manifest["platform"]["ps_gflops"] == 60
+    assert manifest["tiles"]["ROWS"] == 5
+    assert manifest["enums"]["activation"]["ACT_GELU"] == 7
+    assert {"field": "factor", "type": "float", "word": 6, "count": 20} in manifest["commands"]["accumulate"]
+
+
+def test_instruction_set_can_be_chosen(tmp_path: Path) -> None:
+    path = xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "v2.xclbin", isa="x86-64-v2")
+    assert read(path).manifest["isa"] == "x86-64-v2"
+    with pytest.raises(ToolchainError, match="unknown instruction set 'x86-64-v9'; did you mean 'x86-64-v"):
+        xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "v9.xclbin", isa="x86-64-v9")
+
+
+def test_levels_follow_from_the_flags_of_the_cpu() -> None:
+    v2 = {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
+    v3 = v2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+    v4 = v3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "other"}
+    assert [level_of(flags) for flags in (set(), v2, v3, v4, v4 - {"avx2"})] == [
+        "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v2",
+    ]  # fmt: skip
+    assert compiler_flags("x86-64-v4") == ["-march=x86-64-v4", "-mprefer-vector-width=512"]
+    assert compiler_flags("aarch64") == []
+
+
+def test_unknown_target_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="unknown target 'swemu'; did you mean 'sw_emu'"):
+        xclbin_build.build("swemu", output=tmp_path / "x")
+
+
+def test_missing_compiler_says_how_to_install_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(ToolchainError, match="none was found; install g\\+\\+"):
+        xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "x")
+    monkeypatch.setenv("CXX", "no-such-compiler -O9")
+    with pytest.raises(ToolchainError, match=r"\$CXX, 'no-such-compiler -O9', was not found"):
+        xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "x")
+    monkeypatch.setenv("CXX", "/bin/false")
+    with pytest.raises(ToolchainError, match="'/bin/false' does not start"):
+        xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "x")
+
+
+def test_compiler_error_is_shown(tmp_path: Path, recipe: Path) -> None:
+    core = recipe.parent / "accumulate.hpp"
+    core.write_text(core.read_text().replace("+ c.shift", "+ c.shfit"))
+    with pytest.raises(ToolchainError, match=r"user/accumulate\.hpp:\d+:\d+: error: .*shfit"):
+        xclbin_build.build("emu", recipe, output=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_cached_builds_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recipe: Path) -> None:
+    monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / "cache"))
+    steps = Steps()
+    path = xclbin_build.cached(recipe, progress=steps)
+    assert steps
+    before, written = len(steps), path.stat().st_mtime_ns
+    assert xclbin_build.cached(recipe, progress=steps) == path
+    assert (len(steps), path.stat().st_mtime_ns) == (before, written)
+    assert xclbin_build.cached(recipe, cu={"engine": 3}) != path
+    core = recipe.parent / "accumulate_types.hpp"
+    core.write_text(core.read_text() + "// changed\n")
+    assert xclbin_build.cached(recipe) != path
+
+
+def test_cached_file_that_is_damaged_is_built_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / "cache"))
+    path = xclbin_build.cached(DATA / "user.toml")
+    good = path.read_bytes()
+    path.write_bytes(good[:-100])
+    with pytest.raises(XclbinError):
+        read(path)
+    assert xclbin_build.cached(DATA / "user.toml").read_bytes() == good
+
+
+def test_threads_and_processes_share_one_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / "cache"))
+    program = f"import xclbin_build; print(xclbin_build.cached({str(DATA / 'user.toml')!r}))"
+    package = Path(xclbin_build.__file__).parents[1]
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=package)
+    paths, steps = [], Steps()
+    threads = [
+        threading.Thread(target=lambda: paths.append(xclbin_build.cached(DATA / "user.toml", progress=steps)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert process.stdout is not None
+    paths.append(Path(process.stdout.read().strip()))
+    assert process.wait() == 0
+    assert len(paths) == 5
+    assert len(set(paths)) == 1
+    assert len(steps) in (0, 4), "it has been built twice, or in part"
+    assert read(paths[0]).manifest["recipe"] == "user"
+
+
+def test_unusable_cache_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / "file"))
+    with pytest.raises(xclbin_build.BuildError, match="set FPGA_DYNAMO_CACHE to a writable directory"):
+        xclbin_build.cached(DATA / "user.toml")

@@ -1,0 +1,168 @@
+"""Recipes, platforms and kernel signatures: what is understood, and what the errors say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xclbin_build import RecipeError, RecordError
+from xclbin_build import platform as platforms
+from xclbin_build import recipe as recipes
+from xclbin_build.build import load_design
+from xclbin_build.signature import parse_kernel, register_offsets
+
+DATA = Path(__file__).parent / "data"
+
+
+def recipe(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "my.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tile = 3", "unknown key 'tile'; did you mean 'tiles'?"),
+        ('[kernel.k]\ncore = ["gemm"]', "[kernel.k]: unknown key 'core'; did you mean 'cores'?"),
+        ('[kernel.k]\ncores = ["gem"]', "unknown core 'gem'; did you mean 'gemm'?"),
+        ('[kernel.k]\ncores = "gemm"', "'cores' must be a list, not 'gemm'"),
+        ("[kernel.k]\ncores = [3]", "'cores' must be a string, not 3"),
+        ('[kernel.k]\ncores = ["pool", "pool"]', "lists a core twice"),
+        ('[kernel.k]\ncores = ["pool"]\ncu = 0', "must be 1 to 60, not 0"),
+        ('[kernel.k]\ncores = ["pool"]\ncu = true', "'cu' must be an integer"),
+        ('[kernel.k]\ncores = ["pool"]\ncu = 2\nslr = ["SLR0"]', "one region for each of the 2"),
+        ("[kernel.k]\ncu = 1", "give either 'cores'"),
+        ('[kernel."k-1"]\ncores = ["pool"]', "C identifier"),
+        ('[kernel.k]\ncores = ["none.hpp"]', "does not exist"),
+        ('[kernel.k]\nsource = "none.cpp"', "cannot be read"),
+        ('[kernel.k]\ncores = ["pool"]\nmemory = { arean = "DDR[0]" }', "no pointer argument; did you mean 'arena'?"),
+        ('[kernel.k]\ncores = ["pool"]\nmemory = { arena = "DDR[9]" }', "no bank 'DDR[9]'; did you mean 'DDR["),
+        ('[kernel.k]\ncores = ["pool"]\n[tiles]\nROW = 3', "unknown tile constant 'ROW'; did you mean 'ROWS'?"),
+        ('[kernel.k]\ncores = ["pool"]\n[tiles]\nROWS = 0', "must be at least 1"),
+        ('platform = "u251"\n[kernel.k]\ncores = ["pool"]', "unknown platform 'u251'; did you mean 'u250'?"),
+        ('[kernel.a]\ncores = ["pool"]\ncu = 40\n[kernel.b]\ncores = ["pool"]\ncu = 40', "80 compute units"),
+        ("", "at least one [kernel.NAME]"),
+        ("[kernel", "not valid TOML"),
+    ],
+)
+def test_bad_recipe_is_an_error_that_names_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(RecipeError) as error:
+        load_design(recipe(tmp_path, text))
+    assert words in str(error.value)
+
+
+def test_unknown_recipe_names_a_known_one() -> None:
+    with pytest.raises(RecipeError, match="unknown recipe 'defualt'; did you mean 'default'"):
+        recipes.load("defualt")
+
+
+@pytest.mark.parametrize("name", recipes.names())
+@pytest.mark.parametrize("platform", platforms.names())
+def test_every_recipe_fits_every_platform(name: str, platform: str) -> None:
+    design = load_design(name, platform=platform)
+    tags = {bank.tag for bank in design.platform.banks}
+    for kernel in design.kernels:
+        assert kernel.opcodes
+        assert [(bound.argument.name, bound.offset) for bound in kernel.arguments] == [
+            ("commands", 0x10), ("count", 0x1C), ("arena", 0x24), ("weights", 0x30),
+        ]  # fmt: skip
+        assert {bound.bank for bound in kernel.arguments if bound.argument.kind == "global"} <= tags
+
+
+def test_compute_units_lie_apart_and_can_be_overridden() -> None:
+    design = load_design(DATA / "user.toml", cu={"engine": 5})
+    units = [unit for kernel in design.kernels for unit in kernel.compute_units]
+    assert [unit.name for unit in units] == [f"engine_{i}" for i in range(1, 6)] + ["vadd_1"]
+    assert len({unit.base >> 16 for unit in units}) == 6
+    assert recipes.parse_compute_units(["a=2", "b=3"]) == {"a": 2, "b": 3}
+
+
+@pytest.mark.parametrize("word", ["engine", "engine=", "=2", "engine=two", "engine=-1", "engine=0"])
+def test_bad_cu_option_is_an_error(word: str) -> None:
+    with pytest.raises(RecipeError, match="--cu"):
+        recipes.parse_compute_units([word])
+
+
+def test_cu_of_an_unknown_kernel_is_an_error() -> None:
+    with pytest.raises(RecipeError, match="no kernel 'engin' in recipe 'user'; did you mean 'engine'"):
+        load_design(DATA / "user.toml", cu={"engin": 2})
+
+
+def test_user_opcodes_begin_behind_the_known_ones() -> None:
+    design = load_design(DATA / "user.toml")
+    assert (design.opcodes["accumulate"], design.opcodes["negate"]) == (64, 65)
+    assert design.tiles["ROWS"] == 5
+
+
+def test_user_core_may_not_take_a_known_opcode(tmp_path: Path) -> None:
+    (tmp_path / "mine.hpp").write_text("// core: mine; opcodes: gemm\n")
+    with pytest.raises(RecipeError, match=r"opcode 'gemm' is already taken by command\.hpp"):
+        load_design(recipe(tmp_path, '[kernel.k]\ncores = ["mine.hpp"]'))
+
+
+def test_user_core_needs_its_record(tmp_path: Path) -> None:
+    (tmp_path / "mine.hpp").write_text("// core: mine; opcodes: fir\n")
+    with pytest.raises(RecipeError, match="no 'struct fir_command'"):
+        load_design(recipe(tmp_path, '[kernel.k]\ncores = ["mine.hpp"]'))
+
+
+def test_user_core_needs_its_core_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.hpp").write_text("#pragma once\n")
+    with pytest.raises(RecordError, match=r"mine\.hpp: no line '// core:"):
+        load_design(recipe(tmp_path, '[kernel.k]\ncores = ["mine.hpp"]'))
+
+
+def test_kernel_signature() -> None:
+    arguments = parse_kernel(DATA / "vadd.cpp", "vadd")
+    assert [(a.name, a.kind, a.type, a.bytes, a.const) for a in arguments] == [
+        ("a", "global", "float", 8, True),
+        ("b", "global", "float", 8, True),
+        ("out", "global", "float", 8, False),
+        ("n", "scalar", "int", 4, False),
+        ("scale", "scalar", "float", 4, False),
+        ("offset", "scalar", "uint64_t", 8, False),
+        ("shift", "scalar", "double", 8, False),
+        ("step", "scalar", "unsigned int", 4, False),
+    ]
+    assert register_offsets(arguments) == [0x10, 0x1C, 0x28, 0x34, 0x3C, 0x44, 0x50, 0x5C]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ('extern "C" void other(int n) {}', "does not define"),
+        ("void k(int n) {}", "does not define"),
+        ('extern "C" void k(widget w) {}', "'widget w'"),
+        ('extern "C" void k(float** rows) {}', "neither a pointer to data nor a scalar"),
+        ('extern "C" void k(int) {}', "needs a type and a name"),
+        ('extern "C" void k(int a, float a) {}', "the same name"),
+        ('extern "C" void k(' + ", ".join(f"int a{i}" for i in range(33)) + ") {}", "at most 32"),
+    ],
+)
+def test_bad_kernel_source_is_an_error(tmp_path: Path, code: str, words: str) -> None:
+    (tmp_path / "k.cpp").write_text(code)
+    with pytest.raises(RecipeError, match="kernel 'k'") as error:
+        parse_kernel(tmp_path / "k.cpp", "k")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("launch_us = 2 ", "lunch_us = 2 "), "did you mean 'launch_us'?"),
+        (("clock_mhz = 165", "clock_mhz = 0"), "'clock_mhz' must be above 0"),
+        (('kind = "ddr4"', 'kind = "dd4"'), "did you mean 'ddr4'?"),
+        (('tag = "DDR[1]"', 'tag = "DDR[0]"'), "must differ"),
+        (("base = 0x0000_0050_0000_0000", "base = 0x0000_0040_0000_0000"), "'DDR[0]' and 'DDR[1]' overlap"),
+    ],
+)
+def test_bad_platform_is_an_error(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    text = (platforms.DIRECTORY / "emu.toml").read_text()
+    assert change[0] in text
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(*change))
+    with pytest.raises(RecipeError) as error:
+        platforms.load(path)
+    assert words in str(error.value)
