@@ -1,0 +1,161 @@
+// What reduce does with one vector of a row: the accumulators of a pass and how they combine.
+#pragma once
+#include <cstdint>
+
+#include "../command.hpp"
+#include "../math.hpp"
+#include "../vector.hpp"
+
+namespace fpga {
+
+// Vectors in flight: a row's vectors go to the accumulators in turn.
+constexpr int REDUCE_WAYS = 4;
+
+enum reduce_step : int32_t {
+    STEP_SUM,       // sum += x
+    STEP_SQUARES,   // sum += x^2
+    STEP_CENTERED,  // d = x - center; sum += d^2, other += d
+    STEP_EXP,       // sum += exp(x - center)
+    STEP_MAX,
+    STEP_MIN,
+    STEP_PROD,
+    STEP_ARGMAX,    // best value in sum, its position in where
+    STEP_ARGMIN,
+};
+
+constexpr int32_t NOWHERE = INT32_MAX;  // no value was better than the start: all are equal to it
+
+struct accumulators {
+    vec16 sum[REDUCE_WAYS];
+    vec16 other[REDUCE_WAYS];
+    ivec16 where[REDUCE_WAYS];
+};
+
+template <int STEP>
+FPGA_INLINE vec16 step_start() {
+    if (STEP == STEP_MAX || STEP == STEP_ARGMAX) return vec16(-FLOAT_INFINITY);
+    if (STEP == STEP_MIN || STEP == STEP_ARGMIN) return vec16(FLOAT_INFINITY);
+    return vec16(STEP == STEP_PROD ? 1.0f : 0.0f);
+}
+
+template <int STEP>
+FPGA_INLINE void start(accumulators& a) {
+ways:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        a.sum[j] = step_start<STEP>();
+        a.other[j] = vec16(0.0f);
+        a.where[j] = ivec16(NOWHERE);
+    }
+}
+
+// Steps whose rounding errors grow with the number of terms.
+template <int STEP>
+constexpr bool step_adds() {
+    return STEP == STEP_SUM || STEP == STEP_SQUARES || STEP == STEP_CENTERED || STEP == STEP_EXP;
+}
+
+FPGA_INLINE void add_sums(accumulators& to, const accumulators& from) {
+ways:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        to.sum[j] += from.sum[j];
+        to.other[j] += from.other[j];
+    }
+}
+
+template <int STEP>
+FPGA_INLINE ivec16 is_better(const vec16& x, const vec16& best) {
+    return (STEP == STEP_ARGMAX ? vgt(x, best) : vlt(x, best)) | (is_nan(x) & veq(best, best));
+}
+
+// Lanes where `valid` is false do not count. x becomes what a later pass can use: exp(x - center) for STEP_EXP.
+template <int STEP>
+FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const vec16& center, const ivec16& position,
+                      const ivec16& valid) {
+    const vec16 zero(0.0f);
+    switch (STEP) {
+        case STEP_SUM: sum += select(valid, x, zero); break;
+        case STEP_SQUARES: {
+            const vec16 y = select(valid, x, zero);
+            sum += y * y;
+            break;
+        }
+        case STEP_CENTERED: {
+            const vec16 d = select(valid, x - center, zero);
+            sum += d * d;
+            other += d;
+            break;
+        }
+        case STEP_EXP:
+            x = vexp(x - center);
+            sum += select(valid, x, zero);
+            break;
+        case STEP_MAX: sum = vmax(sum, select(valid, x, step_start<STEP>())); break;
+        case STEP_MIN: sum = vmin(sum, select(valid, x, step_start<STEP>())); break;
+        case STEP_PROD: sum *= select(valid, x, step_start<STEP>()); break;
+        default: {
+            const ivec16 better = is_better<STEP>(x, sum) & valid;
+            sum = select(better, x, sum);
+            where = select(better, position, where);
+            break;
+        }
+    }
+}
+
+template <int STEP>
+FPGA_INLINE vec16 merge(const vec16& a, const vec16& b) {
+    if (STEP == STEP_MAX) return vmax(a, b);
+    if (STEP == STEP_MIN) return vmin(a, b);
+    return STEP == STEP_PROD ? a * b : a + b;
+}
+
+// All lanes merged, in every lane; pairs first, as the error of a sum then grows with the logarithm of its length.
+template <int STEP>
+FPGA_INLINE vec16 across_lanes(const vec16& x) {
+    alignas(64) float lane[2 * VEC];
+#pragma HLS array_partition variable=lane complete
+    store(lane, 0, x);
+    store(lane, VEC, x);
+halves:
+    UNROLL for (int half = VEC / 2; half > 0; half /= 2) {
+#pragma HLS unroll
+        const vec16 y = merge<STEP>(load(lane, 0), load(lane, half));
+        store(lane, 0, y);
+        store(lane, VEC, y);
+    }
+    return vec16(lane[0]);
+}
+
+// Merges the ways of a row that went through all lanes: the result stands in all lanes of all ways.
+template <int STEP>
+inline void finish_row(accumulators& a) {
+    if (STEP == STEP_ARGMAX || STEP == STEP_ARGMIN) {
+        float best = a.sum[0][0];
+        int32_t where = a.where[0][0];
+    candidates:
+        for (int i = 1; i < REDUCE_WAYS * VEC; i++) {
+#pragma HLS pipeline
+            const float x = a.sum[i / VEC][i % VEC];
+            const int32_t at = a.where[i / VEC][i % VEC];
+            const bool both_nan = x != x && best != best;
+            const bool better = (STEP == STEP_ARGMAX ? x > best : x < best) || (x != x && best == best);
+            if (better || ((x == best || both_nan) && at < where)) {
+                best = x;
+                where = at;
+            }
+        }
+        a.where[0] = ivec16(where);
+        return;
+    }
+    const vec16 sum = across_lanes<STEP>(merge<STEP>(merge<STEP>(a.sum[0], a.sum[1]), merge<STEP>(a.sum[2], a.sum[3])));
+    const vec16 other = across_lanes<STEP_SUM>((a.other[0] + a.other[1]) + (a.other[2] + a.other[3]));
+ways:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        a.sum[j] = sum;
+        a.other[j] = other;
+    }
+}
+
+}  // namespace fpga
