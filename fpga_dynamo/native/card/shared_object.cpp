@@ -4,9 +4,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
+
 #include "error.hpp"
 
 namespace card_model {
+
+namespace {
+
+// The loader takes a path that it has seen before for the same file, and descriptors are used again. So the number of
+// the load is spelt into the path, in components that lead nowhere.
+std::string unique_path(int file) {
+    static std::atomic<uint32_t> loads{0};
+    std::string path = "/proc/self/fd/";
+    for (uint32_t number = ++loads; number; number >>= 1) path += number & 1 ? ".//" : "./";
+    return path + std::to_string(file);
+}
+
+}  // namespace
 
 shared_object::shared_object(const std::string& image) {
     const int file = memfd_create("xclbin-kernels", MFD_CLOEXEC);
@@ -21,7 +37,7 @@ shared_object::shared_object(const std::string& image) {
         written += static_cast<size_t>(count);
     }
     // Two loads of the same bytes are two files to the loader, so cards do not share a kernel's static variables.
-    handle_ = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
+    handle_ = dlopen(unique_path(file).c_str(), RTLD_NOW | RTLD_LOCAL);
     const char* reason = handle_ ? nullptr : dlerror();
     close(file);
     if (!handle_) throw error(reason ? reason : "dlopen");

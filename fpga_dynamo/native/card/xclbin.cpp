@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
+#include <sstream>
 
 #include "cpu.hpp"
 #include "error.hpp"
@@ -102,9 +102,10 @@ void xclbin::fail(const std::string& what) const { throw xclbin_error("xclbin '"
 xclbin xclbin::from_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) throw xclbin_error("xclbin '" + path + "' " + system_reason("cannot be opened"));
-    std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (file.bad()) throw xclbin_error("xclbin '" + path + "' cannot be read (is it a directory?)");
-    return from_bytes(std::move(bytes), path);
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    if (file.bad()) throw xclbin_error("xclbin '" + path + "' " + system_reason("cannot be read"));
+    return from_bytes(bytes.str(), path);
 }
 
 xclbin xclbin::from_bytes(std::string bytes, std::string name) {

@@ -18,3 +18,4 @@ void bind_errors(nb::module_& module);
 void bind_device(nb::module_& module);
 void bind_buffer(nb::module_& module);
 void bind_kernel(nb::module_& module);
+void bind_fingerprint(nanobind::module_& module);

@@ -7,4 +7,5 @@ NB_MODULE(_native, module) {
     bind_device(module);
     bind_buffer(module);
     bind_kernel(module);
+    bind_fingerprint(module);
 }

@@ -1,0 +1,53 @@
+// Fingerprints of host memory: how fpga_dynamo.runtime.change notices writes that no version counter shows.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "bindings.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+uint64_t mixed(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing: the golden ratio's bits
+    return hash ^ (hash >> 29);
+}
+
+uint64_t word_at(const uint8_t* memory, size_t bytes) {
+    uint64_t word = 0;
+    std::memcpy(&word, memory, bytes < 8 ? bytes : 8);
+    return word;
+}
+
+// Hash of `samples` words spread over the memory (first and last among them), or of every byte if that is 0.
+uint64_t fingerprint(const uint8_t* memory, size_t bytes, size_t samples) {
+    uint64_t hash = bytes;
+    if (samples != 0 && bytes > samples * 8) {
+        const size_t last = bytes - 8;
+        for (size_t i = 0; i < samples; ++i) hash = mixed(hash, word_at(memory + last / (samples - 1) * i, 8));
+        return mixed(hash, word_at(memory + last, 8));
+    }
+    for (size_t i = 0; i < bytes; i += 8) hash = mixed(hash, word_at(memory + i, bytes - i));
+    return hash;
+}
+
+std::vector<int64_t> fingerprints(const std::vector<uintptr_t>& addresses, const std::vector<size_t>& sizes,
+                                  size_t samples) {
+    if (addresses.size() != sizes.size()) throw nb::value_error("as many sizes as addresses, please");
+    if (samples == 1) throw nb::value_error("samples is 0 (everything) or at least 2");
+    nb::gil_scoped_release release;
+    std::vector<int64_t> result(addresses.size());
+    for (size_t i = 0; i < addresses.size(); ++i)
+        result[i] = static_cast<int64_t>(fingerprint(reinterpret_cast<const uint8_t*>(addresses[i]), sizes[i], samples));
+    return result;
+}
+
+}  // namespace
+
+void bind_fingerprint(nb::module_& module) {
+    module.def("fingerprints", &fingerprints, nb::arg("addresses"), nb::arg("sizes"), nb::arg("samples"));
+}

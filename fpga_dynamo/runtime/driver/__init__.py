@@ -1,0 +1,102 @@
+"""Drivers: ways to a card, all with pyxrt's API.
+
+A driver is a module that provides the names below. The protocols say what fpga_dynamo uses of them, with pyxrt's
+signatures; what a driver offers beyond (the software card's ``run.execute_io``, say) is found with ``hasattr``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from fpga_dynamo.errors import OptionError
+
+#: Driver name -> the module that implements it, imported on selection only.
+DRIVERS: dict[str, str] = {
+    "emulated": "fpga_dynamo.runtime.driver.emulated",
+    "xrt": "fpga_dynamo.runtime.driver.xrt",
+    "pyxrt": "fpga_dynamo.runtime.driver.pyxrt",
+}
+
+
+class Uuid(Protocol):
+    def to_string(self) -> str: ...
+
+
+class Device(Protocol):
+    def load_xclbin(self, path: Any, /) -> Uuid:
+        """Configures the card from a path or an xclbin object; the same UUID again changes nothing."""
+
+    def get_xclbin_uuid(self) -> Uuid: ...
+    def get_info(self, what: Any, /) -> str: ...
+
+
+class Buffer(Protocol):
+    def write(self, data: Any, seek: int, /) -> None:
+        """Copies bytes into the host's side of the buffer, at byte `seek`."""
+
+    def read(self, size: int, skip: int, /) -> Any:
+        """An int8 array of `size` bytes of the host's side, from byte `skip` on."""
+
+    def sync(self, direction: Any, size: int, offset: int, /) -> None:
+        """Copies bytes between the host's side and the card's."""
+
+    def map(self) -> Any:
+        """The host's side as a writable buffer."""
+
+    def size(self) -> int: ...
+    def address(self) -> int: ...
+
+
+class Kernel(Protocol):
+    def group_id(self, argument: int, /) -> int:
+        """The memory group in which buffers for the argument must lie."""
+
+    def __call__(self, *args: Any) -> Run:
+        """A started run."""
+
+
+class Run(Protocol):
+    def set_arg(self, index: int, value: Any, /) -> None: ...
+    def start(self) -> None: ...
+
+    def wait(self, timeout_ms: int, /) -> Any:
+        """The state at the end; ERT_CMD_STATE_TIMEOUT after `timeout_ms` milliseconds, unless that is 0."""
+
+    def state(self) -> Any: ...
+
+
+class Driver(Protocol):
+    """A module with pyxrt's names."""
+
+    @property
+    def device(self) -> Callable[[int], Device]: ...
+    @property
+    def xclbin(self) -> Callable[[str], Any]: ...
+    @property
+    def bo(self) -> Any: ...
+    @property
+    def kernel(self) -> Any: ...
+    @property
+    def run(self) -> Callable[[Any], Run]: ...
+    @property
+    def ert_cmd_state(self) -> Any: ...
+    @property
+    def xclBOSyncDirection(self) -> Any: ...
+
+
+def select(name: str) -> Driver:
+    """The driver of that name.
+
+    Raises OptionError for an unknown name, and if the driver's module cannot be imported (pyxrt comes with AMD's XRT
+    packages only).
+    """
+    if name not in DRIVERS:
+        raise OptionError(f"unknown driver '{name}'; there are: {', '.join(DRIVERS)}")
+    try:
+        return cast(Driver, importlib.import_module(DRIVERS[name]))
+    except ImportError as error:
+        raise OptionError(
+            f"driver '{name}' cannot be used here ({error}); choose 'emulated' or install what it needs"
+        ) from error

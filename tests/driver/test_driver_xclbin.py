@@ -1,0 +1,162 @@
+"""Loading: what is refused and in which words, and what a card does with a second file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from card_kit import BANKS, KERNELS, MIB, SLEEP, Bank, Card, Kernel
+
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.runtime.driver import emulated as xrt
+
+Pack = Callable[..., Path]
+
+
+def test_description(test_xclbin: Path) -> None:
+    file = xrt.xclbin(str(test_xclbin))
+    assert [(k.get_name(), k.get_num_args()) for k in file.get_kernels()] == [
+        ("vadd", 4), ("empty", 0), ("steps", 4), ("misbehave", 4),
+    ]  # fmt: skip
+    assert file.get_kernels()[0].get_cus() == ["vadd_1", "vadd_2"]
+    assert [(m.get_tag(), m.get_base_address(), m.get_size_kb(), m.get_used()) for m in file.get_mems()] == [
+        (b.tag, b.base, b.size // 1024, b.used) for b in BANKS
+    ]
+    assert file.get_xsa_name() == "test_platform"
+    assert json.loads(file.get_manifest())["fpga_dynamo"]["target"] == "emu"
+    assert file.get_uuid() == xrt.uuid(file.get_uuid().to_string())
+    assert xrt.uuid("0" * 32) != file.get_uuid()
+
+
+def test_every_truncation_is_an_error(test_xclbin: Path, tmp_path: Path) -> None:
+    data = test_xclbin.read_bytes()
+    for size in {0, 7, 100, 455, 456, 500, len(data) // 2, len(data) - 1}:
+        broken = tmp_path / "broken.xclbin"
+        broken.write_bytes(data[:size])
+        with pytest.raises(xrt.XclbinError, match=r"no xclbin file|truncated|does not fit|damaged"):
+            xrt.xclbin(str(broken))
+
+
+def test_a_flipped_byte_is_an_error(test_xclbin: Path, tmp_path: Path) -> None:
+    data = test_xclbin.read_bytes()
+    rng = np.random.default_rng(0)
+    for position in rng.integers(700, len(data), 40):  # behind the headers: sections and the padding between them
+        broken = bytearray(data)
+        broken[position] ^= 0x55
+        (tmp_path / "broken.xclbin").write_bytes(broken)
+        try:
+            xrt.xclbin(str(tmp_path / "broken.xclbin"))
+        except xrt.XclbinError:
+            continue
+        assert data[position] == 0, "a change of content was not noticed"  # padding is not content
+
+
+def test_random_bytes_never_crash(test_xclbin: Path, tmp_path: Path) -> None:
+    data = test_xclbin.read_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        broken = bytearray(data)
+        for position in rng.integers(304, 700, 3):  # header, section table
+            broken[position] = rng.integers(256)
+        (tmp_path / "broken.xclbin").write_bytes(broken)
+        try:
+            xrt.xclbin(str(tmp_path / "broken.xclbin"))
+        except DeviceError:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": "hw"}, "built for target 'hw', the software card runs 'emu'"),
+        ({"isa": "x86-64-v9"}, r"compiled for x86-64-v9, this CPU has .*; build it on this machine"),
+        ({"manifest_version": 2}, "manifest has version 2, this release reads 1"),
+        ({"kernels": []}, "the manifest names no kernel"),
+        ({"kernels": [*KERNELS, Kernel("absent", "")]}, "symbol fpga_cu_absent is missing"),
+        ({"kernels": [Kernel("vadd", "a* b* out* n", [])]}, "kernel 'vadd' has no compute unit"),
+        ({"target": 5}, "the JSON value 'target' is no string"),
+        ({"code": b"no shared object"}, "BITSTREAM holds no shared object"),
+        ({"code": b"\x7fELF, but only so far"}, "its kernels cannot be loaded"),
+        ({"banks": [*BANKS, Bank("HBM[0]", 4096, MIB)]}, r"banks 'DDR\[0\]' and 'HBM\[0\]' overlap"),
+    ],
+)
+def test_refused_files(pack: Pack, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(xrt.XclbinError, match=message):
+        xrt.device(10).load_xclbin(str(pack(**changes)))
+
+
+def test_wrong_abi(pack: Pack, compiled: Callable[..., bytes]) -> None:
+    path = pack(code=compiled("-DWRONG_ABI"), kernels=[Kernel("wrong", "")])
+    with pytest.raises(xrt.XclbinError, match="kernel 'wrong' has card ABI 2, this release has 1"):
+        xrt.device(10).load_xclbin(str(path))
+
+
+def test_missing_file_and_directory(tmp_path: Path) -> None:
+    with pytest.raises(xrt.XclbinError, match="cannot be opened: No such file"):
+        xrt.xclbin(str(tmp_path / "none.xclbin"))
+    with pytest.raises(xrt.XclbinError, match=r"cannot be read|no xclbin file"):
+        xrt.xclbin(str(tmp_path))
+
+
+def test_same_uuid_again_changes_nothing(card: Card, test_xclbin: Path) -> None:
+    buffer = card.array(np.arange(4, dtype=np.int32))
+    assert card.device.load_xclbin(xrt.xclbin(str(test_xclbin))) == card.uuid
+    np.testing.assert_array_equal(card.fetch(buffer, np.int32), np.arange(4))
+
+
+def test_another_file_retires_what_was_opened(pack: Pack) -> None:
+    card = Card(10, pack("first.xclbin", platform="first"))
+    kernel, buffer = card.kernel("misbehave"), card.bo(4096)
+    old = xrt.run(kernel)
+    for index, value in enumerate((buffer, 0, 0, 0)):
+        old.set_arg(index, value)
+    second = Card(10, pack("second.xclbin", platform="second"))
+    assert second.uuid != card.uuid and second.device.get_info(xrt.xrt_info_device.name) == "second"
+    with pytest.raises(DeviceError, match="loaded with another xclbin since kernel 'misbehave' was opened"):
+        old.start()
+    with pytest.raises(DeviceError, match="card 10 holds xclbin"):
+        card.kernel("misbehave")
+    with pytest.raises(DeviceError, match="loaded anew since"):
+        second.kernel("misbehave")(buffer, 0, 0, 0)
+    second.check_works()
+
+
+def test_no_load_while_a_run_is_under_way(pack: Pack) -> None:
+    card = Card(10, pack("first.xclbin", platform="first"))
+    run, _ = card.misbehaving(SLEEP, ms=300)
+    run.start()
+    with pytest.raises(DeviceError, match="while a run is under way"):
+        card.device.load_xclbin(str(pack("second.xclbin", platform="second")))
+    assert run.wait(10000) == xrt.ert_cmd_state.ERT_CMD_STATE_COMPLETED
+
+
+def test_nothing_loaded() -> None:
+    device = xrt.device(11)
+    assert device.get_xclbin_uuid() == xrt.uuid("0" * 32)
+    with pytest.raises(DeviceError, match="card 11 has no xclbin"):
+        xrt.bo(device, 64, xrt.bo.normal, 0)
+
+
+def test_number_of_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FPGA_DYNAMO_EMULATED_CARDS", "2")
+    assert xrt.enumerate_devices() == 2
+    with pytest.raises(DeviceError, match="there is no card 2: this process has 2"):
+        xrt.device(2)
+    monkeypatch.setenv("FPGA_DYNAMO_EMULATED_CARDS", "many")
+    with pytest.raises(DeviceError, match="FPGA_DYNAMO_EMULATED_CARDS='many' is no whole number from 1 to 64"):
+        xrt.device(0)
+
+
+def test_two_cards_are_apart(test_xclbin: Path) -> None:
+    first, second = Card(8, test_xclbin), Card(9, test_xclbin)
+    a, b = first.array(np.full(4, 1, np.float32)), second.array(np.full(4, 2, np.float32))
+    assert a.address() == b.address()
+    assert first.fetch(a, np.float32)[0] == 1 and second.fetch(b, np.float32)[0] == 2
+    with pytest.raises(DeviceError, match=r"argument 0 \('a'\) of kernel 'vadd': the buffer belongs to another card"):
+        second.kernel("vadd")(a, b, b, 4)
+    out = second.array(np.full(4, np.nan, np.float32))
+    second.kernel("vadd")(b, b, out, 4).wait(10000)
+    np.testing.assert_array_equal(second.fetch(out, np.float32), np.full(4, 4, np.float32))
