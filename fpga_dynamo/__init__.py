@@ -1,1 +1,33 @@
-"""torch.compile backend for FPGA cards."""
+"""``torch.compile(model, backend="fpga")`` for FPGA cards driven by XRT, with or without a card."""
+
+from fpga_dynamo.backend import fpga, refresh_weights
+from fpga_dynamo.devices import DeviceReport, devices
+from fpga_dynamo.errors import DeviceError, FpgaError, NotLoweredError, OptionError, VerificationError
+from fpga_dynamo.explain import Explanation, explain
+from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.trace import TraceRecorder as trace
+from fpga_dynamo.stats import reset_stats, stats
+
+__all__ = [
+    "DeviceError",
+    "DeviceReport",
+    "Explanation",
+    "FpgaError",
+    "Match",
+    "NotLoweredError",
+    "OptionError",
+    "Options",
+    "Pattern",
+    "Step",
+    "VerificationError",
+    "devices",
+    "explain",
+    "fpga",
+    "refresh_weights",
+    "register_pattern",
+    "reset_stats",
+    "stats",
+    "trace",
+    "unregister_pattern",
+]

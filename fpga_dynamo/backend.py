@@ -1,0 +1,136 @@
+"""Dynamo's entry: GraphModule and example inputs in, a callable out. AOTAutograd in between, lowering behind it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+
+from fpga_dynamo import stats
+from fpga_dynamo.lowering.decompose import DECOMPOSITIONS
+from fpga_dynamo.lowering.pipeline import lower
+from fpga_dynamo.lowering.program import Program
+from fpga_dynamo.lowering.specialise import has_symbols, specialised
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.card import Card, open_card
+from fpga_dynamo.runtime.executor import Executor
+
+log = logging.getLogger(__name__)
+
+_collector: ContextVar[list[Program] | None] = ContextVar("fpga_dynamo_programs", default=None)
+_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+def fpga(
+    gm: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """The backend of ``torch.compile(model, backend="fpga", options={...})``; see :class:`fpga_dynamo.options.Options`.
+
+    Raises :class:`fpga_dynamo.FpgaError` (inside Dynamo's BackendCompilerFailed) for a wrong option, an xclbin that
+    cannot be used, and with ``strict=True`` for a node that would run on the PS.
+    """
+    parsed = Options.parse(options)
+    card = open_card(parsed)
+
+    def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        return _boxed(_compile(module, _static_inputs(module), card, parsed))
+
+    wrapped = aot_autograd(
+        fw_compiler=compile_part,
+        bw_compiler=lambda module, inputs: _boxed(_compile(module, (), card, parsed)),
+        inference_compiler=compile_part,
+        decompositions=DECOMPOSITIONS,
+    )
+    return wrapped(gm, list(example_inputs))
+
+
+def _static_inputs(module: GraphModule) -> Collection[int]:
+    """Positions of parameters and buffers among the placeholders of a forward graph."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return () if metadata is None else tuple(metadata.static_input_indices or ())
+
+
+def _compile(module: GraphModule, static: Collection[int], card: Card, options: Options) -> Callable[..., Any]:
+    if has_symbols(module):
+        return _PerShape(module, static, card, options)
+    return _executor(module, static, card, options)
+
+
+def _executor(module: GraphModule, static: Collection[int], card: Card, options: Options) -> Executor:
+    program = lower(module, card.target, options, static)
+    stats.add(graphs_compiled=1, compile_seconds=program.lowering_seconds)
+    collected = _collector.get()
+    if collected is not None:
+        collected.append(program)
+    if options.dump_dir is not None:
+        from fpga_dynamo.codegen.dump import dump_program
+
+        dump_program(program, options.dump_dir)
+    executor = Executor(program, card, options)
+    _executors.add(executor)
+    return executor
+
+
+class _PerShape:
+    """A graph with symbolic sizes: lowered for each set of sizes when it first occurs."""
+
+    def __init__(self, module: GraphModule, static: Collection[int], card: Card, options: Options) -> None:
+        self._module = module
+        self._static = static
+        self._card = card
+        self._options = options
+        self._lock = threading.Lock()
+        self._known: dict[tuple[Any, ...], Executor] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
+        executor = self._known.get(key)
+        if executor is None:
+            with self._lock:
+                executor = self._known.get(key)
+                if executor is None:
+                    module = specialised(self._module, args)
+                    executor = self._known[key] = _executor(module, self._static, self._card, self._options)
+        return executor(*args)
+
+
+def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """AOTAutograd's calling convention that lets the callee drop its arguments."""
+
+    def call(args: list[Any]) -> Any:
+        given = tuple(args)
+        args.clear()
+        return run(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+@contextmanager
+def collect_programs() -> Any:
+    """Yields a list that receives every program compiled in this context."""
+    programs: list[Program] = []
+    token = _collector.set(programs)
+    try:
+        yield programs
+    finally:
+        _collector.reset(token)
+
+
+def refresh_weights() -> None:
+    """Has all parameters packed again before their next use.
+
+    Needed after a write that nothing counts and a sample may miss: single elements, through ``.data`` or NumPy.
+    """
+    for executor in list(_executors):
+        executor.refresh_weights()

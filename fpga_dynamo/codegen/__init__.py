@@ -1,0 +1,1 @@
+"""Program -> bytes and text."""

@@ -1,0 +1,45 @@
+"""``options={"dump_dir": ...}``: what was made of a graph, as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fpga_dynamo.lowering.command import Command, Operand
+from fpga_dynamo.lowering.pipeline import describe
+from fpga_dynamo.lowering.program import CardTask, Program
+
+
+def dump_program(program: Program, directory: str) -> None:
+    """Writes ``<name>.graph.py`` (the ATen graph), ``<name>.tasks.txt`` and one ``<task>.commands.txt`` a launch."""
+    root = Path(directory)
+    root.mkdir(parents=True, exist_ok=True)
+    (root / f"{program.name}.graph.py").write_text(program.module.code)
+    lines = []
+    for task in program.tasks:
+        reads = ", ".join(node.name for node in task.reads)
+        writes = ", ".join(node.name for node in task.writes)
+        where = f"kernel {task.kernel}" if isinstance(task, CardTask) else "PS"
+        lines.append(f"{task.name} on {where} after {list(task.dependencies)}: ({reads}) -> ({writes})")
+        lines += [
+            f"    {describe(node)}: {program.reasons.get(node, 'a view or constant')}" for node in task.segment.nodes
+        ]
+    (root / f"{program.name}.tasks.txt").write_text("\n".join(lines) + "\n")
+    for task in program.card_tasks:
+        listing = "\n".join(_line(i, command, task) for i, command in enumerate(task.commands))
+        (root / f"{task.name}.commands.txt").write_text(listing + "\n")
+
+
+def _line(index: int, command: Command, task: CardTask) -> str:
+    fields = ", ".join(f"{name}={_text(value, task)}" for name, value in command.fields.items())
+    return f"{index:4} {command.opcode} [{' '.join(command.nodes)}] {fields}"
+
+
+def _text(value: object, task: CardTask) -> str:
+    if isinstance(value, Operand):
+        place = task.plan.offsets.get(value.buffer)
+        region = "weights" if place is None else "arena"
+        name = f" {value.buffer.name}" if value.buffer.name else ""
+        return f"{region}[{value.offset if place is None else place + value.offset}{name}]"
+    if isinstance(value, (tuple, list)):
+        return "(" + ", ".join(_text(v, task) for v in value) + ")"
+    return str(value)

@@ -1,0 +1,23 @@
+"""What can go wrong, as types. Every message names the thing and the way out."""
+
+from __future__ import annotations
+
+
+class FpgaError(RuntimeError):
+    """Base of all errors that fpga_dynamo raises."""
+
+
+class OptionError(FpgaError, ValueError):
+    """An option that does not exist, or a value that it does not take."""
+
+
+class NotLoweredError(FpgaError):
+    """``strict=True`` and a node would run on the PS; the message lists the nodes and their reasons."""
+
+
+class DeviceError(FpgaError):
+    """A card, its memory or a run on it failed."""
+
+
+class VerificationError(FpgaError):
+    """``verify=True`` and a partition's result is not eager's; the message names the first node that diverges."""

@@ -1,0 +1,71 @@
+"""Pass: which pattern takes which nodes, and for every other node the sentence that says why it stays on the PS."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from torch.fx import Node
+
+from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
+from fpga_dynamo.lowering.fuse import fuse_elementwise
+from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view
+from fpga_dynamo.lowering.patterns import TABLE, Match
+
+
+@dataclass
+class Claims:
+    """matches: groups that the card can run, in no particular order; reasons: why a node is in none."""
+
+    matches: list[Match] = field(default_factory=list)
+    reasons: dict[Node, str] = field(default_factory=dict)
+
+
+def claim(graph: GraphInfo, disabled: Iterable[str] = ()) -> Claims:
+    """Tries the patterns on every node in topological order, then groups what is element-wise."""
+    disabled = tuple(disabled)
+    table = TABLE.by_anchor(disabled)
+    claims = Claims()
+    for node in graph.module.graph.nodes:
+        if node.op != "call_function" or node in graph.claimed or node in graph.static:
+            continue
+        for pattern in table.get(node.target, ()):
+            match = pattern.match(pattern, node, graph)
+            if match is None or not graph.claimed.isdisjoint(match.nodes):
+                continue
+            refused = _refused(match, graph)
+            if refused is None:
+                graph.claimed.update(match.nodes)
+                claims.matches.append(match)
+                claims.reasons.pop(node, None)
+                break
+            claims.reasons.setdefault(node, refused)
+    if "pointwise" not in disabled:
+        for match in fuse_elementwise(graph, claims.reasons):
+            if (why := _refused(match, graph)) is None:
+                graph.claimed.update(match.nodes)
+                claims.matches.append(match)
+            else:
+                claims.reasons.update({node: why for node in match.nodes if node.target is not operator.getitem})
+    for node in graph.module.graph.nodes:
+        if node not in graph.claimed and node not in graph.static and computes(node):
+            claims.reasons.setdefault(node, _default_reason(node, disabled))
+    return claims
+
+
+def _refused(match: Match, graph: GraphInfo) -> str | None:
+    why = match.pattern.check(match, graph)
+    if why is None and not graph.target.kernels_for(match.pattern.opcodes):
+        return f"no kernel of the xclbin has the opcodes {', '.join(sorted(match.pattern.opcodes))}"
+    return why
+
+
+def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:
+    if is_effectful(node):
+        return "it draws random numbers or changes state, which only eager does as eager does"
+    if is_view(node):
+        return "it is a view that eager makes for nothing"
+    if disabled:
+        return f"no pattern takes it with {', '.join(disabled)} disabled"
+    return f"no pattern takes {node.target}"

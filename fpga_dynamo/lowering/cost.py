@@ -1,0 +1,193 @@
+"""Cycles of a command on one compute unit, as sympy formulas over the record's fields and the recipe's tile sizes.
+
+The formulas are those beside the cores (``hls_kernels/cores/*.md``): the MAC array makes ROWS x 16 vectors products a
+cycle, every other core handles one vector of 16 floats a cycle. START is the fetch and decode of a record and the
+filling of a core's pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+
+from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.target import Platform, Target
+from fpga_dynamo.lowering.view import VEC
+
+START = 64
+"""Cycles to fetch a record and fill a pipeline: four bus beats of about a dozen cycles and the core's depth."""
+
+
+def _symbols(names: str) -> Any:
+    return sympy.symbols(names, positive=True, integer=True)
+
+
+def _formulas() -> dict[str, sympy.Expr]:
+    (batch, groups, channels, height, width, out_channels, kernel_h, kernel_w, vectors, rows_tile) = _symbols(
+        "batch groups channels height width out_channels kernel_h kernel_w vectors ROWS"
+    )
+    (b0, b1, rows, columns, depth) = _symbols("b0 b1 rows columns depth")
+    (elements, instructions, passes, lanes) = _symbols("elements instructions passes lanes")
+    vector_channels = sympy.ceiling(channels / VEC)
+    pixels = batch * height * width
+    panels = sympy.ceiling(out_channels / (VEC * vectors))
+    return {
+        "conv2d": batch * groups * height * sympy.ceiling(width / rows_tile) * panels * kernel_h * kernel_w * channels,
+        "depthwise": batch * height * sympy.ceiling(width / rows_tile) * vector_channels * kernel_h * kernel_w,
+        "gemm": b0 * b1 * sympy.ceiling(rows / rows_tile) * sympy.ceiling(columns / (VEC * vectors)) * depth,
+        "pool": pixels * vector_channels * kernel_h * kernel_w,
+        "pointwise": sympy.ceiling(elements / VEC) * instructions,
+        "reduce": sympy.ceiling(elements / lanes) * passes,
+        "move": sympy.ceiling(elements / lanes),
+        "gather": sympy.ceiling(elements / lanes),
+        "resample": pixels * vector_channels * 4,
+    }
+
+
+FORMULAS: Mapping[str, sympy.Expr] = _formulas()
+"""Cycles per opcode, without START."""
+
+
+@cache
+def _compiled(opcode: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
+    formula = FORMULAS[opcode]
+    names = sorted(str(symbol) for symbol in formula.free_symbols)
+    return tuple(names), sympy.lambdify(names, formula, "math")
+
+
+_REDUCE_PASSES = {"REDUCE_SOFTMAX": 3, "REDUCE_LOG_SOFTMAX": 3, "REDUCE_NORM": 3, "REDUCE_RMS_NORM": 2}
+
+
+def annotate(command: Command, target: Target) -> None:
+    """Fills in the command's cycles and the bytes that it moves to and from device memory."""
+    quantities = _QUANTITIES.get(command.opcode, _unknown)(command.fields, target)
+    if command.opcode in FORMULAS:
+        names, formula = _compiled(command.opcode)
+        known = {"ROWS": target.tiles["ROWS"], **quantities}
+        command.cycles = START + float(formula(*[known[name] for name in names]))
+    else:
+        command.cycles = START + quantities["elements"] / VEC
+    command.bytes = 4 * int(quantities["moved"])
+
+
+def command_seconds(cycles: float, platform: Platform) -> float:
+    return cycles / platform.clock_hz
+
+
+def transfer_seconds(count: int, platform: Platform) -> float:
+    """Time of one copy of `count` bytes between host and card."""
+    return count / platform.transfer_bytes
+
+
+def ps_seconds(flops: float, moved: float, platform: Platform) -> float:
+    """Time of an eager node: dispatch, and the slower of arithmetic and memory."""
+    return platform.ps_node_seconds + max(flops / platform.ps_flops, moved / platform.ps_bytes)
+
+
+# --- quantities of the formulas from the fields -----------------------------------------------------------------------
+
+Fields = Mapping[str, Any]
+
+
+def _window(f: Fields) -> dict[str, float]:
+    kernel = f.get("kernel", (1, 1))
+    return {
+        "batch": f["batch"],
+        "height": f["out_height"],
+        "width": f["out_width"],
+        "kernel_h": max(kernel[0], 1),
+        "kernel_w": max(kernel[1], 1),
+    }
+
+
+def _conv2d(f: Fields, target: Target) -> dict[str, float]:
+    channels, out = f["in_channels"], f["out_channels"]
+    inputs = f["batch"] * f["groups"] * channels * f["in_height"] * f["in_width"]
+    outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
+    weights = f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1]
+    return _window(f) | {
+        "groups": f["groups"],
+        "channels": channels,
+        "out_channels": out,
+        "vectors": f["vectors"],
+        "moved": inputs + outputs + weights,
+    }
+
+
+def _channelwise(f: Fields, target: Target) -> dict[str, float]:
+    if f.get("adaptive"):
+        kernel = (-(-f["in_height"] // f["out_height"]), -(-f["in_width"] // f["out_width"]))
+        f = {**f, "kernel": kernel}
+    pixels = f["in_height"] * f["in_width"] + f["out_height"] * f["out_width"]
+    return _window(f) | {"channels": f["channels"], "moved": f["batch"] * f["channels"] * pixels}
+
+
+def _gemm(f: Fields, target: Target) -> dict[str, float]:
+    batch = f["batch"][0] * f["batch"][1]
+    rows, columns, depth = f["rows"], f["columns"], f["depth"]
+    weights = depth * columns * (1 if f.get("b_packed") else batch)
+    return {
+        "b0": f["batch"][0],
+        "b1": f["batch"][1],
+        "rows": rows,
+        "columns": columns,
+        "depth": depth,
+        "vectors": f["vectors"],
+        "moved": batch * (rows * depth + rows * columns) + weights,
+    }
+
+
+def _product(values: Any) -> int:
+    count = 1
+    for v in values:
+        count *= v
+    return count
+
+
+def _pointwise(f: Fields, target: Target) -> dict[str, float]:
+    elements = _product(f["dims"])
+    return {
+        "elements": elements,
+        "instructions": max(f["instructions"], 1),
+        "moved": elements * (f["inputs"] + f["outputs"]),
+    }
+
+
+def _reduce(f: Fields, target: Target) -> dict[str, float]:
+    elements = _product(f["kept"]) * _product(f["reduced"])
+    name = next((k for k, v in target.enums.items() if k.startswith("REDUCE_") and v == f["kind"]), "")
+    passes = _REDUCE_PASSES.get(name, 1)
+    return {"elements": elements, "lanes": VEC, "passes": passes, "moved": elements * 2 if passes > 1 else elements}
+
+
+def _move(f: Fields, target: Target) -> dict[str, float]:
+    elements = _product(f["dims"])
+    wide = f["out_stride"][-1] == 1 and (f.get("input") is None or f["in_stride"][-1] in (0, 1))
+    return {"elements": elements, "lanes": VEC if wide else 1, "moved": 2 * elements}
+
+
+def _gather(f: Fields, target: Target) -> dict[str, float]:
+    elements = _product(f["dims"])
+    wide = f["out_stride"][-1] == 1 and f["table_stride"][-1] == 1 and f["index_stride"][-1] == 0
+    return {"elements": elements, "lanes": VEC if wide else 1, "moved": 2 * elements}
+
+
+def _unknown(f: Fields, target: Target) -> dict[str, float]:
+    elements = _product(f["dims"]) if isinstance(f.get("dims"), tuple) else 1
+    return {"elements": elements, "moved": 2 * elements}
+
+
+_QUANTITIES: Mapping[str, Callable[[Fields, Target], dict[str, float]]] = {
+    "conv2d": _conv2d,
+    "depthwise": _channelwise,
+    "gemm": _gemm,
+    "pool": _channelwise,
+    "pointwise": _pointwise,
+    "reduce": _reduce,
+    "move": _move,
+    "gather": _gather,
+    "resample": _channelwise,
+}

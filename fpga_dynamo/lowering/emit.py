@@ -1,0 +1,114 @@
+"""Pass: the commands of one card segment, its slots, its place in memory, its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.encode import CommandList, encode
+from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.graph import GraphInfo, value
+from fpga_dynamo.lowering.memory import MemoryPlan, plan_memory
+from fpga_dynamo.lowering.ops.movement import place_in_cat
+from fpga_dynamo.lowering.partition import Segment
+from fpga_dynamo.lowering.program import Slot
+from fpga_dynamo.lowering.view import Buffer, Role, View, align, dense, numel
+from fpga_dynamo.lowering.weights import WeightBuffer
+
+_PLACEABLE = frozenset({"convolution", "pool", "pointwise", "resize", "cat"})
+"""Patterns whose `lower` asks the emitter for an image and so can write into somebody's buffer."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A card segment in commands."""
+
+    commands: list[Command]
+    plan: MemoryPlan
+    code: CommandList
+    inputs: list[Slot]
+    outputs: list[Slot]
+    weights: list[WeightBuffer]
+
+
+def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False) -> Lowered:
+    """Lowers the matches of `segment` in order. With `watch`, the value of every match becomes an output."""
+    assert segment.kernel is not None
+    inputs = {node: _slot_view(node, Role.INPUT) for node in segment.inputs}
+    emitter = Emitter(graph, segment.kernel, inputs.get)
+    producer = {output: match for match in segment.matches for output in match.outputs}
+    claimed: set[Node] = set()
+
+    def can_place(node: Node) -> bool:
+        match = producer.get(node)
+        if match is None or node in claimed or match.pattern.name not in _PLACEABLE or len(match.outputs) > 1:
+            return False
+        if value(node).dtype is not torch.float32:
+            return False
+        claimed.add(node)
+        return True
+
+    for match in segment.matches:
+        if match.pattern.name == "cat":
+            place_in_cat(match, emitter, can_place)
+    for match in segment.matches:
+        emitter.run(match)
+    wanted = list(segment.outputs)
+    if watch:
+        wanted += [output for match in segment.matches for output in match.outputs if output not in wanted]
+    outputs = {node: _output_view(node, emitter) for node in wanted}
+    input_buffers = [view.buffer for view in inputs.values()]
+    output_buffers = [view.buffer for view in outputs.values()]
+    plan = plan_memory(emitter.commands, input_buffers, output_buffers)
+    return Lowered(
+        commands=emitter.commands,
+        plan=plan,
+        code=encode(emitter.commands, plan.offsets, graph.target),
+        inputs=[_slot(node, view, plan) for node, view in inputs.items()],
+        outputs=[_slot(node, view, plan) for node, view in outputs.items()],
+        weights=_used_weights(emitter),
+    )
+
+
+def _slot_view(node: Node, role: Role) -> View:
+    """A dense tensor of its own with the strides that eager gives `node` (row-major if those are not dense)."""
+    fake = value(node)
+    size = tuple(fake.shape)
+    strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
+    return View(Buffer(align(max(1, numel(size))), role, node.name), size, strides, 0, fake.dtype)
+
+
+def is_dense(fake: torch.Tensor) -> bool:
+    """Whether the strides are those of some permutation of a contiguous tensor."""
+    step = 1
+    for stride, size in sorted((s, n) for n, s in zip(fake.shape, fake.stride(), strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _output_view(node: Node, emitter: Emitter) -> View:
+    """The value of `node` in a slot: where it is if that is dense in eager's strides already, else copied there."""
+    wanted = _slot_view(node, Role.OUTPUT)
+    found = emitter.view(node)
+    same = all(a == b or n == 1 for a, b, n in zip(found.strides, wanted.strides, found.shape, strict=True))
+    if same and found.offset == 0 and found.buffer.role is Role.TEMPORARY:
+        found.buffer.role = Role.OUTPUT
+        return found
+    emitter.copy(found, wanted)
+    return wanted
+
+
+def _slot(node: Node, view: View, plan: MemoryPlan) -> Slot:
+    fake = value(node)
+    strides = tuple(fake.stride()) if is_dense(fake) else dense(view.shape)
+    return Slot(node, view.shape, strides, fake.dtype, plan.offsets[view.buffer], view.numel)
+
+
+def _used_weights(emitter: Emitter) -> list[WeightBuffer]:
+    used = {buffer for command in emitter.commands for buffer in command.uses}
+    return [buffer for buffer in emitter.weights.values() if buffer in used]

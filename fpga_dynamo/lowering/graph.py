@@ -1,0 +1,214 @@
+"""Facts about an ATen graph that several passes need: which nodes are views, constants, random, supported types."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.lowering.target import Target
+
+aten = torch.ops.aten
+
+VIEW_TARGETS = frozenset(
+    {
+        aten.alias.default,
+        aten.as_strided.default,
+        aten.detach.default,
+        aten.diagonal.default,
+        aten.expand.default,
+        aten.permute.default,
+        aten.select.int,
+        aten.slice.Tensor,
+        aten.split.Tensor,
+        aten.split_with_sizes.default,
+        aten.squeeze.default,
+        aten.squeeze.dim,
+        aten.squeeze.dims,
+        aten.t.default,
+        aten.transpose.int,
+        aten.unbind.int,
+        aten.unfold.default,
+        aten.unsqueeze.default,
+        aten.view.default,
+        aten.view.dtype,
+        aten._unsafe_view.default,
+        aten.reshape.default,
+    }
+)
+"""Targets that compute nothing: their result shows (or may show) the memory of their input."""
+
+IDENTITY_TARGETS = frozenset({aten.clone.default, aten.lift_fresh_copy.default})
+"""Targets that copy: free on the card, where values are never changed in place."""
+
+STORABLE = frozenset({torch.float32, torch.bool, torch.int64, torch.int32})
+"""Types of element that the arena can hold."""
+
+
+def value(node: Node) -> Any:
+    """The fake tensor (or tuple of them, or number) that `node` stands for."""
+    return node.meta.get("val")
+
+
+def shape(node: Node) -> tuple[int, ...]:
+    return tuple(int(size) for size in value(node).shape)
+
+
+def is_view(node: Node) -> bool:
+    """Whether `node` computes nothing: a view, an item of a tuple of views, or a copy."""
+    if node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        return True
+    return node.target in VIEW_TARGETS or node.target in IDENTITY_TARGETS
+
+
+def computes(node: Node) -> bool:
+    """Whether `node` counts for the offload figures: calls that are no views and no getitem."""
+    return node.op == "call_function" and not is_view(node) and isinstance(value(node), (torch.Tensor, tuple, list))
+
+
+def is_effectful(node: Node) -> bool:
+    """Whether the order of `node` among others like it matters: random numbers, mutation, input and output."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
+    schema = node.target._schema
+    return torch.Tag.nondeterministic_seeded in node.target.tags or schema.is_mutable or not schema.returns
+
+
+def source_line(node: Node) -> str:
+    """``file.py:12 in forward`` of the user's code that gave `node`, or an empty string."""
+    trace = node.meta.get("stack_trace") or ""
+    frames = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    if not frames:
+        return ""
+    path, line, where = (*frames[-1].split(", "), "", "")[:3]
+    name = path.removeprefix("File ").strip('"').rsplit("/", 1)[-1]
+    return f"{name}:{line.removeprefix('line ')} {where}".strip()
+
+
+@dataclass
+class GraphInfo:
+    """An ATen graph with what is known of its inputs.
+
+    static_inputs: positions of placeholders that are parameters or buffers.
+    claimed: nodes that a pattern has taken (see the pass lowering/claim.py).
+    """
+
+    module: GraphModule
+    target: Target
+    static_inputs: Collection[int] = ()
+    placeholders: list[Node] = field(init=False)
+    claimed: set[Node] = field(default_factory=set)
+    static: set[Node] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        parameters = {self.placeholders[i] for i in self.static_inputs if i < len(self.placeholders)}
+        self.static = self._closure(parameters)
+
+    def _closure(self, seeds: set[Node]) -> set[Node]:
+        """Nodes that are functions of `seeds` and constants alone and may be evaluated when weights are packed."""
+        closed = set(seeds)
+        for node in self.module.graph.nodes:
+            if node.op == "get_attr" and isinstance(value(node), torch.Tensor):
+                closed.add(node)
+            elif node.op == "call_function" and not is_effectful(node) and not _symbolic(node):
+                inputs = node.all_input_nodes
+                if all(arg in closed for arg in inputs) and (inputs or _small(value(node))):
+                    closed.add(node)
+        return closed
+
+    def is_static(self, node: Node) -> bool:
+        """Whether `node` depends on parameters, buffers and constants only, so that it changes only when they do."""
+        return node in self.static
+
+    def from_inputs(self, node: Node) -> bool:
+        """Whether `node` is a function of graph inputs through views alone or of static values (see pack sources)."""
+        while node.op == "call_function" and node not in self.static and is_view(node):
+            node = node.all_input_nodes[0]
+        return node in self.static or node.op == "placeholder"
+
+
+def _small(fake: Any) -> bool:
+    return isinstance(fake, torch.Tensor) and fake.numel() <= 1 << 20
+
+
+def _symbolic(node: Node) -> bool:
+    fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
+    return any(
+        not isinstance(fake, torch.Tensor) or any(isinstance(size, torch.SymInt) for size in fake.shape)
+        for fake in fakes
+        if fake is not None
+    )
+
+
+def refuse_value(node: Node, what: str = "its result") -> str | None:
+    """Why the arena cannot hold the value of `node`, or None."""
+    fake = value(node)
+    if isinstance(fake, (tuple, list)):
+        return next((why for item in fake if (why := _refuse_tensor(item, what))), None)
+    return _refuse_tensor(fake, what)
+
+
+def _refuse_tensor(fake: Any, what: str) -> str | None:
+    if fake is None:
+        return None
+    if not isinstance(fake, torch.Tensor):
+        return f"{what} is no tensor but {type(fake).__name__}"
+    if fake.dtype not in STORABLE:
+        return f"{what} is {_name(fake.dtype)}; the cores hold float32, bool, int32 and int64"
+    if fake.layout is not torch.strided:
+        return f"{what} is {fake.layout}, not a strided tensor"
+    if fake.device.type != "cpu":
+        return f"{what} is on {fake.device}, not on the host"
+    if any(isinstance(size, torch.SymInt) for size in fake.shape):
+        return f"{what} has a size that is not known before the call"
+    if fake.numel() == 0:
+        return f"{what} has no elements"
+    if fake.numel() >= 1 << 31:
+        return f"{what} has 2^31 elements or more"
+    return None
+
+
+def refuse_float(node: Node, what: str) -> str | None:
+    """Why `node` is not a float32 tensor that the arena can hold, or None."""
+    fake = value(node)
+    if isinstance(fake, torch.Tensor) and fake.dtype is not torch.float32:
+        return f"{what} is {_name(fake.dtype)}; this core computes in float32"
+    return refuse_value(node, what)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def operand(node: Node, position: int) -> Node:
+    """A tensor argument of an ATen call."""
+    given = node.args[position]
+    assert isinstance(given, Node), f"argument {position} of {node} is no tensor"
+    return given
+
+
+def argument(node: Node, name: str, position: int, default: Any = None) -> Any:
+    """Argument of an ATen call by position or keyword."""
+    if len(node.args) > position:
+        return node.args[position]
+    return node.kwargs.get(name, default)
+
+
+def pair(sizes: Any) -> tuple[int, int]:
+    """A (height, width) pair from an ATen argument of one or two numbers."""
+    values = [sizes] if isinstance(sizes, int) else list(sizes)
+    return (int(values[0]), int(values[-1]))
+
+
+def normalise_dims(dims: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
+    """Dimensions from 0 up, sorted; None or nothing means all."""
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return tuple(range(rank))
+    return tuple(sorted({d % rank for d in ([dims] if isinstance(dims, int) else dims)}))

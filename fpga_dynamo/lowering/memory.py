@@ -1,0 +1,102 @@
+"""Pass: where each buffer of a segment lies in the arena.
+
+The arena is [status | outputs | inputs | temporaries]: status and outputs come back in one transfer, inputs go in one.
+Temporaries share memory: a buffer's place is free again behind the last command that uses it. Best fit over a free
+list in the order of the commands; never in place, because cores may compute a tile twice.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.view import VEC, Buffer, Role, align
+
+STATUS_FLOATS = VEC
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """offsets: floats from the arena's base. live_floats: most floats that are live at once, the least size possible."""
+
+    offsets: Mapping[Buffer, int]
+    floats: int
+    output_end: int
+    input_begin: int
+    input_end: int
+    live_floats: int
+
+
+def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> MemoryPlan:
+    """Places every arena buffer of `commands`; `inputs` and `outputs` keep their order and are never shared."""
+    offsets: dict[Buffer, int] = {}
+    cursor = STATUS_FLOATS
+    for buffer in outputs:
+        offsets[buffer] = cursor
+        cursor += align(buffer.floats)
+    output_end = cursor
+    for buffer in inputs:
+        offsets[buffer] = cursor
+        cursor += align(buffer.floats)
+    base = cursor
+    last_use = {buffer: i for i, command in enumerate(commands) for buffer in command.uses}
+    free = _FreeList(base)
+    live, most = 0, 0
+    for i, command in enumerate(commands):
+        for buffer in command.writes:
+            if buffer not in offsets:
+                offsets[buffer] = free.take(align(buffer.floats))
+                live += align(buffer.floats)
+        most = max(most, live)
+        for buffer in command.uses:
+            if buffer.role is Role.TEMPORARY and last_use[buffer] == i and buffer in offsets:
+                free.give(offsets[buffer], align(buffer.floats))
+                live -= align(buffer.floats)
+    return MemoryPlan(offsets, free.top, output_end, output_end, base, base + most)
+
+
+class _FreeList:
+    """Free blocks below a growing top, merged with their neighbours."""
+
+    def __init__(self, base: int) -> None:
+        self.top = base
+        self._starts: list[int] = []
+        self._sizes: dict[int, int] = {}
+
+    def take(self, size: int) -> int:
+        fitting = [(self._sizes[s], s) for s in self._starts if self._sizes[s] >= size]
+        if fitting:
+            length, start = min(fitting)
+            self._remove(start)
+            if length > size:
+                self._insert(start + size, length - size)
+            return start
+        start = self.top
+        if self._starts and self._starts[-1] + self._sizes[self._starts[-1]] == self.top:  # extend the last block
+            start = self._starts[-1]
+            self._remove(start)
+        self.top = start + size
+        return start
+
+    def give(self, start: int, size: int) -> None:
+        place = bisect.bisect(self._starts, start)
+        if place < len(self._starts) and start + size == self._starts[place]:
+            following = self._starts[place]
+            size += self._sizes[following]
+            self._remove(following)
+        if place and self._starts[place - 1] + self._sizes[self._starts[place - 1]] == start:
+            before = self._starts[place - 1]
+            size += self._sizes[before]
+            self._remove(before)
+            start = before
+        self._insert(start, size)
+
+    def _insert(self, start: int, size: int) -> None:
+        bisect.insort(self._starts, start)
+        self._sizes[start] = size
+
+    def _remove(self, start: int) -> None:
+        del self._starts[bisect.bisect_left(self._starts, start)]
+        del self._sizes[start]

@@ -1,0 +1,12 @@
+"""The built-in patterns, one file an op family; the order of import is the order of priority."""
+
+from fpga_dynamo.lowering.ops import (  # noqa: F401
+    convolution,
+    indexing,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    resampling,
+)

@@ -1,0 +1,333 @@
+"""Element-wise ATen ops as micro-operations: the table that says what each computes, and when the card may.
+
+A rule takes the program, the FX node and its operands (streams, temporaries or numbers) and returns the result.
+Formulas are those of PyTorch's reference implementations (torch/_refs, ATen/native/cpu).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.micro import MicroProgram, Operand
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, refuse_value, value
+
+Operands = Sequence[Operand | float]
+Rule = Callable[[MicroProgram, Node, Operands], Operand]
+
+
+def _direct(name: str) -> Rule:
+    return lambda p, n, x: p.op(name, *x)
+
+
+def _scaled_sum(name: str) -> Rule:
+    def rule(p: MicroProgram, n: Node, x: Operands) -> Operand:
+        alpha = argument(n, "alpha", 2, 1)
+        if alpha == 1:
+            return p.op(name, x[0], x[1])
+        return p.op("FMA", x[1], float(alpha) if name == "ADD" else -float(alpha), x[0])
+
+    return rule
+
+
+def _reverse_sub(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    alpha = argument(n, "alpha", 2, 1)
+    return p.op("SUB", x[1], x[0]) if alpha == 1 else p.op("FMA", x[0], -float(alpha), x[1])
+
+
+def _bounds(p: MicroProgram, x: Operand | float, low: float | None, high: float | None) -> Operand:
+    result = x if isinstance(x, Operand) else p.constant(x)
+    if low is not None and low > -math.inf:
+        result = p.op("MAX", result, low)
+    if high is not None and high < math.inf:
+        result = p.op("MIN", result, high)
+    return p.op("COPY", x) if result is x else result
+
+
+def _clamp(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return _bounds(p, x[0], argument(n, "min", 1), argument(n, "max", 2))
+
+
+def _clamp_tensor(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    result, rest = x[0], list(x[1:])
+    for name, position in (("MAX", 1), ("MIN", 2)):
+        if argument(n, "min" if position == 1 else "max", position) is not None:
+            result = p.op(name, result, rest.pop(0))
+    return p.op("COPY", result)
+
+
+def _hardtanh(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return _bounds(p, x[0], argument(n, "min_val", 1, -1), argument(n, "max_val", 2, 1))
+
+
+def _leaky_relu(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    slope = argument(n, "negative_slope", 1, 0.01)
+    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], p.op("MUL", x[0], slope))
+
+
+def _silu(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("MUL", x[0], p.op("SIGMOID", x[0]))
+
+
+def _gelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    half = p.op("MUL", x[0], 0.5)
+    if argument(n, "approximate", 1, "none") == "tanh":
+        cube = p.op("MUL", p.op("MUL", x[0], x[0]), x[0])
+        inner = p.op("MUL", p.op("FMA", cube, 0.044715, x[0]), math.sqrt(2 / math.pi))
+        return p.op("FMA", half, p.op("TANH", inner), half)
+    return p.op("FMA", half, p.op("ERF", p.op("MUL", x[0], math.sqrt(0.5))), half)
+
+
+def _elu(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    alpha, scale, inner = (float(argument(n, k, i, 1)) for i, k in ((1, "alpha"), (2, "scale"), (3, "input_scale")))
+    negative = p.op("MUL", p.op("EXPM1", p.op("MUL", x[0], inner)), alpha * scale)
+    return p.op("WHERE", p.op("GT", x[0], 0.0), p.op("MUL", x[0], scale), negative)
+
+
+def _hardswish(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    gate = _bounds(p, p.op("ADD", x[0], 3.0), 0.0, 6.0)
+    return p.op("MUL", p.op("MUL", x[0], gate), 1 / 6)
+
+
+def _hardsigmoid(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("MUL", _bounds(p, p.op("ADD", x[0], 3.0), 0.0, 6.0), 1 / 6)
+
+
+def _softplus_of(p: MicroProgram, x: Operand | float, beta: float, threshold: float) -> Operand:
+    scaled = p.op("MUL", x, beta)
+    smooth = p.op("MUL", p.op("LOG1P", p.op("EXP", scaled)), 1 / beta)
+    return p.op("WHERE", p.op("GT", scaled, threshold), x, smooth)
+
+
+def _softplus(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return _softplus_of(p, x[0], float(argument(n, "beta", 1, 1)), float(argument(n, "threshold", 2, 20)))
+
+
+def _mish(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("MUL", x[0], p.op("TANH", _softplus_of(p, x[0], 1.0, 20.0)))
+
+
+def _power(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    exponent = x[1]
+    if isinstance(exponent, float):
+        square = lambda: p.op("MUL", x[0], x[0])  # noqa: E731 - made only where used
+        special: dict[float, Callable[[], Operand]] = {
+            1.0: lambda: p.op("COPY", x[0]),
+            2.0: square,
+            3.0: lambda: p.op("MUL", square(), x[0]),
+            0.5: lambda: p.op("SQRT", x[0]),
+            -0.5: lambda: p.op("RSQRT", x[0]),
+            -1.0: lambda: p.op("RECIPROCAL", x[0]),
+            -2.0: lambda: p.op("RECIPROCAL", square()),
+        }
+        if exponent in special:
+            return special[exponent]()
+    return p.op("POW", x[0], x[1])
+
+
+def _addcmul(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    scale = argument(n, "value", 3, 1)
+    return p.op("FMA", x[1] if scale == 1 else p.op("MUL", x[1], float(scale)), x[2], x[0])
+
+
+def _addcdiv(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    scale = argument(n, "value", 3, 1)
+    return p.op("ADD", x[0], p.op("DIV", x[1] if scale == 1 else p.op("MUL", x[1], float(scale)), x[2]))
+
+
+def _cast(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    source, target = _input_dtype(n), value(n).dtype
+    if target is torch.bool and source is not torch.bool:
+        return p.op("NE", x[0], 0.0)
+    if target in (torch.int32, torch.int64) and source is torch.bool:
+        return p.op("FLOAT_TO_INT", x[0])
+    return p.op("COPY", x[0])
+
+
+def _input_dtype(n: Node) -> torch.dtype:
+    # copy(self, source) shows `source` in the place of `self`
+    given = n.args[1] if n.target is aten.copy.default else n.args[0]
+    return value(given).dtype  # type: ignore[arg-type]
+
+
+def _masked_fill(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("WHERE", x[1], x[2], x[0])
+
+
+def _threshold_backward(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("WHERE", p.op("LE", x[1], x[2]), 0.0, x[0])
+
+
+def _sigmoid_backward(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("MUL", p.op("MUL", x[0], p.op("SUB", 1.0, x[1])), x[1])
+
+
+def _tanh_backward(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("MUL", x[0], p.op("SUB", 1.0, p.op("MUL", x[1], x[1])))
+
+
+RULES: dict[Any, Rule] = {
+    aten.add.Tensor: _scaled_sum("ADD"),
+    aten.add.Scalar: _scaled_sum("ADD"),
+    aten.sub.Tensor: _scaled_sum("SUB"),
+    aten.sub.Scalar: _scaled_sum("SUB"),
+    aten.rsub.Tensor: _reverse_sub,
+    aten.rsub.Scalar: _reverse_sub,
+    aten.mul.Tensor: _direct("MUL"),
+    aten.mul.Scalar: _direct("MUL"),
+    aten.div.Tensor: _direct("DIV"),
+    aten.div.Scalar: _direct("DIV"),
+    aten.neg.default: _direct("NEG"),
+    aten.abs.default: _direct("ABS"),
+    aten.sqrt.default: _direct("SQRT"),
+    aten.rsqrt.default: _direct("RSQRT"),
+    aten.reciprocal.default: _direct("RECIPROCAL"),
+    aten.exp.default: _direct("EXP"),
+    aten.expm1.default: _direct("EXPM1"),
+    aten.log.default: _direct("LOG"),
+    aten.log1p.default: _direct("LOG1P"),
+    aten.tanh.default: _direct("TANH"),
+    aten.erf.default: _direct("ERF"),
+    aten.sigmoid.default: _direct("SIGMOID"),
+    aten.sin.default: _direct("SIN"),
+    aten.cos.default: _direct("COS"),
+    aten.floor.default: _direct("FLOOR"),
+    aten.ceil.default: _direct("CEIL"),
+    aten.round.default: _direct("ROUND"),
+    aten.trunc.default: _direct("TRUNC"),
+    aten.sign.default: _direct("SIGN"),
+    aten.relu.default: _direct("RELU"),
+    aten.minimum.default: _direct("MIN"),
+    aten.maximum.default: _direct("MAX"),
+    aten.eq.Tensor: _direct("EQ"),
+    aten.eq.Scalar: _direct("EQ"),
+    aten.ne.Tensor: _direct("NE"),
+    aten.ne.Scalar: _direct("NE"),
+    aten.lt.Tensor: _direct("LT"),
+    aten.lt.Scalar: _direct("LT"),
+    aten.le.Tensor: _direct("LE"),
+    aten.le.Scalar: _direct("LE"),
+    aten.gt.Tensor: _direct("GT"),
+    aten.gt.Scalar: _direct("GT"),
+    aten.ge.Tensor: _direct("GE"),
+    aten.ge.Scalar: _direct("GE"),
+    aten.logical_and.default: _direct("AND"),
+    aten.logical_or.default: _direct("OR"),
+    aten.logical_not.default: _direct("NOT"),
+    aten.bitwise_and.Tensor: _direct("AND"),
+    aten.bitwise_or.Tensor: _direct("OR"),
+    aten.bitwise_not.default: _direct("NOT"),
+    aten.where.self: _direct("WHERE"),
+    aten.clamp.default: _clamp,
+    aten.clamp.Tensor: _clamp_tensor,
+    aten.clamp_min.default: _direct("MAX"),
+    aten.clamp_max.default: _direct("MIN"),
+    aten.hardtanh.default: _hardtanh,
+    aten.leaky_relu.default: _leaky_relu,
+    aten.silu.default: _silu,
+    aten.gelu.default: _gelu,
+    aten.elu.default: _elu,
+    aten.hardswish.default: _hardswish,
+    aten.hardsigmoid.default: _hardsigmoid,
+    aten.softplus.default: _softplus,
+    aten.mish.default: _mish,
+    aten.pow.Tensor_Scalar: _power,
+    aten.pow.Tensor_Tensor: _power,
+    aten.pow.Scalar: _power,
+    aten.addcmul.default: _addcmul,
+    aten.addcdiv.default: _addcdiv,
+    aten.masked_fill.Scalar: _masked_fill,
+    aten.masked_fill.Tensor: _masked_fill,
+    aten.threshold_backward.default: _threshold_backward,
+    aten.sigmoid_backward.default: _sigmoid_backward,
+    aten.tanh_backward.default: _tanh_backward,
+    aten._to_copy.default: _cast,
+    aten.copy.default: _cast,
+}
+
+_OPERAND_COUNT: dict[Any, int] = {
+    aten.clamp.default: 1,
+    aten.hardtanh.default: 1,
+    aten.leaky_relu.default: 1,
+    aten.gelu.default: 1,
+    aten.elu.default: 1,
+    aten.softplus.default: 1,
+    aten.addcmul.default: 3,
+    aten.addcdiv.default: 3,
+    aten._to_copy.default: 1,
+    aten.where.self: 3,
+    aten.masked_fill.Scalar: 3,
+    aten.masked_fill.Tensor: 3,
+    aten.threshold_backward.default: 3,
+}
+"""How many leading arguments are operands, where it is not "all tensors and numbers up to two"."""
+
+_BOOLEAN_ONLY = {aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_not.default}
+
+
+def operands(node: Node) -> list[Node | float]:
+    """The FX nodes and numbers that the rule's operands stand for."""
+    if node.target is aten.copy.default:
+        return [node.args[1]]  # type: ignore[list-item]
+    if node.target is aten.clamp.Tensor:
+        given = [node.args[0], argument(node, "min", 1), argument(node, "max", 2)]
+        return [g for g in given if g is not None]  # type: ignore[misc]
+    count = _OPERAND_COUNT.get(node.target, 2)
+    found: list[Node | float] = []
+    for arg in node.args[:count]:
+        found.append(arg if isinstance(arg, Node) else float(arg))  # type: ignore[arg-type]
+    return found
+
+
+def refuse_elementwise(node: Node, graph: GraphInfo) -> str | None:
+    """Why the pointwise core cannot compute `node`, or None."""
+    if node.target not in RULES:
+        return "it is no element-wise op that the pointwise core knows"
+    if why := refuse_value(node, "its result"):
+        return why
+    result = value(node).dtype
+    casts = node.target in (aten._to_copy.default, aten.copy.default)
+    try:
+        given = operands(node)
+    except TypeError:
+        return "a scalar operand is not known before the call"
+    for operand in given:
+        if isinstance(operand, Node) and (why := _refuse_operand(operand, graph)):
+            return why
+    kinds = {value(o).dtype for o in given if isinstance(o, Node)}
+    integers = kinds & {torch.int32, torch.int64}
+    if casts:
+        if integers and result in (torch.int32, torch.int64):
+            return "a cast between integer types has no core"
+        if integers and result is not torch.float32:
+            return f"a cast from {_names(integers)} to {_names({result})} has no core"
+        if result in (torch.int32, torch.int64) and kinds != {torch.bool}:
+            return "a cast from float to integer is not exact beyond the range of int32"
+        return None
+    if integers:
+        return f"an operand is {_names(integers)}; the pointwise core computes in float32"
+    if result not in (torch.float32, torch.bool):
+        return f"its result is {_names({result})}; the pointwise core computes in float32"
+    if node.target in _BOOLEAN_ONLY and kinds != {torch.bool}:
+        return "bitwise logic is lowered for bool only"
+    for name in ("alpha", "beta", "value", "rounding_mode"):
+        if isinstance(node.kwargs.get(name), Node):
+            return f"its {name} is not known before the call"
+    return None
+
+
+def _refuse_operand(node: Node, graph: GraphInfo) -> str | None:
+    fake = value(node)
+    if not isinstance(fake, torch.Tensor):
+        return f"its operand {node} is not known before the call"
+    if fake.dim() == 0 and fake.dtype is torch.float64 and graph.is_static(node):
+        return None  # a number in the guise of a tensor: it does not take part in type promotion
+    return refuse_value(node, f"its operand {node}")
+
+
+def _names(dtypes: set[torch.dtype]) -> str:
+    return ", ".join(sorted(str(d).removeprefix("torch.") for d in dtypes))

@@ -1,0 +1,211 @@
+"""Data movement: cat, stack, constant padding, flip, repeat, scatter into a slice — strided copies.
+
+Pattern, legality and commands; cycles: lowering/cost.py, core: hls_kernels/cores/move.hpp,
+tests: tests/lowering/test_movement.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from torch.fx import Node
+
+from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.emitter import Emitter, pad_left
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align
+
+
+def check_movement(match: Match, graph: GraphInfo) -> str | None:
+    node = match.root
+    for source in node.all_input_nodes:
+        if why := refuse_value(source, f"its operand {source}"):
+            return why
+        if value(source).dtype != value(node).dtype:
+            return f"it turns {value(source).dtype} into {value(node).dtype}"
+    if node.target is aten.constant_pad_nd.default and any(p < 0 for p in argument(node, "pad", 1)):
+        return "padding by a negative number is cropping, which has no command of its own"
+    return refuse_value(node, "its result")
+
+
+def _like(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
+    """A new tensor with dimensions in the memory order of `source`; an image stays one (and may have a place)."""
+    if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4:
+        return replace(emitter.image(node), dtype=value(node).dtype)
+    order = source.order() if len(source.shape) == len(size) and 0 not in source.strides else range(len(size))
+    return emitter.tensor(size, tuple(order), dtype=value(node).dtype)
+
+
+# --- cat and stack ----------------------------------------------------------------------------------------------------
+
+
+def cat_parts(node: Node) -> tuple[list[Node], int]:
+    parts = list(argument(node, "tensors", 0))
+    return parts, argument(node, "dim", 1, 0) % len(shape(node))
+
+
+def place_in_cat(match: Match, emitter: Emitter, can_place: Callable[[Node], bool]) -> None:
+    """Lets the producers of a channel concatenation write to their place in its result, so that nothing is copied.
+
+    A part can when it has one place only, its channels begin at a whole vector and end at one (or end the pixel).
+    """
+    node = match.root
+    if node.target is not aten.cat.default or len(shape(node)) != 4:
+        return
+    parts, dim = cat_parts(node)
+    if dim != 1:
+        return
+    whole: list[View] = []
+
+    def result() -> View:
+        if not whole:
+            whole.append(emitter.image(node))
+            emitter.define(node, whole[0])
+        return whole[0]
+
+    start = 0
+    for i, part in enumerate(parts):
+        channels = shape(part)[1]
+        fits = start % VEC == 0 and (channels % VEC == 0 or i == len(parts) - 1)
+        if fits and parts.count(part) == 1 and part not in emitter.placements and can_place(part):
+            emitter.placements[part] = partial(_narrowed, result, start, channels)
+        start += channels
+
+
+def _narrowed(result: Callable[[], View], start: int, channels: int) -> View:
+    return result().narrow(1, start, channels)
+
+
+def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    parts, dim = cat_parts(node)
+    sources = [emitter.view(part) for part in parts]
+    out = emitter.defined(node)
+    if out is None:
+        images = [s for s in sources if len(s.shape) == 4 and s.order() == CHANNELS_LAST[4]]
+        out = _like(images[0] if images else sources[0], shape(node), emitter, node)
+    start = 0
+    for source in sources:
+        place = out.narrow(dim, start, source.shape[dim])
+        start += source.shape[dim]
+        if (source.buffer, source.offset) != (place.buffer, place.offset):
+            emitter.copy(source, place, layout_change=False)
+    return [out]
+
+
+def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    parts, dim = cat_parts(node)
+    out = emitter.tensor(shape(node), dtype=value(node).dtype)
+    for i, part in enumerate(parts):
+        emitter.copy(emitter.view(part), out.select(dim, i), layout_change=False)
+    return [out]
+
+
+# --- others -----------------------------------------------------------------------------------------------------------
+
+
+def fill(emitter: Emitter, out: View, number: float) -> None:
+    """The whole buffer of `out`, padding included, so that later vectors read no garbage."""
+    emitter.command(
+        "move",
+        reads=[],
+        writes=[out],
+        input=None,
+        output=Operand(out.buffer),
+        fill=number,
+        dims=pad_left((out.buffer.floats,), 6, 1),
+        in_stride=(0,) * 6,
+        out_stride=pad_left((1,), 6, 0),
+    )
+
+
+def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    source = emitter.view(operand(node, 0))
+    pads = list(argument(node, "pad", 1))
+    number = float(argument(node, "value", 2, 0))
+    out = _unplaced(source, shape(node), emitter, node)
+    fill(emitter, out, number)
+    inner = out
+    for i in range(len(pads) // 2):
+        dim = len(source.shape) - 1 - i
+        inner = inner.narrow(dim, pads[2 * i], source.shape[dim])
+    emitter.copy(source, inner, layout_change=False)
+    return [out]
+
+
+def _unplaced(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
+    """As :func:`_like`, in a buffer of its own, which may be filled whole."""
+    image = len(size) == 4 and source.order() == CHANNELS_LAST[4]
+    order = CHANNELS_LAST[4] if image else tuple(range(len(size)))
+    return emitter.tensor(size, order, dtype=value(node).dtype, pitch=align(size[1]) if image else None)
+
+
+def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    source = emitter.view(operand(node, 0))
+    dims = {int(d) % len(source.shape) for d in argument(node, "dims", 1)}
+    offset, strides = source.offset, list(source.strides)
+    for d in dims:
+        offset += (source.shape[d] - 1) * strides[d]
+        strides[d] = -strides[d]
+    out = _like(source, shape(node), emitter, node)
+    emitter.copy(replace(source, offset=offset, strides=tuple(strides)), out, layout_change=False)
+    return [out]
+
+
+def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    source = emitter.view(operand(node, 0))
+    repeats = list(argument(node, "repeats", 1))
+    out = emitter.tensor(shape(node), dtype=value(node).dtype)
+    lead = len(repeats) - len(source.shape)
+    sizes = (*[1] * lead, *source.shape)
+    strides = (*[0] * lead, *source.strides)
+    # Each dimension in two: how often, and how far; a stride of 0 repeats.
+    dims = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
+    ins = [s for stride in strides for s in (0, stride)]
+    outs = [s for stride, size in zip(out.strides, sizes, strict=True) for s in (stride * size, stride)]
+    given = replace(source, shape=tuple(dims), strides=tuple(ins))
+    emitter.copy(given, replace(out, shape=tuple(dims), strides=tuple(outs)), layout_change=False)
+    return [out]
+
+
+def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
+    out = _like(base, shape(node), emitter, node)
+    emitter.copy(base, out, layout_change=False)
+    dim = argument(node, "dim", 2, 0) % len(base.shape)
+    start, step, size = argument(node, "start", 3), argument(node, "step", 5, 1), base.shape[dim]
+    first = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
+    emitter.copy(part, out.narrow(dim, first, part.shape[dim], step), layout_change=False)
+    return [out]
+
+
+def lower_select_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
+    out = _like(base, shape(node), emitter, node)
+    emitter.copy(base, out, layout_change=False)
+    emitter.copy(part, out.select(argument(node, "dim", 2), argument(node, "index", 3)), layout_change=False)
+    return [out]
+
+
+_MOVE = frozenset({"move"})
+_LOWERINGS: dict[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]]]] = {
+    aten.cat.default: ("cat", lower_cat),
+    aten.stack.default: ("stack", lower_stack),
+    aten.constant_pad_nd.default: ("pad", lower_pad),
+    aten.flip.default: ("flip", lower_flip),
+    aten.repeat.default: ("repeat", lower_repeat),
+    aten.slice_scatter.default: ("slice_scatter", lower_slice_scatter),
+    aten.select_scatter.default: ("select_scatter", lower_select_scatter),
+}
+for _anchor, (_name, _lower) in _LOWERINGS.items():
+    TABLE.add(Pattern(_name, (_anchor,), anchor_alone, check_movement, _lower, _MOVE))

@@ -1,0 +1,263 @@
+"""Groups of element-wise nodes as one micro-program: what each node computes is in ops/elementwise.py, which nodes go
+together is decided by the pass lowering/fuse.py; here a group becomes a command.
+
+Cycles: lowering/cost.py, core: hls_kernels/cores/pointwise.hpp, tests: tests/lowering/test_pointwise.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.micro import STREAMS, Assembly, MicroProgram, Operand
+from fpga_dynamo.lowering import command as commands
+from fpga_dynamo.lowering.command import Auxiliary
+from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.lowering.ops.convolution import folded
+from fpga_dynamo.lowering.ops.elementwise import RULES, operands, refuse_elementwise
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align, numel
+
+BATCH_NORM = aten._native_batch_norm_legit_no_training.default
+
+
+def refuse_pointwise(node: Node, graph: GraphInfo) -> str | None:
+    """Why `node` cannot be part of a micro-program, or None. A batch norm is two nodes: the call and its item 0."""
+    if node.target is not BATCH_NORM:
+        return refuse_elementwise(node, graph)
+    if any(not (arg is None or graph.is_static(arg)) for arg in node.args[1:5]):  # type: ignore[arg-type]
+        return "its statistics are computed in the graph; the core takes buffers"
+    source = operand(node, 0)
+    if why := refuse_float(source, "its input"):
+        return why
+    if any(user.args[1] != 0 for user in node.users if user.users):
+        return "its saved statistics are used; the core gives values only"
+    return None
+
+
+def batch_norm_of(node: Node) -> Node | None:
+    """The inference batch norm whose value `node` (an item 0) is."""
+    source = node.args[0] if node.args else None
+    return source if isinstance(source, Node) and source.target is BATCH_NORM else None
+
+
+def pack_scale(
+    params: tuple[float],
+    gamma: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+) -> torch.Tensor:
+    """gamma / sqrt(variance + eps)"""
+    scale, _ = folded(params[0], torch.ones_like(mean), None, gamma, beta, mean, variance)
+    return scale.to(torch.float32)
+
+
+def pack_shift(
+    params: tuple[float],
+    gamma: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+) -> torch.Tensor:
+    """beta - mean * gamma / sqrt(variance + eps)"""
+    _, shift = folded(params[0], torch.ones_like(mean), None, gamma, beta, mean, variance)
+    return shift.to(torch.float32)
+
+
+class GroupProgram:
+    """The micro-program of a group and the streams that it reads.
+
+    A stream is an FX node or, for a batch norm's scale and shift, (the batch norm, "scale" or "shift").
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.streams: list[Node | tuple[Node, str]] = []
+        self._program = MicroProgram()
+        self._values: dict[Node, Operand] = {}
+        self._stream_index: dict[Node | tuple[Node, str], int] = {}
+        for node in nodes:
+            self._values[node] = self._compute(node)
+        self.assembly: Assembly | None = None
+        if len(self.streams) < STREAMS:
+            self.assembly = self._program.assemble(self._values[nodes[-1]], len(self.streams))
+
+    def _stream(self, key: Node | tuple[Node, str]) -> Operand:
+        if key not in self._stream_index:
+            self._stream_index[key] = len(self.streams)
+            self.streams.append(key)
+        return MicroProgram.stream(self._stream_index[key])
+
+    def _operand(self, node: Node) -> Operand:
+        if node in self._values:
+            return self._values[node]
+        stream = self._stream(node)
+        integer = value(node).dtype in (torch.int32, torch.int64)
+        return self._program.op("INT_TO_FLOAT", stream) if integer else stream
+
+    def _compute(self, node: Node) -> Operand:
+        norm = batch_norm_of(node)
+        if norm is not None:
+            x = self._operand(operand(norm, 0))
+            return self._program.op("FMA", x, self._stream((norm, "scale")), self._stream((norm, "shift")))
+        given = [self._operand(o) if isinstance(o, Node) else o for o in operands(node)]
+        return RULES[node.target](self._program, node, given)
+
+
+def lower_pointwise(match: Match, emitter: Emitter) -> Sequence[View]:
+    root = match.root
+    program = GroupProgram([n for n in match.nodes if n.target is not BATCH_NORM])
+    assert program.assembly is not None, "the fusion pass keeps groups that fit"
+    size = shape(root)
+    sources = [_source(stream, emitter) for stream in program.streams]
+    order = _order(sources, size)
+    streams = [_stream_view(s, v, size, order, emitter) for s, v in zip(program.streams, sources, strict=True)]
+    if len(size) == 4 and order == CHANNELS_LAST[4]:
+        out = replace(emitter.image(root), dtype=value(root).dtype)
+    else:
+        out = emitter.tensor(size, order, dtype=value(root).dtype)
+    emit_micro(emitter, program.assembly, streams, out, order)
+    return [out]
+
+
+def emit_sum(a: View, b: View, emitter: Emitter) -> View:
+    """a + b for two views of one shape."""
+    program = MicroProgram()
+    total = program.op("ADD", program.stream(0), program.stream(1))
+    assembly = program.assemble(total, 2)
+    assert assembly is not None
+    order = _order([a, b], a.shape)
+    streams = [_contiguous(v, order, emitter) for v in (a, b)]
+    out = emitter.tensor(a.shape, order, pitch=align(a.shape[-1]))
+    emit_micro(emitter, assembly, streams, out, order)
+    return out
+
+
+def _source(stream: Node | tuple[Node, str], emitter: Emitter) -> View:
+    if isinstance(stream, Node):
+        return emitter.view(stream)
+    norm, which = stream
+    operands_ = [emitter.expression(a) if isinstance(a, Node) else None for a in norm.args[1:5]]
+    eps = float(argument(norm, "eps", 6))
+    source = operand(norm, 0)
+    channels = shape(source)[1]
+    layout = pack_scale if which == "scale" else pack_shift
+    buffer = emitter.pack(layout, (eps,), operands_, channels, f"{norm.name} {which}")
+    rank = len(shape(source))
+    return View(buffer, (channels, *[1] * (rank - 2)), (1, *[0] * (rank - 2)))
+
+
+def _order(sources: Sequence[View], size: tuple[int, ...]) -> tuple[int, ...]:
+    """The loop order: that of the first operand of full size, an activation if there is one; else row-major."""
+    full = [v for v in sources if v.shape == size and not _broadcasts(v)]
+    activations = [v for v in full if not v.buffer.in_weights]
+    for view in activations or full:
+        return view.order()
+    return tuple(range(len(size)))
+
+
+def _broadcasts(view: View) -> bool:
+    return any(stride == 0 and n > 1 for n, stride in zip(view.shape, view.strides, strict=True))
+
+
+def _stream_view(
+    stream: Node | tuple[Node, str], source: View, size: tuple[int, ...], order: tuple[int, ...], emitter: Emitter
+) -> View:
+    """The stream in the shape of the group, contiguous or broadcast along the innermost dimension."""
+    lead = len(size) - len(source.shape)
+    own = tuple(d - lead for d in order if d >= lead)
+    static = isinstance(stream, Node) and stream in emitter.graph.static
+    if static and isinstance(stream, Node) and source.shape == shape(stream) and _innermost(source, own) not in (0, 1):
+        source = emitter.weight_rows(stream, own)
+    return _contiguous(source, own, emitter).expand(size)
+
+
+def _innermost(view: View, order: Sequence[int]) -> int:
+    if not order or view.shape[order[-1]] == 1:
+        return 0
+    return view.strides[order[-1]]
+
+
+def _contiguous(view: View, order: Sequence[int], emitter: Emitter) -> View:
+    return view if _innermost(view, order) in (0, 1) else emitter.relaid(view, order)
+
+
+def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out: View, order: Sequence[int]) -> None:
+    """One command, or several where more than four dimensions are left after merging."""
+    views = [*inputs, out]
+    sizes = [out.shape[d] for d in order]
+    walks = [[v.strides[d] if v.shape[d] > 1 else 0 for d in order] for v in views]
+    dims, strides = _merged(sizes, walks, views)
+    inner = dims[-1]
+    broadcast = sum(1 << i for i, s in enumerate(strides) if inner > 1 and s[-1] == 0)
+    outer, rest = dims[:-4], dims[-4:]
+    for index in range(numel(outer)):
+        offsets = [0] * len(views)
+        left = index
+        for d in reversed(range(len(outer))):
+            left, i = divmod(left, outer[d])
+            offsets = [o + i * s[d] for o, s in zip(offsets, strides, strict=True)]
+        walk = [pad_left(s[-4:], 4, 0) for s in strides]
+        blank = (0,) * (STREAMS - len(views))
+        emitter.command(
+            "pointwise",
+            reads=list(inputs),
+            writes=[out],
+            slices=max(1, min(64, numel(rest) // 2048)),
+            program=Auxiliary(assembly.words(emitter.target.enums)),
+            instructions=len(assembly.instructions),
+            constants=Auxiliary(assembly.constant_words()),
+            constant_count=len(assembly.constants),
+            inputs=len(inputs),
+            outputs=1,
+            dims=pad_left(rest, 4, 1),
+            broadcast=broadcast,
+            in_weights=sum(1 << i for i, v in enumerate(inputs) if v.buffer.in_weights),
+            stream=tuple(commands.Operand(v.buffer, v.offset + o) for v, o in zip(views, offsets, strict=True))
+            + (None,) * len(blank),
+            stride0=tuple(w[0] for w in walk) + blank,
+            stride1=tuple(w[1] for w in walk) + blank,
+            stride2=tuple(w[2] for w in walk) + blank,
+        )
+
+
+def _merged(sizes: list[int], walks: list[list[int]], views: Sequence[View]) -> tuple[tuple[int, ...], list[list[int]]]:
+    """Merges dimensions; where rows are padded alike everywhere, the padding is computed along and merged too."""
+    if not sizes:
+        return (1,), [[0] for _ in walks]
+    plain, plain_walks = collapse(sizes, walks)
+    padded_sizes = [*sizes[:-1], align(sizes[-1])]
+    if sizes[-1] % VEC and len(sizes) > 1 and sizes[-1] > 1:
+        padded, padded_walks = collapse(padded_sizes, walks)
+        if len(padded) < len(plain) and all(
+            _reads_padding(v, w, padded_sizes) for v, w in zip(views, walks, strict=True)
+        ):
+            plain, plain_walks = padded, padded_walks
+    if not plain:
+        return (1,), [[0] for _ in walks]
+    if any(w[-1] not in (0, 1) for w in plain_walks):  # the innermost dimension has size 1 and rows are padded
+        return (*plain, 1), [[*w, 0] for w in plain_walks]
+    return plain, [list(w) for w in plain_walks]
+
+
+def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether the buffer goes on behind the last row's end, and rows do not run into each other."""
+    if walk[-1] == 0:
+        return True
+    reach = view.offset + sum((n - 1) * s for n, s in zip(sizes, walk, strict=True)) + 1
+    return reach <= view.buffer.floats
+
+
+POINTWISE = Pattern(
+    name="pointwise",
+    anchors=(*RULES, BATCH_NORM),
+    match=anchor_alone,
+    check=lambda match, graph: None,
+    lower=lower_pointwise,
+    opcodes=frozenset({"pointwise", "move"}),
+)
+"""Not in the table: the fusion pass makes its matches."""

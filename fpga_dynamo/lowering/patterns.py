@@ -1,0 +1,179 @@
+"""The pattern table: what part of an ATen graph becomes which commands.
+
+A pattern is (name, match, check, lower). It starts at an *anchor* node; `match` gathers the nodes that it covers,
+`check` says in a sentence why the card cannot run them (None: it can), `lower` emits the commands. The built-in
+patterns lie in :mod:`fpga_dynamo.lowering.ops`, one file an op family; users add theirs with :func:`register_pattern`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch.fx import Node
+
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.lowering.graph import aten, shape
+
+if TYPE_CHECKING:
+    from fpga_dynamo.lowering.emitter import Emitter
+    from fpga_dynamo.lowering.graph import GraphInfo
+    from fpga_dynamo.lowering.view import View
+
+
+@dataclass
+class Match:
+    """Nodes that one pattern covers. `outputs` are those whose values exist afterwards, `bound` the named parts."""
+
+    pattern: Pattern
+    nodes: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    bound: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Node:
+        return self.outputs[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One row of the table.
+
+    name: unique; what ``options={"disable": [...]}`` and ``explain`` call it.
+    anchors: FX targets that the pattern starts from.
+    match: (pattern, anchor, graph) -> the covered nodes, or None if this is not the pattern.
+    check: (match, graph) -> None, or the sentence that says why it stays on the PS.
+    lower: emits commands and returns the views of ``match.outputs``, in order.
+    opcodes: opcodes that `lower` may emit; all of them must be in one kernel.
+    macs: multiply-accumulates of a match.
+    """
+
+    name: str
+    anchors: tuple[Any, ...]
+    match: Callable[[Pattern, Node, GraphInfo], Match | None]
+    check: Callable[[Match, GraphInfo], str | None]
+    lower: Callable[[Match, Emitter], Sequence[View]]
+    opcodes: frozenset[str]
+    macs: Callable[[Match], int] = lambda match: 0
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class PatternTable:
+    """Patterns by anchor, in the order of their priority."""
+
+    def __init__(self) -> None:
+        self._patterns: dict[str, Pattern] = {}
+        self.version = 0
+
+    def add(self, pattern: Pattern, *, first: bool = False) -> None:
+        """Raises :class:`FpgaError` if the name is taken."""
+        if pattern.name in self._patterns:
+            raise FpgaError(f"a pattern named '{pattern.name}' is already registered; unregister_pattern() it first")
+        if first:
+            self._patterns = {pattern.name: pattern, **self._patterns}
+        else:
+            self._patterns[pattern.name] = pattern
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        if name not in self._patterns:
+            raise FpgaError(f"there is no pattern named '{name}' (patterns: {', '.join(self._patterns)})")
+        del self._patterns[name]
+        self.version += 1
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._patterns)
+
+    def by_anchor(self, disabled: Iterable[str] = ()) -> dict[Any, list[Pattern]]:
+        out = set(disabled)
+        unknown = out - set(self._patterns) - {"pointwise"}
+        if unknown:
+            raise FpgaError(f"option 'disable' names no pattern: {', '.join(sorted(unknown))}")
+        table: dict[Any, list[Pattern]] = {}
+        for pattern in self._patterns.values():
+            if pattern.name not in out:
+                for anchor in pattern.anchors:
+                    table.setdefault(anchor, []).append(pattern)
+        return table
+
+
+TABLE = PatternTable()
+
+
+def register_pattern(pattern: Pattern) -> None:
+    """Adds a pattern of yours, ahead of the built-in ones. Graphs compiled before do not change."""
+    TABLE.add(pattern, first=True)
+
+
+def unregister_pattern(name: str) -> None:
+    """Takes a pattern out of the table. Raises :class:`FpgaError` if there is none of that name."""
+    TABLE.remove(name)
+
+
+# --- matching chains of single-user nodes -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """One link of a chain: any of `targets`, if `accept` (anchor-side value, candidate) agrees."""
+
+    name: str
+    targets: tuple[Any, ...]
+    accept: Callable[[Node, Node], bool] = lambda value, node: True
+    through: int | None = None  # the link's value is this item of a tuple
+
+
+def follow(value: Node, steps: Sequence[Step], *, views: bool = False) -> tuple[list[Node], Node, dict[str, Node]]:
+    """Walks from `value` along single users as far as the (optional) `steps` go.
+
+    With `views`, a view that keeps the last dimension may stand between two links (a linear layer over more than one
+    batch dimension). Returns the covered nodes, the node of the last value, and the links by name.
+    """
+    nodes: list[Node] = []
+    links: dict[str, Node] = {}
+    for step in steps:
+        between: list[Node] = []
+        user = sole_user(value)
+        while views and user is not None and _keeps_rows(user):
+            between.append(user)
+            user = sole_user(user)
+        before = between[-1] if between else value
+        if user is None or user.target not in step.targets or not step.accept(before, user):
+            continue
+        if step.through is None:
+            nodes += [*between, user]
+            links[step.name], value = user, user
+            continue
+        item = sole_user(user)
+        if item is None or item.target is not operator.getitem or item.args[1] != step.through:
+            continue
+        nodes += [*between, user, item]
+        links[step.name], value = user, item
+    return nodes, value, links
+
+
+def _keeps_rows(node: Node) -> bool:
+    if node.target not in (aten.view.default, aten._unsafe_view.default):
+        return False
+    before, after = shape(node.all_input_nodes[0]), shape(node)
+    return bool(before) and bool(after) and before[-1] == after[-1]
+
+
+def sole_user(node: Node) -> Node | None:
+    """The only node that uses `node`, once; None if there are more or it is a graph output."""
+    if len(node.users) != 1:
+        return None
+    user = next(iter(node.users))
+    return user if user.op != "output" and sum(arg is node for arg in user.args) == 1 else None
+
+
+def anchor_alone(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+    """A matcher that covers the anchor and nothing else."""
+    return Match(pattern, (node,), (node,))

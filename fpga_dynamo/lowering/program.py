@@ -1,0 +1,93 @@
+"""What lowering makes of a graph: tasks for the card and for the PS, and what passes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.codegen.encode import CommandList
+from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.graph import GraphInfo
+from fpga_dynamo.lowering.memory import MemoryPlan
+from fpga_dynamo.lowering.partition import Segment
+from fpga_dynamo.lowering.weights import WeightBuffer
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor that crosses between host and arena: dense, in eager's strides. `offset` in floats."""
+
+    node: Node
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    offset: int
+    numel: int
+
+
+@dataclass(eq=False)
+class CardTask:
+    """One launch: a command list on a kernel. `eager` computes `writes` from `eager_reads` if the card cannot."""
+
+    name: str
+    segment: Segment
+    kernel: str
+    commands: list[Command]
+    plan: MemoryPlan
+    code: CommandList
+    inputs: list[Slot]
+    outputs: list[Slot]
+    weights: list[WeightBuffer]
+    eager: Callable[..., Any]
+    eager_reads: list[Node]
+    dependencies: tuple[int, ...] = ()
+
+    @property
+    def reads(self) -> list[Node]:
+        return [slot.node for slot in self.inputs]
+
+    @property
+    def writes(self) -> list[Node]:
+        return [slot.node for slot in self.outputs]
+
+
+@dataclass(eq=False)
+class HostTask:
+    """Eager nodes of one stage, as a module from `reads` to `writes`."""
+
+    name: str
+    segment: Segment
+    eager: Callable[..., Any]
+    reads: list[Node]
+    writes: list[Node]
+    dependencies: tuple[int, ...] = ()
+
+
+Task = CardTask | HostTask
+
+
+@dataclass(eq=False)
+class Program:
+    """A compiled graph.
+
+    tasks: in an order in which they can run; `dependencies` of each are positions in it.
+    outputs: makes the graph's results from the values of `result_reads`.
+    """
+
+    name: str
+    graph: GraphInfo
+    tasks: list[Task]
+    reasons: dict[Node, str]
+    module: GraphModule
+    result: Callable[..., Any]
+    result_reads: list[Node]
+    lowering_seconds: float = 0.0
+    attributes: dict[Node, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def card_tasks(self) -> list[CardTask]:
+        return [task for task in self.tasks if isinstance(task, CardTask)]

@@ -1,0 +1,37 @@
+"""Parts of an ATen graph as callables: what eager runs, on the PS or in the place of a launch that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from torch.fx import Graph, GraphModule, Node
+
+
+def extract(
+    module: GraphModule, outputs: Sequence[Node], given: Collection[Node], keep: Iterable[Node] = (), name: str = "Part"
+) -> tuple[GraphModule, list[Node]]:
+    """A module that computes `outputs` (a list) from `given` and graph inputs, in the original order.
+
+    `keep`: nodes that are run even if no output needs them. Returns the module and the nodes that it takes as
+    arguments, in order.
+    """
+    needed: set[Node] = set()
+    boundary = set(given)
+    stack = [node for node in (*outputs, *keep)]
+    while stack:
+        node = stack.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        if node not in boundary:
+            stack += node.all_input_nodes
+    part = Graph()
+    copies: dict[Node, Node] = {}
+    reads = [n for n in module.graph.nodes if n in needed and (n in boundary or n.op == "placeholder")]
+    for node in reads:
+        copies[node] = part.placeholder(node.name)
+    for node in module.graph.nodes:
+        if node in needed and node not in copies:
+            copies[node] = part.node_copy(node, copies.__getitem__)
+    part.output([copies[node] for node in outputs])
+    return GraphModule(module, part, name), reads

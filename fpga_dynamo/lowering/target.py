@@ -1,0 +1,93 @@
+"""What lowering knows of the card: the xclbin's manifest, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RecordField:
+    """One field of a command record: `count` 32-bit words from `word` on."""
+
+    name: str
+    type: str
+    word: int
+    count: int
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """A kernel of the xclbin that runs command lists."""
+
+    name: str
+    opcodes: frozenset[str]
+    compute_units: int
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Figures that the cost model uses; times in seconds, rates per second."""
+
+    name: str
+    clock_hz: float
+    launch_seconds: float
+    transfer_bytes: float
+    ps_flops: float
+    ps_bytes: float
+    ps_node_seconds: float
+
+    @classmethod
+    def from_manifest(cls, table: Mapping[str, Any]) -> Platform:
+        return cls(
+            name=str(table.get("name", "unknown")),
+            clock_hz=float(table["clock_mhz"]) * 1e6,
+            launch_seconds=float(table["launch_us"]) * 1e-6,
+            transfer_bytes=float(table["transfer_gbps"]) * 1e9,
+            ps_flops=float(table["ps_gflops"]) * 1e9,
+            ps_bytes=float(table["ps_gbps"]) * 1e9,
+            ps_node_seconds=float(table["ps_node_us"]) * 1e-6,
+        )
+
+
+@dataclass(frozen=True)
+class Target:
+    """The card as lowering sees it. `enums` holds the values of command.hpp's enumerations by name."""
+
+    uuid: str
+    kernels: tuple[KernelInfo, ...]
+    opcodes: Mapping[str, int]
+    records: Mapping[str, tuple[RecordField, ...]]
+    tiles: Mapping[str, int]
+    enums: Mapping[str, int]
+    platform: Platform
+    command_words: int = 64
+    manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_manifest(cls, uuid: str, manifest: Mapping[str, Any]) -> Target:
+        kernels = tuple(
+            KernelInfo(k["name"], frozenset(k["opcodes"]), len(k["compute_units"]))
+            for k in manifest["kernels"]
+            if k["lanes"]
+        )
+        records = {
+            name: tuple(RecordField(f["field"], f["type"], f["word"], f["count"]) for f in record)
+            for name, record in manifest["commands"].items()
+        }
+        enums = {name: value for enum in manifest["enums"].values() for name, value in enum.items()}
+        return cls(
+            uuid=uuid,
+            kernels=kernels,
+            opcodes=dict(manifest["opcodes"]),
+            records=records,
+            tiles=dict(manifest["tiles"]),
+            enums=enums,
+            platform=Platform.from_manifest(manifest["platform"]),
+            manifest=manifest,
+        )
+
+    def kernels_for(self, opcodes: frozenset[str]) -> tuple[str, ...]:
+        """Names of the kernels whose cores run all of `opcodes`."""
+        return tuple(kernel.name for kernel in self.kernels if opcodes <= kernel.opcodes)

@@ -1,0 +1,91 @@
+"""The options of ``torch.compile(model, backend="fpga", options={...})``, typed; an unknown key is an error."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fpga_dynamo.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the backend.
+
+    xclbin: path of the ``torch.xclbin`` to run on; None builds (once per user) the recipe for software emulation.
+    recipe: name or path of the recipe that is built when no xclbin is given.
+    driver: which driver serves the card; ``emulated`` is the software card.
+    device: index of the card.
+    policy: scheduling policy, by name (``fpga_dynamo.runtime.policies``).
+    partition: ``cost`` offloads what pays for its launch and transfers, ``greedy`` whatever a core can run.
+    strict: raise :class:`NotLoweredError` when any node that computes would run on the PS.
+    verify: shadow every partition by eager and raise :class:`VerificationError` at the first node that diverges.
+    weight_check: how a change of a parameter's content is noticed on the next call: ``version`` compares storage
+        and version counter, ``sampled`` also a few elements of each parameter (so that writes through ``.data``
+        are seen), ``full`` every byte.
+    timeout: seconds that one launch may take before the run is ended.
+    dump_dir: directory that receives the graph, the partition and the commands of every compiled graph.
+    disable: names of patterns that are not to be used.
+    """
+
+    xclbin: str | None = None
+    recipe: str = "default"
+    driver: str = "emulated"
+    device: int = 0
+    policy: str = "adaptive"
+    partition: str = "cost"
+    strict: bool = False
+    verify: bool = False
+    weight_check: str = "sampled"
+    timeout: float = 60.0
+    dump_dir: str | None = None
+    disable: tuple[str, ...] = ()
+
+    _CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "partition": ("cost", "greedy"),
+        "weight_check": ("version", "sampled", "full"),
+        "driver": ("emulated",),
+    }
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any] | None) -> Options:
+        """Checks names and types.
+
+        Raises :class:`OptionError` for an unknown key (with the nearest known one) or a value of the wrong type.
+        """
+        known = {field.name: field for field in fields(cls)}
+        values: dict[str, Any] = {}
+        for key, value in (given or {}).items():
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"; did you mean '{near[0]}'?" if near else ""
+                raise OptionError(f"unknown option '{key}'{hint} (options: {', '.join(sorted(known))})")
+            values[key] = cls._checked(key, value, known[key].default)
+        return cls(**values)
+
+    @classmethod
+    def _checked(cls, key: str, value: Any, default: Any) -> Any:
+        choices = cls._CHOICES.get(key)
+        if choices is not None and value not in choices:
+            raise OptionError(f"option '{key}' takes one of {', '.join(choices)}, not {value!r}")
+        if key in ("xclbin", "dump_dir", "recipe"):
+            if value is not None and not isinstance(value, (str, Path)):
+                raise OptionError(f"option '{key}' takes a path, not {value!r}")
+            return None if value is None else str(value)
+        if key == "disable":
+            if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+                raise OptionError(f"option 'disable' takes a list of pattern names, not {value!r}")
+            return tuple(value)
+        if key == "timeout":
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+                raise OptionError(f"option 'timeout' takes a positive number of seconds, not {value!r}")
+            return float(value)
+        expected = type(default)
+        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+            raise OptionError(f"option '{key}' takes a value of type {expected.__name__}, not {value!r}")
+        if key == "device" and value < 0:
+            raise OptionError(f"option 'device' takes the index of a card, not {value}")
+        return value

@@ -1,0 +1,98 @@
+"""A card task with a certain set of parameters: the packed weights and the command list that points at them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.lowering.program import CardTask
+from fpga_dynamo.runtime.card import COMMANDS, Card
+from fpga_dynamo.runtime.change import ChangeDetector, Stamp
+from fpga_dynamo.runtime.weights import Entry, WeightStore, source_nodes
+
+BINDINGS = 32
+"""Sets of parameters that one task keeps packed (layers of one shape share a compiled graph, with weights each)."""
+
+
+class Binding:
+    """Packed weights of one set of source tensors; `commands` is the command list in device memory."""
+
+    def __init__(self, task: CardTask, card: Card, sources: dict[Node, torch.Tensor], stamps: list[Stamp]) -> None:
+        self._store: WeightStore = card.weights
+        self._nodes = tuple(sources)
+        self._references = tuple(weakref.ref(tensor) for tensor in sources.values())
+        self._lock = threading.Lock()
+        by_node = dict(zip(sources, stamps, strict=True))
+        self._packs = [buffer.pack for buffer in task.weights]
+        self.entries: list[Entry] = []
+        self._finalizer = weakref.finalize(self, _release, self._store, self.entries)
+        for pack in self._packs:
+            self.entries.append(self._store.acquire(pack, sources, by_node))
+        self._stamps = stamps
+        offsets = {buffer: entry.offset for buffer, entry in zip(task.weights, self.entries, strict=True)}
+        words = task.code.bound(offsets)  # type: ignore[arg-type]
+        self.commands = card.buffer(task.kernel, COMMANDS, words.nbytes, host=True)
+        self.commands.write(words.data, 0)
+        direction = card.driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
+        self.commands.sync(direction, words.nbytes, 0)
+
+    def is_for(self, tensors: Sequence[torch.Tensor]) -> bool:
+        return all(ref() is tensor for ref, tensor in zip(self._references, tensors, strict=True))
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether a source tensor is gone, so that no call can ask for this binding again."""
+        return any(ref() is None for ref in self._references)
+
+    def refresh(self, tensors: Sequence[torch.Tensor], stamps: list[Stamp]) -> None:
+        """Packs again what has changed since the last call."""
+        if stamps == self._stamps:
+            return
+        with self._lock:
+            sources = dict(zip(self._nodes, tensors, strict=True))
+            by_node = dict(zip(self._nodes, stamps, strict=True))
+            for entry, pack in zip(self.entries, self._packs, strict=True):
+                self._store.refresh(entry, pack, sources, by_node)
+            self._stamps = stamps
+
+    def invalidate(self) -> None:
+        """Has the next call look at every pack."""
+        self._stamps = []
+
+
+def _release(store: WeightStore, entries: list[Entry]) -> None:
+    for entry in entries:
+        store.release(entry)
+
+
+class Bindings:
+    """The bindings of one task, found by the tensors of a call."""
+
+    def __init__(self, task: CardTask, card: Card, weight_check: str) -> None:
+        self._task = task
+        self._card = card
+        self._detector = ChangeDetector(weight_check)
+        self._lock = threading.Lock()
+        self._known: list[Binding] = []
+        self.nodes = source_nodes([buffer.pack for buffer in task.weights])
+
+    def find(self, tensors: list[torch.Tensor]) -> Binding:
+        """The binding for these source tensors (of `nodes`, in order), with packs that are up to date."""
+        stamps = self._detector.stamps(tensors)
+        for binding in self._known:
+            if binding.is_for(tensors):
+                binding.refresh(tensors, stamps)
+                return binding
+        with self._lock:
+            binding = Binding(self._task, self._card, dict(zip(self.nodes, tensors, strict=True)), stamps)
+            alive = [b for b in self._known if not b.is_dead]
+            self._known = [binding, *alive][:BINDINGS]
+            return binding
+
+    def invalidate(self) -> None:
+        for binding in self._known:
+            binding.invalidate()

@@ -1,0 +1,121 @@
+"""A card with its xclbin loaded: kernels, compute units, the weights region, and the scheduler in front of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.driver import select
+from fpga_dynamo.runtime.scheduler import Scheduler
+from fpga_dynamo.runtime.task import ProcessingElement
+from fpga_dynamo.runtime.weights import WeightStore
+
+log = logging.getLogger(__name__)
+
+COMMANDS, COUNT, ARENA, WEIGHTS = range(4)
+"""Arguments of a kernel that runs command lists."""
+
+
+class Card:
+    """One device with one xclbin. Made by :func:`open_card`, shared by all programs that run on it."""
+
+    def __init__(self, driver: Any, index: int, path: Path, target: Target) -> None:
+        self.driver = driver
+        self.index = index
+        self.path = path
+        self.target = target
+        self.device = driver.device(index)
+        self.uuid = self.device.load_xclbin(str(path))
+        self.kernels: dict[tuple[str, int], Any] = {}
+        self.pes: list[ProcessingElement] = []
+        for kernel in target.manifest["kernels"]:
+            for i, unit in enumerate(kernel["compute_units"]):
+                name = f"{kernel['name']}:{{{unit['name']}}}"
+                self.kernels[kernel["name"], i] = driver.kernel(self.device, self.uuid, name)
+                self.pes.append(ProcessingElement(unit["name"], "PL", kernel["name"], i))
+        groups = {self.kernels[k.name, 0].group_id(WEIGHTS) for k in target.kernels}
+        if len(groups) != 1:
+            raise DeviceError(
+                f"{path}: the kernels that run command lists reach their weights in different banks "
+                f"({sorted(groups)}); connect argument 'weights' of all of them to one bank in the recipe"
+            )
+        self.weights = WeightStore(driver, self.device, groups.pop())
+        self._schedulers: dict[str, Scheduler] = {}
+        self._lock = threading.Lock()
+
+    def scheduler(self, policy: str) -> Scheduler:
+        """The scheduler with this policy over the card's compute units and the host's threads."""
+        with self._lock:
+            if policy not in self._schedulers:
+                threads = os.cpu_count() or 1
+                hosts = [ProcessingElement(f"ps{i}", "PS", None, i) for i in range(threads)]
+                self._schedulers[policy] = Scheduler([*self.pes, *hosts], policy)
+            return self._schedulers[policy]
+
+    def buffer(self, kernel: str, argument: int, nbytes: int, *, host: bool) -> Any:
+        """A buffer object for an argument of a kernel; without `host` it has no host side."""
+        bo = self.driver.bo
+        flags = bo.flags.normal if host else bo.flags.device_only
+        return bo(self.device, nbytes, flags, self.kernels[kernel, 0].group_id(argument))
+
+
+_cards: dict[tuple[str, int], Card] = {}
+_paths: dict[tuple[str, float], Target] = {}
+_lock = threading.Lock()
+
+
+def open_card(options: Options) -> Card:
+    """The card that the options name, with their xclbin loaded (built first if they name none).
+
+    Raises XclbinError for a file that cannot be used, DeviceError if another xclbin is in use on the card.
+    """
+    driver = select(options.driver)
+    with _lock:
+        path = xclbin_path(options)
+        target = _target(path)
+        key = (options.driver, options.device)
+        card = _cards.get(key)
+        if card is None or card.target.uuid != target.uuid:
+            if card is not None and card.weights.nbytes:
+                log.warning(
+                    "card %d is reconfigured with %s; programs of %s run in eager from now on",
+                    options.device,
+                    path,
+                    card.path,
+                )
+            card = _cards[key] = Card(driver, options.device, path, target)
+        return card
+
+
+def xclbin_path(options: Options) -> Path:
+    """The xclbin of the options; built from their recipe and cached per user if they name none."""
+    if options.xclbin is not None:
+        return Path(options.xclbin)
+    import xclbin_build
+
+    return xclbin_build.cached(options.recipe, "emu")
+
+
+def _target(path: Path) -> Target:
+    import xclbin_build.axlf
+
+    try:
+        key = (str(path.resolve()), path.stat().st_mtime)
+    except OSError as error:
+        raise xclbin_build.axlf.XclbinError(f"{path}: {error.strerror or error}") from error
+    if key not in _paths:
+        axlf = xclbin_build.axlf.read(path)
+        _paths[key] = Target.from_manifest(str(axlf.uuid), axlf.manifest)
+    return _paths[key]
+
+
+def opened_cards() -> list[Card]:
+    """Cards that this process has opened."""
+    with _lock:
+        return list(_cards.values())

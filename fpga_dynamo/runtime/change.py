@@ -1,0 +1,55 @@
+"""How a change of a parameter is noticed that neither its storage nor its version counter shows.
+
+Autograd counts in-place writes, but not those through ``.data`` or through a NumPy array. ``sampled`` looks at a few
+elements of each parameter on every call: that sees an update of the whole tensor, and may miss one of single elements
+(``refresh_weights()`` is for those); ``full`` reads everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from fpga_dynamo._native import fingerprints
+
+SAMPLES = 8
+"""Words of each parameter that ``sampled`` reads."""
+
+Stamp = tuple[int, int, int]
+"""Address, version and fingerprint of a tensor."""
+
+
+class ChangeDetector:
+    """Stamps for a fixed list of sources, whose shapes and strides do not change from call to call."""
+
+    def __init__(self, weight_check: str) -> None:
+        self._samples = {"version": None, "sampled": SAMPLES, "full": 0}[weight_check]
+        self._sizes: list[int] | None = None
+
+    def stamps(self, tensors: Sequence[torch.Tensor]) -> list[Stamp]:
+        """One stamp each; a tensor whose stamp is the same as before has (as far as can be seen) not changed."""
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        versions = _versions(tensors)
+        if self._samples is None:
+            prints = [0] * len(addresses)
+        else:
+            if self._sizes is None:
+                self._sizes = [_extent(tensor) for tensor in tensors]
+            prints = fingerprints(addresses, self._sizes, self._samples)
+        return list(zip(addresses, versions, prints, strict=True))
+
+
+def _versions(tensors: Sequence[torch.Tensor]) -> list[int]:
+    try:
+        return [tensor._version for tensor in tensors]
+    except RuntimeError:  # inference tensors have no counter
+        return [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """Bytes from the first to behind the last element."""
+    if tensor.numel() == 0:
+        return 0
+    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return (reach + 1) * tensor.element_size()

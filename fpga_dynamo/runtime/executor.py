@@ -1,0 +1,139 @@
+"""Runs a Program: its tasks as a task graph under the scheduler, values in a list, eager where the card cannot."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch.fx import Node
+
+from fpga_dynamo import stats
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.lowering.graph import computes
+from fpga_dynamo.lowering.program import CardTask, HostTask, Program
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime import verify
+from fpga_dynamo.runtime.binding import Bindings
+from fpga_dynamo.runtime.card import Card
+from fpga_dynamo.runtime.launch import Launcher
+from fpga_dynamo.runtime.scheduler import Scheduler
+from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGraph
+from fpga_dynamo.runtime.transfer import OutOfRangeError
+
+log = logging.getLogger(__name__)
+
+Values = list[Any]
+
+
+class Executor:
+    """A Program on a card: call it with the graph's inputs. Re-entrant."""
+
+    def __init__(self, program: Program, card: Card, options: Options) -> None:
+        self.program = program
+        self.card = card
+        self._options = options
+        self._place: dict[Node, int] = {}
+        for node in program.graph.placeholders:
+            self._slot(node)
+        self._inputs = len(self._place)
+        self._constants = [(self._slot(node), tensor) for node, tensor in program.attributes.items()]
+        self._bindings: list[Bindings] = []
+        self._warned: set[str] = set()
+        tasks = [self._task(task) for task in program.tasks]
+        self._result_reads = [self._slot(node) for node in program.result_reads]
+        self._graph = TaskGraph(program.name, tasks) if tasks else None
+        self._scheduler: Scheduler = card.scheduler(options.policy)
+
+    def _slot(self, node: Node) -> int:
+        return self._place.setdefault(node, len(self._place))
+
+    def __call__(self, *args: Any) -> Any:
+        """The graph's results (a tuple or list, as the graph has it)."""
+        values: Values = [*args, *[None] * (len(self._place) - self._inputs)]
+        for place, tensor in self._constants:
+            values[place] = tensor
+        if self._graph is not None:
+            self._scheduler.execute(self._graph, values)
+        return self.program.result(*[values[place] for place in self._result_reads])
+
+    def refresh_weights(self) -> None:
+        """Has every pack made again before the next call."""
+        self.card.weights.invalidate()
+        for bindings in self._bindings:
+            bindings.invalidate()
+
+    # --- tasks --------------------------------------------------------------------------------------------------------
+
+    def _task(self, task: CardTask | HostTask) -> Task:
+        if isinstance(task, CardTask):
+            run = self._card_task(task)
+            costs = {task.kernel: task.segment.seconds}
+            arguments: dict[str, Any] = {"commands": task.code.count, "macs": sum(c.macs for c in task.commands)}
+        else:
+            run = self._host_task(task)
+            costs = {PS: task.segment.seconds}
+            arguments = {"nodes": sum(map(computes, task.segment.nodes))}
+        return Task(task.name, costs, run, task.dependencies, arguments=arguments)
+
+    def _host_task(self, task: HostTask) -> Callable[[ProcessingElement, Frame], None]:
+        reads = [self._slot(node) for node in task.reads]
+        writes = [self._slot(node) for node in task.writes]
+        count = sum(map(computes, task.segment.nodes))
+        eager = task.eager.forward  # type: ignore[attr-defined]
+
+        def run(pe: ProcessingElement, frame: Frame) -> None:
+            values: Values = frame.values
+            results = eager(*[values[place] for place in reads])
+            for place, result in zip(writes, results, strict=True):
+                values[place] = result
+            if count:
+                stats.add(ps_nodes=count)
+
+        return run
+
+    def _card_task(self, task: CardTask) -> Callable[[ProcessingElement, Frame], None]:
+        bindings = Bindings(task, self.card, self._options.weight_check)
+        self._bindings.append(bindings)
+        launcher = Launcher(task, self.card, self._options.timeout)
+        sources = [self._slot(node) for node in bindings.nodes]
+        reads = [self._slot(node) for node in task.reads]
+        writes = [self._slot(node) for node in task.writes]
+        eager_reads = [self._slot(node) for node in task.eager_reads]
+        eager = task.eager.forward  # type: ignore[attr-defined]
+
+        def run_in_eager(values: Values) -> Sequence[Any]:
+            return eager(*[values[place] for place in eager_reads])
+
+        def run(pe: ProcessingElement, frame: Frame) -> None:
+            values: Values = frame.values
+            try:
+                binding = bindings.find([values[place] for place in sources])
+                results: Sequence[Any] = launcher(pe.index, binding, [values[place] for place in reads])
+            except (DeviceError, OutOfRangeError) as error:
+                results = self._instead(task, error, lambda: run_in_eager(values))
+            else:
+                if self._options.verify:
+                    arguments = [values[place] for place in eager_reads]
+                    verify.compare(task, results, arguments)
+            for place, result in zip(writes, results, strict=True):
+                values[place] = result
+
+        return run
+
+    def _instead(self, task: CardTask, error: Exception, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """Eager's results for a launch that failed; the first failure of a kind is a warning, further ones are logged.
+
+        Under ``strict`` a failure of the card is an error.
+        """
+        results = eager()  # raises what eager raises, an index out of range for one
+        stats.add(ps_fallbacks=1, ps_nodes=sum(computes(n) for m in task.segment.matches for n in m.nodes))
+        if isinstance(error, DeviceError) and self._options.strict:
+            raise error
+        kind = f"{task.name}: {type(error).__name__}"
+        if isinstance(error, DeviceError) and kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(f"a launch failed and was run by eager instead: {error}", RuntimeWarning, stacklevel=2)
+        log.info("%s runs in eager: %s", task.name, error)
+        return results

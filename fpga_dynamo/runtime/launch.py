@@ -1,0 +1,150 @@
+"""One card task on one card: run handles, arenas, copies in and out, and what happens if the launch fails."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fpga_dynamo import stats
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.lowering.program import CardTask, Slot
+from fpga_dynamo.runtime.binding import Binding
+from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
+from fpga_dynamo.runtime.transfer import empty_for, from_slot, to_slot
+
+
+class Arena:
+    """A task's activations on one compute unit: memory, and the run handle whose arguments point at it."""
+
+    def __init__(self, task: CardTask, card: Card, unit: int) -> None:
+        self._card = card
+        self._count = task.code.count
+        self.fast = hasattr(card.driver.run, "execute_io")
+        self.buffer = card.buffer(task.kernel, ARENA, task.plan.floats * 4, host=not self.fast)
+        self.run = card.driver.run(card.kernels[task.kernel, unit])
+        self.run.set_arg(COUNT, self._count)
+        self.run.set_arg(ARENA, self.buffer)
+        self._binding: weakref.ref[Binding] | None = None
+        self._lock = threading.Lock()
+        self._busy = False
+        self._weights: Any = None
+        self._stale = False
+        if task.weights:
+            card.weights.add_user(self)
+        else:  # an argument has to be set, though nothing reads it
+            self.run.set_arg(WEIGHTS, card.buffer(task.kernel, WEIGHTS, 64, host=False))
+
+    def begin(self, binding: Binding) -> None:
+        """Points the run at the binding's commands; until :meth:`end` the weights region stays where it is."""
+        with self._lock:
+            if self._binding is None or self._binding() is not binding:
+                self.run.set_arg(COMMANDS, binding.commands)
+                self._binding = weakref.ref(binding)
+            self._busy = True
+
+    def end(self) -> None:
+        with self._lock:
+            self._busy = False
+            self._follow_weights()
+
+    def weights_moved(self, buffer: Any) -> None:
+        """Called by the store: the old buffer is let go of at once, or when the run that uses it has ended."""
+        with self._lock:
+            self._weights, self._stale = buffer, buffer is not None
+            if not self._busy:
+                self._follow_weights()
+
+    def _follow_weights(self) -> None:
+        if self._stale:
+            self.run.set_arg(WEIGHTS, self._weights)
+            self._stale, self._weights = False, None
+
+
+class Launcher:
+    """Runs a card task; one arena per compute unit, made when the unit is first used."""
+
+    def __init__(self, task: CardTask, card: Card, timeout: float) -> None:
+        self._task = task
+        self._card = card
+        self._timeout_ms = max(1, int(timeout * 1000))
+        self._lock = threading.Lock()
+        self._arenas: dict[int, list[Arena]] = {}
+        self._state = card.driver.ert_cmd_state
+        self._in_bytes = sum(slot.numel for slot in task.inputs) * 4
+        self._out_bytes = sum(slot.numel for slot in task.outputs) * 4
+
+    def __call__(self, unit: int, binding: Binding, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The task's outputs for the given inputs, in order.
+
+        Raises :class:`DeviceError` if the launch failed, OutOfRangeError if an input cannot be represented.
+        """
+        task = self._task
+        sources = [to_slot(tensor, slot) for tensor, slot in zip(tensors, task.inputs, strict=True)]
+        results = [empty_for(slot) for slot in task.outputs]
+        arena = self._take(unit)
+        try:
+            arena.begin(binding)
+            state = self._execute(arena, sources, results)
+            if state != self._state.ERT_CMD_STATE_COMPLETED:
+                raise DeviceError(self._explain(arena, state))
+        finally:
+            arena.end()
+            self._give(unit, arena)
+        stats.add(
+            pl_launches=1,
+            pl_commands=task.code.count,
+            bytes_to_device=self._in_bytes,
+            bytes_from_device=self._out_bytes,
+        )
+        return [from_slot(raw, slot) for raw, slot in zip(results, task.outputs, strict=True)]
+
+    def _execute(self, arena: Arena, sources: list[torch.Tensor], results: list[torch.Tensor]) -> Any:
+        task = self._task
+        if arena.fast:
+            inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, task.inputs, strict=True)]
+            outputs = [_piece(tensor, slot) for tensor, slot in zip(results, task.outputs, strict=True)]
+            return arena.run.execute_io(inputs, outputs, arena.buffer, self._timeout_ms)
+        direction = self._card.driver.xclBOSyncDirection
+        for tensor, slot in zip(sources, task.inputs, strict=True):
+            arena.buffer.write(_bytes(tensor, slot), slot.offset * 4)
+        begin, end = task.plan.output_end * 4, task.plan.input_end * 4
+        if end > begin:
+            arena.buffer.sync(direction.XCL_BO_SYNC_BO_TO_DEVICE, end - begin, begin)
+        arena.run.start()
+        state = arena.run.wait(self._timeout_ms)
+        if state == self._state.ERT_CMD_STATE_COMPLETED:
+            arena.buffer.sync(direction.XCL_BO_SYNC_BO_FROM_DEVICE, task.plan.output_end * 4, 0)
+            for tensor, slot in zip(results, task.outputs, strict=True):
+                content = bytearray(arena.buffer.read(slot.numel * 4, slot.offset * 4))
+                tensor.as_strided((slot.numel,), (1,)).copy_(torch.frombuffer(content, dtype=tensor.dtype))
+        return state
+
+    def _explain(self, arena: Arena, state: Any) -> str:
+        sentence = getattr(arena.run, "error", "") or f"the run ended in state {getattr(state, 'name', state)}"
+        hint = ""
+        if state == self._state.ERT_CMD_STATE_TIMEOUT:
+            hint = f" (options={{'timeout': seconds}} allows more than {self._timeout_ms / 1000:g} s)"
+        return f"{self._task.name} on kernel {self._task.kernel} of {self._card.path}: {sentence}{hint}"
+
+    def _take(self, unit: int) -> Arena:
+        with self._lock:
+            free = self._arenas.setdefault(unit, [])
+            if free:
+                return free.pop()
+        return Arena(self._task, self._card, unit)
+
+    def _give(self, unit: int, arena: Arena) -> None:
+        with self._lock:
+            self._arenas[unit].append(arena)
+
+
+def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:
+    return (tensor.data_ptr(), slot.numel * 4, slot.offset * 4)
+
+
+def _bytes(tensor: torch.Tensor, slot: Slot) -> Any:
+    return tensor.as_strided((slot.numel,), (1,)).numpy().view("u1").data

@@ -1,0 +1,72 @@
+"""``verify=True``: every launch is shadowed by eager, in float32 and in float64, and the first divergence is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fpga_dynamo.errors import VerificationError
+from fpga_dynamo.lowering.program import CardTask
+
+FACTOR = 8.0
+"""How many times eager float32's own error against float64 a value may err."""
+
+FLOOR_ULPS = 32.0
+"""And how many units in the last place of the largest value besides, for values that eager gets exactly."""
+
+
+def compare(task: CardTask, results: Sequence[torch.Tensor], arguments: Sequence[Any]) -> None:
+    """Compares all values that `task` gave (with ``verify`` that is one for every match) with eager's, in graph order.
+
+    Raises :class:`VerificationError` naming the first node that diverges.
+    """
+    eager = task.eager(*arguments)
+    exact = _in_float64(task, arguments)
+    order = {node: i for i, node in enumerate(task.writes[0].graph.nodes)}
+    watched = sorted(range(len(results)), key=lambda i: order[task.writes[i]])
+    for i in watched:
+        reference = eager[i] if exact is None else exact[i]
+        why = _divergence(results[i], eager[i], reference)
+        if why is not None:
+            raise VerificationError(f"{_describe(task, i)} diverges from eager: {why}")
+
+
+def _describe(task: CardTask, i: int) -> str:
+    from fpga_dynamo.lowering.pipeline import describe
+
+    node = task.writes[i]
+    numbers = [j for j, command in enumerate(task.commands) if node.name in command.nodes]
+    commands = f", command {', '.join(map(str, numbers))} of {task.name}" if numbers else ""
+    return describe(node) + commands
+
+
+def _in_float64(task: CardTask, arguments: Sequence[Any]) -> Sequence[torch.Tensor] | None:
+    """The same in float64, or None for a graph that does not take it (a dtype is written into it, say)."""
+    wide = [a.double() if isinstance(a, torch.Tensor) and a.dtype is torch.float32 else a for a in arguments]
+    try:
+        return task.eager(*wide)
+    except (RuntimeError, TypeError):
+        return None
+
+
+def _divergence(result: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> str | None:
+    if result.dtype is not eager.dtype or result.shape != eager.shape:
+        return f"{result.dtype} {tuple(result.shape)} where eager gives {eager.dtype} {tuple(eager.shape)}"
+    if not result.is_floating_point():
+        wrong = int((result != eager).sum())
+        return f"{wrong} of {result.numel()} elements differ" if wrong else None
+    nan = torch.isnan(result) != torch.isnan(eager)
+    if bool(nan.any()):
+        return f"{int(nan.sum())} of {result.numel()} elements are NaN on one side only"
+    finite = torch.isfinite(eager) & torch.isfinite(exact)
+    mine, theirs, truth = (t[finite].double() for t in (result, eager, exact))
+    if truth.numel() == 0:
+        return None
+    own, allowed = (theirs - truth).abs().max(), torch.finfo(torch.float32).eps * truth.abs().max()
+    bound = FACTOR * own + FLOOR_ULPS * allowed
+    error = (mine - truth).abs().max()
+    if error <= bound:
+        return None
+    return f"error {error:.3g} against float64 where eager has {own:.3g} (largest value {truth.abs().max():.3g})"

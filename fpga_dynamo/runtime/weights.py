@@ -1,0 +1,197 @@
+"""Packed parameters on the card: made once, shared by all graphs, made again when a parameter changes.
+
+All packs lie in one buffer of the weights region, so that commands hold offsets into it and nothing has to be rewritten
+when it grows. An entry lives as long as a binding (a graph with a certain set of parameters) uses it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo import stats
+from fpga_dynamo.lowering.view import align
+from fpga_dynamo.lowering.weights import Pack
+from fpga_dynamo.runtime.change import Stamp
+
+MEBIBYTE = 1 << 20
+
+
+@dataclass(eq=False)
+class Entry:
+    """A pack on the card, `offset` floats into the weights region."""
+
+    key: tuple[Any, ...]
+    offset: int
+    floats: int
+    sources: tuple[weakref.ref[torch.Tensor], ...]
+    stamps: tuple[Stamp, ...] | None = None
+    users: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class WeightUser(Protocol):
+    """Who has to know where the weights region is."""
+
+    def weights_moved(self, buffer: Any) -> None: ...
+
+
+class WeightStore:
+    """The weights region of one card."""
+
+    def __init__(self, driver: Any, device: Any, group: int) -> None:
+        self._driver = driver
+        self._device = device
+        self._group = group
+        self._lock = threading.RLock()
+        self._entries: dict[tuple[Any, ...], Entry] = {}
+        self._free = _Extents()
+        self._buffer: Any = None
+        self._capacity = 0
+        self._users: weakref.WeakSet[WeightUser] = weakref.WeakSet()
+
+    def add_user(self, user: WeightUser) -> None:
+        """Tells `user` the buffer object, and again whenever it is another one (None: nothing is packed)."""
+        with self._lock:
+            self._users.add(user)
+            user.weights_moved(self._buffer)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all packs."""
+        with self._lock:
+            return 4 * sum(align(entry.floats) for entry in self._entries.values())
+
+    def acquire(self, pack: Pack, tensors: Mapping[Node, torch.Tensor], stamps: Mapping[Node, Stamp]) -> Entry:
+        """The entry of a pack made from these tensors; packs it if nobody has. Release it once for each time.
+
+        Raises the driver's memory error if the bank is full.
+        """
+        sources = tuple(tensors[node] for node in pack.sources)
+        key = (pack.key, tuple(id(source) for source in sources))
+        with self._lock:
+            entry = self._entries.get(key)
+            alive = entry is not None and all(
+                ref() is source for ref, source in zip(entry.sources, sources, strict=True)
+            )
+            if entry is None or not alive:
+                if entry is not None:  # ids of dead tensors have been given to new ones
+                    entry.key = ("dead", id(entry), key)
+                    self._entries[entry.key] = self._entries.pop(key)
+                entry = Entry(key, self._reserve(pack.floats), pack.floats, tuple(map(weakref.ref, sources)))
+                self._entries[key] = entry
+            entry.users += 1
+        try:
+            self.refresh(entry, pack, tensors, stamps)
+        except BaseException:
+            self.release(entry)
+            raise
+        return entry
+
+    def refresh(
+        self, entry: Entry, pack: Pack, tensors: Mapping[Node, torch.Tensor], stamps: Mapping[Node, Stamp]
+    ) -> None:
+        """Packs again if a source is not what it was when the entry was packed.
+
+        `pack` is the caller's own: equal to the entry's, but in terms of the nodes of the caller's graph.
+        """
+        current = tuple(stamps[node] for node in pack.sources)
+        with entry.lock:
+            if entry.stamps != current:
+                self._upload(entry, pack.build(tensors))
+                entry.stamps = current
+                stats.add(weights_packed=1)
+
+    def release(self, entry: Entry) -> None:
+        """Gives one use back; the last one frees the memory."""
+        with self._lock:
+            entry.users -= 1
+            if entry.users == 0:
+                self._entries.pop(entry.key, None)
+                self._free.give(entry.offset, align(entry.floats))
+                if not self._entries:
+                    self._free = _Extents()
+                    self._move_to(None, 0)
+
+    def invalidate(self) -> None:
+        """Has every entry packed again before its next use."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.stamps = None
+
+    def _reserve(self, floats: int) -> int:
+        size = align(floats)
+        start = self._free.take(size)
+        if start is None:
+            self._grow(size)
+            start = self._free.take(size)
+            assert start is not None
+        return start
+
+    def _grow(self, floats: int) -> None:
+        bo = self._driver.bo
+        wanted = max(self._capacity + floats, self._capacity * 3 // 2)
+        capacity = -(-wanted * 4 // MEBIBYTE) * MEBIBYTE // 4
+        larger = bo(self._device, capacity * 4, bo.flags.device_only, self._group)
+        if self._buffer is not None:
+            larger.copy(self._buffer, self._capacity * 4, 0, 0)
+        self._free.give(self._capacity, capacity - self._capacity)
+        self._move_to(larger, capacity)
+
+    def _move_to(self, buffer: Any, capacity: int) -> None:
+        self._buffer, self._capacity = buffer, capacity
+        for user in list(self._users):
+            user.weights_moved(buffer)
+
+    def _upload(self, entry: Entry, flat: torch.Tensor) -> None:
+        bo = self._driver.bo
+        direction = self._driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
+        nbytes = flat.numel() * 4
+        staging = bo(self._device, nbytes, bo.flags.normal, self._group)
+        staging.write_ptr(flat.data_ptr(), nbytes, 0)
+        staging.sync(direction, nbytes, 0)
+        with self._lock:
+            self._buffer.copy(staging, nbytes, 0, entry.offset * 4)
+
+
+class _Extents:
+    """Free extents, merged with their neighbours; first fit keeps the region compact."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._sizes: list[int] = []
+
+    def take(self, size: int) -> int | None:
+        for i, length in enumerate(self._sizes):
+            if length >= size:
+                start = self._starts[i]
+                if length == size:
+                    del self._starts[i], self._sizes[i]
+                else:
+                    self._starts[i] += size
+                    self._sizes[i] -= size
+                return start
+        return None
+
+    def give(self, start: int, size: int) -> None:
+        i = bisect.bisect(self._starts, start)
+        if i < len(self._starts) and start + size == self._starts[i]:
+            size += self._sizes[i]
+            del self._starts[i], self._sizes[i]
+        if i and self._starts[i - 1] + self._sizes[i - 1] == start:
+            self._sizes[i - 1] += size
+        else:
+            self._starts.insert(i, start)
+            self._sizes.insert(i, size)
+
+
+def source_nodes(packs: Sequence[Pack]) -> tuple[Node, ...]:
+    """The graph inputs and constants that packs read, each once, in order."""
+    return tuple(dict.fromkeys(node for pack in packs for node in pack.sources))
