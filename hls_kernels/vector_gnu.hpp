@@ -70,6 +70,14 @@ FPGA_INLINE vec16 from_bits(const ivec16& x) { return vec16((native_float16)x.v)
 FPGA_INLINE vec16 to_float(const ivec16& x) { return vec16(__builtin_convertvector(x.v, native_float16)); }
 FPGA_INLINE ivec16 to_int(const vec16& x) { return ivec16(__builtin_convertvector(x.v, native_int16)); }
 
+// x, computed once: g++ 12 would rather repeat a load in every operation that uses it, and load ports are scarce.
+FPGA_INLINE vec16 in_register(vec16 x) {
+#ifdef __AVX512F__
+    asm("" : "+v"(x.v));
+#endif
+    return x;
+}
+
 FPGA_INLINE const memory_float* floats(const vec16* region) { return reinterpret_cast<const memory_float*>(region); }
 FPGA_INLINE memory_float* floats(vec16* region) { return reinterpret_cast<memory_float*>(region); }
 
@@ -85,8 +93,12 @@ FPGA_INLINE vec16 load(const vec16* region, int64_t at) {
 FPGA_INLINE void store(vec16* region, int64_t at, const vec16& x) {
     *reinterpret_cast<memory_float16*>(floats(region) + at) = x.v;
 }
-FPGA_INLINE vec16 load_aligned(const vec16* region, int64_t at) { return region[at / VEC]; }
-FPGA_INLINE void store_aligned(vec16* region, int64_t at, const vec16& x) { region[at / VEC] = x; }
+FPGA_INLINE vec16 load_aligned(const vec16* region, int64_t at) {
+    return *reinterpret_cast<const vec16*>(floats(region) + at);
+}
+FPGA_INLINE void store_aligned(vec16* region, int64_t at, const vec16& x) {
+    *reinterpret_cast<vec16*>(floats(region) + at) = x;
+}
 
 FPGA_INLINE float scalar_at(const vec16* region, int64_t at) { return floats(region)[at]; }
 FPGA_INLINE void store_scalar(vec16* region, int64_t at, float x) { floats(region)[at] = x; }

@@ -12,13 +12,16 @@
 
 namespace fpga {
 
-// One output row: where it lies and which kernel rows meet the image.
+// One output row: where it lies, which kernel rows meet the image, and the columns [inner_begin, inner_end) whose
+// windows lie between the image's sides.
 struct depthwise_row {
     int64_t input;  // of the window row `kernel_begin` at output column 0, channel 0; may lie left of the image
     int64_t output;
     int64_t residual;
     int32_t kernel_begin;
     int32_t kernel_end;
+    int32_t inner_begin;
+    int32_t inner_end;
 };
 
 FPGA_INLINE vec16 depthwise_bias(const depthwise_command& c, const vec16* weights, int32_t channel) {
@@ -80,56 +83,74 @@ kernel_rows:
 }
 
 #ifndef __SYNTHESIS__
-// PIXELS pixels whose windows lie between the image's sides, the kernel's width and stride known: no dilation.
-template <int WIDTH, int STRIDE, int PIXELS>
+// PIXELS pixels whose windows lie between the image's sides, of a square kernel of known size and stride, undilated.
+template <int SIZE, int STRIDE, int PIXELS>
 FPGA_INLINE void depthwise_tile(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                                const vec16* weights, int32_t x, int32_t channel) {
-    const int64_t channels = round_up(c.channels, VEC);
+                                const vec16 (&w)[SIZE * SIZE], const vec16& bias, int32_t x, int32_t channel) {
     const int64_t pixel = c.in_stride[2];
     vec16 sum[PIXELS][1];
-    UNROLL for (int i = 0; i < PIXELS; i++) sum[i][0] = depthwise_bias(c, weights, channel);
-    int64_t input = row.input + x * pixel * STRIDE + channel;
-    for (int32_t y = row.kernel_begin; y < row.kernel_end; y++) {
-        const int64_t weight = c.weight + static_cast<int64_t>(y) * WIDTH * channels + channel;
-        vec16 w[WIDTH];
-        UNROLL for (int k = 0; k < WIDTH; k++) w[k] = load_aligned(weights, weight + k * channels);
-        UNROLL for (int p = 0; p < (PIXELS - 1) * STRIDE + WIDTH; p++) {
-            const vec16 value = load(arena, input + p * pixel);
+    UNROLL for (int i = 0; i < PIXELS; i++) sum[i][0] = bias;
+    const memory_float* input = floats(arena) + row.input + x * pixel * STRIDE + channel;
+    UNROLL for (int y = 0; y < SIZE; y++) {
+        if (y < row.kernel_begin || y >= row.kernel_end) continue;  // row.input is that of row kernel_begin
+        const memory_float* at = input;
+        UNROLL for (int p = 0; p < (PIXELS - 1) * STRIDE + SIZE; p++) {
+            const vec16 value = in_register(load(at, 0));
             UNROLL for (int i = 0; i < PIXELS; i++) {
-                if (p >= i * STRIDE && p < i * STRIDE + WIDTH) sum[i][0] += value * w[p - i * STRIDE];
+                if (p >= i * STRIDE && p < i * STRIDE + SIZE) sum[i][0] += value * w[y * SIZE + p - i * STRIDE];
             }
+            at += pixel;
         }
-        input += static_cast<int64_t>(c.dilation[0]) * c.in_stride[1];
+        input += c.in_stride[1];
     }
     depthwise_finish<PIXELS>(sum, c, row, arena, x, channel);
 }
 
-// Columns [x, end) of which all windows lie inside; the last tile is shifted back.
-template <int WIDTH, int STRIDE>
-FPGA_NOINLINE int32_t depthwise_tiles(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                                      const vec16* weights, int32_t x, int32_t end, int32_t channel_begin,
-                                      int32_t channel_end) {
-    if (end - x < tile::ROWS) return x;
-    for (int32_t done = x; done < end; done += tile::ROWS) {
-        const int32_t at = minimum(done, end - tile::ROWS);
-        for (int32_t channel = channel_begin; channel < channel_end; channel += VEC)
-            depthwise_tile<WIDTH, STRIDE, tile::ROWS>(c, row, arena, weights, at, channel);
+// One pixel at column x, kernel columns outside the image skipped.
+template <int SIZE>
+FPGA_INLINE void depthwise_edge(const depthwise_command& c, const depthwise_row& row, vec16* arena,
+                                const vec16 (&w)[SIZE * SIZE], const vec16& bias, int32_t x, int32_t channel) {
+    const int64_t pixel = c.in_stride[2];
+    const int32_t origin = x * c.stride[1] - c.padding[1];
+    vec16 sum[1][1] = {{bias}};
+    const memory_float* input = floats(arena) + row.input + x * c.stride[1] * pixel + channel;
+    UNROLL for (int y = 0; y < SIZE; y++) {
+        if (y < row.kernel_begin || y >= row.kernel_end) continue;
+        UNROLL for (int k = 0; k < SIZE; k++) {
+            if (origin + k >= 0 && origin + k < c.in_width) sum[0][0] += load(input, k * pixel) * w[y * SIZE + k];
+        }
+        input += c.in_stride[1];
     }
-    return end;
+    depthwise_finish<1>(sum, c, row, arena, x, channel);
 }
 
-// The kernels that networks use most. Returns the first column that is left to do.
-inline int32_t depthwise_known(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                               const vec16* weights, int32_t x, int32_t end, int32_t begin, int32_t stop) {
-    if (c.dilation[1] != 1) return x;
+// A whole row.
+template <int SIZE, int STRIDE>
+FPGA_NOINLINE void depthwise_tiles(const depthwise_command& c, const depthwise_row& row, vec16* arena,
+                                   const vec16* weights, int32_t channel) {
+    const int64_t channels = round_up(c.channels, VEC);
+    vec16 w[SIZE * SIZE];
+    UNROLL for (int k = 0; k < SIZE * SIZE; k++) w[k] = load_aligned(weights, c.weight + k * channels + channel);
+    const vec16 bias = depthwise_bias(c, weights, channel);
+    int32_t x = 0;
+    for (; x < row.inner_begin; x++) depthwise_edge<SIZE>(c, row, arena, w, bias, x, channel);
+    for (; x + tile::ROWS <= row.inner_end; x += tile::ROWS)
+        depthwise_tile<SIZE, STRIDE, tile::ROWS>(c, row, arena, w, bias, x, channel);
+    for (; x + 3 <= row.inner_end; x += 3) depthwise_tile<SIZE, STRIDE, 3>(c, row, arena, w, bias, x, channel);
+    for (; x < c.out_width; x++) depthwise_edge<SIZE>(c, row, arena, w, bias, x, channel);
+}
+
+// The kernels that networks use most; false: not one of them.
+inline bool depthwise_known(const depthwise_command& c, const depthwise_row& row, vec16* arena, const vec16* weights,
+                            int32_t channel) {
+    if (c.dilation[0] != 1 || c.dilation[1] != 1 || c.kernel[0] != c.kernel[1]) return false;
     switch (c.kernel[1] * 10 + c.stride[1]) {
-        case 31: return depthwise_tiles<3, 1>(c, row, arena, weights, x, end, begin, stop);
-        case 32: return depthwise_tiles<3, 2>(c, row, arena, weights, x, end, begin, stop);
-        case 51: return depthwise_tiles<5, 1>(c, row, arena, weights, x, end, begin, stop);
-        case 52: return depthwise_tiles<5, 2>(c, row, arena, weights, x, end, begin, stop);
-        case 71: return depthwise_tiles<7, 1>(c, row, arena, weights, x, end, begin, stop);
-        case 72: return depthwise_tiles<7, 2>(c, row, arena, weights, x, end, begin, stop);
-        default: return x;
+        case 31: depthwise_tiles<3, 1>(c, row, arena, weights, channel); return true;
+        case 32: depthwise_tiles<3, 2>(c, row, arena, weights, channel); return true;
+        case 51: depthwise_tiles<5, 1>(c, row, arena, weights, channel); return true;
+        case 52: depthwise_tiles<5, 2>(c, row, arena, weights, channel); return true;
+        case 71: depthwise_tiles<7, 1>(c, row, arena, weights, channel); return true;
+        default: return false;
     }
 }
 #endif
@@ -142,25 +163,20 @@ FPGA_INLINE int32_t end_tap(int32_t origin, int32_t dilation, int32_t kernel, in
     return origin >= size ? 0 : minimum((size - 1 - origin) / dilation + 1, kernel);
 }
 
+// One vector of channels of an output row.
 inline void depthwise_output_row(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                                 const vec16* weights, int32_t channel_begin, int32_t channel_end) {
-    constexpr int STRIP = 4;
-    const int32_t reach = (c.kernel[1] - 1) * c.dilation[1];
-    const int32_t last = c.in_width - 1 - reach + c.padding[1];
-    const int32_t inner_end = last < 0 ? 0 : minimum(last / c.stride[1] + 1, c.out_width);
-    const int32_t inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), inner_end);
+                                 const vec16* weights, int32_t channel) {
+#ifndef __SYNTHESIS__
+    if (depthwise_known(c, row, arena, weights, channel)) return;
+#endif
     int32_t x = 0;
 columns:
     while (x < c.out_width) {
 #pragma HLS loop_tripcount min=1 max=112
 #ifndef __SYNTHESIS__
-        if (x == inner_begin) {
-            x = depthwise_known(c, row, arena, weights, x, inner_end, channel_begin, channel_end);
-            if (x == c.out_width) break;
-        }
-        if (x >= inner_begin && x + STRIP <= inner_end) {
-            for (int32_t channel = channel_begin; channel < channel_end; channel += VEC)
-                depthwise_pixels<STRIP>(c, row, arena, weights, x, 0, c.kernel[1], channel);
+        constexpr int STRIP = 4;
+        if (x >= row.inner_begin && x + STRIP <= row.inner_end) {
+            depthwise_pixels<STRIP>(c, row, arena, weights, x, 0, c.kernel[1], channel);
             x += STRIP;
             continue;
         }
@@ -168,11 +184,7 @@ columns:
         const int32_t origin = x * c.stride[1] - c.padding[1];
         const int32_t left = first_tap(origin, c.dilation[1], c.kernel[1]);
         const int32_t right = end_tap(origin, c.dilation[1], c.kernel[1], c.in_width);
-    channels:
-        for (int32_t channel = channel_begin; channel < channel_end; channel += VEC) {
-#pragma HLS loop_tripcount min=1 max=60
-            depthwise_pixels<1>(c, row, arena, weights, x, left, right, channel);
-        }
+        depthwise_pixels<1>(c, row, arena, weights, x, left, right, channel);
         x++;
     }
 }
@@ -182,13 +194,16 @@ inline uint32_t depthwise(const depthwise_command& c, const vec16* commands, vec
     (void)commands;
     const int64_t rows = static_cast<int64_t>(c.batch) * c.out_height;
     const slice_grid grid = choose_grid(ceil_div(c.channels, VEC), rows, c.out_width, 1, slice, slices);
+    depthwise_row row;
+    const int32_t last = c.in_width - 1 - (c.kernel[1] - 1) * c.dilation[1] + c.padding[1];
+    row.inner_end = last < 0 ? 0 : minimum(last / c.stride[1] + 1, c.out_width);
+    row.inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), row.inner_end);
 output_rows:
     for (int64_t at = grid.unit_begin; at < grid.unit_end; at++) {
 #pragma HLS loop_tripcount min=1 max=112
         const int64_t image = at / c.out_height;
         const int32_t y = static_cast<int32_t>(at % c.out_height);
         const int32_t top = y * c.stride[0] - c.padding[0];
-        depthwise_row row;
         row.kernel_begin = first_tap(top, c.dilation[0], c.kernel[0]);
         row.kernel_end = end_tap(top, c.dilation[0], c.kernel[0], c.in_height);
         const int64_t first_row = top + static_cast<int64_t>(row.kernel_begin) * c.dilation[0];
@@ -196,8 +211,11 @@ output_rows:
                     static_cast<int64_t>(c.padding[1]) * c.in_stride[2];
         row.output = c.output + image * c.out_stride[0] + static_cast<int64_t>(y) * c.out_stride[1];
         row.residual = c.residual + image * c.residual_stride[0] + static_cast<int64_t>(y) * c.residual_stride[1];
-        depthwise_output_row(c, row, arena, weights, static_cast<int32_t>(grid.panel_begin) * VEC,
-                             static_cast<int32_t>(grid.panel_end) * VEC);
+    channel_vectors:
+        for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel++) {
+#pragma HLS loop_tripcount min=1 max=60
+            depthwise_output_row(c, row, arena, weights, static_cast<int32_t>(panel) * VEC);
+        }
     }
     return STATUS_OK;
 }
