@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from card import aligned, encode
+from cu_card import aligned, encode
 
 import xclbin_build
 from xclbin_build import RecipeError, ToolchainError, read

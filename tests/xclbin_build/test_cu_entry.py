@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from card import Card, Refused, aligned, encode
+from cu_card import Card, Refused, aligned, encode
 
 from xclbin_build import read
 
