@@ -93,11 +93,12 @@ class Dispatcher:
 
     def _apply(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
         self._validate(assignments)
+        for item, pe in assignments:
+            item.estimate = self.policy.estimates(item.task)[pe.resource]
         started = []
         for item, pe in assignments:
             del self.ready[item]
             slot = self.slots[pe]
-            item.estimate = self.policy.estimates(item.task)[pe.resource]
             if slot.running is None:
                 self._start(slot, item, now)
                 started.append(slot)

@@ -18,9 +18,12 @@ WIDTH = 12.0  # inches
 ROW = 0.5  # inches per PE
 BAR = 0.72  # share of a row
 DPI = 130
-LEGEND_ENTRIES = 20
 OUTLINED_EVENTS = 400  # with more bars than this their outlines would hide their colours
 FONT = 8  # points
+_TAB20 = [colormaps["tab20"](number) for number in range(20)]
+_STRONG, _PALE = _TAB20[0::2], _TAB20[1::2]
+OTHERS = _PALE[7]  # grey, so no program has it for itself
+PALETTE = [*_STRONG[:7], *_STRONG[8:], *_PALE[:7], *_PALE[8:]]
 CHARACTER = 0.62 * FONT / 72  # inches, about
 
 
@@ -34,7 +37,7 @@ def draw(trace: TraceRecorder, path: PathLike) -> Path:
     figure = Figure(figsize=(WIDTH, 1.5 + ROW * max(len(rows), 2)), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    colours = _colours(list(dict.fromkeys(event.program for event in tasks)))
+    colours = _colours(tasks)
 
     bars: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for event in tasks:
@@ -47,20 +50,28 @@ def draw(trace: TraceRecorder, path: PathLike) -> Path:
         _label(axes, event, rows.index(event.pe), origin, span, colours[event.program])
 
     _decorate(axes, rows, tasks, span)
-    if colours:
-        shown = list(colours)[:LEGEND_ENTRIES]
-        handles = [Patch(color=colours[program], label=program) for program in shown]
-        if len(colours) > len(shown):
-            handles.append(Patch(color="none", label=f"and {len(colours) - len(shown)} more"))
+    handles = [Patch(color=colour, label=program) for program, colour in colours.items() if colour != OTHERS]
+    if len(colours) > len(handles):
+        handles.append(Patch(color=OTHERS, label=f"{len(colours) - len(handles)} shorter programs"))
+    if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
     path = Path(path)
     figure.savefig(path, format="png")
     return path
 
 
-def _colours(programs: list[str]) -> dict[str, Any]:
-    palette = colormaps["tab10"].colors if len(programs) <= 10 else colormaps["tab20"].colors  # type: ignore[attr-defined]
-    return {program: palette[number % len(palette)] for number, program in enumerate(programs)}
+def _colours(tasks: list[TaskEvent]) -> dict[str, Any]:
+    """A colour of its own for each program, by first appearance; of too many, only for those that run longest."""
+    seconds: dict[str, float] = defaultdict(float)
+    for event in tasks:
+        seconds[event.program] += event.stop - event.start
+    longest = set(sorted(seconds, key=lambda program: -seconds[program])[: len(PALETTE)])
+    palette = iter(PALETTE)
+    return {program: next(palette) if program in longest else OTHERS for program in seconds}
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _label(axes: Any, event: TaskEvent, row: int, origin: float, span: float, colour: Any) -> None:
@@ -71,7 +82,7 @@ def _label(axes: Any, event: TaskEvent, row: int, origin: float, span: float, co
     luminance = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
     middle = ((event.start + event.stop) / 2 - origin) * 1e3
     style = {"ha": "center", "va": "center", "fontsize": FONT, "clip_on": True}
-    axes.text(middle, row, event.task, color="black" if luminance > 0.6 else "white", **style)
+    axes.text(middle, row, event.task, color="black" if luminance > 0.5 else "white", **style)
 
 
 def _decorate(axes: Any, rows: list[str], tasks: list[TaskEvent], span: float) -> None:
@@ -92,4 +103,4 @@ def _decorate(axes: Any, rows: list[str], tasks: list[TaskEvent], span: float) -
         axes.text(1.008, row, f"{busy[name] / span:.0%} busy", transform=axes.get_yaxis_transform(), **style)
     programs = len({event.program for event in tasks})
     counts = f"{len(tasks)} task{'s' * (len(tasks) != 1)} of {programs} program{'s' * (programs != 1)}"
-    axes.set_title(f"{counts}, {span:.4g} ms" if tasks else "no tasks", loc="left", fontsize=FONT + 2)
+    axes.set_title(f"{counts}, {_short(span)} ms" if tasks else "no tasks", loc="left", fontsize=FONT + 2)

@@ -172,7 +172,7 @@ class Scheduler:
         now = perf_counter()
         self._fail(flight, error)
         if flight.over:
-            flight.error = None  # see _await
+            flight.error = None  # its traceback refers to the frame: this cycle would keep the frame's values alive
         slot, flight.inbox = flight.inbox, None
         if slot is not None and slot.running is not None and slot.running.frame is flight:
             if self._dispatcher.release(slot, slot.running, now):
@@ -191,12 +191,8 @@ class Scheduler:
             raise
         if trace.recorders:
             trace.application(flight, flight.first_start, perf_counter(), self.pes)
-        error, flight.error = flight.error, None  # taken out: else error -> traceback -> flight -> error is a cycle
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error
+        if flight.error is not None:
+            raise flight.error
 
     def _help(self, flight: _Flight) -> None:
         while True:
@@ -280,9 +276,12 @@ class Scheduler:
         if error is not None:
             self._fail(flight, error)
         elif flight.error is None:
-            dispatcher.policy.observe(item.task, slot.pe, stopped - (started or stopped))
+            try:
+                dispatcher.policy.observe(item.task, slot.pe, stopped - (started or stopped))
+            except Exception as fault:
+                self._fail(flight, fault)
             successors = flight.finish(item.index)
-            if flight.generation == self._generation:
+            if flight.generation == self._generation and flight.error is None:
                 dispatcher.ready.update(dict.fromkeys(successors))
         self._advance(stopped)
         self._wake_if_due(flight)
@@ -321,7 +320,15 @@ class Scheduler:
             return
         idle = self._idle[slot.pe]
         # A thread of the PE may be blocked in a task that lent the PE out; then this makes another one.
-        worker = idle.pop() if idle else _Worker(slot.pe.name)
+        try:
+            worker = idle.pop() if idle else _Worker(slot.pe.name)
+        except RuntimeError as error:  # no more threads: the system's limit, or the interpreter is about to end
+            flight.running -= 1
+            if self._dispatcher.release(slot, item, perf_counter()):
+                self._hand_over(slot)
+            self._fail(flight, error)
+            self._advance(perf_counter())
+            return
         worker.inbox = (self, slot, item)
         worker.wake.release()
 

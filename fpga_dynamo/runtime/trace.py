@@ -135,7 +135,10 @@ class TraceRecorder:
             out.append({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args})
 
         def microseconds(time: float) -> float:
-            return (time - self.origin) * 1e6
+            return max(time - self.origin, 0.0) * 1e6  # what began before the recording is shown from its start
+
+        def span(start: float, stop: float) -> dict[str, float]:
+            return {"ts": microseconds(start), "dur": microseconds(stop) - microseconds(start)}
 
         name_row("process_name", pe_process, 0, name="processing elements")
         for name, row in rows.items():
@@ -153,18 +156,17 @@ class TraceRecorder:
                 out.append({"ph": "e", "ts": microseconds(event.stop), **common})
             elif isinstance(event, DecisionEvent):
                 args = {"policy": event.policy, "queued": event.queued, "assigned": event.assigned}
-                span = {"ts": microseconds(event.time), "dur": event.overhead * 1e6}
                 common = {"name": "decide", "cat": "decision", "pid": scheduler_process, "tid": 1}
-                out.append({"ph": "X", **common, **span, "args": args})
+                out.append({"ph": "X", **common, **span(event.time, event.time + event.overhead), "args": args})
             else:
-                span = {"ts": microseconds(event.start), "dur": (event.stop - event.start) * 1e6}
-                common = {"pid": pe_process, "tid": rows.setdefault(event.pe, len(rows) + 1)}
+                common = {"ph": "X", **span(event.start, event.stop)}
+                common |= {"pid": pe_process, "tid": rows.setdefault(event.pe, len(rows) + 1)}
                 if isinstance(event, TaskEvent):
                     args = {"program": event.program, "application": event.application, **event.arguments}
-                    out.append({"ph": "X", "name": event.task, "cat": event.program, **common, **span, "args": args})
+                    out.append({**common, "name": event.task, "cat": event.program, "args": args})
                 else:
                     args = dict(event.arguments)
-                    out.append({"ph": "X", "name": event.name, "cat": "command", **common, **span, "args": args})
+                    out.append({**common, "name": event.name, "cat": "command", "args": args})
         return {"traceEvents": out, "displayTimeUnit": "ms"}
 
     def save(self, path: PathLike) -> Path:

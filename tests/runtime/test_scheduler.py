@@ -15,7 +15,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fpga_dynamo.runtime.policies import Policy, policy_names
+from fpga_dynamo.runtime.policies import Adaptive, Policy, policy_names
 from fpga_dynamo.runtime.scheduler import Scheduler
 from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
 
@@ -105,6 +105,28 @@ def test_two_frames_overlap_on_two_compute_units_and_a_third_waits():
     assert used == {"overlap_1", "overlap_2"}
     assert max(most) == 2 and len(most) == 12
     assert threads_of(scheduler) == []  # the callers served the units
+
+
+@pytest.mark.parametrize("policy", policy_names())
+def test_who_waits_for_a_busy_unit_runs_when_it_is_free(policy):
+    scheduler = Scheduler([unit("busy")], policy)
+    occupied, free, log = threading.Event(), threading.Event(), []
+
+    def occupy(pe, frame):
+        occupied.set()
+        assert free.wait(PATIENCE)
+        log.append("first")
+
+    with ThreadPoolExecutor(2) as callers:
+        first = callers.submit(scheduler.execute, single(occupy, "busy"))
+        assert occupied.wait(PATIENCE)
+        second = callers.submit(scheduler.execute, single(lambda pe, frame: log.append("second"), "busy"))
+        dispatcher = scheduler._dispatcher
+        eventually(lambda: dispatcher.ready or any(slot.queue for slot in dispatcher.slots.values()))
+        free.set()
+        first.result(PATIENCE)
+        second.result(PATIENCE)
+    assert log == ["first", "second"]
 
 
 def test_tasks_of_one_frame_overlap():
@@ -272,6 +294,38 @@ def test_a_policy_that_breaks_the_contract_is_named_and_nobody_hangs(tasks, answ
         scheduler.execute(graph)
     policy.odd = False
     scheduler.execute(graph)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("hook", ["observe", "estimates"])
+def test_a_policy_whose_other_methods_fail(hook, tasks):
+    policy = Adaptive()
+    scheduler = Scheduler([host(0), host(1)], policy)
+    graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(tasks)])
+
+    def broken(*arguments):
+        raise Broken(hook)
+
+    setattr(policy, hook, broken)
+    with pytest.raises(Broken, match=hook):
+        scheduler.execute(graph)
+    delattr(policy, hook)
+    scheduler.execute(graph)
+    assert not scheduler._dispatcher.busy
+
+
+def test_no_more_threads(monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    scheduler = Scheduler([host(0), host(1)])
+    graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(6)])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            scheduler.execute(graph)
+    scheduler.execute(graph)
+    assert not scheduler._dispatcher.busy
 
 
 def test_torch_state_of_the_caller_is_applied_everywhere():

@@ -63,13 +63,14 @@ class Adaptive(Policy):
         self._records: dict[int, tuple[ref[Task], _Record]] = {}
 
     def _record(self, task: Task) -> _Record:
-        key = id(task)
-        entry = self._records.get(key)
-        if entry is None:
-            records = self._records
-            entry = (ref(task, lambda _: records.pop(key, None)), _Record(task, self.patience))
-            records[key] = entry
-        return entry[1]
+        entry = self._records.get(id(task))
+        return entry[1] if entry is not None else self._new_record(task)
+
+    def _new_record(self, task: Task) -> _Record:
+        key, records = id(task), self._records
+        record = _Record(task, self.patience)
+        records[key] = (ref(task, lambda _: records.pop(key, None)), record)
+        return record
 
     def estimates(self, task: Task) -> Mapping[str, float]:
         return self._record(task).seconds
@@ -77,8 +78,10 @@ class Adaptive(Policy):
     def observe(self, task: Task, pe: ProcessingElement, seconds: float) -> None:
         record = self._record(task)
         expected = record.seconds[pe.resource]
-        if expected > 0:
-            seconds = min(max(seconds, expected / self.CLIP), expected * self.CLIP)
+        if seconds > expected * self.CLIP > 0:
+            seconds = expected * self.CLIP
+        elif seconds < expected / self.CLIP:
+            seconds = expected / self.CLIP
         record.seconds[pe.resource] = expected + self.smoothing * (seconds - expected)
         if len(record.seconds) > 1:
             record.doubt(pe.resource)
