@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ class Card:
     def __init__(self, index: int, path: Path) -> None:
         self.device = xrt.device(index)
         self.uuid = self.device.load_xclbin(str(path))
+        self._started: list[xrt.run] = []
 
     def kernel(self, name: str, mode: xrt.kernel.cu_access_mode = xrt.kernel.shared) -> xrt.kernel:
         return xrt.kernel(self.device, self.uuid, name, mode)
@@ -116,10 +118,25 @@ class Card:
         out = self.array(np.zeros(1024, np.uint32))
         for index, value in enumerate((out, what, step, ms)):
             run.set_arg(index, value)
+        self._started.append(run)
         return run, out
+
+    def abort_all(self) -> None:
+        """Ends what a test that failed has left behind."""
+        for run in self._started:
+            run.abort()
+        self._started.clear()
 
     def check_works(self) -> None:
         """A run of `misbehave` that does nothing wrong completes: the compute unit is sound."""
         run, out = self.misbehaving(0)
         assert run.execute(10000) == xrt.ert_cmd_state.ERT_CMD_STATE_COMPLETED, run.error
         assert self.fetch(out, np.uint32)[0] == 1
+
+
+def until_running(run: xrt.run) -> None:
+    """Waits until a compute unit has taken up a run that was started."""
+    deadline = time.monotonic() + 20
+    while run.state() != xrt.ert_cmd_state.ERT_CMD_STATE_RUNNING:
+        assert time.monotonic() < deadline, run.state()
+        time.sleep(0.001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,4 +73,6 @@ def card(test_xclbin: Path) -> Iterator[Card]:
     card = Card(8, test_xclbin)
     before = sum(bank["buffers"] for bank in card.device.memory())
     yield card
+    card.abort_all()
+    gc.collect()  # a callback and its run may refer to each other
     assert sum(bank["buffers"] for bank in card.device.memory()) <= before, "a buffer outlived its test"

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from card_kit import DIVIDE, HANG, HANG_IN_END, OVERFLOW_STACK, OVERRUN, SEGFAULT, STATUS, Card
+from card_kit import DIVIDE, HANG, HANG_IN_END, OVERFLOW_STACK, OVERRUN, SEGFAULT, STATUS, Card, until_running
 
 from fpga_dynamo.runtime.driver import emulated as xrt
 
@@ -93,6 +93,7 @@ def test_abort_of_a_queued_run(card: Card) -> None:
     hung, _ = card.misbehaving(HANG)
     queued, _ = card.misbehaving(0)
     hung.start()
+    until_running(hung)
     queued.start()
     assert queued.abort() == State.ERT_CMD_STATE_ABORT
     assert hung.state() == State.ERT_CMD_STATE_RUNNING
@@ -105,8 +106,7 @@ def test_abort_from_another_thread_ends_execute(card: Card) -> None:
     states: list[xrt.ert_cmd_state] = []
     thread = threading.Thread(target=lambda: states.append(run.execute()))
     thread.start()
-    while run.state() != State.ERT_CMD_STATE_RUNNING:
-        time.sleep(0.001)
+    until_running(run)
     run.abort()
     thread.join(20)
     assert states == [State.ERT_CMD_STATE_ABORT]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from card_kit import SLEEP, Card
+from card_kit import SLEEP, Card, until_running
 
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.runtime.driver import emulated as xrt
@@ -39,6 +41,7 @@ def test_runs_of_one_unit_queue_up(card: Card) -> None:
     first, _ = card.misbehaving(SLEEP, ms=150)
     second, _ = card.misbehaving(SLEEP, ms=1)
     first.start()
+    until_running(first)
     second.start()
     assert second.wait(30) == State.ERT_CMD_STATE_TIMEOUT
     assert second.state() == State.ERT_CMD_STATE_QUEUED
@@ -241,18 +244,23 @@ def test_callbacks(card: Card) -> None:
                     (None, State.ERT_CMD_STATE_ERROR, "first"), (None, State.ERT_CMD_STATE_ERROR, "late")]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_callback_that_raises_harms_nobody(card: Card) -> None:
+def test_a_callback_that_raises_harms_nobody(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = card.misbehaving(0)
+    reported: list[object] = []
     called = threading.Event()
 
-    def bad(*_: object) -> None:
+    def report(unraisable: Any) -> None:
+        reported.append(unraisable.exc_value)
         called.set()
+
+    def bad(*_: object) -> None:
         raise ValueError("from a callback")
 
+    monkeypatch.setattr(sys, "unraisablehook", report)
     run.add_callback(COMPLETED, bad)
     run.start()
     assert called.wait(10) and run.wait(10000) == COMPLETED
+    assert str(reported[0]) == "from a callback"
     card.check_works()
 
 

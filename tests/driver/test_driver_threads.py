@@ -68,9 +68,7 @@ def wait(run: xrt.run) -> None:
     run.wait()
 
 
-@pytest.mark.parametrize(
-    "use", [wait, lambda run: run.execute()]
-)
+@pytest.mark.parametrize("use", [wait, lambda run: run.execute()])
 def test_waiting_leaves_the_interpreter_to_others(card: Card, use: Callable[[xrt.run], object]) -> None:
     run, _ = card.misbehaving(SLEEP, ms=300)
     run.start()

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <vector>
 
 #include "bindings.hpp"
 #include "error.hpp"
@@ -65,23 +66,21 @@ void with_interpreter(Action&& action) {
     gate().leave();
 }
 
-// A Python function that threads without the GIL may hold and let go.
+// A Python function that threads without the GIL may hold, call and let go.
 class python_callback {
   public:
     python_callback(nb::callable function, nb::object data)
         : function_(function.release().ptr()), data_(data.release().ptr()) {}
     ~python_callback() {
-        with_interpreter([this] {
-            Py_DECREF(function_);
-            Py_DECREF(data_);
-        });
+        if (function_) with_interpreter([this] { clear(); });
     }
     python_callback(const python_callback&) = delete;
     python_callback& operator=(const python_callback&) = delete;
 
     void operator()(ert_state state) const {
         with_interpreter([this, state] {
-            const nb::handle function(function_), data(data_);
+            if (!function_) return;
+            const nb::object function = nb::borrow(function_), data = nb::borrow(data_);
             try {
                 function(nb::none(), state, data);
             } catch (nb::python_error& raised) {
@@ -90,15 +89,51 @@ class python_callback {
         });
     }
 
+    // For the cycle collector: a callback often refers to its run.
+    int traverse(visitproc visit, void* arg) const {
+        Py_VISIT(function_);
+        Py_VISIT(data_);
+        return 0;
+    }
+    void clear() {
+        Py_CLEAR(function_);
+        Py_CLEAR(data_);
+    }
+
   private:
     PyObject *function_, *data_;
 };
 
-void add_callback(run& self, ert_state state, nb::callable function, nb::object data) {
+// A run and those of its callbacks that Python objects see.
+class python_run : public run {
+  public:
+    using run::run;
+    std::vector<std::shared_ptr<python_callback>> callbacks;  // guarded by the GIL
+};
+
+int traverse_run(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    for (const auto& callback : nb::inst_ptr<python_run>(self)->callbacks)
+        if (const int result = callback->traverse(visit, arg)) return result;
+    return 0;
+}
+
+int clear_run(PyObject* self) {
+    for (const auto& callback : nb::inst_ptr<python_run>(self)->callbacks) callback->clear();
+    return 0;
+}
+
+PyType_Slot run_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_run)},
+                           {Py_tp_clear, reinterpret_cast<void*>(clear_run)},
+                           {0, nullptr}};
+
+void add_callback(python_run& self, ert_state state, nb::callable function, nb::object data) {
     if (state != ert_state::completed)
         throw card_model::error("a callback can be added for ERT_CMD_STATE_COMPLETED only; it is called with whatever "
                                 "state the run ends in");
     auto held = std::make_shared<python_callback>(std::move(function), std::move(data));
+    self.callbacks.push_back(held);
     nb::gil_scoped_release release;
     self.command().add_callback([held](ert_state ended) { (*held)(ended); });
 }
@@ -136,18 +171,18 @@ void set_scalar(run& self, uint32_t index, nb::handle value) {
     self.set_scalar(index, image, bytes);
 }
 
-void set_argument(run& self, uint32_t index, nb::handle value) {
+void set_argument(python_run& self, uint32_t index, nb::handle value) {
     buffer* memory = nullptr;
     if (nb::try_cast(value, memory) && memory) self.set_buffer(index, *memory);
     else set_scalar(self, index, value);
 }
 
-std::unique_ptr<run> call(std::shared_ptr<kernel> self, nb::args arguments) {
+std::unique_ptr<python_run> call(std::shared_ptr<kernel> self, nb::args arguments) {
     if (arguments.size() != self->info().arguments.size())
         throw card_model::error("kernel '" + self->info().name + "' takes " +
                                 std::to_string(self->info().arguments.size()) + " arguments, " +
                                 std::to_string(arguments.size()) + " were given");
-    auto started = std::make_unique<run>(std::move(self));
+    auto started = std::make_unique<python_run>(std::move(self));
     uint32_t index = 0;
     for (const nb::handle argument : arguments) set_argument(*started, index++, argument);
     nb::gil_scoped_release release;
@@ -166,13 +201,13 @@ std::vector<transfer> transfers(nb::handle pieces) {
     return result;
 }
 
-ert_state execute_io(run& self, nb::sequence inputs, nb::sequence outputs, const buffer& memory, unsigned timeout_ms) {
+ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs, const buffer& memory, unsigned timeout_ms) {
     const auto from = transfers(inputs), to = transfers(outputs);
     nb::gil_scoped_release release;
     return self.execute_io(memory, from, to, timeout_ms);
 }
 
-void wait2(const run& self, unsigned timeout_ms) {
+void wait2(const python_run& self, unsigned timeout_ms) {
     const ert_state state = self.wait(timeout_ms);
     if (state == ert_state::completed) return;
     const std::string name = "run of kernel '" + self.of().info().name + "'";
@@ -199,7 +234,7 @@ void bind_kernel(nb::module_& module) {
         .def("group_id", &kernel::group_id, nb::arg("argument"))
         .def("__call__", &call);
 
-    nb::class_<run>(module, "run")
+    nb::class_<python_run>(module, "run", nb::type_slots(run_slots))
         .def(nb::init<std::shared_ptr<kernel>>(), nb::arg("kernel"))
         .def("set_arg", &set_argument, nb::arg("index"), nb::arg("value"))
         .def("start", &run::start, release_gil())
@@ -208,17 +243,17 @@ void bind_kernel(nb::module_& module) {
         .def("execute", &run::execute, nb::arg("timeout_ms") = 0, release_gil())
         .def("execute_io", &execute_io, nb::arg("inputs"), nb::arg("outputs"), nb::arg("bo"), nb::arg("timeout_ms") = 0)
         .def("abort", &run::abort, release_gil())
-        .def("state", [](const run& self) { return self.command().state(); })
-        .def("return_code", [](const run& self) { return self.command().status.load(); })
+        .def("state", [](const python_run& self) { return self.command().state(); })
+        .def("return_code", [](const python_run& self) { return self.command().status.load(); })
         .def("add_callback", &add_callback, nb::arg("state"), nb::arg("callback"), nb::arg("data") = nb::none())
-        .def_prop_ro("error", [](const run& self) { return self.command().error(); })
+        .def_prop_ro("error", [](const python_run& self) { return self.command().error(); })
         .def_prop_ro("compute_unit",
-                     [](const run& self) -> nb::object {
+                     [](const python_run& self) -> nb::object {
                          const std::string* name = self.command().compute_unit.load();
                          return name ? nb::cast(*name) : nb::none();
                      })
-        .def_prop_ro("start_ns", [](const run& self) { return self.command().start_ns.load(); })
-        .def_prop_ro("stop_ns", [](const run& self) { return self.command().stop_ns.load(); });
+        .def_prop_ro("start_ns", [](const python_run& self) { return self.command().start_ns.load(); })
+        .def_prop_ro("stop_ns", [](const python_run& self) { return self.command().stop_ns.load(); });
 
     module.def("_shut_down", [] {
         card_model::card::shut_down();
