@@ -19,7 +19,7 @@ STATUS_FLOATS = VEC
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """offsets: floats from the arena's base. live_floats: most floats that are live at once, the least size possible."""
+    """offsets: floats from the arena's base. live_floats: most floats live at once, the least size possible."""
 
     offsets: Mapping[Buffer, int]
     floats: int

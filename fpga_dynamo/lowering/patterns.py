@@ -130,8 +130,10 @@ class Step:
     through: int | None = None  # the link's value is this item of a tuple
 
 
-def follow(value: Node, steps: Sequence[Step], *, views: bool = False) -> tuple[list[Node], Node, dict[str, Node]]:
-    """Walks from `value` along single users as far as the (optional) `steps` go.
+def follow(
+    value: Node, steps: Sequence[Step], graph: GraphInfo, *, views: bool = False
+) -> tuple[list[Node], Node, dict[str, Node]]:
+    """Walks from `value` along single users, as far as the (optional) `steps` go and nobody has claimed them.
 
     With `views`, a view that keeps the last dimension may stand between two links (a linear layer over more than one
     batch dimension). Returns the covered nodes, the node of the last value, and the links by name.
@@ -145,7 +147,7 @@ def follow(value: Node, steps: Sequence[Step], *, views: bool = False) -> tuple[
             between.append(user)
             user = sole_user(user)
         before = between[-1] if between else value
-        if user is None or user.target not in step.targets or not step.accept(before, user):
+        if user is None or user in graph.claimed or user.target not in step.targets or not step.accept(before, user):
             continue
         if step.through is None:
             nodes += [*between, user]

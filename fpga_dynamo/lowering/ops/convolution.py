@@ -33,7 +33,7 @@ def panel_vectors(channels: int, most: int) -> int:
 def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     """The convolution and as much of its epilogue as follows along single users."""
     steps = [BATCH_NORM] if _foldable(node, graph) else []
-    nodes, last, links = follow(node, [*steps, ADD, ACTIVATION])
+    nodes, last, links = follow(node, [*steps, ADD, ACTIVATION], graph)
     return Match(pattern, (node, *nodes), (last,), dict(links))
 
 

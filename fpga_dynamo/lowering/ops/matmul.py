@@ -26,7 +26,7 @@ _WITH_ADDEND = (aten.addmm.default, aten.baddbmm.default)
 
 def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     """The product and as much of its epilogue as follows along single users, through views that keep rows whole."""
-    nodes, last, links = follow(node, [ADD, ACTIVATION], views=True)
+    nodes, last, links = follow(node, [ADD, ACTIVATION], graph, views=True)
     return Match(pattern, (node, *nodes), (last,), dict(links))
 
 

@@ -37,7 +37,7 @@ def match_pool(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
             return Match(pattern, (node,), (node,), {"indices": True})
         last = first[0]
         nodes += items
-    more, end, links = follow(last, [ACTIVATION])
+    more, end, links = follow(last, [ACTIVATION], graph)
     bound: dict[str, Any] = dict(links)
     source = operand(node, 0)
     if (
