@@ -98,7 +98,8 @@ def _key(design: Design, target: str) -> str:
     if target in EMULATED:
         compiler = gxx.find_compiler()
         tool = [*compiler.command, compiler.version, isa.host_isa()]
-        sources = emulation_sources(design)
+        emulation = emulation_sources(design)
+        sources = emulation.shared | emulation.own
     else:
         tool, sources = [target], hls_sources(design)
     package = sorted(Path(__file__).parent.rglob("*.py"))

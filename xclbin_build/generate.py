@@ -6,6 +6,7 @@ content has not changed are left alone, so that ninja rebuilds only what has.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -14,7 +15,7 @@ from hls_kernels import CORES, ROOT
 
 from .design import Core, Design
 from .errors import RecipeError
-from .records import parse_header
+from .records import parse_header, parse_tiles
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(ROOT), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
@@ -22,27 +23,37 @@ _TEMPLATES = jinja2.Environment(
 )  # fmt: skip
 
 
-def emulation_sources(design: Design) -> dict[str, str]:
-    """Sources of the shared object, by path in the build directory: a unit for each core and for each kernel's stub."""
-    sources = _common(design)
-    sources["core_calls.hpp"] = _render(
-        "core_calls.hpp.j2", design, opcodes=[o for core in design.cores for o in core.opcodes]
-    )
+@dataclass(frozen=True)
+class EmulationSources:
+    """Sources of the shared object, by path: those that all recipes with the same tiles share, and the recipe's own.
+
+    There is a unit (.cpp) for each core and for each kernel's stub; the user's cores are among the recipe's own.
+    """
+
+    shared: dict[str, str]
+    own: dict[str, str]
+
+
+def emulation_sources(design: Design) -> EmulationSources:
+    """Renders the sources for the software card."""
+    shared, own = _library(design), _own(design)
     for core in design.cores:
-        sources[f"core_{core.name}.cpp"] = _render("core_unit.cpp.j2", design, core=core)
+        (own if core.user else shared)[f"core_{core.name}.cpp"] = _render("core_unit.cpp.j2", design, core=core)
+    opcodes = [opcode for core in design.cores for opcode in core.opcodes]
+    own["core_calls.hpp"] = _render("core_calls.hpp.j2", design, opcodes=opcodes)
     for kernel in design.kernels:
         if kernel.cores:
             offset = {bound.argument.name: f"0x{bound.offset:x}" for bound in kernel.arguments}
             text = _render("cu_stub.cpp.j2", design, kernel=kernel, offset=offset)
         else:
             text = _render("user_kernel_stub.cpp.j2", design, kernel=kernel)
-        sources[f"cu_{kernel.name}.cpp"] = text
-    return sources
+        own[f"cu_{kernel.name}.cpp"] = text
+    return EmulationSources(shared, own)
 
 
 def hls_sources(design: Design) -> dict[str, str]:
     """Sources for Vitis HLS, by path in the build directory: a file for each sequencer, plain kernels in user/."""
-    sources = _common(design)
+    sources = _library(design) | _own(design)
     for kernel in design.kernels:
         if kernel.cores:
             sources[f"{kernel.name}.cpp"] = _render("kernel.cpp.j2", design, kernel=kernel)
@@ -66,18 +77,25 @@ def user_directories(design: Design) -> list[Path]:
     return sorted({path.parent for path in files})
 
 
-def _common(design: Design) -> dict[str, str]:
-    sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.glob("*.hpp"))}
-    sources |= {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(CORES.glob("*.hpp"))}
-    sources["tiles.hpp"] = _render("tiles.hpp.j2", design, tiles=design.tiles, overridden=design.recipe.tiles)
-    shared = parse_header(ROOT / "command.hpp")
-    user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared.records}
-    sources["command_decode.hpp"] = _render(
-        "command_decode.hpp.j2", design, records=list(shared.records.values()), user_opcodes=user_opcodes
-    )
+def _library(design: Design) -> dict[str, str]:
+    """The headers of hls_kernels, and what is generated from them and the tiles alone."""
+    headers = [*sorted(ROOT.glob("*.hpp")), *sorted(CORES.glob("*.hpp"))]
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in headers}
+    defaults = parse_tiles(ROOT / "tiles.hpp")
+    sources["tiles.hpp"] = _render("tiles.hpp.j2", design, tiles=design.tiles, defaults=defaults)
+    records = list(parse_header(ROOT / "command.hpp").records.values())
+    sources["command_decode.hpp"] = _render("command_decode.hpp.j2", design, records=records)
+    return sources
+
+
+def _own(design: Design) -> dict[str, str]:
+    """The user's cores and kernels, and what is generated for them."""
+    shared = parse_header(ROOT / "command.hpp").records
+    user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}
+    sources = {"user_opcodes.hpp": _render("user_opcodes.hpp.j2", design, user_opcodes=user_opcodes)}
     for core in design.cores:
         if core.user:
-            records = [design.record(opcode) for opcode in core.opcodes if opcode not in shared.records]
+            records = [design.record(opcode) for opcode in core.opcodes if opcode not in shared]
             _add_user_file(sources, core.header)
             sources[_core_include(core)] = _render("user_decode.hpp.j2", design, core=core, records=records)
     for kernel in design.kernels:

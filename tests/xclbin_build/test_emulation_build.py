@@ -78,6 +78,17 @@ def test_a_changed_header_beside_a_core_recompiles_it(recipe: Path) -> None:
     assert steps == ["compile core_accumulate.cpp", "link kernels.so"]
 
 
+def test_recipes_share_the_objects_of_cores(recipe: Path) -> None:
+    recipe.write_text('[kernel.one]\ncores = ["pool"]\n')
+    gxx.build(load_design(recipe))
+    other = recipe.with_name("other.toml")
+    other.write_text('[kernel.two]\ncores = ["pool", "accumulate.hpp"]\n')
+    steps = Steps()
+    gxx.build(load_design(other), progress=steps)
+    assert sorted(steps) == ["compile core_accumulate.cpp", "compile cu_two.cpp", "link kernels.so"]
+    assert gxx.build(load_design(recipe)).edges == 0
+
+
 def test_manifest_describes_the_build(user_xclbin: Path) -> None:
     manifest = read(user_xclbin).manifest
     engine, vadd = manifest["kernels"]

@@ -22,7 +22,6 @@ _FLAGS = (
     "-ffp-contract=fast",  # FMA is what the card's MAC array does; nothing else of -ffast-math is allowed
     "-Wall", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-label", "-Wno-unused-variable",
 )  # fmt: skip
-_OUTPUT = "kernels.so"
 
 
 @dataclass(frozen=True)
@@ -63,22 +62,34 @@ def find_compiler() -> Compiler:
 
 
 def build(design: Design, isa: str | None = None, progress: Progress | None = None) -> Emulation:
-    """Compiles `design` in its build directory of the user's cache; objects that are up to date are kept.
+    """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
     isa: a level of x86-64 (`x86-64-v3`), the host's by default.
     """
     compiler = find_compiler()
     isa = isas.checked(isa) if isa else isas.host_isa()
-    flags = [*_FLAGS, *isas.compiler_flags(isa), "-I.", *(f"-I{path}" for path in user_directories(design))]
+    flags = [*_FLAGS, *isas.compiler_flags(isa), "-I."]
     sources = emulation_sources(design)
-    units = [Unit(name, f"{Path(name).stem}.o") for name in sources if name.endswith(".cpp") and "/" not in name]
-    # Content of files is ninja's business: the directory follows from what a change of which rebuilds everything.
-    directory = build_directory(digest([design.recipe.name, *compiler.command, compiler.version, *flags, *sources]))
+    # A directory for all recipes with the same tiles, so that they share the objects of the cores; in it one for each
+    # recipe. What follows from the content of files is ninja's business.
+    tiles = [f"{name}={value}" for name, value in design.tiles.items()]
+    directory = build_directory(digest([*compiler.command, compiler.version, *flags, *tiles]))
+    own = digest([str(design.recipe.directory), design.recipe.name])[:12]
+    own_flags = [*flags, f"-I{own}", *(f"-I{path}" for path in user_directories(design)), f"-ffile-prefix-map={own}/="]
+    units = [Unit(name, flags) for name in _units(sources.shared)]
+    units += [Unit(f"{own}/{name}", own_flags) for name in _units(sources.own)]
+    ninja, output = directory / f"{own}.ninja", f"{own}/kernels.so"
     with locked(directory):
-        stage(sources, directory)
-        write(directory, compiler.command, flags, units, _OUTPUT)
-        edges = run(directory, progress)
-        return Emulation((directory / _OUTPUT).read_bytes(), isa, edges)
+        stage(sources.shared, directory)
+        stage(sources.own, directory / own)
+        write(ninja, compiler.command, units, output)
+        edges = run(ninja, progress)
+        return Emulation((directory / output).read_bytes(), isa, edges)
+
+
+def _units(sources: dict[str, str]) -> list[str]:
+    """Translation units among the sources; files in folders are included by others."""
+    return [name for name in sources if name.endswith(".cpp") and "/" not in name]
 
 
 def _probe(command: tuple[str, ...]) -> Compiler:

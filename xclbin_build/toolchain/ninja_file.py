@@ -23,44 +23,59 @@ _ERROR_LINES = 40
 
 @dataclass(frozen=True)
 class Unit:
-    """A translation unit: `source` is compiled to `object`, both relative to the build directory."""
+    """A translation unit, as a path in the build directory, and its compiler's flags."""
 
     source: str
-    object: str
+    flags: Sequence[str]
+
+    @property
+    def object(self) -> str:
+        return str(Path(self.source).with_suffix(".o"))
 
 
-def write(directory: Path, compiler: Sequence[str], flags: Sequence[str], units: Sequence[Unit], output: str) -> None:
-    """Writes `build.ninja` in `directory`: compiles the units side by side, links them to `output`."""
+def write(path: Path, compiler: Sequence[str], units: Sequence[Unit], output: str) -> None:
+    """Writes the ninja file `path`: compiles the units side by side and links them to the shared object `output`.
+
+    Paths in it are relative to the directory of the file.
+    """
     lines = [
         "ninja_required_version = 1.5",
-        f"cxx = {_escaped(_shell(compiler))}",
-        f"flags = {_escaped(_shell(flags))}",
+        f"cxx = {_escaped(shlex.join(compiler))}",
         "",
         "rule compile",
         "  command = $cxx $flags -MD -MF $out.d -c $in -o $out",
-        "  description = compile $in",
+        "  description = compile $name",
         "  depfile = $out.d",
         "  deps = gcc",
         "",
         "rule link",
         "  command = $cxx -shared -Wl,--build-id=none -Wl,-s $in -o $out",
-        "  description = link $out",
+        "  description = link $name",
         "",
     ]
-    lines += [f"build {_escaped_path(unit.object)}: compile {_escaped_path(unit.source)}" for unit in units]
-    lines += [f"build {_escaped_path(output)}: link {' '.join(_escaped_path(unit.object) for unit in units)}", ""]
-    lines += [f"default {_escaped_path(output)}", ""]
-    path, text = directory / "build.ninja", "\n".join(lines)
+    for unit in units:
+        lines += [
+            f"build {_escaped_path(unit.object)}: compile {_escaped_path(unit.source)}",
+            f"  flags = {_escaped(shlex.join(unit.flags))}",
+            f"  name = {Path(unit.source).name}",
+        ]
+    lines += [
+        f"build {_escaped_path(output)}: link {' '.join(_escaped_path(unit.object) for unit in units)}",
+        f"  name = {Path(output).name}",
+        f"default {_escaped_path(output)}",
+        "",
+    ]
+    text = "\n".join(lines)
     if not path.is_file() or path.read_text() != text:
         path.write_text(text)
 
 
-def run(directory: Path, progress: Progress | None = None) -> int:
-    """Brings the default target of `directory` up to date; returns how many edges ran.
+def run(path: Path, progress: Progress | None = None) -> int:
+    """Brings the default target of the ninja file `path` up to date; returns how many edges ran.
 
     Raises ToolchainError with the compiler's words when an edge fails.
     """
-    command = [find(), "-C", str(directory)]
+    command = [find(), "-C", str(path.parent), "-f", path.name]
     environment = dict(os.environ, NINJA_STATUS=_STATUS)
     edges, output = 0, []
     with subprocess.Popen(
@@ -94,10 +109,6 @@ def find() -> str:
             "ninja is needed to build kernels and was not found; install it with 'pip install ninja'."
         ) from error
     return str(Path(ninja.BIN_DIR) / "ninja")
-
-
-def _shell(words: Sequence[str]) -> str:
-    return shlex.join(words)
 
 
 def _escaped(text: str) -> str:

@@ -1,0 +1,38 @@
+"""The recipes that come along, built for the software card (in the user's cache, which other tests share)."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import pytest
+
+import xclbin_build
+from hls_kernels import ROOT
+from xclbin_build.axlf import Section
+from xclbin_build.records import parse_header
+
+
+@pytest.mark.parametrize("recipe", ["default", "single", "split"])
+def test_recipe_builds_and_exports_its_kernels(recipe: str, tmp_path: Path) -> None:
+    axlf = xclbin_build.read(xclbin_build.cached(recipe))
+    shared_object = tmp_path / "kernels.so"
+    shared_object.write_bytes(axlf.sections[Section.BITSTREAM])
+    library = ctypes.CDLL(str(shared_object))
+    for kernel in axlf.manifest["kernels"]:
+        assert ctypes.c_uint32.in_dll(library, f"fpga_cu_{kernel['name']}").value == 1  # CARD_ABI
+
+
+@pytest.mark.parametrize("recipe", ["default", "single"])
+def test_all_opcodes_have_a_core(recipe: str) -> None:
+    manifest = xclbin_build.read(xclbin_build.cached(recipe)).manifest
+    (kernel,) = manifest["kernels"]
+    assert sorted(kernel["opcodes"]) == sorted(parse_header(ROOT / "command.hpp").records)
+
+
+def test_split_divides_the_work() -> None:
+    manifest = xclbin_build.read(xclbin_build.cached("split")).manifest
+    opcodes = {kernel["name"]: set(kernel["opcodes"]) for kernel in manifest["kernels"]}
+    assert "conv2d" in opcodes["convolver"] - opcodes["matrix"]
+    assert "gemm" in opcodes["matrix"] - opcodes["convolver"]
+    assert {"pointwise", "move"} <= opcodes["convolver"] & opcodes["matrix"]
