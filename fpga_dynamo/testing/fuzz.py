@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import traceback
+import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,32 @@ def run_fuzz(
     apart and replaced by others. `progress` is called with the number of examples done.
     """
     campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None)
+    with _quiet_and_single_threaded():
+        _run(campaign, examples, seed, max_failures, max_instructions, progress)
+    return campaign.report
+
+
+@contextlib.contextmanager
+def _quiet_and_single_threaded() -> Iterator[None]:
+    """On tensors this small a second thread costs more than it saves; and a variance of one element is meant."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run(
+    campaign: _Campaign,
+    examples: int,
+    seed: int,
+    max_failures: int,
+    max_instructions: int,
+    progress: Callable[[int], None] | None,
+) -> None:
     report = campaign.report
     round_number = 0
     while report.examples < examples and len(report.failures) < max_failures:
@@ -207,4 +235,3 @@ def run_fuzz(
         if report.examples == before and not report.failures:
             break
         round_number += 1
-    return report

@@ -205,7 +205,8 @@ def _is_small(value: Any) -> bool:
 @st.composite
 def _step(draw: Draw, builder: Builder) -> bool:
     """One drawn span holds both the wish for an instruction and the instruction, so that shrinking removes both."""
-    if builder.instructions and draw(st.integers(0, 31)) == 0:
+    stop = draw(st.integers(0, 31)) == 0
+    if stop and builder.instructions:
         return False
     builder.draw = draw
     builder.step()

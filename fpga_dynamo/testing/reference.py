@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from .rounding import FLOAT32_ULP, OperatorRecorder, agree, in_float64, noisy_run
 
 FLOOR_ULPS = 4
-_NOISY_RUNS = 4
+_NOISY_RUNS = 3
 _COARSE = 16  # how many ulps a decision must withstand to count as one that every evaluation shares
 
 
