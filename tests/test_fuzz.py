@@ -1,0 +1,118 @@
+"""The fuzzer itself, against backends that are known to be wrong; then the backend, against the fuzzer."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+from fpga_dynamo.testing.fuzz import Failure, run_fuzz
+
+EXAMPLES = 300
+SEED = 20_260
+
+aten = torch.ops.aten
+
+
+def _backend(name: str, damage: Callable[[torch.fx.GraphModule], None]) -> Iterator[str]:
+    def compiler(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        damage(graph)
+        graph.recompile()
+        return graph
+
+    torch._dynamo.register_backend(aot_autograd(fw_compiler=compiler), name=name)  # type: ignore[arg-type]
+    yield name
+    torch._dynamo.backends.registry._COMPILER_FNS.pop(name)
+    torch._dynamo.reset()
+
+
+@pytest.fixture(scope="module")
+def backend_with_wrong_sigmoid() -> Iterator[str]:
+    def damage(graph: torch.fx.GraphModule) -> None:
+        for node in graph.graph.nodes:
+            if node.target is aten.sigmoid.default:
+                node.target = aten.tanh.default
+
+    yield from _backend("wrong_sigmoid", damage)
+
+
+@pytest.fixture
+def backend_that_drops_strides() -> Iterator[str]:
+    def damage(graph: torch.fx.GraphModule) -> None:
+        output = graph.graph.output_node()
+        for node in output.all_input_nodes:
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                with graph.graph.inserting_before(output):
+                    layout = {"memory_format": torch.contiguous_format}
+                    output.replace_input_with(node, graph.graph.call_function(aten.clone.default, (node,), layout))
+
+    yield from _backend("drops_strides", damage)
+
+
+@pytest.fixture(scope="module")
+def wrong_sigmoid(backend_with_wrong_sigmoid: str, tmp_path_factory: pytest.TempPathFactory) -> Failure:
+    folder = tmp_path_factory.mktemp("fuzz")
+    report = run_fuzz(400, seed=1, backend=backend_with_wrong_sigmoid, out_dir=folder, max_failures=1)
+    (failure,) = report.failures
+    return failure
+
+
+def test_a_wrong_operator_is_found_and_shrunk_to_itself(wrong_sigmoid: Failure) -> None:
+    assert wrong_sigmoid.graph.operators == ("unary",)
+    assert "sigmoid" in wrong_sigmoid.graph.source()
+    assert "is off by" in wrong_sigmoid.message
+
+
+def test_the_script_of_a_failure_shows_it(wrong_sigmoid: Failure) -> None:
+    assert wrong_sigmoid.script is not None
+    torch._dynamo.reset()
+    with pytest.raises(AssertionError, match="is off by"):
+        runpy.run_path(str(wrong_sigmoid.script), run_name="__main__")
+
+
+def test_the_script_of_a_failure_passes_once_the_backend_is_right(
+    wrong_sigmoid: Failure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert wrong_sigmoid.script is not None
+    mended = tmp_path / "mended.py"
+    mended.write_text(wrong_sigmoid.script.read_text().replace("wrong_sigmoid", "aot_eager"))
+
+    torch._dynamo.reset()
+    runpy.run_path(str(mended), run_name="__main__")
+
+    assert "as good as eager" in capsys.readouterr().out
+
+
+def test_wrong_strides_are_found(backend_that_drops_strides: str) -> None:
+    report = run_fuzz(200, seed=2, backend=backend_that_drops_strides, max_failures=1)
+
+    (failure,) = report.failures
+    assert "has strides" in failure.message
+
+
+def test_the_same_seed_draws_the_same_models() -> None:
+    first, second, other = (run_fuzz(25, seed=seed, backend="eager") for seed in (5, 5, 6))
+
+    assert first.operators == second.operators != other.operators
+
+
+def test_torch_itself_passes() -> None:
+    report = run_fuzz(40, seed=3, backend="aot_eager")
+
+    assert report.examples == 40
+    assert not report.failures, str(report)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("fpga_dynamo.backend") is None, reason="needs the installed backend")
+def test_random_models_are_as_good_as_eager(tmp_path: Path) -> None:
+    report = run_fuzz(EXAMPLES, seed=SEED, backend="fpga", out_dir=tmp_path)
+
+    assert not report.failures, str(report)
+    assert report.examples == EXAMPLES
+    assert report.on_card > EXAMPLES // 2, f"only {report.on_card} of {EXAMPLES} models touched the card"
