@@ -1,5 +1,5 @@
-// The second operand of a matrix product that lies in the arena, packed as weights are: [k][16 * vectors], a panel and
-// a block of k at a time. Lanes of columns that do not exist hold anything.
+// The second operand of a matrix product that lies in the arena, packed as weights are: [k][16 * pitch], a panel
+// and a block of k at a time. Lanes of columns that do not exist hold anything.
 #pragma once
 #include "../command.hpp"
 #include "../tiles.hpp"
@@ -11,7 +11,7 @@ constexpr int B_BLOCK_VECTORS = tile::K_BLOCK * tile::MAX_VECTORS;
 
 // Columns are contiguous: whole vectors, and lane by lane where a vector would reach beyond the operand's last float.
 inline void pack_b_rows(vec16 block[B_BLOCK_VECTORS], const gemm_command& c, const vec16* arena, uint32_t matrix,
-                        int32_t k_begin, int32_t column, int32_t depth, int32_t vectors) {
+                        int32_t k_begin, int32_t column, int32_t depth, int32_t vectors, int32_t pitch) {
 each_k:
     for (int32_t k = 0; k < depth; k++) {
 #pragma HLS loop_tripcount min=1 max=2048
@@ -22,7 +22,7 @@ each_k:
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=4
             const int32_t lanes = c.columns - column - j * VEC;
-            block[k * vectors + j] = lanes < VEC && last_row ? load_lanes(arena, row + j * VEC, lanes)
+            block[k * pitch + j] = lanes < VEC && last_row ? load_lanes(arena, row + j * VEC, lanes)
                                                              : load(arena, row + j * VEC);
         }
     }
@@ -30,7 +30,7 @@ each_k:
 
 // k is contiguous: squares of 16 columns by 16 k are read along k and transposed. A short depth goes lane by lane.
 inline void pack_b_columns(vec16 block[B_BLOCK_VECTORS], const gemm_command& c, const vec16* arena, uint32_t matrix,
-                           int32_t k_begin, int32_t column, int32_t depth, int32_t vectors) {
+                           int32_t k_begin, int32_t column, int32_t depth, int32_t vectors, int32_t pitch) {
 each_vector:
     for (int32_t j = 0; j < vectors; j++) {
 #pragma HLS loop_tripcount min=1 max=4
@@ -47,8 +47,8 @@ each_vector:
             for (int32_t i = 0; i < VEC; i++) {
 #pragma HLS pipeline II=1
                 // Beyond the last column: any column will do.
-                const uint32_t n = first + minimum(i, lanes - 1);
-                const int64_t at = static_cast<int64_t>(matrix) + k_begin + from + n * static_cast<uint32_t>(c.b_stride[3]);
+                const int32_t n = first + minimum(i, lanes - 1);
+                const int64_t at = static_cast<int64_t>(matrix) + k_begin + from + offset_of(n, c.b_stride[3]);
                 square[i] = steps == VEC ? load(arena, at) : load_lanes(arena, at, steps);
             }
             transpose(square);
@@ -56,18 +56,18 @@ each_vector:
             for (int32_t i = 0; i < steps; i++) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=16
-                block[(from + i) * vectors + j] = square[i];
+                block[(from + i) * pitch + j] = square[i];
             }
         }
     }
 }
 
 inline void pack_b(vec16 block[B_BLOCK_VECTORS], const gemm_command& c, const vec16* arena, uint32_t matrix,
-                   int32_t k_begin, int32_t column, int32_t depth, int32_t vectors) {
+                   int32_t k_begin, int32_t column, int32_t depth, int32_t vectors, int32_t pitch) {
     if (c.b_stride[3] == 1)
-        pack_b_rows(block, c, arena, matrix, k_begin, column, depth, vectors);
+        pack_b_rows(block, c, arena, matrix, k_begin, column, depth, vectors, pitch);
     else
-        pack_b_columns(block, c, arena, matrix, k_begin, column, depth, vectors);
+        pack_b_columns(block, c, arena, matrix, k_begin, column, depth, vectors, pitch);
 }
 
 }  // namespace fpga

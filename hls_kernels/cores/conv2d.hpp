@@ -74,7 +74,7 @@ each_block:
         each_k_block:
             for (int32_t k = 0; k < p.depth; k += p.k_block) {
 #pragma HLS loop_tripcount min=1 max=3
-                step.pitch = c.vectors;
+                step.pitch = c.vectors * VEC;
                 step.depth = minimum(p.k_block, p.depth - k);
                 step.first = k == 0;
                 step.last = k + step.depth == p.depth;
@@ -83,10 +83,10 @@ each_block:
                 const int64_t first_weight = c.weight / VEC + (at * p.depth + k) * c.vectors;
 #ifdef __SYNTHESIS__
                 load_weights(weight_block, weights, first_weight, step);
-                const vec16* weight = weight_block;
+                const mac_weight* weight = weight_block;
                 const memory_float* source = slab;
 #else
-                const vec16* weight = weights + first_weight;
+                const mac_weight* weight = floats(weights + first_weight);
                 const memory_float* source = slab;
                 if (p.source == CONV_DIRECT)
                     source = floats(arena) + c.input + group_channel + offset_of(k, linear ? 1 : 0);
@@ -123,9 +123,11 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
     const double depth = static_cast<double>(c.kernel[0]) * c.kernel[1] * c.in_channels;
     const double outputs = static_cast<double>(c.groups) * c.out_channels;
     b.require(depth <= 1 << 30 && outputs <= 1 << 30, "has more channels than 32-bit arithmetic can count");
-    const double reach_y = static_cast<double>(c.out_height) * c.stride[0] + c.kernel[0] * static_cast<double>(c.dilation[0]);
-    const double reach_x = static_cast<double>(c.out_width) * c.stride[1] + c.kernel[1] * static_cast<double>(c.dilation[1]);
-    b.require(reach_y <= 1 << 30 && reach_x <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
+    for (int axis = 0; axis < 2; axis++) {
+        const double out = axis == 0 ? c.out_height : c.out_width;
+        const double reach = out * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
+        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
+    }
     if (!b.ok()) return;
 
     const int64_t panels = ceil_div(c.out_channels, c.vectors * VEC);

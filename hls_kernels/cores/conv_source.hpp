@@ -45,11 +45,10 @@ FPGA_INLINE int32_t even_block(int64_t total, int64_t most) {
 inline bool plan_slab(const conv2d_command& c, conv_plan& p) {
     if (p.depth > tile::KOFF) return false;
     const int64_t halo_rows = covered(c, 0, 1);
-    p.column_blocks = ceil_div(c.out_width, BLOCK_MAX);
 narrow:
-    for (; p.column_blocks <= c.out_width; p.column_blocks++) {
+    for (int32_t parts = ceil_div(c.out_width, BLOCK_MAX); parts <= c.out_width; parts++) {
 #pragma HLS loop_tripcount min=1 max=4
-        p.block_columns = ceil_div(c.out_width, p.column_blocks);
+        p.block_columns = ceil_div(c.out_width, parts);
         p.column_blocks = ceil_div(c.out_width, p.block_columns);
         const int64_t row = covered(c, 1, p.block_columns) * c.in_channels;
         const int64_t room = row > tile::SLAB_FLOATS ? 0 : tile::SLAB_FLOATS / row;
@@ -62,7 +61,8 @@ narrow:
         p.slab_width = static_cast<int32_t>(covered(c, 1, p.block_columns));
         p.slab_row = static_cast<int32_t>(row);
         // A window with large gaps: the slab would hold more than the windows themselves.
-        return p.planar || covered(c, 0, p.block_rows) * row <= static_cast<int64_t>(p.block_rows) * p.block_columns * p.depth;
+        const int64_t gathered = static_cast<int64_t>(p.block_rows) * p.block_columns * p.depth;
+        return p.planar || covered(c, 0, p.block_rows) * row <= gathered;
     }
     return false;
 }
@@ -185,6 +185,7 @@ each_pixel:
                             offset_of(at.row, c.residual_stride[1]) + offset_of(at.column, c.residual_stride[2]);
         next_pixel(at, c);
     }
+    repeat_last_pixel(table, run.count);
 }
 
 // The next block of the slice from unit `unit`: an output row of a column block (slab), or a pixel.
@@ -267,9 +268,9 @@ inline void gather_block(float slab[tile::SLAB_FLOATS], const conv2d_command& c,
 each_pixel:
     for (int32_t i = 0; i < run.count; i++) {
 #pragma HLS loop_tripcount min=7 max=1022
-        gather_window(slab, static_cast<int64_t>(i) * p.k_block, c, p, arena,
-                      c.input + offset_of(at.image, c.in_stride[0]) + group_channel, at.row * c.stride[0] - c.padding[0],
-                      at.column * c.stride[1] - c.padding[1], k_begin, depth);
+        const uint32_t image = c.input + offset_of(at.image, c.in_stride[0]) + group_channel;
+        gather_window(slab, static_cast<int64_t>(i) * p.k_block, c, p, arena, image,
+                      at.row * c.stride[0] - c.padding[0], at.column * c.stride[1] - c.padding[1], k_begin, depth);
         next_pixel(at, c);
     }
 }

@@ -15,6 +15,7 @@ namespace fpga {
 struct gemm_plan {
     bool shared;          // all of the batch meets the same b: its rows are treated as those of one matrix
     bool direct;          // a is read where it lies (software only)
+    bool b_direct;        // so is b: its rows are whole vectors, and a packed copy would not pay
     int32_t matrices;     // separate products
     int64_t rows;         // of one of them
     int32_t block_rows;
@@ -26,19 +27,23 @@ struct gemm_plan {
 inline gemm_plan plan_gemm(const gemm_command& c) {
     gemm_plan p;
     const int32_t batch = c.batch[0] * c.batch[1];
-    p.shared = c.b_packed != 0 || ((c.batch[0] == 1 || c.b_stride[0] == 0) && (c.batch[1] == 1 || c.b_stride[1] == 0));
+    const bool one_b = (c.batch[0] == 1 || c.b_stride[0] == 0) && (c.batch[1] == 1 || c.b_stride[1] == 0);
+    p.shared = c.b_packed != 0 || one_b;
     p.matrices = p.shared ? 1 : batch;
     p.rows = p.shared ? static_cast<int64_t>(batch) * c.rows : c.rows;
     p.panels = ceil_div(c.columns, c.vectors * VEC);
     p.k_blocks = ceil_div(c.depth, tile::K_BLOCK);
     p.k_block = ceil_div(c.depth, p.k_blocks);
     p.direct = false;
+    p.b_direct = false;
     int64_t cached = tile::SLAB_FLOATS / round_up(p.k_block, VEC) / VEC * VEC;
 #ifndef __SYNTHESIS__
     p.direct = c.a_stride[3] == 1 || c.depth == 1;
     if (p.direct) cached = maximum(tile::SLAB_FLOATS / c.depth, 16 * tile::ROWS);
-    if (p.direct && c.b_packed && p.rows <= tile::ROWS) {  // no weight is used twice: no need to keep any
-        p.k_blocks = 1;
+    const bool pays = p.rows > 4 * tile::ROWS && c.b_stride[2] > PANEL_MAX;  // to pack b
+    p.b_direct = !c.b_packed && c.b_stride[3] == 1 && c.columns % VEC == 0 && !pays;
+    if (p.direct && (c.b_packed || p.b_direct) && p.rows <= tile::ROWS) {
+        p.k_blocks = 1;  // no value of b is used twice: no need to keep any in a cache
         p.k_block = c.depth;
     }
 #endif
@@ -78,6 +83,7 @@ each_row:
             }
         }
     }
+    repeat_last_pixel(table, count);
 }
 
 // Copies a block of a: [row][k] where k is contiguous, else [k][row]. `origin` holds the rows' sources; `local` becomes
@@ -172,23 +178,32 @@ each_block:
                 step.depth = minimum(p.k_block, c.depth - k);
                 step.first = k == 0;
                 step.last = k + step.depth == c.depth;
-                if (!p.direct && (p.k_blocks > 1 || panel == grid.panel_begin))
+                if (!p.direct && (p.k_blocks > 1 || panel == grid.panel_begin)) {
                     step.k_stride = fill_a_slab(slab, table.source, origin, c, arena, count, k, step.depth);
-                const vec16* weight = b_block;
-                step.pitch = step.vectors;
-                if (!c.b_packed)
-                    pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors);
+                    repeat_last_pixel(table, count);
+                }
+                const int64_t packed = static_cast<int64_t>(c.b) + (panel * c.depth + k) * c.vectors * VEC;
 #ifdef __SYNTHESIS__
+                step.pitch = c.vectors * VEC;
                 if (c.b_packed) {
-                    step.pitch = c.vectors;
-                    load_weights(b_block, weights, c.b / VEC + (panel * c.depth + k) * c.vectors, step);
+                    load_weights(b_block, weights, packed / VEC, step);
+                } else {
+                    pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, tile::MAX_VECTORS);
+                    step.pitch = PANEL_MAX;
                 }
                 fill_linear_offsets(k_offset, step.k_stride);
+                const mac_weight* weight = b_block;
                 const memory_float* source = slab;
 #else
+                const mac_weight* weight = floats(b_block);
+                step.pitch = c.vectors * VEC;
                 if (c.b_packed) {
-                    step.pitch = c.vectors;
-                    weight = weights + c.b / VEC + (panel * c.depth + k) * c.vectors;
+                    weight = floats(weights) + packed;
+                } else if (p.b_direct) {
+                    weight = floats(arena) + (b_matrix + offset_of(k, c.b_stride[2]) + column);
+                    step.pitch = c.b_stride[2];
+                } else {
+                    pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, c.vectors);
                 }
                 const memory_float* source = p.direct ? floats(arena) + k : slab;
 #endif

@@ -17,13 +17,37 @@ constexpr int PANEL_MAX = tile::MAX_VECTORS * VEC;
 // Pixels of a block: their partial sums fit the output buffer, and whole tiles fill it.
 constexpr int BLOCK_MAX = tile::OUT_FLOATS / PANEL_MAX / tile::ROWS * tile::ROWS;
 constexpr int PARTIAL_VECTORS = BLOCK_MAX * tile::MAX_VECTORS;
+static_assert(BLOCK_MAX >= tile::ROWS, "OUT_FLOATS must hold at least one tile");
+static_assert(tile::KOFF >= tile::K_BLOCK, "KOFF must hold the offsets of a block of k");
+static_assert(tile::SLAB_FLOATS >= VEC * tile::K_BLOCK, "SLAB_FLOATS must hold 16 rows of a block of k");
 
-// Where the pixels of a block lie, in floats.
+// Where the pixels of a block lie, in floats. A block smaller than a tile repeats its last pixel to fill one: the same
+// values are stored twice, and no tail needs an array of its own.
 struct block_table {
     uint32_t source[BLOCK_MAX];    // from the start of the source array
     uint32_t output[BLOCK_MAX];    // in the arena
     uint32_t residual[BLOCK_MAX];  // in the arena
 };
+
+FPGA_INLINE void repeat_last_pixel(block_table& table, int32_t pixels) {
+repeat:
+    for (int32_t i = pixels; i < tile::ROWS; i++) {
+#pragma HLS loop_tripcount min=0 max=6
+        table.source[i] = table.source[pixels - 1];
+        table.output[i] = table.output[pixels - 1];
+        table.residual[i] = table.residual[pixels - 1];
+    }
+}
+
+#ifdef __SYNTHESIS__
+// Weights come from a local array.
+typedef vec16 mac_weight;
+FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load_aligned(weight, at); }
+#else
+// Weights are read where they lie, at any float's address.
+typedef memory_float mac_weight;
+FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load(weight, at); }
+#endif
 
 struct mac_epilogue {
     uint32_t bias;  // in the weights region, or ABSENT
@@ -40,7 +64,7 @@ struct mac_step {
     int32_t depth;     // steps of k
     int32_t k_stride;  // offset(k) = k * k_stride where no table gives it
     int32_t vectors;   // output vectors to compute
-    int32_t pitch;     // vectors from one k of the weights to the next
+    int32_t pitch;     // floats from one k of the weights to the next
     uint32_t column;   // of the panel's first channel, from the first of the pixel
     uint32_t bias_column;
     bool first;        // block of k
@@ -68,10 +92,10 @@ weights_of_block:
         for (int32_t j = 0; j < step.vectors; j++) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=4
-            block[k * tile::MAX_VECTORS + j] = weights[first + k * step.pitch + j];
+            block[k * tile::MAX_VECTORS + j] = weights[first + k * (step.pitch / VEC) + j];
         }
     }
-    step.pitch = tile::MAX_VECTORS;
+    step.pitch = PANEL_MAX;
 }
 #endif
 
@@ -86,17 +110,14 @@ each_k:
 }
 #endif
 
-// The pixel that row i of a tile works on. The last tile is shifted back to end with the block, and of a block smaller
-// than a tile the last pixel is computed again: the same values are stored twice, and no tail needs an array of its own.
-template <int ROWS>
-FPGA_INLINE int tile_pixel(int tile, int row, int pixels) {
-    const int first = maximum(minimum(tile * ROWS, pixels - ROWS), 0);
-    return minimum(first + row, pixels - 1);
+// First pixel of a tile. The last tile is shifted back to end with the block.
+FPGA_INLINE int first_pixel(int tile, int rows, int pixels) {
+    return maximum(minimum(tile * rows, pixels - rows), 0);
 }
 
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
-                            const uint32_t* k_offset, const vec16* weight, const mac_step& step) {
+                            const uint32_t* k_offset, const mac_weight* weight, const mac_step& step) {
     const memory_float* at[ROWS];
 each_row:
     UNROLL for (int i = 0; i < ROWS; i++) {
@@ -114,7 +135,7 @@ reduction:
     weights_of_k:
         UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-            w[j] = weight[k * pitch + j];
+            w[j] = weight_vector(weight, k * pitch + j * VEC);
         }
     rows:
         UNROLL for (int i = 0; i < ROWS; i++) {
@@ -130,7 +151,7 @@ reduction:
 }
 
 template <int ROWS, int VECTORS>
-FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int tile, const mac_step& step, const mac_epilogue& e,
+FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& step, const mac_epilogue& e,
                         const block_table& table, vec16* arena, const vec16* weights) {
     if (e.alpha != 1.0f) {
         const vec16 alpha(e.alpha);
@@ -159,7 +180,7 @@ FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int tile, const mac_step& s
     residual_rows:
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-            const int64_t at = static_cast<int64_t>(table.residual[tile_pixel<ROWS>(tile, i, step.pixels)]) + step.column;
+            const int64_t at = static_cast<int64_t>(table.residual[first + i]) + step.column;
             UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
                 if (present(j, step)) sum[i][j] += load(arena, at + j * VEC);
@@ -170,7 +191,7 @@ FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int tile, const mac_step& s
 store_rows:
     UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-        const int64_t at = static_cast<int64_t>(table.output[tile_pixel<ROWS>(tile, i, step.pixels)]) + step.column;
+        const int64_t at = static_cast<int64_t>(table.output[first + i]) + step.column;
     store_columns:
         UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
@@ -180,18 +201,19 @@ store_rows:
 }
 
 template <int ROWS, int VECTORS, bool TABLE>
-FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offset, const vec16* weight,
+FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
                              const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
                              vec16* arena, const vec16* weights) {
     const int tiles = ceil_div(step.pixels, ROWS);
 each_tile:
     for (int tile = 0; tile < tiles; tile++) {
 #pragma HLS loop_tripcount min=1 max=146
+        const int first = first_pixel(tile, ROWS, step.pixels);
         uint32_t row[ROWS];
     find_rows:
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-            row[i] = table.source[tile_pixel<ROWS>(tile, i, step.pixels)];
+            row[i] = table.source[first + i];
         }
         vec16 sum[ROWS][VECTORS];
 #pragma HLS array_partition variable=sum complete dim=0
@@ -217,7 +239,7 @@ each_tile:
         }
         accumulate<ROWS, VECTORS, TABLE>(sum, source, row, k_offset, weight, step);
         if (step.last) {
-            finish<ROWS, VECTORS>(sum, tile, step, e, table, arena, weights);
+            finish<ROWS, VECTORS>(sum, first, step, e, table, arena, weights);
         } else {
         keep_rows:
             UNROLL for (int i = 0; i < ROWS; i++) {
@@ -234,7 +256,7 @@ each_tile:
 #ifdef __SYNTHESIS__
 
 // One array of the full size in hardware; smaller blocks and panels leave a part of it idle.
-inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset, const vec16* weight,
+inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset, const mac_weight* weight,
                       const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
                       vec16* arena, const vec16* weights) {
 #pragma HLS inline off
@@ -244,7 +266,7 @@ inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset
 #else
 
 template <int ROWS, bool TABLE>
-inline void mac_block_of_rows(const memory_float* source, const uint32_t* k_offset, const vec16* weight,
+inline void mac_block_of_rows(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
                               const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
                               vec16* arena, const vec16* weights) {
     static_assert(tile::MAX_VECTORS <= 4, "mac_block_of_rows names the widths 1 to 4");
@@ -258,7 +280,7 @@ inline void mac_block_of_rows(const memory_float* source, const uint32_t* k_offs
 
 // Software has no array that could be idle: fewer pixels than a tile take a smaller one.
 template <bool TABLE>
-inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, const vec16* weight,
+inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
                          const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
                          vec16* arena, const vec16* weights) {
     if (step.pixels > 4)
@@ -272,7 +294,7 @@ inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, c
 }
 
 // `linear`: offset(k) is k * step.k_stride, else k_offset[k].
-inline void mac_block(const memory_float* source, bool linear, const uint32_t* k_offset, const vec16* weight,
+inline void mac_block(const memory_float* source, bool linear, const uint32_t* k_offset, const mac_weight* weight,
                       const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
                       vec16* arena, const vec16* weights) {
     if (linear)

@@ -106,6 +106,19 @@ public:
     void check(bool condition, const std::string& what) {
         if (!condition) fail(what);
     }
+#ifndef __SYNTHESIS__
+    // Whether a command's bounds accept the regions that it was made for; they must refuse empty ones.
+    template <class COMMAND>
+    bool bounded(const COMMAND& c, void (*bounds_of)(const COMMAND&, fpga::bounds&), const memory& arena,
+                 const memory& weights) {
+        fpga::bounds whole(0, arena.size(), weights.size()), none(0, 16, 0);
+        bounds_of(c, whole);
+        bounds_of(c, none);
+        check(whole.ok(), "bounds: " + whole.message());
+        check(!none.ok(), "bounds accept regions that are too small");
+        return whole.ok();
+    }
+#endif
     // NaN must meet NaN and infinity the same infinity.
     void close(float got, double expected, double tolerance, const std::string& where) {
         if (std::isnan(expected) ? std::isnan(got)
