@@ -116,11 +116,11 @@ FPGA_INLINE vec16 vtanh(const vec16& x) {
 
 // ---- logarithms ----
 
-// Cuts a positive x into 2^k and a significand in [sqrt(1/2), sqrt(2)). Infinity and NaN give garbage.
+// Cuts a positive x into 2^k and a significand in [sqrt(1/2), sqrt(2)). Others give a finite value without a meaning.
 FPGA_INLINE vec16 split_exponent(const vec16& x, vec16& k) {
     const ivec16 denormal = vlt(x, vec16(1.17549435e-38f));
     const ivec16 bits = bits_of(select(denormal, x * vec16(8388608.0f), x));
-    const ivec16 offset = bits - ivec16(0x3f3504f3);  // bits of sqrt(1/2)
+    const ivec16 offset = (bits & ivec16(INT32_MAX)) - ivec16(0x3f3504f3);  // bits of sqrt(1/2)
     k = to_float((offset >> ivec16(23)) - (denormal & ivec16(23)));
     return from_bits((offset & ivec16(0x7fffff)) + ivec16(0x3f3504f3));
 }

@@ -8,6 +8,7 @@
 //   select(mask, a, b)                   lane by lane mask ? a : b, of vec16 or ivec16
 //   any(mask)                            whether a lane of the mask is set
 //   lane_numbers()                       0, 1, ... 15
+//   rotate_lanes<N>(x)                   lane i of the result is lane (i + N) % 16 of x
 //   bits_of(vec16), from_bits(ivec16)    the same 32-bit patterns seen as the other type
 //   to_float(ivec16), to_int(vec16)      conversion; to_int rounds toward zero, NaN and out of range: undefined value
 //   load(pointer, at), store(pointer, at, x)

@@ -65,6 +65,13 @@ FPGA_INLINE bool any(const ivec16& mask) {
     return set != 0;
 }
 
+template <int BY>
+FPGA_INLINE vec16 rotate_lanes(const vec16& x) {
+    native_int16 from;
+    for (int i = 0; i < VEC; i++) from[i] = (i + BY) % VEC;
+    return vec16(__builtin_shuffle(x.v, from));
+}
+
 FPGA_INLINE ivec16 bits_of(const vec16& x) { return ivec16((native_int16)x.v); }
 FPGA_INLINE vec16 from_bits(const ivec16& x) { return vec16((native_float16)x.v); }
 FPGA_INLINE vec16 to_float(const ivec16& x) { return vec16(__builtin_convertvector(x.v, native_float16)); }

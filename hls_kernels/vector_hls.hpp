@@ -68,6 +68,17 @@ lanes:
     return set != 0;
 }
 
+template <int BY>
+inline vec16 rotate_lanes(const vec16& x) {
+    vec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = x[(i + BY) % VEC];
+    }
+    return r;
+}
+
 inline ivec16 bits_of(const vec16& x) {
     ivec16 r;
 lanes:

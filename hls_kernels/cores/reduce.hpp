@@ -10,118 +10,40 @@
 #include "../epilogue.hpp"
 #include "../tiles.hpp"
 #include "../vector.hpp"
+#include "reduce_plan.hpp"
 #include "reduce_steps.hpp"
 
 namespace fpga {
 
-constexpr int REDUCE_GROUP = REDUCE_WAYS * VEC;
 constexpr int REDUCE_FOLD = 64;  // groups in a block, blocks in a total: sums of long rows are added up on three levels
 
-static_assert(tile::REDUCE_ROW % REDUCE_GROUP == 0, "a row is a whole number of groups");
-
-FPGA_INLINE bool reduce_keeps_size(int32_t kind) {
-    return kind == REDUCE_SOFTMAX || kind == REDUCE_LOG_SOFTMAX || kind == REDUCE_NORM || kind == REDUCE_RMS_NORM;
-}
-FPGA_INLINE bool reduce_has_affine(int32_t kind) { return kind == REDUCE_NORM || kind == REDUCE_RMS_NORM; }
-
-// The command's dimensions with contiguous neighbours merged inwards: kept 0..2, reduced 3..5. Lanes go along dimension
-// `lane_dimension`; 6 stands for a seventh of size 1.
-struct reduce_plan {
-    int32_t size[6];
-    int32_t in_stride[6];
-    int32_t out_stride[6];
-    int32_t affine_stride[6];
-    int32_t lane_dimension;
-    int64_t count;  // elements that are reduced to one
+// How a pass reaches the elements: in the bank or in the copy that an earlier pass left in the local memory.
+struct pass_access {
+    bool from_held;
+    bool to_held;
+    int32_t per_element;  // how the position grows along the lanes
 };
 
-// One walk: a row, or neighbouring rows side by side in the lanes. `width` elements lie side by side.
-struct reduce_item {
-    int64_t input;
-    int64_t output;
-    int64_t affine;
-    int32_t width;
-    int32_t segments[3];  // reduced dimensions outside the lanes
-    bool row_in_lanes;    // lanes belong to one row
-    bool fits;            // in the local memory
-};
-
-inline void merge_pair(reduce_plan& p, int inner) {
-    const int outer = inner - 1;
-    const bool one = p.size[inner] == 1;
-    const bool joins = p.size[outer] == 1 || one ||
-                       (p.in_stride[outer] == static_cast<int64_t>(p.in_stride[inner]) * p.size[inner] &&
-                        p.out_stride[outer] == static_cast<int64_t>(p.out_stride[inner]) * p.size[inner] &&
-                        p.affine_stride[outer] == static_cast<int64_t>(p.affine_stride[inner]) * p.size[inner]);
-    if (!joins) return;
-    if (one && p.size[outer] != 1) {
-        p.in_stride[inner] = p.in_stride[outer];
-        p.out_stride[inner] = p.out_stride[outer];
-        p.affine_stride[inner] = p.affine_stride[outer];
+// Up to REDUCE_GROUP elements, all of them if WHOLE.
+template <int STEP, bool WHOLE>
+FPGA_INLINE void take_group(accumulators& part, const vec16* arena, int64_t at, float* held, int64_t slot, int32_t left,
+                            int32_t position, const pass_access& access, const vec16* center) {
+ways:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        const int32_t e = j * VEC, lanes = WHOLE ? VEC : left - e;
+        if (lanes > 0) {
+            const ivec16 valid = WHOLE ? ivec16(-1) : vlt(lane_numbers(), ivec16(lanes));
+            vec16 x;
+            if (access.from_held)
+                x = load(held, slot + e);
+            else
+                x = lanes >= VEC ? load(arena, at + e) : load_lanes(arena, at + e, lanes);
+            const ivec16 where = ivec16(position) + (lane_numbers() + ivec16(e)) * ivec16(access.per_element);
+            take<STEP>(part.sum[j], part.other[j], part.where[j], x, center[j], where, valid);
+            if (access.to_held) store(held, slot + e, x);
+        }
     }
-    p.size[inner] *= p.size[outer];
-    p.size[outer] = 1;
-}
-
-inline reduce_plan plan_reduce(const reduce_command& c) {
-    reduce_plan p;
-    const bool keeps = reduce_keeps_size(c.kind), affine = reduce_has_affine(c.kind);
-    p.count = 1;
-sizes:
-    for (int d = 0; d < 3; d++) {
-        p.size[d] = c.kept[d];
-        p.size[3 + d] = c.reduced[d];
-        p.count *= c.reduced[d];
-    }
-strides:
-    for (int d = 0; d < 6; d++) {
-        p.in_stride[d] = c.in_stride[d];
-        p.out_stride[d] = d < 3 || keeps ? c.out_stride[d] : 0;
-        p.affine_stride[d] = affine ? c.affine_stride[d] : 0;
-        // Results of a reduced dimension have no place; its strides merge as the input's do.
-        if (d >= 3 && !keeps) p.out_stride[d] = p.in_stride[d];
-        if (!affine) p.affine_stride[d] = p.in_stride[d];
-    }
-    merge_pair(p, 2);
-    merge_pair(p, 1);
-    merge_pair(p, 2);
-    merge_pair(p, 5);
-    merge_pair(p, 4);
-    merge_pair(p, 5);
-    if (p.size[5] > 1 && p.in_stride[5] == 1 && p.out_stride[5] == 1)
-        p.lane_dimension = 5;
-    else if (p.size[2] > 1 && p.in_stride[2] == 1 && p.out_stride[2] == 1)
-        p.lane_dimension = 2;
-    else
-        p.lane_dimension = 6;
-    return p;
-}
-
-FPGA_INLINE int64_t reduce_items(const reduce_plan& p) {
-    const int64_t inner = p.lane_dimension == 2 ? ceil_div(p.size[2], REDUCE_GROUP) : p.size[2];
-    return inner * p.size[1] * p.size[0];
-}
-
-inline reduce_item item_at(const reduce_command& c, const reduce_plan& p, int64_t index) {
-    const bool kept_lanes = p.lane_dimension == 2;
-    const int64_t inner = kept_lanes ? ceil_div(p.size[2], REDUCE_GROUP) : p.size[2];
-    const int64_t i2 = index % inner * (kept_lanes ? REDUCE_GROUP : 1), i1 = index / inner % p.size[1];
-    const int64_t i0 = index / inner / p.size[1];
-    reduce_item item;
-    item.input = c.input + i0 * p.in_stride[0] + i1 * p.in_stride[1] + i2 * p.in_stride[2];
-    item.output = c.output + i0 * p.out_stride[0] + i1 * p.out_stride[1] + i2 * p.out_stride[2];
-    item.affine = i0 * p.affine_stride[0] + i1 * p.affine_stride[1] + i2 * p.affine_stride[2];
-    item.row_in_lanes = !kept_lanes;
-    item.width = 1;
-    if (p.lane_dimension == 5) item.width = p.size[5];
-    if (kept_lanes) item.width = minimum(p.size[2] - static_cast<int32_t>(i2), REDUCE_GROUP);
-    item.segments[0] = p.size[3];
-    item.segments[1] = p.size[4];
-    item.segments[2] = p.lane_dimension == 5 ? 1 : p.size[5];
-    item.fits = item.width <= tile::REDUCE_ROW &&
-                static_cast<int64_t>(item.segments[0]) * item.segments[1] * item.segments[2] * round_up(item.width, VEC) <=
-                    tile::REDUCE_ROW;
-    return item;
 }
 
 // A pass over the item that gathers in `a`. `first`: reads the bank, and leaves a copy in `held` if the item fits;
@@ -133,8 +55,10 @@ inline void walk(const reduce_plan& p, const reduce_item& item, const vec16* are
     start<STEP>(part);
     start<STEP>(block);
     start<STEP>(total);
-    const bool from_held = !first && item.fits, to_held = item.fits && keep && (first || STEP == STEP_EXP);
-    const int32_t per_element = item.row_in_lanes ? 1 : 0;  // how the position grows along the lanes
+    pass_access access;
+    access.from_held = !first && item.fits;
+    access.to_held = item.fits && keep && (first || STEP == STEP_EXP);
+    access.per_element = item.row_in_lanes ? 1 : 0;
     const vec16 middle[REDUCE_WAYS] = {center[0], center[1], center[2], center[3]};
     int32_t position = 0, groups = 0, blocks = 0;
     int64_t slot = 0;
@@ -153,21 +77,11 @@ outer_segments:
                 for (int32_t i = 0; i < item.width; i += REDUCE_GROUP) {
 #pragma HLS pipeline II=4
 #pragma HLS loop_tripcount min=1 max=16
-                    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
-#pragma HLS unroll
-                        const int32_t e = i + j * VEC, lanes = item.width - e;
-                        if (lanes > 0) {
-                            const ivec16 valid = vlt(lane_numbers(), ivec16(lanes));
-                            vec16 x;
-                            if (from_held)
-                                x = load(held, slot + e);
-                            else
-                                x = lanes >= VEC ? load(arena, at + e) : load_lanes(arena, at + e, lanes);
-                            const ivec16 where = ivec16(position) + (lane_numbers() + ivec16(e)) * ivec16(per_element);
-                            take<STEP>(part.sum[j], part.other[j], part.where[j], x, middle[j], where, valid);
-                            if (to_held) store(held, slot + e, x);
-                        }
-                    }
+                    const int32_t left = item.width - i, here = position + i * access.per_element;
+                    if (left >= REDUCE_GROUP)
+                        take_group<STEP, true>(part, arena, at + i, held, slot + i, left, here, access, middle);
+                    else
+                        take_group<STEP, false>(part, arena, at + i, held, slot + i, left, here, access, middle);
                     if (step_adds<STEP>() && ++groups == REDUCE_FOLD) {
                         groups = 0;
                         add_sums(block, part);
@@ -291,56 +205,76 @@ results:
     }
 }
 
-inline void reduce_item_whole(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
-                              const vec16* weights, float* held) {
-    const vec16 count(static_cast<float>(p.count));
-    accumulators a;
-    row_values row;
-    start<STEP_SUM>(a);
-    for (int j = 0; j < REDUCE_WAYS; j++) row.center[j] = row.rest[j] = row.factor[j] = vec16(0.0f);
+// The first pass of every kind.
+inline void first_walk(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena, float* held,
+                       const vec16* center, accumulators& a) {
     switch (c.kind) {
-        case REDUCE_MAX: walk<STEP_MAX>(p, item, arena, held, true, false, row.center, a); break;
-        case REDUCE_MIN: walk<STEP_MIN>(p, item, arena, held, true, false, row.center, a); break;
-        case REDUCE_PROD: walk<STEP_PROD>(p, item, arena, held, true, false, row.center, a); break;
-        case REDUCE_ARGMAX: walk<STEP_ARGMAX>(p, item, arena, held, true, false, row.center, a); break;
-        case REDUCE_ARGMIN: walk<STEP_ARGMIN>(p, item, arena, held, true, false, row.center, a); break;
-        case REDUCE_SUM:
-        case REDUCE_MEAN: walk<STEP_SUM>(p, item, arena, held, true, false, row.center, a); break;
-        case REDUCE_RMS_NORM: walk<STEP_SQUARES>(p, item, arena, held, true, true, row.center, a); break;
-        case REDUCE_NORM: walk<STEP_SUM>(p, item, arena, held, true, true, row.center, a); break;
-        default: walk<STEP_MAX>(p, item, arena, held, true, true, row.center, a); break;  // softmax, log-softmax
+        case REDUCE_MAX: return walk<STEP_MAX>(p, item, arena, held, true, false, center, a);
+        case REDUCE_MIN: return walk<STEP_MIN>(p, item, arena, held, true, false, center, a);
+        case REDUCE_PROD: return walk<STEP_PROD>(p, item, arena, held, true, false, center, a);
+        case REDUCE_ARGMAX: return walk<STEP_ARGMAX>(p, item, arena, held, true, false, center, a);
+        case REDUCE_ARGMIN: return walk<STEP_ARGMIN>(p, item, arena, held, true, false, center, a);
+        case REDUCE_RMS_NORM: return walk<STEP_SQUARES>(p, item, arena, held, true, true, center, a);
+        case REDUCE_SOFTMAX:
+        case REDUCE_LOG_SOFTMAX: return walk<STEP_MAX>(p, item, arena, held, true, true, center, a);
+        default: return walk<STEP_SUM>(p, item, arena, held, true, c.kind == REDUCE_NORM, center, a);
     }
-    if (c.kind == REDUCE_ARGMAX || c.kind == REDUCE_ARGMIN) {
-        for (int j = 0; j < REDUCE_WAYS; j++)
-            a.sum[j] = from_bits(select(veq(a.where[j], ivec16(NOWHERE)), ivec16(0), a.where[j]));
-        write_results(c, item, arena, a.sum, false);
-        return;
+}
+
+// The further passes of the kinds that keep the size: way by way what write_rows needs.
+inline void prepare_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena, float* held,
+                         accumulators& a, row_values& row) {
+    const vec16 count(static_cast<float>(p.count)), one(1.0f), eps(c.eps);
+    const int ways = item.row_in_lanes ? 1 : REDUCE_WAYS;  // all ways hold the same row
+centers:
+    for (int j = 0; j < REDUCE_WAYS; j++) {
+        row.center[j] = c.kind == REDUCE_NORM ? a.sum[j] / count : a.sum[j];
+        row.rest[j] = vec16(0.0f);
     }
-    if (c.kind == REDUCE_MEAN)
-        for (int j = 0; j < REDUCE_WAYS; j++) a.sum[j] = a.sum[j] / count;
-    if (!reduce_keeps_size(c.kind)) {
-        write_results(c, item, arena, a.sum, true);
-        return;
-    }
-    if (c.kind == REDUCE_RMS_NORM) {
-        for (int j = 0; j < REDUCE_WAYS; j++) row.factor[j] = vec16(1.0f) / vsqrt(a.sum[j] / count + vec16(c.eps));
-    } else if (c.kind == REDUCE_NORM) {
-        for (int j = 0; j < REDUCE_WAYS; j++) row.center[j] = a.sum[j] / count;
-        walk<STEP_CENTERED>(p, item, arena, held, false, false, row.center, a);
-        for (int j = 0; j < REDUCE_WAYS; j++) {
+    if (c.kind == REDUCE_NORM) walk<STEP_CENTERED>(p, item, arena, held, false, false, row.center, a);
+    if (c.kind == REDUCE_SOFTMAX || c.kind == REDUCE_LOG_SOFTMAX)
+        walk<STEP_EXP>(p, item, arena, held, false, c.kind == REDUCE_SOFTMAX, row.center, a);
+factors:
+    for (int j = 0; j < ways; j++) {
+#pragma HLS loop_tripcount min=1 max=4
+        if (c.kind == REDUCE_SOFTMAX) {
+            row.factor[j] = one / a.sum[j];
+        } else if (c.kind == REDUCE_LOG_SOFTMAX) {
+            row.rest[j] = vlog(a.sum[j]);
+        } else if (c.kind == REDUCE_RMS_NORM) {
+            row.factor[j] = one / vsqrt(a.sum[j] / count + eps);
+        } else {
             row.rest[j] = a.other[j] / count;  // what rounding took from the mean
             const vec16 variance = vmax(a.sum[j] / count - row.rest[j] * row.rest[j], vec16(0.0f));
-            row.factor[j] = vec16(1.0f) / vsqrt(variance + vec16(c.eps));
-        }
-    } else {
-        for (int j = 0; j < REDUCE_WAYS; j++) row.center[j] = a.sum[j];
-        walk<STEP_EXP>(p, item, arena, held, false, c.kind == REDUCE_SOFTMAX, row.center, a);
-        for (int j = 0; j < REDUCE_WAYS; j++) {
-            row.rest[j] = vlog(a.sum[j]);
-            row.factor[j] = vec16(1.0f) / a.sum[j];
+            row.factor[j] = one / vsqrt(variance + eps);
         }
     }
-    write_rows(c, p, item, arena, weights, held, row);
+same_row:
+    for (int j = ways; j < REDUCE_WAYS; j++) {
+#pragma HLS loop_tripcount min=0 max=3
+        row.rest[j] = row.rest[0];
+        row.factor[j] = row.factor[0];
+    }
+}
+
+inline void reduce_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
+                        const vec16* weights, float* held) {
+    accumulators a;
+    row_values row;
+    for (int j = 0; j < REDUCE_WAYS; j++) row.center[j] = vec16(0.0f);
+    first_walk(c, p, item, arena, held, row.center, a);
+    if (reduce_keeps_size(c.kind)) {
+        prepare_rows(c, p, item, arena, held, a, row);
+        write_rows(c, p, item, arena, weights, held, row);
+        return;
+    }
+    const bool position = c.kind == REDUCE_ARGMAX || c.kind == REDUCE_ARGMIN;
+results:
+    for (int j = 0; j < REDUCE_WAYS; j++) {
+        if (position) a.sum[j] = from_bits(select(veq(a.where[j], ivec16(NOWHERE)), ivec16(0), a.where[j]));
+        if (c.kind == REDUCE_MEAN) a.sum[j] = a.sum[j] / vec16(static_cast<float>(p.count));
+    }
+    write_results(c, item, arena, a.sum, !position);
 }
 
 inline uint32_t reduce(const reduce_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
@@ -352,7 +286,7 @@ inline uint32_t reduce(const reduce_command& c, const vec16*, vec16* arena, cons
 items:
     for (int64_t i = slice_begin(count, slice, slices); i < end; i++) {
 #pragma HLS loop_tripcount min=1 max=1024
-        reduce_item_whole(c, p, item_at(c, p, i), arena, weights, held);
+        reduce_rows(c, p, item_at(c, p, i), arena, weights, held);
     }
     return STATUS_OK;
 }

@@ -113,18 +113,10 @@ FPGA_INLINE vec16 merge(const vec16& a, const vec16& b) {
 // All lanes merged, in every lane; pairs first, as the error of a sum then grows with the logarithm of its length.
 template <int STEP>
 FPGA_INLINE vec16 across_lanes(const vec16& x) {
-    alignas(64) float lane[2 * VEC];
-#pragma HLS array_partition variable=lane complete
-    store(lane, 0, x);
-    store(lane, VEC, x);
-halves:
-    UNROLL for (int half = VEC / 2; half > 0; half /= 2) {
-#pragma HLS unroll
-        const vec16 y = merge<STEP>(load(lane, 0), load(lane, half));
-        store(lane, 0, y);
-        store(lane, VEC, y);
-    }
-    return vec16(lane[0]);
+    const vec16 eight = merge<STEP>(x, rotate_lanes<8>(x));
+    const vec16 four = merge<STEP>(eight, rotate_lanes<4>(eight));
+    const vec16 two = merge<STEP>(four, rotate_lanes<2>(four));
+    return merge<STEP>(two, rotate_lanes<1>(two));
 }
 
 // Merges the ways of a row that went through all lanes: the result stands in all lanes of all ways.
