@@ -124,6 +124,7 @@ KERNEL(vadd) = {fpga::CARD_ABI, vadd_begin, one_slice, vadd_execute, nothing};
 KERNEL(empty) = {fpga::CARD_ABI, one_step, one_slice, empty_execute, nothing};
 KERNEL(steps) = {fpga::CARD_ABI, steps_begin, steps_slices, steps_execute, nothing};
 KERNEL(misbehave) = {fpga::CARD_ABI, misbehave_begin, four_slices, misbehave_execute, misbehave_end};
+KERNEL(pair) = {fpga::CARD_ABI, misbehave_begin, four_slices, misbehave_execute, misbehave_end};  // on two units
 #ifdef WRONG_ABI
 KERNEL(wrong) = {fpga::CARD_ABI + 1, one_step, one_slice, empty_execute, nothing};
 #endif

@@ -53,9 +53,10 @@ def test_least_loaded_unit_takes_the_run(card: Card) -> None:
     data = card.bo(64)
     runs = [card.kernel("steps")(data, 4, 1, 1) for _ in range(2)]
     assert {run.compute_unit for run in runs if run.wait(10000)} == {"steps_1"}, "steps_2 does not reach DDR[0]"
-    a = card.array(np.zeros(1 << 20, np.float32))
-    runs = [card.kernel("vadd")(a, a, a, 1 << 20) for _ in range(2)]
-    assert {run.compute_unit for run in runs if run.wait(10000)} == {"vadd_1", "vadd_2"}
+    out = card.bo(4096)
+    runs = [card.kernel("pair")(out, SLEEP, 0, 300) for _ in range(2)]
+    assert {run.compute_unit for run in runs if run.wait(10000)} == {"pair_1", "pair_2"}
+    assert max(run.start_ns for run in runs) < min(run.stop_ns for run in runs), "they did not run side by side"
 
 
 def test_a_unit_by_name(card: Card) -> None:
@@ -67,7 +68,7 @@ def test_a_unit_by_name(card: Card) -> None:
     for name in ("vadd:vadd_1", "vadd:{}", "vadd:{vadd_1"):
         with pytest.raises(DeviceError, match="compute units are chosen as"):
             card.kernel(name)
-    with pytest.raises(DeviceError, match="has no kernel 'mul'; it has: vadd, empty, steps, misbehave"):
+    with pytest.raises(DeviceError, match="has no kernel 'mul'; it has: vadd, empty, steps, misbehave, pair"):
         card.kernel("mul")
 
 

@@ -19,7 +19,7 @@ Pack = Callable[..., Path]
 def test_description(test_xclbin: Path) -> None:
     file = xrt.xclbin(str(test_xclbin))
     assert [(k.get_name(), k.get_num_args()) for k in file.get_kernels()] == [
-        ("vadd", 4), ("empty", 0), ("steps", 4), ("misbehave", 4),
+        ("vadd", 4), ("empty", 0), ("steps", 4), ("misbehave", 4), ("pair", 4),
     ]  # fmt: skip
     assert file.get_kernels()[0].get_cus() == ["vadd_1", "vadd_2"]
     assert [(m.get_tag(), m.get_base_address(), m.get_size_kb(), m.get_used()) for m in file.get_mems()] == [

@@ -3,11 +3,12 @@
 #include "bindings.hpp"
 #include "buffer.hpp"
 #include "error.hpp"
+#include "interpreter.hpp"
 
 using card_model::buffer;
 using card_model::buffer_flags;
 using card_model::direction;
-using release_gil = nb::call_guard<nb::gil_scoped_release>;
+using release_gil = nb::call_guard<without_gil>;
 
 namespace {
 
@@ -29,7 +30,7 @@ class view {
 
 void write_bytes(const buffer& self, nb::handle data, uint64_t seek) {
     const view source(data);
-    nb::gil_scoped_release release;
+    without_gil release;
     self.write(source.data(), source.bytes(), seek);
 }
 
@@ -38,7 +39,7 @@ nb::ndarray<nb::numpy, int8_t, nb::ndim<1>> read_bytes(const buffer& self, uint6
     auto* data = new int8_t[bytes];
     nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<int8_t*>(memory); });
     {
-        nb::gil_scoped_release release;
+        without_gil release;
         self.read(data, bytes, skip);
     }
     return nb::ndarray<nb::numpy, int8_t, nb::ndim<1>>(data, {bytes}, owner);

@@ -6,6 +6,7 @@
 
 #include "bindings.hpp"
 #include "error.hpp"
+#include "interpreter.hpp"
 
 using card_model::card;
 using card_model::kernel_info;
@@ -84,7 +85,7 @@ void bind_xclbin(nb::module_& module) {
         });
     file.def("__init__",
              [](xclbin* self, const std::string& path) {
-                 nb::gil_scoped_release release;
+                 without_gil release;
                  new (self) xclbin(xclbin::from_file(path));
              })
         .def("get_kernels", [](const xclbin& self) { return self.kernels(); })
@@ -111,13 +112,13 @@ void bind_device(nb::module_& module) {
         .def("__init__", [](device* self, unsigned index) { new (self) device{card::open(index)}; }, nb::arg("index") = 0)
         .def("load_xclbin",
              [](const device& self, const xclbin& file) {
-                 nb::gil_scoped_release release;
+                 without_gil release;
                  self.card->load(file);
                  return file.id();
              })
         .def("load_xclbin",
              [](const device& self, const std::string& path) {
-                 nb::gil_scoped_release release;
+                 without_gil release;
                  const xclbin file = xclbin::from_file(path);
                  self.card->load(file);
                  return file.id();

@@ -2,15 +2,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
 #include "bindings.hpp"
 #include "error.hpp"
+#include "interpreter.hpp"
 #include "kernel.hpp"
-#include "process.hpp"
 
 using card_model::access_mode;
 using card_model::buffer;
@@ -18,53 +16,9 @@ using card_model::ert_state;
 using card_model::kernel;
 using card_model::run;
 using card_model::transfer;
-using release_gil = nb::call_guard<nb::gil_scoped_release>;
+using release_gil = nb::call_guard<without_gil>;
 
 namespace {
-
-// A thread of the card must not ask for the GIL once the interpreter shuts down: it would never get it.
-class interpreter_gate {
-  public:
-    bool enter() {
-        std::lock_guard lock(mutex_);
-        if (closed_) return false;
-        ++inside_;
-        return true;
-    }
-    void leave() {
-        {
-            std::lock_guard lock(mutex_);
-            --inside_;
-        }
-        empty_.notify_all();
-    }
-    void close() {
-        std::unique_lock lock(mutex_);
-        closed_ = true;
-        empty_.wait(lock, [this] { return inside_ == 0; });
-    }
-
-  private:
-    std::mutex mutex_;
-    std::condition_variable empty_;
-    bool closed_ = false;
-    int inside_ = 0;
-};
-
-interpreter_gate& gate() {
-    static interpreter_gate& only = *new interpreter_gate;
-    return only;
-}
-
-template <typename Action>
-void with_interpreter(Action&& action) {
-    if (card_model::forked() || !gate().enter()) return;
-    {
-        nb::gil_scoped_acquire acquire;
-        action();
-    }
-    gate().leave();
-}
 
 // A Python function that threads without the GIL may hold, call and let go.
 class python_callback {
@@ -134,7 +88,7 @@ void add_callback(python_run& self, ert_state state, nb::callable function, nb::
                                 "state the run ends in");
     auto held = std::make_shared<python_callback>(std::move(function), std::move(data));
     self.callbacks.push_back(held);
-    nb::gil_scoped_release release;
+    without_gil release;
     self.command().add_callback([held](ert_state ended) { (*held)(ended); });
 }
 
@@ -185,7 +139,7 @@ std::unique_ptr<python_run> call(std::shared_ptr<kernel> self, nb::args argument
     auto started = std::make_unique<python_run>(std::move(self));
     uint32_t index = 0;
     for (const nb::handle argument : arguments) set_argument(*started, index++, argument);
-    nb::gil_scoped_release release;
+    without_gil release;
     started->start();
     return started;
 }
@@ -203,7 +157,7 @@ std::vector<transfer> transfers(nb::handle pieces) {
 
 ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs, const buffer& memory, unsigned timeout_ms) {
     const auto from = transfers(inputs), to = transfers(outputs);
-    nb::gil_scoped_release release;
+    without_gil release;
     return self.execute_io(memory, from, to, timeout_ms);
 }
 
@@ -257,7 +211,7 @@ void bind_kernel(nb::module_& module) {
 
     module.def("_shut_down", [] {
         card_model::card::shut_down();
-        if (!card_model::forked()) gate().close();
+        if (!card_model::forked()) interpreter_gate::instance().close();
     }, release_gil());
     nb::module_::import_("atexit").attr("register")(module.attr("_shut_down"));
 }
