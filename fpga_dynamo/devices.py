@@ -36,6 +36,7 @@ def devices() -> list[DeviceReport]:
         if card is None:
             reports.append(DeviceReport(index, "emulated", name))
             continue
+        card.weights.collect()
         banks = tuple(handle.memory())
         reports.append(
             DeviceReport(

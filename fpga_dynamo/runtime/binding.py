@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.fx import Node
@@ -19,17 +19,28 @@ BINDINGS = 32
 
 
 class Binding:
-    """Packed weights of one set of source tensors; `commands` is the command list in device memory."""
+    """Packed weights of one set of source tensors; `commands` is the command list in device memory.
 
-    def __init__(self, task: CardTask, card: Card, sources: dict[Node, torch.Tensor], stamps: list[Stamp]) -> None:
+    on_death: called when one of the tensors is gone, by the garbage collector and so at any time.
+    """
+
+    def __init__(
+        self,
+        task: CardTask,
+        card: Card,
+        sources: dict[Node, torch.Tensor],
+        stamps: list[Stamp],
+        on_death: Callable[[object], None],
+    ) -> None:
         self._store: WeightStore = card.weights
         self._nodes = tuple(sources)
-        self._references = tuple(weakref.ref(tensor) for tensor in sources.values())
+        self._references = tuple(weakref.ref(tensor, on_death) for tensor in sources.values())
         self._lock = threading.Lock()
         by_node = dict(zip(sources, stamps, strict=True))
         self._packs = [buffer.pack for buffer in task.weights]
         self.entries: list[Entry] = []
-        self._finalizer = weakref.finalize(self, _release, self._store, self.entries)
+        self._finalizer = weakref.finalize(self, self._store.release, self.entries)
+        self._store.reserve(self._packs, sources)
         for pack in self._packs:
             self.entries.append(self._store.acquire(pack, sources, by_node))
         self._stamps = stamps
@@ -64,34 +75,54 @@ class Binding:
         self._stamps = []
 
 
-def _release(store: WeightStore, entries: list[Entry]) -> None:
-    for entry in entries:
-        store.release(entry)
-
-
 class Bindings:
-    """The bindings of one task, found by the tensors of a call."""
+    """The bindings of one task, found by the tensors of a call.
 
-    def __init__(self, task: CardTask, card: Card, weight_check: str) -> None:
+    A binding ends with its tensors: a model that is deleted leaves nothing on the card, though Dynamo keeps its code.
+    on_empty: called when the last binding has ended.
+    """
+
+    def __init__(self, task: CardTask, card: Card, weight_check: str, on_empty: Callable[[], None]) -> None:
         self._task = task
         self._card = card
         self._detector = ChangeDetector(weight_check)
         self._lock = threading.Lock()
         self._known: list[Binding] = []
+        self._on_empty = on_empty
         self.nodes = source_nodes([buffer.pack for buffer in task.weights])
 
     def find(self, tensors: list[torch.Tensor]) -> Binding:
         """The binding for these source tensors (of `nodes`, in order), with packs that are up to date."""
         stamps = self._detector.stamps(tensors)
-        for binding in self._known:
-            if binding.is_for(tensors):
-                binding.refresh(tensors, stamps)
-                return binding
-        with self._lock:
-            binding = Binding(self._task, self._card, dict(zip(self.nodes, tensors, strict=True)), stamps)
-            alive = [b for b in self._known if not b.is_dead]
-            self._known = [binding, *alive][:BINDINGS]
-            return binding
+        binding = self._look_up(tensors)
+        if binding is None:
+            with self._lock:
+                binding = self._look_up(tensors) or self._add(tensors, stamps)
+        binding.refresh(tensors, stamps)
+        return binding
+
+    def _look_up(self, tensors: list[torch.Tensor]) -> Binding | None:
+        return next((binding for binding in self._known if binding.is_for(tensors)), None)
+
+    def _add(self, tensors: list[torch.Tensor], stamps: list[Stamp]) -> Binding:
+        this = weakref.ref(self)
+
+        def on_death(reference: object) -> None:
+            bindings = this()
+            if bindings is not None:
+                bindings._drop_dead()
+
+        sources = dict(zip(self.nodes, tensors, strict=True))
+        binding = Binding(self._task, self._card, sources, stamps, on_death)
+        self._known = [binding, *self._known][:BINDINGS]
+        return binding
+
+    def _drop_dead(self) -> None:
+        # No lock: the garbage collector may come while this very thread holds it. At worst a binding that was added
+        # at the same moment is forgotten, and made again on the next call.
+        self._known = [binding for binding in self._known if not binding.is_dead]
+        if not self._known:
+            self._on_empty()
 
     def invalidate(self) -> None:
         for binding in self._known:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
 from pathlib import Path
 from typing import Any
 
+import xclbin_build
+import xclbin_build.axlf
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
@@ -95,16 +98,16 @@ def open_card(options: Options) -> Card:
 
 def xclbin_path(options: Options) -> Path:
     """The xclbin of the options; built from their recipe and cached per user if they name none."""
-    if options.xclbin is not None:
-        return Path(options.xclbin)
-    import xclbin_build
+    return Path(options.xclbin) if options.xclbin is not None else _built(options.recipe)
 
-    return xclbin_build.cached(options.recipe, "emu")
+
+@functools.cache
+def _built(recipe: str) -> Path:
+    # Once per process: looking whether sources have changed takes longer than compiling a small model.
+    return xclbin_build.cached(recipe, "emu")
 
 
 def _target(path: Path) -> Target:
-    import xclbin_build.axlf
-
     try:
         key = (str(path.resolve()), path.stat().st_mtime)
     except OSError as error:

@@ -94,9 +94,9 @@ class Executor:
         return run
 
     def _card_task(self, task: CardTask) -> Callable[[ProcessingElement, Frame], None]:
-        bindings = Bindings(task, self.card, self._options.weight_check)
-        self._bindings.append(bindings)
         launcher = Launcher(task, self.card, self._options.timeout)
+        bindings = Bindings(task, self.card, self._options.weight_check, launcher.free)
+        self._bindings.append(bindings)
         sources = [self._slot(node) for node in bindings.nodes]
         reads = [self._slot(node) for node in task.reads]
         writes = [self._slot(node) for node in task.writes]

@@ -139,7 +139,11 @@ class Launcher:
 
     def _give(self, unit: int, arena: Arena) -> None:
         with self._lock:
-            self._arenas[unit].append(arena)
+            self._arenas.setdefault(unit, []).append(arena)
+
+    def free(self) -> None:
+        """Gives the memory of idle arenas back; the next call makes new ones. Takes no lock: see Bindings."""
+        self._arenas = {}
 
 
 def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:

@@ -7,9 +7,10 @@ when it grows. An entry lives as long as a binding (a graph with a certain set o
 from __future__ import annotations
 
 import bisect
+import collections
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from fpga_dynamo.lowering.weights import Pack
 from fpga_dynamo.runtime.change import Stamp
 
 MEBIBYTE = 1 << 20
+PAGE = 4096
 
 
 @dataclass(eq=False)
@@ -56,6 +58,7 @@ class WeightStore:
         self._buffer: Any = None
         self._capacity = 0
         self._users: weakref.WeakSet[WeightUser] = weakref.WeakSet()
+        self._released: collections.deque[Entry] = collections.deque()
 
     def add_user(self, user: WeightUser) -> None:
         """Tells `user` the buffer object, and again whenever it is another one (None: nothing is packed)."""
@@ -67,7 +70,20 @@ class WeightStore:
     def nbytes(self) -> int:
         """Bytes of all packs."""
         with self._lock:
+            self.collect()
             return 4 * sum(align(entry.floats) for entry in self._entries.values())
+
+    def reserve(self, packs: Sequence[Pack], tensors: Mapping[Node, torch.Tensor]) -> None:
+        """Makes room for what :meth:`acquire` will need for `packs`, so that the region grows once.
+
+        Raises the driver's memory error if the bank is full.
+        """
+        with self._lock:
+            self.collect()
+            missing = {key: pack for pack in packs if (key := _key(pack, tensors)) not in self._entries}
+            needed = sum(align(pack.floats) for pack in missing.values())
+            if needed > self._free.largest():
+                self._resize(self._capacity + needed - self._free.tail(self._capacity))
 
     def acquire(self, pack: Pack, tensors: Mapping[Node, torch.Tensor], stamps: Mapping[Node, Stamp]) -> Entry:
         """The entry of a pack made from these tensors; packs it if nobody has. Release it once for each time.
@@ -75,7 +91,7 @@ class WeightStore:
         Raises the driver's memory error if the bank is full.
         """
         sources = tuple(tensors[node] for node in pack.sources)
-        key = (pack.key, tuple(id(source) for source in sources))
+        key = _key(pack, tensors)
         with self._lock:
             entry = self._entries.get(key)
             alive = entry is not None and all(
@@ -85,13 +101,13 @@ class WeightStore:
                 if entry is not None:  # ids of dead tensors have been given to new ones
                     entry.key = ("dead", id(entry), key)
                     self._entries[entry.key] = self._entries.pop(key)
-                entry = Entry(key, self._reserve(pack.floats), pack.floats, tuple(map(weakref.ref, sources)))
+                entry = Entry(key, self._take(pack.floats), pack.floats, tuple(map(weakref.ref, sources)))
                 self._entries[key] = entry
             entry.users += 1
         try:
             self.refresh(entry, pack, tensors, stamps)
         except BaseException:
-            self.release(entry)
+            self.release([entry])
             raise
         return entry
 
@@ -109,16 +125,24 @@ class WeightStore:
                 entry.stamps = current
                 stats.add(weights_packed=1)
 
-    def release(self, entry: Entry) -> None:
-        """Gives one use back; the last one frees the memory."""
+    def release(self, entries: Iterable[Entry]) -> None:
+        """Gives one use of each back. May be called by the garbage collector at any time: it only takes note."""
+        self._released.extend(entries)
+
+    def collect(self) -> None:
+        """Frees what nobody uses any more, and gives the end of the region back where much of it is free."""
         with self._lock:
-            entry.users -= 1
-            if entry.users == 0:
-                self._entries.pop(entry.key, None)
-                self._free.give(entry.offset, align(entry.floats))
-                if not self._entries:
-                    self._free = _Extents()
-                    self._move_to(None, 0)
+            if not self._released:
+                return
+            while self._released:
+                entry = self._released.popleft()
+                entry.users -= 1
+                if entry.users == 0:
+                    self._entries.pop(entry.key, None)
+                    self._free.give(entry.offset, align(entry.floats))
+            unused = self._free.tail(self._capacity)
+            if unused * 4 >= MEBIBYTE or not self._entries:
+                self._resize(self._capacity - unused)
 
     def invalidate(self) -> None:
         """Has every entry packed again before its next use."""
@@ -126,26 +150,26 @@ class WeightStore:
             for entry in self._entries.values():
                 entry.stamps = None
 
-    def _reserve(self, floats: int) -> int:
+    def _take(self, floats: int) -> int:
         size = align(floats)
         start = self._free.take(size)
         if start is None:
-            self._grow(size)
+            self._resize(self._capacity + size - self._free.tail(self._capacity))
             start = self._free.take(size)
             assert start is not None
         return start
 
-    def _grow(self, floats: int) -> None:
+    def _resize(self, capacity: int) -> None:
+        """A region of (at least) `capacity` floats with the same content."""
         bo = self._driver.bo
-        wanted = max(self._capacity + floats, self._capacity * 3 // 2)
-        capacity = -(-wanted * 4 // MEBIBYTE) * MEBIBYTE // 4
-        larger = bo(self._device, capacity * 4, bo.flags.device_only, self._group)
-        if self._buffer is not None:
-            larger.copy(self._buffer, self._capacity * 4, 0, 0)
-        self._free.give(self._capacity, capacity - self._capacity)
-        self._move_to(larger, capacity)
-
-    def _move_to(self, buffer: Any, capacity: int) -> None:
+        capacity = -(-capacity * 4 // PAGE) * PAGE // 4
+        buffer = None
+        if capacity:
+            buffer = bo(self._device, capacity * 4, bo.flags.device_only, self._group)
+            kept = min(capacity, self._capacity)
+            if kept:
+                buffer.copy(self._buffer, kept * 4, 0, 0)
+        self._free.resize(self._capacity, capacity)
         self._buffer, self._capacity = buffer, capacity
         for user in list(self._users):
             user.weights_moved(buffer)
@@ -180,6 +204,24 @@ class _Extents:
                 return start
         return None
 
+    def largest(self) -> int:
+        return max(self._sizes, default=0)
+
+    def tail(self, end: int) -> int:
+        """Size of the free extent that ends at `end`, 0 if there is none."""
+        if self._starts and self._starts[-1] + self._sizes[-1] == end:
+            return self._sizes[-1]
+        return 0
+
+    def resize(self, old: int, new: int) -> None:
+        """The end of what is managed moves; what is cut off has to be free."""
+        if new > old:
+            self.give(old, new - old)
+        elif new < old:
+            self._sizes[-1] -= old - new
+            if self._sizes[-1] == 0:
+                del self._starts[-1], self._sizes[-1]
+
     def give(self, start: int, size: int) -> None:
         i = bisect.bisect(self._starts, start)
         if i < len(self._starts) and start + size == self._starts[i]:
@@ -190,6 +232,10 @@ class _Extents:
         else:
             self._starts.insert(i, start)
             self._sizes.insert(i, size)
+
+
+def _key(pack: Pack, tensors: Mapping[Node, torch.Tensor]) -> tuple[Any, ...]:
+    return (pack.key, tuple(id(tensors[node]) for node in pack.sources))
 
 
 def source_nodes(packs: Sequence[Pack]) -> tuple[Node, ...]:
