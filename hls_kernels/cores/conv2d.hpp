@@ -32,6 +32,9 @@ inline uint32_t conv2d(const conv2d_command& c, const vec16* commands, vec16* ar
     block_table table;
 #ifdef __SYNTHESIS__
     vec16 weight_block[tile::K_BLOCK * tile::MAX_VECTORS];
+#pragma HLS bind_storage variable=slab type=ram_1wnr
+#pragma HLS array_partition variable=slab cyclic factor=4
+#pragma HLS array_partition variable=weight_block cyclic factor=4
 #endif
 
     const conv_plan p = plan_conv2d(c);

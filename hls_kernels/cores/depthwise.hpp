@@ -12,6 +12,10 @@
 
 namespace fpga {
 
+// Pixels that share a pass over any window: as many as an fp32 adder takes cycles, so that every sum is ready when its
+// turn comes again.
+constexpr int STRIP = 8;
+
 // One output row: where it lies, which kernel rows meet the image, and the columns [inner_begin, inner_end) whose
 // windows lie between the image's sides.
 struct depthwise_row {
@@ -67,7 +71,7 @@ kernel_rows:
         const int64_t weight = c.weight + static_cast<int64_t>(y) * c.kernel[1] * channels + channel;
     kernel_columns:
         for (int32_t k = left; k < right; k++) {
-#pragma HLS pipeline II=1
+#pragma HLS pipeline II=8
 #pragma HLS loop_tripcount min=1 max=7
             const vec16 w = load_aligned(weights, weight + k * channels);
             const int64_t at = input + k * c.dilation[1] * pixel;
@@ -173,14 +177,11 @@ inline void depthwise_output_row(const depthwise_command& c, const depthwise_row
 columns:
     while (x < c.out_width) {
 #pragma HLS loop_tripcount min=1 max=112
-#ifndef __SYNTHESIS__
-        constexpr int STRIP = 4;
         if (x >= row.inner_begin && x + STRIP <= row.inner_end) {
             depthwise_pixels<STRIP>(c, row, arena, weights, x, 0, c.kernel[1], channel);
             x += STRIP;
             continue;
         }
-#endif
         const int32_t origin = x * c.stride[1] - c.padding[1];
         const int32_t left = first_tap(origin, c.dilation[1], c.kernel[1]);
         const int32_t right = end_tap(origin, c.dilation[1], c.kernel[1], c.in_width);

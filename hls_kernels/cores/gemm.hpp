@@ -131,6 +131,9 @@ inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena,
     alignas(64) float slab[tile::SLAB_FLOATS];
     alignas(64) vec16 partial[PARTIAL_VECTORS];
     alignas(64) vec16 b_block[tile::K_BLOCK * tile::MAX_VECTORS];
+#pragma HLS bind_storage variable=slab type=ram_1wnr
+#pragma HLS array_partition variable=slab cyclic factor=4
+#pragma HLS array_partition variable=b_block cyclic factor=4
     uint32_t k_offset[tile::KOFF];
     uint32_t origin[BLOCK_MAX];
     block_table table;

@@ -115,40 +115,91 @@ FPGA_INLINE int first_pixel(int tile, int rows, int pixels) {
     return maximum(minimum(tile * rows, pixels - rows), 0);
 }
 
+#ifdef __SYNTHESIS__
+
+// An fp32 adder takes several cycles, so one sum could not take a product every cycle: PHASES sums take them in turn.
+constexpr int PHASES = 8;
+
+template <int ROWS, int VECTORS, bool TABLE>
+inline void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
+                       const uint32_t* k_offset, const mac_weight* weight, const mac_step& step) {
+    vec16 phase_sum[PHASES][ROWS][VECTORS];
+#pragma HLS array_partition variable=phase_sum complete dim=2
+#pragma HLS array_partition variable=phase_sum complete dim=3
+clear_phases:
+    for (int phase = 0; phase < PHASES; phase++) {
+#pragma HLS pipeline II=1
+        for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                phase_sum[phase][i][j] = vec16(0.0f);
+            }
+        }
+    }
+reduction:
+    for (int32_t k = 0; k < step.depth; k++) {
+#pragma HLS pipeline II=1
+#pragma HLS dependence variable=phase_sum inter true distance=8
+#pragma HLS loop_tripcount min=1 max=2048
+        const int phase = k % PHASES;
+        const uint32_t offset = k_offset[k];
+    rows:
+        for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            const vec16 x(source[row[i] + offset]);
+        columns:
+            for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                phase_sum[phase][i][j] += x * weight_vector(weight, k * step.pitch + j * VEC);
+            }
+        }
+    }
+fold_phases:
+    for (int phase = 0; phase < PHASES; phase++) {
+#pragma HLS pipeline
+        for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sum[i][j] += phase_sum[phase][i][j];
+            }
+        }
+    }
+}
+
+#else
+
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
                             const uint32_t* k_offset, const mac_weight* weight, const mac_step& step) {
     const memory_float* at[ROWS];
 each_row:
     UNROLL for (int i = 0; i < ROWS; i++) {
-#pragma HLS unroll
         at[i] = source + row[i];
     }
     const int64_t pitch = step.pitch;
     const int64_t k_stride = step.k_stride;
 reduction:
     for (int64_t k = 0; k < step.depth; k++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=2048
         const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
         vec16 w[VECTORS];
     weights_of_k:
         UNROLL for (int j = 0; j < VECTORS; j++) {
-#pragma HLS unroll
             w[j] = weight_vector(weight, k * pitch + j * VEC);
         }
     rows:
         UNROLL for (int i = 0; i < ROWS; i++) {
-#pragma HLS unroll
             const vec16 x(at[i][offset]);
         columns:
             UNROLL for (int j = 0; j < VECTORS; j++) {
-#pragma HLS unroll
                 sum[i][j] += x * w[j];
             }
         }
     }
 }
+
+#endif
 
 template <int ROWS, int VECTORS>
 FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& step, const mac_epilogue& e,
