@@ -69,7 +69,8 @@ rows:
             for (int32_t e = 0; e < lanes; e++) {
 #pragma HLS pipeline II=2
 #pragma HLS loop_tripcount min=1 max=256
-                store_scalar(arena, to + e * to_step, c.input == ABSENT ? c.fill : scalar_at(region, from + e * from_step));
+                const float x = c.input == ABSENT ? c.fill : scalar_at(region, from + e * from_step);
+                store_scalar(arena, to + e * to_step, x);
             }
         }
         if (++piece == pieces) {

@@ -44,7 +44,8 @@ drop:
     n.dims = kept > 0 ? kept : 1;
 sort:
     for (int i = 1; i < n.dims; i++)
-        for (int d = i; d > 0 && magnitude(n.stride[d - 1][0]) < magnitude(n.stride[d][0]); d--) swap_dimensions(n, d - 1, d);
+        for (int d = i; d > 0 && magnitude(n.stride[d - 1][0]) < magnitude(n.stride[d][0]); d--)
+            swap_dimensions(n, d - 1, d);
 merge:
     for (int d = n.dims - 1; d > 0; d--) {
         bool joins = static_cast<int64_t>(n.size[d - 1]) * n.size[d] < (1 << 30);

@@ -63,7 +63,8 @@ dimensions:
         bool mergeable = outermost < 4, unit = true;
         int32_t stride[POINTWISE_STREAMS] = {};
         for (int s = 0; s < streams; s++) {
-            stride[s] = d == 3 ? !((c.broadcast >> s) & 1) : d == 2 ? c.stride2[s] : d == 1 ? c.stride1[s] : c.stride0[s];
+            const int32_t innermost = (c.broadcast >> s) & 1 ? 0 : 1;
+            stride[s] = d == 3 ? innermost : d == 2 ? c.stride2[s] : d == 1 ? c.stride1[s] : c.stride0[s];
             unit = unit && (stride[s] == 0 || stride[s] == 1);
             if (outermost < 4)
                 mergeable = mergeable && stride[s] == static_cast<int64_t>(p.stride[outermost][s]) * p.size[outermost];

@@ -14,7 +14,8 @@ namespace fpga {
 constexpr int POOL_VECTORS = 4;
 constexpr int POOL_TILE = 7;
 
-// The pixels of one axis under a window: begin, begin + step, ... (taps of them); `counted` as count_include_pad counts.
+// The pixels of one axis under a window: begin, begin + step, ... (taps of them); `counted` as count_include_pad
+// counts.
 struct pool_window {
     int32_t begin;
     int32_t taps;
@@ -108,15 +109,16 @@ window_rows:
 store_pixel:
     UNROLL for (int v = 0; v < VECTORS; v++) {
         const vec16 mean = KIND == POOL_MAX ? total[v] : total[v] / divisor;
-        store_channels(arena, output + v * VEC, apply_activation(mean, c.activation, c.act_a, c.act_b), lanes - v * VEC);
+        store_channels(arena, output + v * VEC, apply_activation(mean, c.activation, c.act_a, c.act_b),
+                       lanes - v * VEC);
     }
 }
 
 // POOL_TILE pixels of 16 channels whose windows lie inside the row. Columns are combined from top to bottom first, as
 // neighbouring windows share them.
 template <int KIND, int KERNEL, int STRIDE>
-FPGA_INLINE void pool_tile(const pool_command& c, vec16* arena, int64_t input, int64_t output, int32_t rows, float divisor,
-                           int32_t lanes) {
+FPGA_INLINE void pool_tile(const pool_command& c, vec16* arena, int64_t input, int64_t output, int32_t rows,
+                           float divisor, int32_t lanes) {
     constexpr int COLUMNS = (POOL_TILE - 1) * STRIDE + KERNEL;
     vec16 column[COLUMNS], result[POOL_TILE];
 #pragma HLS array_partition variable=column complete
@@ -176,8 +178,8 @@ tiles:
 #pragma HLS pipeline
 #pragma HLS loop_tripcount min=1 max=4
             pool_tile<KIND, KERNEL, STRIDE>(c, arena, from + ch,
-                                            output + static_cast<int64_t>(first) * c.out_stride[2] + ch, rows.taps, divisor,
-                                            lanes - ch);
+                                            output + static_cast<int64_t>(first) * c.out_stride[2] + ch, rows.taps,
+                                            divisor, lanes - ch);
         }
     }
 }

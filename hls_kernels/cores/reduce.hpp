@@ -1,7 +1,7 @@
 // core: reduce; opcodes: reduce
 //
-// Reductions and normalisations over up to three dimensions. Vector lanes run along the last reduced dimension (a row of
-// the result has its lanes merged at the end) or, when that one is not contiguous, along the last kept dimension
+// Reductions and normalisations over up to three dimensions. Vector lanes run along the last reduced dimension (a row
+// of the result has its lanes merged at the end) or, when that one is not contiguous, along the last kept dimension
 // (REDUCE_WAYS * 16 rows at a time, one lane each). Records that allow neither go element by element. A row is walked
 // once per pass; up to REDUCE_ROW floats of it stay in local memory after the first.
 #pragma once
@@ -71,8 +71,9 @@ outer_segments:
         inner_segments:
             for (int32_t s2 = 0; s2 < item.segments[2]; s2++) {
 #pragma HLS loop_tripcount min=1 max=49
-                const int64_t at = item.input + static_cast<int64_t>(s0) * p.in_stride[3] +
-                                   static_cast<int64_t>(s1) * p.in_stride[4] + static_cast<int64_t>(s2) * p.in_stride[5];
+                const int64_t s[3] = {s0, s1, s2};
+                const int64_t at =
+                    item.input + s[0] * p.in_stride[3] + s[1] * p.in_stride[4] + s[2] * p.in_stride[5];
             along_lanes:
                 for (int32_t i = 0; i < item.width; i += REDUCE_GROUP) {
 #pragma HLS pipeline II=4
@@ -112,7 +113,8 @@ inline vec16 load_affine(const vec16* weights, int64_t at, int32_t stride, int32
     if (stride == 1) return lanes >= VEC ? load(weights, at) : load_lanes(weights, at, lanes);
     alignas(64) float lane[VEC];
 gather_affine:
-    for (int i = 0; i < VEC; i++) lane[i] = i < lanes ? scalar_at(weights, at + static_cast<int64_t>(i) * stride) : 0.0f;
+    for (int i = 0; i < VEC; i++)
+        lane[i] = i < lanes ? scalar_at(weights, at + static_cast<int64_t>(i) * stride) : 0.0f;
     return load(lane, 0);
 }
 
@@ -206,8 +208,8 @@ results:
 }
 
 // The first pass of every kind.
-inline void first_walk(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena, float* held,
-                       const vec16* center, accumulators& a) {
+inline void first_walk(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
+                       float* held, const vec16* center, accumulators& a) {
     switch (c.kind) {
         case REDUCE_MAX: return walk<STEP_MAX>(p, item, arena, held, true, false, center, a);
         case REDUCE_MIN: return walk<STEP_MIN>(p, item, arena, held, true, false, center, a);
@@ -222,8 +224,8 @@ inline void first_walk(const reduce_command& c, const reduce_plan& p, const redu
 }
 
 // The further passes of the kinds that keep the size: way by way what write_rows needs.
-inline void prepare_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena, float* held,
-                         accumulators& a, row_values& row) {
+inline void prepare_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
+                         float* held, accumulators& a, row_values& row) {
     const vec16 count(static_cast<float>(p.count)), one(1.0f), eps(c.eps);
     const int ways = item.row_in_lanes ? 1 : REDUCE_WAYS;  // all ways hold the same row
 centers:

@@ -113,8 +113,8 @@ inline reduce_item item_at(const reduce_command& c, const reduce_plan& p, int64_
     item.segments[1] = p.size[4];
     item.segments[2] = p.lane_dimension == 5 ? 1 : p.size[5];
     item.fits = item.width <= tile::REDUCE_ROW &&
-                static_cast<int64_t>(item.segments[0]) * item.segments[1] * item.segments[2] * round_up(item.width, VEC) <=
-                    tile::REDUCE_ROW;
+                static_cast<int64_t>(item.segments[0]) * item.segments[1] * item.segments[2] <=
+                    tile::REDUCE_ROW / round_up(item.width, VEC);
     return item;
 }
 

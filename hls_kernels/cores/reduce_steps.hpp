@@ -141,7 +141,8 @@ inline void finish_row(accumulators& a) {
         return;
     }
     const vec16 sum = across_lanes<STEP>(merge<STEP>(merge<STEP>(a.sum[0], a.sum[1]), merge<STEP>(a.sum[2], a.sum[3])));
-    const vec16 other = across_lanes<STEP_SUM>((a.other[0] + a.other[1]) + (a.other[2] + a.other[3]));
+    vec16 other(0.0f);
+    if (STEP == STEP_CENTERED) other = across_lanes<STEP_SUM>((a.other[0] + a.other[1]) + (a.other[2] + a.other[3]));
 ways:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll

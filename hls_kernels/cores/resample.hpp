@@ -97,7 +97,8 @@ rows:
 
 #ifndef __SYNTHESIS__
 inline void resample_bounds(const resample_command& c, bounds& b) {
-    b.require(c.mode == RESAMPLE_NEAREST || c.mode == RESAMPLE_BILINEAR, "has a mode that is neither nearest nor bilinear");
+    b.require(c.mode == RESAMPLE_NEAREST || c.mode == RESAMPLE_BILINEAR,
+              "has a mode that is neither nearest nor bilinear");
     b.require(c.batch >= 1 && c.channels >= 1 && c.in_height >= 1 && c.in_width >= 1 && c.out_height >= 1 &&
                   c.out_width >= 1,
               "has a dimension below 1");

@@ -58,7 +58,8 @@ void sweep(tb::report& report, const char* name, Vector f, Reference reference, 
         for (int i = 0; i < fpga::VEC; i++) w.see(lane[i], 0, y[i], reference(static_cast<double>(lane[i])));
     }
     const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 0.5f, -0.5f, 1.5f, 2.5f, FLT_MAX,
-                             -FLT_MAX, FLT_MIN, FLT_TRUE_MIN, -FLT_TRUE_MIN, 8388607.5f, 16777216.0f, 88.72284f, -103.98f};
+                             -FLT_MAX, FLT_MIN, FLT_TRUE_MIN, -FLT_TRUE_MIN, 8388607.5f, 16777216.0f, 88.72284f,
+                                 -103.98f};
     for (float x : special) {
         const vec16 y = f(vec16(x));
         for (int i = 0; i < fpga::VEC; i++) w.see(x, 0, y[i], reference(static_cast<double>(x)));
@@ -70,7 +71,8 @@ void sweep(tb::report& report, const char* name, Vector f, Reference reference, 
 void powers(tb::report& report, tb::random_source& random) {
     const float base[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 2.0f, -2.0f, 0.5f, -0.5f, 3.7f, -3.7f,
                           0.9999999f, 1.0000001f, -0.9999999f, FLT_MAX, FLT_MIN, FLT_TRUE_MIN, -FLT_TRUE_MIN, -FLT_MAX};
-    const float exponent[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f, 2.5f, INFINITY, -INFINITY,
+    const float exponent[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f, 2.5f, INFINITY,
+        -INFINITY,
                               NAN, 1e9f, -1e9f, 16777215.0f, 16777216.0f, 8388607.5f, FLT_MAX, -FLT_MAX, FLT_TRUE_MIN};
     worst w;
     for (float x : base)
@@ -100,7 +102,8 @@ int main() {
     sweep(report, "vlog", [](vec16 x) { return vlog(x); }, [](double x) { return std::log(x); }, 1.5);
     sweep(report, "vlog1p", [](vec16 x) { return vlog1p(x); }, [](double x) { return std::log1p(x); }, 2.0);
     sweep(report, "vtanh", [](vec16 x) { return vtanh(x); }, [](double x) { return std::tanh(x); }, 3.0);
-    sweep(report, "vsigmoid", [](vec16 x) { return vsigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, 3.0);
+    sweep(report, "vsigmoid", [](vec16 x) { return vsigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); },
+        3.0);
     sweep(report, "verf", [](vec16 x) { return verf(x); }, [](double x) { return std::erf(x); }, 2.0);
     sweep(report, "vsin", [](vec16 x) { return vsin(x); }, [](double x) { return std::sin(x); }, 2.0, 997);
     sweep(report, "vcos", [](vec16 x) { return vcos(x); }, [](double x) { return std::cos(x); }, 2.0, 997);

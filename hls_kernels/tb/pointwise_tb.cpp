@@ -85,7 +85,8 @@ struct program {
 };
 
 void every_operation(tb::report& report) {
-    const float value[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.5f, -3.5f, 1e-20f, 7.25f, -40.0f, 100.0f, INFINITY, -INFINITY, NAN};
+    const float value[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.5f, -3.5f, 1e-20f, 7.25f, -40.0f, 100.0f,
+        INFINITY, -INFINITY, NAN};
     const int n = static_cast<int>(sizeof value / sizeof *value);
     for (int op = fpga::MICRO_COPY; op <= fpga::MICRO_RELU; op++) {
         tb::memory arena, commands;
@@ -101,7 +102,8 @@ void every_operation(tb::report& report) {
         for (int s = 0; s < 4; s++) c.stream[s] = arena.allocate(total);
         const bool from_int = op == fpga::MICRO_INT_TO_FLOAT, to_int = op == fpga::MICRO_FLOAT_TO_INT;
         for (int i = 0; i < total; i++) {
-            arena[c.stream[0] + i] = from_int ? float_bits(i * 7919 - 100000) : to_int ? (i - 100) * 1234.75f : value[i / n];
+            float& first = arena[c.stream[0] + i];
+            first = from_int ? float_bits(i * 7919 - 100000) : to_int ? (i - 100) * 1234.75f : value[i / n];
             arena[c.stream[1] + i] = value[i % n];
             arena[c.stream[2] + i] = static_cast<float>(i);
         }
@@ -139,7 +141,8 @@ void lay_out(pointwise_command& c, int s, tb::memory& where, tb::random_source& 
         stride[0] = stride[2] * c.dims[2];
     } else {
         stride[3] = 1;
-        stride[2] = kind == 2 ? fpga::round_up(c.dims[3], 16) : kind == 3 ? c.dims[3] + random.integer(0, 3) : c.dims[3];
+        stride[2] = c.dims[3] + (kind == 3 ? random.integer(0, 3) : 0);
+        if (kind == 2) stride[2] = fpga::round_up(c.dims[3], 16);
         stride[1] = stride[2] * c.dims[2];
         stride[0] = stride[1] * c.dims[1];
     }
@@ -150,7 +153,8 @@ void lay_out(pointwise_command& c, int s, tb::memory& where, tb::random_source& 
     int64_t floats = (c.broadcast >> s) & 1 ? 1 : c.dims[3];
     for (int d = 0; d < 3; d++) floats += (c.dims[d] - 1) * stride[d];
     const int shift = random.chance(0.3) ? random.integer(1, 15) : 0;
-    c.stream[s] = (output ? where.allocate(floats + shift) : where.allocate_random(floats + shift, random, -2, 2)) + shift;
+    floats += shift;
+    c.stream[s] = shift + (output ? where.allocate(floats) : where.allocate_random(floats, random, -2, 2));
 }
 
 int64_t address(const pointwise_command& c, int s, const int i[4]) {
@@ -215,15 +219,18 @@ void random_program(tb::report& report, tb::random_source& random, int round) {
     });
     const uint32_t slices = round % 2 ? 3 : 1;
     for (uint32_t slice = 0; slice < slices; slice++)
-        report.check(pointwise(c, commands.region(), arena.region(), weights.region(), slice, slices) == STATUS_OK, "status");
+        report.check(pointwise(c, commands.region(), arena.region(), weights.region(), slice, slices) == STATUS_OK,
+            "status");
     report.check(arena.stray() < 0, "stores outside its outputs at " + std::to_string(arena.stray()));
     each_element([&] {
         double value[64] = {};
-        for (int s = 0; s < c.inputs; s++) value[16 + s] = ((c.in_weights >> s) & 1 ? weights : arena)[address(c, s, i)];
+        for (int s = 0; s < c.inputs; s++)
+            value[16 + s] = ((c.in_weights >> s) & 1 ? weights : arena)[address(c, s, i)];
         for (size_t k = 0; k < code.constants.size(); k++) value[32 + k] = code.constants[k];
         for (size_t k = 0; k < code.words.size(); k += 2) {
             const uint32_t w = code.words[k];
-            value[(w >> 8) & 255] = reference(w & 255, value[(w >> 16) & 255], value[w >> 24], value[code.words[k + 1]]);
+            const double a = value[(w >> 16) & 255], b = value[w >> 24];
+            value[(w >> 8) & 255] = reference(w & 255, a, b, value[code.words[k + 1]]);
         }
         for (int s = c.inputs; s < c.inputs + c.outputs; s++)
             report.close(arena[address(c, s, i)], value[16 + s], 1e-5 + 2e-4 * std::fabs(value[16 + s]), "output");
@@ -243,7 +250,8 @@ void refusals(tb::report& report) {
         for (int s = 0; s < 3; s++) c.stream[s] = arena.allocate(1);
         report.begin("malformed program");
         arena.watch();
-        report.check(fpga::pointwise(c, commands.region(), arena.region(), nullptr, 0, 1) == fpga::STATUS_BAD_OPCODE, "status");
+        report.check(fpga::pointwise(c, commands.region(), arena.region(), nullptr, 0, 1) == fpga::STATUS_BAD_OPCODE,
+            "status");
         report.check(arena.stray() < 0, "stores though it refuses");
     }
 }

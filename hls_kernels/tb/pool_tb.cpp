@@ -100,7 +100,8 @@ void run(tb::report& report, tb::random_source& random, int round) {
     for (int n = 0; n < c.batch; n++)
         for (int y = 0; y < c.out_height; y++)
             for (int x = 0; x < c.out_width; x++)
-                arena.allow(c.output + int64_t(n) * c.out_stride[0] + y * c.out_stride[1] + x * c.out_stride[2], c.channels);
+                arena.allow(c.output + int64_t(n) * c.out_stride[0] + y * c.out_stride[1] + x * c.out_stride[2],
+                    c.channels);
     const uint32_t slices = round % 2 ? 3 : 1;
     for (uint32_t slice = 0; slice < slices; slice++)
         report.check(fpga::pool(c, nullptr, arena.region(), nullptr, slice, slices) == fpga::STATUS_OK, "status");
