@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import ast
-import dataclasses
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -179,19 +178,18 @@ def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
 def _devices(arguments: argparse.Namespace) -> int:
     import fpga_dynamo
 
-    rows = [_fields(device) for device in fpga_dynamo.devices()]
-    if not rows:
+    devices = fpga_dynamo.devices()
+    if not devices:
         raise FpgaError("no device was found")
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table(*(name.replace("_", " ") for name in columns))
-    for row in rows:
-        table.add_row(*(str(row.get(name, "")) for name in columns))
-    _console.print(table)
+    for device in devices:
+        table = Table(show_header=False, title=f"device {device.index}: {device.name}")
+        table.add_row("driver", device.driver)
+        table.add_row("platform", device.platform or "-")
+        table.add_row("xclbin", f"{device.xclbin} {device.uuid}" if device.uuid else "none loaded")
+        table.add_row("compute units", ", ".join(device.compute_units) or "-")
+        table.add_row("memory in use", f"{device.memory_used:,} of {device.memory_total:,} bytes")
+        _console.print(table)
     return RIGHT
-
-
-def _fields(device: Any) -> Mapping[str, Any]:
-    return device if isinstance(device, Mapping) else dataclasses.asdict(device)
 
 
 # fpga-dynamo fuzz
@@ -210,12 +208,20 @@ def _fuzz(arguments: argparse.Namespace) -> int:
             arguments.examples,
             arguments.seed,
             backend=arguments.backend,
-            options=dict(arguments.options) or None,
+            options=_fuzz_options(arguments),
             out_dir=arguments.out,
             progress=lambda done: progress.update(task, completed=done),
         )
     _console.print(str(report), markup=False, highlight=False, soft_wrap=True)
     return WRONG if report.failures else RIGHT
+
+
+def _fuzz_options(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Offloads all that can be, unless told: by their cost, models this small would stay on the host untested."""
+    options = dict(arguments.options)
+    if arguments.backend == "fpga":
+        options.setdefault("partition", "greedy")
+    return options or None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

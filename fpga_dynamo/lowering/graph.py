@@ -69,7 +69,9 @@ def is_view(node: Node) -> bool:
 
 def computes(node: Node) -> bool:
     """Whether `node` counts for the offload figures: calls that are no views and no getitem."""
-    return node.op == "call_function" and not is_view(node) and isinstance(value(node), (torch.Tensor, tuple, list))
+    if node.op != "call_function" or is_view(node) or not isinstance(value(node), (torch.Tensor, tuple, list)):
+        return False
+    return node.target is not aten.empty.memory_format
 
 
 def is_effectful(node: Node) -> bool:

@@ -62,9 +62,10 @@ def partition(graph: GraphInfo, claims: Claims, *, greedy: bool) -> Partition:
         if not losing:
             return Partition(segments, reasons)
         # All at once: taking one segment away can only make its neighbours' transfers cheaper or vanish.
+        lost = {match for segment in losing for match in segment.matches}
+        matches = [match for match in matches if match not in lost]
         for segment in losing:
             for match in segment.matches:
-                matches.remove(match)
                 for node in match.nodes:
                     reasons[node] = _price(segment, graph)
 
@@ -88,6 +89,7 @@ def _segments(graph: GraphInfo, matches: Sequence[Match]) -> list[Segment]:
     bases = _bases(graph, match_of)
     grouped: dict[tuple[int, str | None], Segment] = {}
     last_effect = 0
+    eager_constants = _constants_of_eager(graph, match_of)
     for node in graph.module.graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             stage[node] = (0, None)
@@ -105,7 +107,7 @@ def _segments(graph: GraphInfo, matches: Sequence[Match]) -> list[Segment]:
             segment = grouped.setdefault(found, Segment(kernels[kernel_of[match]], found[0]))
             segment.matches.append(match)
             continue
-        if node in graph.static and not _used_by_ps(node, match_of):
+        if node in graph.static and node not in eager_constants:
             stage[node] = (0, None)
             continue
         ready = max((_after(bases[arg], stage[bases[arg]], None) for arg in node.all_input_nodes), default=0)
@@ -177,9 +179,15 @@ def _place_match(
     return best
 
 
-def _used_by_ps(node: Node, match_of: dict[Node, Match]) -> bool:
-    """Whether eager needs the value of a static node; packs evaluate theirs themselves."""
-    return any(user not in match_of for user in node.users)
+def _constants_of_eager(graph: GraphInfo, match_of: dict[Node, Match]) -> set[Node]:
+    """Static nodes whose values eager needs, or that such a value is made of; packs evaluate theirs themselves."""
+    needed: set[Node] = set()
+    for node in reversed(list(graph.module.graph.nodes)):
+        if node in graph.static and any(
+            user in needed if user in graph.static else user not in match_of for user in node.users
+        ):
+            needed.add(node)
+    return needed
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------

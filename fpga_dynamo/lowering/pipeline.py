@@ -1,11 +1,12 @@
 """ATen graph -> Program: the passes in the order that they run.
 
-1. claim      patterns take nodes; every other node gets the reason why it stays on the PS   (claim.py, ops/, fuse.py)
-2. partition  claimed groups become launches, the rest eager tasks                           (partition.py, cost.py)
-3. emit       commands of each launch, with layouts and views                                (emit.py, emitter.py)
-4. memory     places of the buffers in the arena                                             (memory.py)
-5. encode     words of the command list                                                      (codegen/encode.py)
-6. tasks      dependencies, eager modules, the graph's result                                (below)
+1. normalise  small rewrites                                                                 (normalise.py)
+2. claim      patterns take nodes; every other node gets the reason why it stays on the PS   (claim.py, ops/, fuse.py)
+3. partition  claimed groups become launches, the rest eager tasks                           (partition.py, cost.py)
+4. emit       commands of each launch, with layouts and views                                (emit.py, emitter.py)
+5. memory     places of the buffers in the arena                                             (memory.py)
+6. encode     words of the command list                                                      (codegen/encode.py)
+7. tasks      dependencies, eager modules, the graph's result                                (below)
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.errors import FpgaError, NotLoweredError
 from fpga_dynamo.lowering.claim import claim
 from fpga_dynamo.lowering.emit import emit_segment
-from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, source_line
+from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, source_line
+from fpga_dynamo.lowering.normalise import normalise
 from fpga_dynamo.lowering.partition import Partition, Segment, partition
 from fpga_dynamo.lowering.program import CardTask, HostTask, Program, Task
 from fpga_dynamo.lowering.submodule import extract
@@ -39,6 +41,7 @@ def lower(module: GraphModule, target: Target, options: Options, static_inputs: 
     Raises :class:`NotLoweredError` under ``strict=True`` if a node that computes stays on the PS.
     """
     began = time.perf_counter()
+    normalise(module)
     graph = GraphInfo(module, target, static_inputs)
     claims = claim(graph, options.disable)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
@@ -49,7 +52,7 @@ def lower(module: GraphModule, target: Target, options: Options, static_inputs: 
     tasks = [_task(f"{name}.{i}", graph, segment, options) for i, segment in enumerate(parts.segments)]
     _link(tasks, parts.segments)
     output = next(node for node in module.graph.nodes if node.op == "output")
-    result, reads = _result(module, tasks, output)
+    result, reads = _result(graph, tasks, output)
     attributes = {n: _attribute(module, n) for n in module.graph.nodes if n.op == "get_attr"}
     program = Program(name, graph, tasks, parts.reasons, module, result, reads, attributes=attributes)
     program.lowering_seconds = time.perf_counter() - began
@@ -81,7 +84,15 @@ def _refuse_fallbacks(graph: GraphInfo, parts: Partition) -> None:
 
 def _task(name: str, graph: GraphInfo, segment: Segment, options: Options) -> Task:
     if segment.kernel is None:
-        eager, reads = extract(graph.module, segment.outputs, segment.inputs, segment.nodes, "HostTask")
+        own = set(segment.nodes)
+        eager, reads = extract(
+            graph.module,
+            segment.outputs,
+            segment.inputs,
+            segment.nodes,
+            name=name,
+            may_run=lambda node: node in own or is_view(node) or node in graph.static,
+        )
         return HostTask(name, segment, eager, reads, segment.outputs)
     lowered = emit_segment(graph, segment, watch=options.verify)
     outputs = [slot.node for slot in lowered.outputs]
@@ -119,11 +130,13 @@ def _link(tasks: list[Task], segments: list[Segment]) -> None:
             raise FpgaError(f"internal error: task {task.name} depends on a later one; please report the graph")
 
 
-def _result(module: GraphModule, tasks: list[Task], output: Node) -> tuple[GraphModule, list[Node]]:
+def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[GraphModule, list[Node]]:
     """The graph's results from what tasks made and from its inputs: views, and values handed through."""
     made = {node for task in tasks for node in task.writes}
     nodes = [node for node in output.all_input_nodes]
-    part, reads = extract(module, nodes, made, name="Result")
+    part, reads = extract(
+        graph.module, nodes, made, name="Result", may_run=lambda node: is_view(node) or node in graph.static
+    )
     place = {node: i for i, node in enumerate(nodes)}
     values = next(n for n in part.graph.nodes if n.op == "output").args[0]
     structure = torch.fx.node.map_arg(output.args[0], lambda node: values[place[node]])  # type: ignore[index]

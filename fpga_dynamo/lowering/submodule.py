@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from torch.fx import Graph, GraphModule, Node
 
+from fpga_dynamo.errors import FpgaError
+
 
 def extract(
-    module: GraphModule, outputs: Sequence[Node], given: Collection[Node], keep: Iterable[Node] = (), name: str = "Part"
+    module: GraphModule,
+    outputs: Sequence[Node],
+    given: Collection[Node],
+    keep: Iterable[Node] = (),
+    *,
+    name: str = "Part",
+    may_run: Callable[[Node], bool] = lambda node: True,
 ) -> tuple[GraphModule, list[Node]]:
     """A module that computes `outputs` (a list) from `given` and graph inputs, in the original order.
 
     `keep`: nodes that are run even if no output needs them. Returns the module and the nodes that it takes as
-    arguments, in order.
+    arguments, in order. `may_run`: what the part is allowed to compute; anything else there is an internal error.
     """
     needed: set[Node] = set()
     boundary = set(given)
@@ -24,6 +32,8 @@ def extract(
             continue
         needed.add(node)
         if node not in boundary:
+            if node.op == "call_function" and not may_run(node):
+                raise FpgaError(f"internal error: {name} would run {node} a second time; please report the graph")
             stack += node.all_input_nodes
     part = Graph()
     copies: dict[Node, Node] = {}
