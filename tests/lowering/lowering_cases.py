@@ -1,0 +1,145 @@
+"""Rows of the tables that the tests of lowering read as sentences: a small model, its inputs, and what is expected.
+
+``check(case)`` compiles the row's model with everything offloaded that a core can run, and holds the answer against
+eager; see there for the list of what must be true.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+
+from fpga_dynamo import Explanation
+from fpga_dynamo.backend import collect_programs
+from fpga_dynamo.explain import GraphReport
+from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager, reference, sharing
+from fpga_dynamo.testing.rounding import in_float64
+
+GREEDY = {"partition": "greedy"}
+
+
+class Call(nn.Module):
+    """A function as a module; `tensors` become parameters (or buffers, where they cannot have a gradient)."""
+
+    def __init__(self, function: Callable[..., Any], **tensors: torch.Tensor) -> None:
+        super().__init__()
+        self.function = function
+        self.names = tuple(tensors)
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point():
+                self.register_parameter(name, nn.Parameter(tensor))
+            else:
+                self.register_buffer(name, tensor)
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args, **{name: getattr(self, name) for name in self.names})
+
+
+class Case:
+    """A row: `model`, and its inputs as tensors or as shapes of normally distributed ones.
+
+    offload: share of the computing nodes that must be on the card; why: a pattern that the reason of every other node
+    must match. launches: of one call. commands: how many of which opcode besides copies, where the row is about that.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | Callable[..., Any],
+        *inputs: Any,
+        offload: float = 1.0,
+        launches: int = 1,
+        why: str | None = None,
+        commands: dict[str, int] | None = None,
+    ) -> None:
+        assert (why is None) == (offload == 1.0), "a row whose nodes are not all on the card gives the reason"
+        self.model = model if isinstance(model, nn.Module) else Call(model)
+        self.inputs = inputs
+        self.offload = offload
+        self.launches = launches
+        self.why = why
+        self.commands = commands
+
+    def make_inputs(self) -> tuple[Any, ...]:
+        """The same inputs, freshly made, at every call; tensors keep their strides."""
+        generator = torch.Generator().manual_seed(1)
+        return tuple(
+            torch.randn(given, generator=generator) if isinstance(given, tuple) else copy.deepcopy(given)
+            for given in self.inputs
+        )
+
+
+def randomise(model: nn.Module) -> nn.Module:
+    """`model` in eval mode with parameters and statistics that hide no mistake (no zeros, no ones)."""
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is not None:
+                module.running_mean.normal_(generator=generator)
+                module.running_var.uniform_(0.5, 2.0, generator=generator)
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.5, generator=generator)
+    return model.eval()
+
+
+def report_of(programs: list[Any]) -> Explanation:
+    """What ``explain`` says of programs that have been compiled already."""
+    return Explanation(tuple(GraphReport.of(program) for program in programs))
+
+
+def run(case: Case, **options: Any) -> tuple[Any, tuple[Any, ...], Explanation]:
+    """The compiled answer, the inputs after the call, and what ran where."""
+    torch._dynamo.reset()
+    inputs = case.make_inputs()
+    with torch.no_grad(), collect_programs() as programs:
+        answer = torch.compile(case.model, backend="fpga", options={**GREEDY, **options})(*inputs)
+    return answer, inputs, report_of(programs)
+
+
+def check(case: Case, **options: Any) -> Explanation:
+    """Everything that must be true of a row:
+
+    what its nodes run on and why, the number of launches, values as near to float64 as eager's, dtype, shape, strides
+    and aliasing as in eager, inputs changed as in eager, and no partition that ``verify=True`` objects to.
+    """
+    randomise(case.model)
+    answer, inputs, report = run(case, **options)
+    assert_as_in_eager(case, answer, inputs)
+    left = [node for graph in report.graphs for node in graph.nodes if node.computes and node.place == "PS"]
+    assert report.node_offload == case.offload, f"{report}"
+    for node in left:
+        assert re.search(case.why or "", node.how), f"{node.name} is on the PS because {node.how}"
+    assert report.pl_launches == case.launches, f"{report}"
+    if case.commands is not None:
+        found: dict[str, int] = {}
+        for graph in report.graphs:
+            for opcode, count in graph.opcodes.items():
+                found[opcode] = found.get(opcode, 0) + count
+        found.pop("move", None)
+        assert found == case.commands, f"{report}"
+    verified, inputs, _ = run(case, verify=True, **options)
+    assert_as_in_eager(case, verified, inputs)
+    return report
+
+
+def assert_as_in_eager(case: Case, answer: Any, inputs: tuple[Any, ...]) -> None:
+    """Holds an answer against eager in float32 and in float64; see :mod:`fpga_dynamo.testing.reference`."""
+    expected_inputs, exact_inputs = case.make_inputs(), in_float64(case.make_inputs())
+    with torch.no_grad():
+        expected = case.model(*expected_inputs)
+        exact = copy.deepcopy(case.model).double()(*exact_inputs)
+    try:
+        assert_close_to_eager((answer, inputs), (expected, expected_inputs), (exact, exact_inputs))
+    except Mismatch:
+        # A handful of numbers may all be right to the last bit by luck: see what rounding can do before judging.
+        noise = reference(case.model, case.make_inputs).noise
+        assert_close_to_eager((answer, inputs), (expected, expected_inputs), (exact, exact_inputs), noise=noise)
+    assert sharing(answer, inputs) == sharing(expected, expected_inputs), "outputs share memory as in eager"
+
+
+
