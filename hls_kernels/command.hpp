@@ -58,7 +58,7 @@ enum activation : int32_t {
 
 // Two-dimensional convolution, implicit GEMM over k = (kernel row, kernel column, input channel).
 // Weights: [group][panel][k][16 * vectors], zero-padded output channels; bias: [group][panels * 16 * vectors].
-// Vector stores cover the last group's channels rounded up to 16; with several groups out_channels is a multiple of 16.
+// Vector stores cover a single group's channels rounded up to 16; with several groups each stores its own and no more.
 struct conv2d_command {
     int32_t opcode;
     int32_t slices;

@@ -72,6 +72,8 @@ each_block:
             step.pixels = run.count;
             step.k_stride = 1;
             step.vectors = minimum(c.vectors, ceil_div(c.out_channels - panel * c.vectors * VEC, VEC));
+            step.lanes = VEC;
+            if (c.groups > 1 && panel == p.panels - 1) step.lanes = (c.out_channels - 1) % VEC + 1;
             step.column = group * c.out_channels + panel * c.vectors * VEC;
             step.bias_column = static_cast<uint32_t>(at) * c.vectors * VEC;
         each_k_block:
@@ -115,8 +117,6 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
     b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
     b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
     b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
-    b.require(c.groups == 1 || c.out_channels % VEC == 0,
-              "has several groups whose output channels are no multiple of 16");
     b.require(c.in_stride[1] == 1 || c.in_stride[3] == 1,
               "has an input in which neither channels nor columns are contiguous");
     b.require(c.weight % VEC == 0, "has weights that are not aligned to 16 floats");
@@ -135,7 +135,7 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
 
     const int64_t panels = ceil_div(c.out_channels, c.vectors * VEC);
     const int64_t packed = c.groups * panels * c.vectors * VEC;
-    const int64_t stored = static_cast<int64_t>(c.groups - 1) * c.out_channels + round_up(c.out_channels, VEC);
+    const int64_t stored = c.groups > 1 ? static_cast<int64_t>(c.groups) * c.out_channels : round_up(c.out_channels, VEC);
     b.read(REGION_ARENA, c.input,
            extent()
                .dim(c.batch, c.in_stride[0])

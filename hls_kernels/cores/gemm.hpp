@@ -173,6 +173,7 @@ each_block:
 #pragma HLS loop_tripcount min=1 max=64
             const int32_t column = static_cast<int32_t>(panel) * c.vectors * VEC;
             step.vectors = minimum(c.vectors, ceil_div(c.columns - column, VEC));
+            step.lanes = VEC;
             step.column = column;
             step.bias_column = column;
         each_k_block:

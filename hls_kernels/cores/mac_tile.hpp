@@ -64,6 +64,7 @@ struct mac_step {
     int32_t depth;     // steps of k
     int32_t k_stride;  // offset(k) = k * k_stride where no table gives it
     int32_t vectors;   // output vectors to compute
+    int32_t lanes;     // of the last of them, how many are stored: VEC unless another group's channels follow
     int32_t pitch;     // floats from one k of the weights to the next
     uint32_t column;   // of the panel's first channel, from the first of the pixel
     uint32_t bias_column;
@@ -234,7 +235,11 @@ FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& 
             const int64_t at = static_cast<int64_t>(table.residual[first + i]) + step.column;
             UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-                if (present(j, step)) sum[i][j] += load(arena, at + j * VEC);
+                if (!present(j, step)) continue;
+                if (j == step.vectors - 1 && step.lanes < VEC)
+                    sum[i][j] += load_lanes(arena, at + j * VEC, step.lanes);
+                else
+                    sum[i][j] += load(arena, at + j * VEC);
             }
         }
     }
@@ -246,7 +251,11 @@ store_rows:
     store_columns:
         UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-            if (present(j, step)) store(arena, at + j * VEC, sum[i][j]);
+            if (!present(j, step)) continue;
+            if (j == step.vectors - 1 && step.lanes < VEC)
+                store_lanes(arena, at + j * VEC, sum[i][j], step.lanes);
+            else
+                store(arena, at + j * VEC, sum[i][j]);
         }
     }
 }

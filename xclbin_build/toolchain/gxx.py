@@ -18,7 +18,7 @@ from . import isa as isas
 from .ninja_file import Progress, Unit, run, write
 
 _FLAGS = (
-    "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-pthread",
+    "-std=c++17", "-O3", "-fno-math-errno", "-fPIC", "-fvisibility=hidden", "-pthread",
     "-ffp-contract=fast",  # FMA is what the card's MAC array does; nothing else of -ffast-math is allowed
     "-Wall", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-label", "-Wno-unused-variable",
 )  # fmt: skip

@@ -60,14 +60,6 @@ def check_convolution(match: Match, graph: GraphInfo) -> str | None:
     for what, given in (("weight", weight), ("bias", bias)):
         if isinstance(given, Node) and not graph.from_inputs(given):
             return f"its {what} is computed in the graph; the core takes packed parameters"
-    _, in_channels, *kernel = shape(weight)
-    taps = in_channels * kernel[0] * (kernel[1] if len(kernel) > 1 else 1)
-    merged = _merged_groups(node)
-    if taps * merged > graph.target.tiles["KOFF"]:
-        return (
-            f"{taps * merged} products per output pixel are more than the core's table of "
-            f"{graph.target.tiles['KOFF']} offsets (tile KOFF of the recipe)"
-        )
     return None
 
 
@@ -94,15 +86,6 @@ def _is_depthwise(node: Node) -> bool:
     out_channels, in_channels = shape(operand(node, 1))[:2]
     groups = argument(node, "groups", 8)
     return in_channels == 1 and groups == out_channels and groups > 1
-
-
-def _merged_groups(node: Node) -> int:
-    """How many groups are computed as one dense group, so that its output channels fill whole vectors."""
-    groups = argument(node, "groups", 8)
-    if groups == 1 or _is_depthwise(node):
-        return 1
-    per_group = shape(operand(node, 1))[0] // groups
-    return next((m for m in range(1, groups) if groups % m == 0 and (m * per_group) % VEC == 0), groups)
 
 
 # --- packing ----------------------------------------------------------------------------------------------------------
@@ -134,15 +117,10 @@ def folded(
 
 def pack_weight(params: tuple[Any, ...], *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros."""
-    groups, merged, vectors, eps = params
+    groups, vectors, eps = params
     w, _ = folded(eps, *tensors)  # type: ignore[arg-type]
     out_channels, in_channels = w.shape[:2]
     w = w.reshape(groups, out_channels // groups, in_channels, -1)
-    if merged > 1:  # block-diagonal: the channels of `merged` groups side by side, zero where they do not meet
-        dense = w.new_zeros(groups // merged, merged, w.shape[1], merged, in_channels, w.shape[3])
-        for i in range(merged):
-            dense[:, i, :, i] = w[i::merged]
-        w = dense.reshape(groups // merged, merged * w.shape[1], merged * in_channels, w.shape[3])
     width = VEC * vectors
     w = F.pad(w.permute(0, 3, 2, 1), (0, -w.shape[1] % width))  # group, tap, input channel, output channel
     count, taps, channels, columns = w.shape
@@ -231,24 +209,23 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
             **common,
         )
         return [out]
-    groups, merged = argument(node, "groups", 8), _merged_groups(node)
-    count = groups // merged
-    in_channels, channels = x.shape[1] // count, out_channels // count
+    groups = argument(node, "groups", 8)
+    in_channels, channels = x.shape[1] // groups, out_channels // groups
     vectors = panel_vectors(channels, emitter.target.tiles["MAX_VECTORS"])
     width = VEC * vectors
     panels = ceil_div(channels, width)
     depth = common["kernel"][0] * common["kernel"][1] * in_channels
     w = emitter.pack(
         pack_weight,
-        (groups, merged, vectors, eps),
+        (groups, vectors, eps),
         operands,
-        count * panels * depth * width,
+        groups * panels * depth * width,
         f"{weight.name} [panel][k][{width}]",
     )
     b = None
     if has_bias:
-        b = emitter.pack(pack_bias, (count, width, eps), operands, count * panels * width, f"{node.name} bias")
-    pointwise = common["kernel"] == (1, 1) and stride == (1, 1) and padding == (0, 0) and count == 1
+        b = emitter.pack(pack_bias, (groups, width, eps), operands, groups * panels * width, f"{node.name} bias")
+    pointwise = common["kernel"] == (1, 1) and stride == (1, 1) and padding == (0, 0) and groups == 1
     matrix = pointwise and "gemm" in emitter.kernel.opcodes
     if matrix and (rows := _as_rows(x)) and (target := _as_rows(y)):
         plus = None if residual is None else _as_rows(residual)
@@ -276,11 +253,11 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
         reads=[x, residual, w, b],
         writes=[y],
         macs=macs,
-        slices=_slices(batch * out_height, count * panels),
+        slices=_slices(batch * out_height, groups * panels),
         input=Operand.of(x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
-        groups=count,
+        groups=groups,
         in_channels=in_channels,
         out_channels=channels,
         in_stride=_input_strides(x),
