@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import nn
 
-
 from fpga_dynamo import Explanation
 from fpga_dynamo.backend import collect_programs
 from fpga_dynamo.explain import GraphReport
@@ -140,6 +139,3 @@ def assert_as_in_eager(case: Case, answer: Any, inputs: tuple[Any, ...]) -> None
         noise = reference(case.model, case.make_inputs).noise
         assert_close_to_eager((answer, inputs), (expected, expected_inputs), (exact, exact_inputs), noise=noise)
     assert sharing(answer, inputs) == sharing(expected, expected_inputs), "outputs share memory as in eager"
-
-
-

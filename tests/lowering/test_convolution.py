@@ -59,9 +59,7 @@ SHAPES = {
     "padding 'same'": Case(nn.Conv2d(3, 16, 4, padding="same"), (1, 3, 6, 6)),
     "stride beyond the kernel": Case(nn.Conv2d(4, 16, 2, stride=5), (1, 4, 12, 12)),
     "no bias": Case(nn.Conv2d(3, 17, 3, bias=False), (1, 3, 6, 6)),
-    "channels-last input": Case(
-        nn.Conv2d(10, 20, 3), torch.randn(2, 10, 6, 6).to(memory_format=torch.channels_last)
-    ),
+    "channels-last input": Case(nn.Conv2d(10, 20, 3), torch.randn(2, 10, 6, 6).to(memory_format=torch.channels_last)),
     "transposed input": Case(nn.Conv2d(3, 16, 3), torch.randn(1, 3, 9, 6).transpose(2, 3)),
     "an input that is a slice": Case(nn.Conv2d(5, 16, 3), torch.randn(2, 9, 6, 6)[:, 2:7]),
     "every second column": Case(lambda x, w: F.conv2d(x[:, :, :, ::2], w), (1, 3, 6, 12), (16, 3, 3, 3)),
@@ -81,7 +79,9 @@ GROUPS = {
     "depthwise with dilation": Case(nn.Conv2d(10, 10, 3, dilation=2, groups=10), (1, 10, 9, 9)),
     "depthwise asymmetric": Case(nn.Conv2d(20, 20, (1, 3), stride=(1, 2), padding=(1, 0), groups=20), (3, 20, 4, 8)),
     "grouped 1x1": Case(nn.Conv2d(24, 48, 1, groups=3), (2, 24, 4, 4)),
-    "folded batch norm in groups": Case(conv_bn(12, 24, 3, groups=4, activation=nn.ReLU()), (1, 12, 6, 6), commands=ONE),
+    "folded batch norm in groups": Case(
+        conv_bn(12, 24, 3, groups=4, activation=nn.ReLU()), (1, 12, 6, 6), commands=ONE
+    ),
     "folded batch norm behind depthwise": Case(
         conv_bn(18, 18, 3, groups=18, activation=nn.ReLU6()),
         torch.randn(1, 18, 6, 6).to(memory_format=torch.channels_last),
@@ -93,11 +93,21 @@ ACTIVATIONS = {
     type(a).__name__ + (str(i) if i else ""): Case(conv_bn(3, 20, 3, activation=a), (1, 3, 8, 8))
     for i, a in enumerate(
         (
-            nn.ReLU(), nn.ReLU6(), nn.SiLU(), nn.GELU(), nn.GELU(approximate="tanh"), nn.LeakyReLU(0.2), nn.Sigmoid(),
-            nn.Tanh(), nn.Hardswish(), nn.Hardsigmoid(), nn.ELU(0.7), nn.Hardtanh(-0.3, 0.4),
+            nn.ReLU(),
+            nn.ReLU6(),
+            nn.SiLU(),
+            nn.GELU(),
+            nn.GELU(approximate="tanh"),
+            nn.LeakyReLU(0.2),
+            nn.Sigmoid(),
+            nn.Tanh(),
+            nn.Hardswish(),
+            nn.Hardsigmoid(),
+            nn.ELU(0.7),
+            nn.Hardtanh(-0.3, 0.4),
         )
     )
-}  # fmt: skip
+}
 
 EPILOGUES = {
     "conv + x": Case(Residual(17, conv_first=True, activation=nn.ReLU()), (2, 17, 6, 6)),
@@ -158,18 +168,20 @@ EPILOGUES = {
         nn.Sequential(nn.Conv1d(3, 17, 3), nn.BatchNorm1d(17), nn.ReLU()), (2, 3, 9), commands={"conv2d": 1}
     ),
     "a deep chain": Case(
-        nn.Sequential(conv_bn(3, 24, 3, activation=nn.ReLU()), conv_bn(24, 40, 1, activation=nn.ReLU6()),
-                      conv_bn(40, 40, 3, groups=40, padding=1, activation=nn.SiLU()), nn.Conv2d(40, 7, 2)),
+        nn.Sequential(
+            conv_bn(3, 24, 3, activation=nn.ReLU()),
+            conv_bn(24, 40, 1, activation=nn.ReLU6()),
+            conv_bn(40, 40, 3, groups=40, padding=1, activation=nn.SiLU()),
+            nn.Conv2d(40, 7, 2),
+        ),
         (2, 3, 9, 9),
     ),
-}  # fmt: skip
+}
 
 WEIGHTS = {
     "the weight is an input": Case(lambda x, w: F.conv2d(x, w, padding=1), (2, 3, 6, 6), (18, 3, 3, 3)),
     "weight and bias are inputs": Case(lambda x, w, b: F.conv2d(x, w, b), (2, 3, 6, 6), (18, 3, 3, 3), (18,)),
-    "a weight seen through views": Case(
-        lambda x, w: F.conv2d(x, w.view(18, 3, 3, 3)), (1, 3, 6, 6), (18, 27)
-    ),
+    "a weight seen through views": Case(lambda x, w: F.conv2d(x, w.view(18, 3, 3, 3)), (1, 3, 6, 6), (18, 27)),
     "a weight that is a function of a parameter": Case(
         Call(weights_from_a_function, weight=torch.randn(18, 3, 3, 3)), (1, 3, 6, 6), commands={"conv2d": 1}
     ),
@@ -183,13 +195,20 @@ WEIGHTS = {
         nn.Sequential(nn.Conv3d(2, 4, 3), nn.ReLU()), (1, 2, 5, 5, 5), offload=1 / 2, why="3 dimensions"
     ),
     "float64 stays on the PS": Case(
-        lambda x, w: F.conv2d(x, w), torch.randn(1, 3, 6, 6, dtype=torch.float64),
-        torch.randn(8, 3, 3, 3, dtype=torch.float64), offload=0.0, launches=0, why="float64",
+        lambda x, w: F.conv2d(x, w),
+        torch.randn(1, 3, 6, 6, dtype=torch.float64),
+        torch.randn(8, 3, 3, 3, dtype=torch.float64),
+        offload=0.0,
+        launches=0,
+        why="float64",
     ),
     "more products than the table of offsets stay on the PS": Case(
-        nn.Sequential(nn.Conv2d(2048, 1, 3, bias=False), nn.ReLU()), (1, 2048, 3, 3), offload=1 / 2, why="KOFF",
+        nn.Sequential(nn.Conv2d(2048, 1, 3, bias=False), nn.ReLU()),
+        (1, 2048, 3, 3),
+        offload=1 / 2,
+        why="KOFF",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", SHAPES.values(), ids=SHAPES)

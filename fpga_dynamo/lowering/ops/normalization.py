@@ -1,4 +1,4 @@
-"""Layer, group and instance norm: one command that reads its rows twice.
+"""Layer, group and instance norm, batch norm by the batch's own statistics: one command that reads its rows twice.
 
 Pattern, legality and commands; cycles: lowering/cost.py, core: hls_kernels/cores/reduce.hpp,
 tests: tests/lowering/test_normalization.py. Inference batch norm is folded into a convolution
@@ -19,7 +19,9 @@ from fpga_dynamo.lowering.ops.reduction import emit_rowwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.view import View
 
-_NORMS = (aten.native_layer_norm.default, aten.native_group_norm.default)
+_LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
+_BATCH = aten._native_batch_norm_legit.no_stats
+"""What an instance norm is made of: each image's channels are channels of a batch of one."""
 
 
 def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
@@ -37,7 +39,7 @@ def check_norm(match: Match, graph: GraphInfo) -> str | None:
     source = operand(node, 0)
     if why := refuse_float(source, "its input"):
         return why
-    affine = node.args[2:4] if node.target is aten.native_layer_norm.default else node.args[1:3]
+    affine = node.args[2:4] if node.target is _LAYER else node.args[1:3]
     for what, parameter in zip(("scale", "shift"), affine, strict=True):
         if isinstance(parameter, Node):
             if why := refuse_float(parameter, f"its {what}"):
@@ -50,12 +52,16 @@ def check_norm(match: Match, graph: GraphInfo) -> str | None:
 def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
     x = emitter.view(operand(node, 0))
-    if node.target is aten.native_layer_norm.default:
+    if node.target is _LAYER:
         sizes, gamma, beta, eps = node.args[1:5]
         rank = len(x.shape)
         dims = tuple(range(rank - len(sizes), rank))  # type: ignore[arg-type]
         scale, shift = (emitter.weight_rows(p) if isinstance(p, Node) else None for p in (gamma, beta))
         return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(eps))]  # type: ignore[arg-type]
+    if node.target is _BATCH:
+        dims = tuple(d for d in range(len(x.shape)) if d != 1)
+        scale, shift = (_per_channel(emitter, p, len(x.shape)) for p in node.args[1:3])
+        return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(node.args[5]))]  # type: ignore[arg-type]
     gamma, beta, _, channels, _, groups, eps = node.args[1:8]
     assert isinstance(groups, int) and isinstance(channels, int)
     batch, per_group = x.shape[0], channels // groups
@@ -76,6 +82,14 @@ def _split_channels(x: View, groups: int, per_group: int) -> View:
     return replace(x, shape=shape_, strides=strides)
 
 
+def _per_channel(emitter: Emitter, parameter: object, rank: int) -> View | None:
+    if not isinstance(parameter, Node):
+        return None
+    view = emitter.weight_rows(parameter)
+    ones = (1,) * (rank - 2)
+    return replace(view, shape=(1, *view.shape, *ones), strides=(0, 1, *[0] * (rank - 2)))
+
+
 def _per_group(emitter: Emitter, parameter: object, groups: int, per_group: int, rank: int) -> View | None:
     if not isinstance(parameter, Node):
         return None
@@ -87,7 +101,7 @@ def _per_group(emitter: Emitter, parameter: object, groups: int, per_group: int,
 TABLE.add(
     Pattern(
         name="norm",
-        anchors=_NORMS,
+        anchors=(_LAYER, _GROUP, _BATCH),
         match=match_norm,
         check=check_norm,
         lower=lower_norm,
