@@ -16,7 +16,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from fpga_dynamo import stats
-from fpga_dynamo.lowering.decompose import DECOMPOSITIONS
+from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.specialise import has_symbols, specialised
@@ -50,7 +50,8 @@ def fpga(
         inference_compiler=compile_part,
         decompositions=DECOMPOSITIONS,
     )
-    return wrapped(gm, list(example_inputs))
+    with kept_whole():
+        return wrapped(gm, list(example_inputs))
 
 
 def _static_inputs(module: GraphModule) -> Collection[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fpga_dynamo.lowering.command import Auxiliary, Command, Operand
+from fpga_dynamo.lowering.command import Auxiliary, Bits, Command, Operand
 from fpga_dynamo.lowering.target import RecordField, Target
 from fpga_dynamo.lowering.view import Buffer, align
 from fpga_dynamo.lowering.weights import WeightBuffer
@@ -69,6 +69,8 @@ def encode(commands: Sequence[Command], offsets: Mapping[Buffer, int], target: T
 def _bits(value: object, field: RecordField) -> int:
     if value is None:
         return ABSENT if field.type == "uint32_t" else 0
+    if isinstance(value, Bits):
+        return value.integer & 0xFFFFFFFF
     if field.type == "float":
         return int(np.float32(value).view(np.uint32))  # type: ignore[arg-type]
     return int(value) & 0xFFFFFFFF  # type: ignore[call-overload]

@@ -27,7 +27,14 @@ class Auxiliary:
     words: tuple[int, ...]
 
 
-FieldValue = int | float | Operand | Auxiliary | None | Sequence["int | float | Operand | None"]
+@dataclass(frozen=True)
+class Bits:
+    """A float field that holds the bits of an int32, as the arena's integer elements do."""
+
+    integer: int
+
+
+FieldValue = int | float | Bits | Operand | Auxiliary | None | Sequence["int | float | Operand | None"]
 
 
 @dataclass(eq=False)

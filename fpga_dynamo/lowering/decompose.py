@@ -8,10 +8,13 @@ in eager, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 
 aten = torch.ops.aten
 
@@ -91,3 +94,33 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._safe_softmax.default: safe_softmax,
 }
 """ATen op -> its parts."""
+
+WHOLE = (
+    aten.upsample_nearest2d.default,
+    aten.upsample_nearest2d.vec,
+    aten.upsample_bilinear2d.default,
+    aten.upsample_bilinear2d.vec,
+)
+"""Ops with a core that PyTorch takes apart itself while it traces, into gathers and sums."""
+
+_tracing = threading.RLock()
+
+
+@contextmanager
+def kept_whole() -> Iterator[None]:
+    """While it lasts, tracing keeps the ops of :data:`WHOLE`: their Python kernels that decompose are put aside.
+
+    The kernels belong to the process, so that one thread traces at a time; eager never uses them.
+    """
+    with _tracing:
+        saved = [(op, dict(op.py_kernels)) for op in WHOLE]
+        try:
+            for op in WHOLE:
+                for key in (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd):
+                    op.py_kernels.pop(key, None)
+                op._dispatch_cache.clear()
+            yield
+        finally:
+            for op, kernels in saved:
+                op.py_kernels.update(kernels)
+                op._dispatch_cache.clear()

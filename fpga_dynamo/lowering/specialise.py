@@ -11,6 +11,8 @@ from torch.fx import GraphModule, Interpreter
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
+from fpga_dynamo.lowering.decompose import kept_whole
+
 log = logging.getLogger(__name__)
 
 
@@ -32,7 +34,7 @@ def specialised(module: GraphModule, args: Sequence[Any]) -> GraphModule:
 
     Where an op's result depends on data (nonzero), the symbolic graph is returned: its nodes run in eager.
     """
-    with preserve_node_meta():
+    with preserve_node_meta(), kept_whole():
         try:
             return make_fx(Interpreter(module).run, tracing_mode="fake", _allow_non_fake_inputs=True)(*args)
         except torch._subclasses.fake_tensor.DynamicOutputShapeException as error:

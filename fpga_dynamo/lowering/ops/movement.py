@@ -11,13 +11,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch.fx import Node
 
-from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.command import Bits, Operand
 from fpga_dynamo.lowering.emitter import Emitter, pad_left
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align
+
+_INTEGERS = (torch.int32, torch.int64)
 
 
 def check_movement(match: Match, graph: GraphInfo) -> str | None:
@@ -29,7 +32,13 @@ def check_movement(match: Match, graph: GraphInfo) -> str | None:
             return f"it turns {value(source).dtype} into {value(node).dtype}"
     if node.target is aten.constant_pad_nd.default and any(p < 0 for p in argument(node, "pad", 1)):
         return "padding by a negative number is cropping, which has no command of its own"
+    if node.target is aten.constant_pad_nd.default and not _representable(argument(node, "value", 2, 0), node):
+        return "it pads with a number that int32 cannot hold"
     return refuse_value(node, "its result")
+
+
+def _representable(number: float, node: Node) -> bool:
+    return value(node).dtype not in _INTEGERS or -(1 << 31) <= int(number) < 1 << 31
 
 
 def _like(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
@@ -111,13 +120,14 @@ def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def fill(emitter: Emitter, out: View, number: float) -> None:
     """The whole buffer of `out`, padding included, so that later vectors read no garbage."""
+    integer = out.dtype in _INTEGERS
     emitter.command(
         "move",
         reads=[],
         writes=[out],
         input=None,
         output=Operand(out.buffer),
-        fill=number,
+        fill=Bits(int(number)) if integer else float(number),
         dims=pad_left((out.buffer.floats,), 6, 1),
         in_stride=(0,) * 6,
         out_stride=pad_left((1,), 6, 0),
@@ -128,7 +138,7 @@ def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     source = emitter.view(operand(node, 0))
     pads = list(argument(node, "pad", 1))
-    number = float(argument(node, "value", 2, 0))
+    number = argument(node, "value", 2, 0)
     out = _unplaced(source, shape(node), emitter, node)
     fill(emitter, out, number)
     inner = out

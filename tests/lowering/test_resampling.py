@@ -1,0 +1,49 @@
+"""Images made larger and smaller: nearest and bilinear, by size and by factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lowering_cases import Case, check
+from torch import nn
+
+
+def resize(*shape: int, **kwargs: Any) -> Case:
+    return Case(lambda x: F.interpolate(x, **kwargs), shape, commands={"resample": 1})
+
+
+CASES = {
+    **{f"nearest, {c} channels": resize(2, c, 4, 5, scale_factor=2) for c in (1, 3, 10, 17)},
+    "nearest to a size": resize(1, 17, 5, 7, size=(8, 3)),
+    "nearest by odd factors": resize(1, 3, 5, 7, scale_factor=(1.7, 0.6)),
+    "nearest by a factor that is thrown away": resize(1, 3, 5, 7, scale_factor=1.7, recompute_scale_factor=True),
+    "bilinear": resize(3, 17, 4, 5, scale_factor=2, mode="bilinear"),
+    "bilinear, corners aligned": resize(2, 10, 4, 5, scale_factor=2, mode="bilinear", align_corners=True),
+    "bilinear to a size": resize(1, 58, 5, 7, size=(9, 4), mode="bilinear"),
+    "bilinear by odd factors": resize(1, 3, 5, 7, scale_factor=(1.7, 0.6), mode="bilinear"),
+    "bilinear to one pixel": resize(1, 3, 5, 7, size=1, mode="bilinear", align_corners=True),
+    "bilinear from one pixel": resize(1, 3, 1, 1, size=(3, 4), mode="bilinear"),
+    "of a channels-last image": Case(
+        lambda x: F.interpolate(x, scale_factor=2), torch.randn(1, 10, 3, 3).to(memory_format=torch.channels_last)
+    ),
+    "of a slice": Case(lambda x: F.interpolate(x[:, 3:, 1:], scale_factor=2, mode="bilinear"), (1, 20, 4, 3)),
+    "between convolutions": Case(
+        nn.Sequential(nn.Conv2d(3, 17, 3), nn.Upsample(scale_factor=2), nn.Conv2d(17, 4, 3)), (2, 3, 6, 6)
+    ),
+    "antialiasing stays on the PS": Case(
+        lambda x: F.interpolate(x, size=3, mode="bilinear", antialias=True), (1, 3, 7, 7), offload=0.0, launches=0,
+        why="no pattern takes aten._upsample_bilinear2d_aa",
+    ),
+    "float64 stays on the PS": Case(
+        lambda x: F.interpolate(x, scale_factor=2), torch.randn(1, 3, 4, 4, dtype=torch.float64), offload=0.0,
+        launches=0, why="float64",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_an_image_is_resized_as_in_eager(case: Case) -> None:
+    check(case)
