@@ -171,6 +171,10 @@ fold_phases:
 
 #else
 
+// The sums of so many products are added up apart, which keeps the rounding of long reductions as small as the card's,
+// with its PHASES sums, and PyTorch's, which works in blocks too.
+constexpr int SUM_BLOCK = 256;
+
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
                             const uint32_t* k_offset, const mac_weight* weight, const mac_step& step) {
@@ -181,21 +185,34 @@ each_row:
     }
     const int64_t pitch = step.pitch;
     const int64_t k_stride = step.k_stride;
-reduction:
-    for (int64_t k = 0; k < step.depth; k++) {
-        const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
-        vec16 w[VECTORS];
-    weights_of_k:
-        UNROLL for (int j = 0; j < VECTORS; j++) {
-            w[j] = weight_vector(weight, k * pitch + j * VEC);
-        }
-    rows:
+each_sum_block:
+    for (int64_t begin = 0; begin < step.depth; begin += SUM_BLOCK) {
+        const int64_t end = minimum<int64_t>(begin + SUM_BLOCK, step.depth);
+        vec16 part[ROWS][VECTORS];
+    clear_part:
         UNROLL for (int i = 0; i < ROWS; i++) {
-            const vec16 x(at[i][offset]);
-        columns:
+            UNROLL for (int j = 0; j < VECTORS; j++) part[i][j] = vec16(0.0f);
+        }
+    reduction:
+        for (int64_t k = begin; k < end; k++) {
+            const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
+            vec16 w[VECTORS];
+        weights_of_k:
             UNROLL for (int j = 0; j < VECTORS; j++) {
-                sum[i][j] += x * w[j];
+                w[j] = weight_vector(weight, k * pitch + j * VEC);
             }
+        rows:
+            UNROLL for (int i = 0; i < ROWS; i++) {
+                const vec16 x(at[i][offset]);
+            columns:
+                UNROLL for (int j = 0; j < VECTORS; j++) {
+                    part[i][j] += x * w[j];
+                }
+            }
+        }
+    add_part:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+            UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] += part[i][j];
         }
     }
 }
