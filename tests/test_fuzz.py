@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -109,9 +108,9 @@ def test_torch_itself_passes() -> None:
     assert not report.failures, str(report)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("fpga_dynamo.backend") is None, reason="needs the installed backend")
 def test_random_models_are_as_good_as_eager(tmp_path: Path) -> None:
-    report = run_fuzz(EXAMPLES, seed=SEED, backend="fpga", out_dir=tmp_path)
+    # Models this small would stay on the host for their cost, and nothing be tested.
+    report = run_fuzz(EXAMPLES, seed=SEED, backend="fpga", options={"partition": "greedy"}, out_dir=tmp_path)
 
     assert not report.failures, str(report)
     assert report.examples == EXAMPLES

@@ -28,6 +28,10 @@ class Mismatch(AssertionError):
     """A compiled answer that is wrong."""
 
 
+class LayoutMismatch(Mismatch):
+    """The numbers are right, but lie in memory in another order than eager's."""
+
+
 class Undecided(Exception):
     """The right answer hangs on rounding (say, an argmax of two nearly equal numbers): nothing can be compared."""
 
@@ -84,7 +88,6 @@ def _assert_same_kind(where: str, compiled: torch.Tensor, eager: torch.Tensor) -
     for what, mine, theirs in (
         ("dtype", compiled.dtype, eager.dtype),
         ("shape", tuple(compiled.shape), tuple(eager.shape)),
-        ("strides", _strides_that_matter(compiled), _strides_that_matter(eager)),
         ("requires_grad", compiled.requires_grad, eager.requires_grad),
     ):
         if mine != theirs:
@@ -128,6 +131,12 @@ def _assert_close(
     return errors
 
 
+def _assert_same_layout(where: str, compiled: torch.Tensor, eager: torch.Tensor) -> None:
+    mine, theirs = _strides_that_matter(compiled), _strides_that_matter(eager)
+    if mine != theirs:
+        raise LayoutMismatch(f"{where} has strides {mine}, in eager {theirs}")
+
+
 def assert_close_to_eager(
     compiled_out: Any,
     eager32_out: Any,
@@ -136,7 +145,7 @@ def assert_close_to_eager(
     noise: list[float] | None = None,
     what: str = "output",
 ) -> list[Errors]:
-    """Raises `Mismatch` unless `compiled_out` is as good an answer as `eager32_out`.
+    """Raises `Mismatch` unless `compiled_out` is as good as `eager32_out`, `LayoutMismatch` if only its strides err.
 
     The three may be tensors or nested structures of them. Against float64, the compiled error must be at most
     `factor` times eager's plus `FLOOR_ULPS` ulp of the largest output; the rest must be equal, see above. `noise`
@@ -151,14 +160,18 @@ def assert_close_to_eager(
     if exact_tree != eager_tree:
         raise ValueError(f"the float64 {what}s are nested as {exact_tree}, the eager ones as {eager_tree}")
     errors = []
+    layouts = []
     for index, (mine, theirs, exact) in enumerate(zip(compiled_leaves, eager_leaves, exact_leaves, strict=True)):
         where = f"{what} {index}" if len(eager_leaves) > 1 else f"the {what}"
         if isinstance(theirs, torch.Tensor):
             if not isinstance(mine, torch.Tensor):
                 raise Mismatch(f"{where} is a {type(mine).__name__}, in eager a tensor")
             errors.append(_assert_close(where, mine, theirs, exact, factor, noise[index] if noise else 0.0))
+            layouts.append((where, mine, theirs))
         elif mine != theirs:
             raise Mismatch(f"{where} is {mine!r}, in eager {theirs!r}")
+    for layout in layouts:  # last, so that they never hide a wrong number
+        _assert_same_layout(*layout)
     return errors
 
 
@@ -231,15 +244,19 @@ def check_against_eager(
     `make_inputs(seed)` gives fresh inputs, the same for the same seed; shapes may depend on the seed.
     """
     compiled = torch.compile(copy.deepcopy(model), backend=backend, options=dict(options) if options else None)
+    misplaced: LayoutMismatch | None = None
     for call in range(calls):
         expected = reference(model, lambda seed=call: make_inputs(seed), grad=grad)  # type: ignore[misc]
         inputs = make_inputs(call)
         with torch.set_grad_enabled(grad):
             outputs = compiled(*inputs)
+        split = len(tree_leaves(outputs))
+        exact, exact_inputs = expected.exact
         try:
-            split = len(tree_leaves(outputs))
-            exact, exact_inputs = expected.exact
-            assert_close_to_eager(outputs, expected.outputs, exact, factor, expected.noise[:split])
+            try:
+                assert_close_to_eager(outputs, expected.outputs, exact, factor, expected.noise[:split])
+            except LayoutMismatch as error:
+                misplaced = misplaced or LayoutMismatch(f"call {call}: {error}")
             assert_close_to_eager(
                 inputs, expected.inputs_after, exact_inputs, factor, expected.noise[split:], what="input after the call"
             )
@@ -250,3 +267,5 @@ def check_against_eager(
                 )
         except Mismatch as error:
             raise Mismatch(f"call {call}: {error}") from None
+    if misplaced is not None:
+        raise misplaced
