@@ -56,8 +56,10 @@ def check(name: str, model: torch.nn.Module, inputs: tuple[Any, ...]) -> Row:
         compiled(*inputs)
         before = fpga_dynamo.stats()
         card = compiled(*inputs)  # the second call finds its buffers used
-        launches = fpga_dynamo.stats()["pl_launches"] - before["pl_launches"]
-        host_nodes = fpga_dynamo.stats()["ps_nodes"] - before["ps_nodes"]
+        after = fpga_dynamo.stats()
+        launches, commands, host_nodes = (
+            int(after[name] - before[name]) for name in ("pl_launches", "pl_commands", "ps_nodes")
+        )
         explained = fpga_dynamo.explain(model, *inputs)
         exact = copy.deepcopy(model).double()(*in_float64(inputs))
 
@@ -73,6 +75,7 @@ def check(name: str, model: torch.nn.Module, inputs: tuple[Any, ...]) -> Row:
         explained.node_offload,
         explained.mac_offload,
         launches,
+        commands,
         errors.compiled,
         errors.eager,
     )
