@@ -1,0 +1,79 @@
+"""The pattern that turns `demo::smooth` into a command of the core in smooth.hpp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.fx import Node
+
+import fpga_dynamo
+from examples.custom_core import op  # noqa: F401 - defines demo::smooth
+from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.graph import GraphInfo, operand, refuse_float, shape
+from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
+
+
+def match(pattern: fpga_dynamo.Pattern, node: Node, graph: GraphInfo) -> fpga_dynamo.Match:
+    """The node alone. A pattern that takes more nodes lists them all, and as outputs those that others may read."""
+    return fpga_dynamo.Match(pattern, nodes=(node,), outputs=(node,))
+
+
+def check(match: fpga_dynamo.Match, graph: GraphInfo) -> str | None:
+    """Why the card cannot run it, as a sentence for `explain`, or None."""
+    node = match.root
+    if why := refuse_float(operand(node, 0), "its input"):
+        return why
+    if len(shape(node)) != 3:
+        return f"its input has {len(shape(node))} dimensions; the core takes sequence x step x channel"
+    if not isinstance(node.args[1], float):
+        return "its decay is not known before the call"
+    return None
+
+
+def lower(match: fpga_dynamo.Match, emitter: Emitter) -> Sequence[View]:
+    """One `smooth` command; the fields are those of `struct smooth_command`."""
+    node = match.root
+    decay = node.args[1]
+    assert isinstance(decay, float)  # or `check` would have refused
+    x = _rows(emitter.view(operand(node, 0)), emitter)
+    sequences, steps, channels = x.shape
+    y = emitter.tensor(x.shape, pitch=align(channels))
+    emitter.command(
+        "smooth",
+        reads=[x],
+        writes=[y],
+        slices=sequences * ceil_div(channels, 8 * VEC),
+        input=Operand.of(x),
+        output=Operand.of(y),
+        sequences=sequences,
+        steps=steps,
+        channels=channels,
+        in_stride=x.strides[:2],
+        out_stride=y.strides[:2],
+        decay=decay,
+    )
+    return [y]
+
+
+def _rows(x: View, emitter: Emitter) -> View:
+    """`x` in the arena with contiguous channels and rows on multiples of 16 floats: a copy only if it is not so yet."""
+    x = emitter.in_arena(x)
+    sequence, step, channel = x.strides
+    last = x.offset + (x.shape[0] - 1) * sequence + (x.shape[1] - 1) * step
+    whole = last + align(x.shape[2]) <= x.buffer.floats  # the last row's vectors end inside the buffer
+    if channel == 1 and whole and not (x.offset % VEC or sequence % VEC or step % VEC):
+        return x
+    return emitter.relaid(x, (0, 1, 2), pitch=align(x.shape[2]))
+
+
+SMOOTH = fpga_dynamo.Pattern(
+    name="smooth",
+    anchors=(torch.ops.demo.smooth.default,),
+    match=match,
+    check=check,
+    lower=lower,
+    opcodes=frozenset({"smooth", "move"}),  # `_rows` may emit a move
+)
+fpga_dynamo.register_pattern(SMOOTH)
