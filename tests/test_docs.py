@@ -1,0 +1,114 @@
+"""README and docs: their examples run, their excerpts and tables are what the code says, their links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
+
+from fpga_dynamo import Options
+from fpga_dynamo.lowering.claim import TABLE
+from fpga_dynamo.runtime.policies import policy_names
+from fpga_dynamo.stats import COUNTERS
+
+NOT_RUN = 4
+"""Blocks that need a card, Vitis or an installation; raise it only with a block that truly cannot run here."""
+
+BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
+
+
+def table(document: Path, heading: str) -> list[list[str]]:
+    """Cells of the rows of the first table behind a heading."""
+    section = document.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1]
+    rows = re.findall(r"^\|(.*)\|$", section.split("\n#", 1)[0], re.MULTILINE)
+    return [[cell.strip() for cell in row.split(" | ")] for row in rows][2:]
+
+
+def code(cell: str) -> str:
+    """The first `name` in a cell."""
+    return re.search(r"`([^`]*)`", cell)[1]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_examples_run(document: Path, tmp_path: Path) -> None:
+    if not any(block.runs for block in blocks_of(document)):
+        pytest.skip("it has no examples")
+    problems = run_document(document, tmp_path)
+    assert not problems, "\n".join(problems)
+
+
+def test_blocks_that_do_not_run_say_why() -> None:
+    left_out = [block for block in BLOCKS if block.words.startswith("not-run:")]
+    assert all(block.words.removeprefix("not-run:").strip() for block in left_out)
+    assert len(left_out) == NOT_RUN, [str(block) for block in left_out]
+
+
+def test_words_behind_a_fence_are_known() -> None:
+    unknown = [
+        str(block)
+        for block in BLOCKS
+        if block.words and not (block.is_output or re.match(r"(file|write)=\S+$|not-run: ", block.words))
+    ]
+    assert not unknown
+    assert not [str(block) for block in BLOCKS if not block.language], "a fence without a language"
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.value("file")], ids=str)
+def test_excerpts_are_what_the_file_says(block: Block) -> None:
+    content = (ROOT / (block.value("file") or "")).read_text(encoding="utf-8")
+    for part in re.split(r"^\.\.\.\n", block.text, flags=re.MULTILINE):
+        assert part.strip("\n") in content, f"{block}: not in {block.value('file')}:\n{part}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    content = document.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)|src(?:set)?=\"([^\"]+)\"", content)
+    paths = [a or b for a, b in targets if not (a or b).startswith("http")]
+    assert not [path for path in paths if not (document.parent / path).exists()]
+
+
+def test_every_document_is_linked_from_the_readme() -> None:
+    readme = DOCUMENTS[0].read_text(encoding="utf-8")
+    assert not [path.name for path in DOCUMENTS[1:] if f"](docs/{path.name})" not in readme]
+
+
+def test_table_of_options_is_complete() -> None:
+    rows = table(ROOT / "docs/options.md", "Options")
+    assert [(code(row[0]), code(row[1])) for row in rows] == [(f.name, repr(f.default)) for f in fields(Options)]
+    effects = {code(row[0]): row[2] for row in rows}
+    for name, choices in Options._CHOICES.items():
+        assert all(f"`{choice}`" in effects[name] for choice in choices), name
+    assert re.findall(r"`([a-z_]+)`", effects["policy"]) == policy_names()
+
+
+def test_table_of_patterns_is_complete() -> None:
+    rows = table(ROOT / "docs/options.md", "Patterns")
+    assert sorted(code(row[0]) for row in rows) == sorted([*TABLE.names(), "pointwise"])
+
+
+def test_table_of_environment_variables_is_complete() -> None:
+    sources = [p for d in ("fpga_dynamo", "xclbin_build") for e in ("py", "cpp") for p in (ROOT / d).rglob(f"*.{e}")]
+    read = r"(?:environ(?:\.get\(|\[)|getenv\(|from_environment\()\"([A-Z_]+)\""
+    names = {name for path in sources for name in re.findall(read, path.read_text(encoding="utf-8"))}
+    assert names
+    assert {code(row[0]) for row in table(ROOT / "docs/options.md", "Environment variables")} >= names
+
+
+def test_table_of_counters_is_complete() -> None:
+    rows = table(ROOT / "docs/explain-and-trace.md", "Counters")
+    assert [code(row[0]) for row in rows] == list(COUNTERS)
+
+
+def test_table_of_models_is_that_of_make_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tests/models")
+    module = importlib.import_module("offload_table")
+    readme = DOCUMENTS[0].read_text(encoding="utf-8")
+    assert f"| {' | '.join(module.HEAD)} |" in readme
+    rows = {row[0]: row for row in table(DOCUMENTS[0], "Models")}
+    assert set(module.PUBLISHED) <= set(rows)
+    assert all(rows[name][-1] == published for name, published in module.PUBLISHED.items())
