@@ -12,14 +12,11 @@ from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, value
 from fpga_dynamo.lowering.memory import MemoryPlan, plan_memory
-from fpga_dynamo.lowering.ops.movement import place_in_cat
 from fpga_dynamo.lowering.partition import Segment
+from fpga_dynamo.lowering.place import plan_places
 from fpga_dynamo.lowering.program import Slot
 from fpga_dynamo.lowering.view import Buffer, Role, View, align, dense, numel
 from fpga_dynamo.lowering.weights import WeightBuffer
-
-_PLACEABLE = frozenset({"convolution", "pool", "pointwise", "resize", "cat"})
-"""Patterns whose `lower` asks the emitter for an image and so can write into somebody's buffer."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +36,7 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False) -> 
     assert segment.kernel is not None
     inputs = {node: _slot_view(node, Role.INPUT) for node in segment.inputs}
     emitter = Emitter(graph, segment.kernel, inputs.get)
-    producer = {output: match for match in segment.matches for output in match.outputs}
-    claimed: set[Node] = set()
-
-    def can_place(node: Node) -> bool:
-        match = producer.get(node)
-        if match is None or node in claimed or match.pattern.name not in _PLACEABLE or len(match.outputs) > 1:
-            return False
-        if value(node).dtype is not torch.float32:
-            return False
-        claimed.add(node)
-        return True
-
-    for match in segment.matches:
-        if match.pattern.name == "cat":
-            place_in_cat(match, emitter, can_place)
+    plan_places(segment.matches, emitter)
     for match in segment.matches:
         emitter.run(match)
     wanted = list(segment.outputs)

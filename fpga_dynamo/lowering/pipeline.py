@@ -3,7 +3,7 @@
 1. normalise  small rewrites                                                                 (normalise.py)
 2. claim      patterns take nodes; every other node gets the reason why it stays on the PS   (claim.py, ops/, fuse.py)
 3. partition  claimed groups become launches, the rest eager tasks                           (partition.py, cost.py)
-4. emit       commands of each launch, with layouts and views                                (emit.py, emitter.py)
+4. emit       commands of each launch, with layouts and views                       (emit.py, place.py, emitter.py)
 5. memory     places of the buffers in the arena                                             (memory.py)
 6. encode     words of the command list                                                      (codegen/encode.py)
 7. tasks      dependencies, eager modules, the graph's result                                (below)

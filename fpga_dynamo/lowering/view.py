@@ -115,15 +115,19 @@ class View:
         return None if strides is None else replace(self, shape=tuple(shape), strides=strides)
 
     def order(self) -> tuple[int, ...]:
-        """Dimensions from the outermost to the innermost in memory; sizes of 1 and ties keep their places."""
-        return tuple(sorted(range(len(self.shape)), key=lambda d: (-abs(self._order_stride(d)), d)))
+        """Dimensions from the outermost to the innermost in memory.
 
-    def _order_stride(self, dim: int) -> int:
-        if self.shape[dim] != 1:
-            return self.strides[dim]
-        # A dimension of size 1 goes where a dense tensor would have it: just outside its right neighbour.
-        following = [abs(self.strides[d]) * self.shape[d] for d in range(dim + 1, len(self.shape)) if self.shape[d] > 1]
-        return max(following[:1], default=1)
+        Sizes of 1 fit anywhere: row-major if the others allow it, else channels-last, else where they stand.
+        """
+        rank = len(self.shape)
+        for order in (tuple(range(rank)), CHANNELS_LAST.get(rank)):
+            if order is not None and self._descends(order):
+                return order
+        return tuple(sorted(range(rank), key=lambda d: (-abs(self.strides[d]), d)))
+
+    def _descends(self, order: Sequence[int]) -> bool:
+        strides = [abs(self.strides[d]) for d in order if self.shape[d] != 1]
+        return all(outer >= inner for outer, inner in itertools.pairwise(strides))
 
 
 def _reshaped_strides(old: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
@@ -176,7 +180,7 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     return 1 + sum((size - 1) * abs(stride) for size, stride in zip(shape, strides, strict=True))
 
 
-CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+CHANNELS_LAST: dict[int, tuple[int, ...]] = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 """Dimension order, outermost first, of an image batch whose vector lanes run along channels."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from fpga_dynamo.lowering.command import Bits, Operand
 from fpga_dynamo.lowering.emitter import Emitter, pad_left
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
-from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align
+from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align
 
 _INTEGERS = (torch.int32, torch.int64)
 
@@ -57,43 +56,11 @@ def cat_parts(node: Node) -> tuple[list[Node], int]:
     return parts, argument(node, "dim", 1, 0) % len(shape(node))
 
 
-def place_in_cat(match: Match, emitter: Emitter, can_place: Callable[[Node], bool]) -> None:
-    """Lets the producers of a channel concatenation write to their place in its result, so that nothing is copied.
-
-    A part can when it has one place only, its channels begin at a whole vector and end at one (or end the pixel).
-    """
-    node = match.root
-    if node.target is not aten.cat.default or len(shape(node)) != 4:
-        return
-    parts, dim = cat_parts(node)
-    if dim != 1:
-        return
-    whole: list[View] = []
-
-    def result() -> View:
-        if not whole:
-            whole.append(emitter.image(node))
-            emitter.define(node, whole[0])
-        return whole[0]
-
-    start = 0
-    for i, part in enumerate(parts):
-        channels = shape(part)[1]
-        fits = start % VEC == 0 and (channels % VEC == 0 or i == len(parts) - 1)
-        if fits and parts.count(part) == 1 and part not in emitter.placements and can_place(part):
-            emitter.placements[part] = partial(_narrowed, result, start, channels)
-        start += channels
-
-
-def _narrowed(result: Callable[[], View], start: int, channels: int) -> View:
-    return result().narrow(1, start, channels)
-
-
 def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     parts, dim = cat_parts(node)
     sources = [emitter.view(part) for part in parts]
-    out = emitter.defined(node)
+    out = emitter.defined(node)  # by a part that has its place in it (place.py)
     if out is None:
         images = [s for s in sources if len(s.shape) == 4 and s.order() == CHANNELS_LAST[4]]
         out = _like(images[0] if images else sources[0], shape(node), emitter, node)
