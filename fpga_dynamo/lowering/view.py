@@ -117,13 +117,20 @@ class View:
     def order(self) -> tuple[int, ...]:
         """Dimensions from the outermost to the innermost in memory.
 
-        Sizes of 1 fit anywhere: row-major if the others allow it, else channels-last, else where they stand.
+        Sizes of 1 fit anywhere: an image with contiguous channels stays one; else row-major, if its rows are
+        contiguous; else channels-last, if the strides allow it; else as they stand.
         """
         rank = len(self.shape)
-        for order in (tuple(range(rank)), CHANNELS_LAST.get(rank)):
-            if order is not None and self._descends(order):
+        rows, image = tuple(range(rank)), CHANNELS_LAST.get(rank)
+        if image is not None and self.strides[1] == 1 and self.shape[1] > 1 and self._descends(image):
+            return image
+        for order in (rows, image):
+            if order is not None and self._descends(order) and (order is image or self._contiguous_rows()):
                 return order
-        return tuple(sorted(range(rank), key=lambda d: (-abs(self.strides[d]), d)))
+        return tuple(sorted(rows, key=lambda d: (-abs(self.strides[d]), d)))
+
+    def _contiguous_rows(self) -> bool:
+        return next((s == 1 for n, s in zip(self.shape[::-1], self.strides[::-1], strict=True) if n != 1), True)
 
     def _descends(self, order: Sequence[int]) -> bool:
         strides = [abs(self.strides[d]) for d in order if self.shape[d] != 1]

@@ -66,13 +66,14 @@ SHAPES = {
     "an image without batch": Case(nn.Conv2d(3, 16, 3), (3, 8, 8)),
     "one dimension": Case(nn.Conv1d(5, 18, 3, padding=1), (2, 5, 20)),
     "one dimension with everything": Case(nn.Conv1d(6, 20, 5, stride=3, padding=4, dilation=2, groups=2), (3, 6, 33)),
+    "more products than the table of offsets holds": Case(nn.Conv2d(2048, 1, 3, bias=False), (1, 2048, 3, 3)),
     "one dimension, depthwise": Case(nn.Conv1d(18, 18, 3, padding=1, groups=18), (2, 18, 12)),
 }
 
 GROUPS = {
     "whole vectors in each group": Case(nn.Conv2d(12, 32, 3, groups=2), (2, 12, 6, 6), commands=ONE),
-    "groups of 8, merged in pairs": Case(nn.Conv2d(12, 32, 3, groups=4, padding=1), (1, 12, 6, 6), commands=ONE),
-    "groups of 5, merged into one": Case(nn.Conv2d(9, 15, 3, groups=3), (2, 9, 6, 6), commands=ONE),
+    "groups of 8 channels": Case(nn.Conv2d(12, 32, 3, groups=4, padding=1), (1, 12, 6, 6), commands=ONE),
+    "groups of 5 channels": Case(nn.Conv2d(9, 15, 3, groups=3), (2, 9, 6, 6), commands=ONE),
     "groups of one input channel": Case(nn.Conv2d(6, 18, 3, groups=6), (2, 6, 7, 7), commands=ONE),
     "depthwise": Case(nn.Conv2d(17, 17, 3, padding=1, groups=17), (2, 17, 7, 9)),
     "depthwise with a stride": Case(nn.Conv2d(32, 32, 5, stride=2, padding=2, groups=32), (1, 32, 9, 9)),
@@ -201,12 +202,6 @@ WEIGHTS = {
         offload=0.0,
         launches=0,
         why="float64",
-    ),
-    "more products than the table of offsets stay on the PS": Case(
-        nn.Sequential(nn.Conv2d(2048, 1, 3, bias=False), nn.ReLU()),
-        (1, 2048, 3, 3),
-        offload=1 / 2,
-        why="KOFF",
     ),
 }
 
