@@ -15,6 +15,10 @@ class NotLoweredError(FpgaError):
     """``strict=True`` and a node would run on the PS; the message lists the nodes and their reasons."""
 
 
+class XclbinError(FpgaError, ValueError):
+    """An xclbin that cannot be read or built, or that this version does not understand."""
+
+
 class DeviceError(FpgaError):
     """A card, its memory or a run on it failed."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fpga_dynamo.errors import OptionError
+from fpga_dynamo.runtime.policies import policy_names
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Options:
         expected = type(default)
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
             raise OptionError(f"option '{key}' takes a value of type {expected.__name__}, not {value!r}")
+        if key == "policy" and value.lower() not in policy_names():
+            raise OptionError(f"option 'policy' takes one of {', '.join(policy_names())}, not {value!r}")
         if key == "device" and value < 0:
             raise OptionError(f"option 'device' takes the index of a card, not {value}")
         return value

@@ -11,7 +11,7 @@ from typing import Any
 
 import xclbin_build
 import xclbin_build.axlf
-from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.errors import DeviceError, XclbinError
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.driver import select
@@ -97,24 +97,32 @@ def open_card(options: Options) -> Card:
 
 
 def xclbin_path(options: Options) -> Path:
-    """The xclbin of the options; built from their recipe and cached per user if they name none."""
+    """The xclbin of the options; built from their recipe and cached per user if they name none.
+
+    Raises :class:`XclbinError` if it cannot be built.
+    """
     return Path(options.xclbin) if options.xclbin is not None else _built(options.recipe)
 
 
 @functools.cache
 def _built(recipe: str) -> Path:
     # Once per process: looking whether sources have changed takes longer than compiling a small model.
-    return xclbin_build.cached(recipe, "emu")
+    try:
+        return xclbin_build.cached(recipe, "emu")
+    except xclbin_build.BuildError as error:
+        raise XclbinError(str(error)) from error
 
 
 def _target(path: Path) -> Target:
     try:
         key = (str(path.resolve()), path.stat().st_mtime)
+        if key not in _paths:
+            axlf = xclbin_build.axlf.read(path)
+            _paths[key] = Target.from_manifest(str(axlf.uuid), axlf.manifest)
     except OSError as error:
-        raise xclbin_build.axlf.XclbinError(f"{path}: {error.strerror or error}") from error
-    if key not in _paths:
-        axlf = xclbin_build.axlf.read(path)
-        _paths[key] = Target.from_manifest(str(axlf.uuid), axlf.manifest)
+        raise XclbinError(f"xclbin {path} cannot be read: {error.strerror or error}") from error
+    except xclbin_build.XclbinError as error:
+        raise XclbinError(str(error)) from error
     return _paths[key]
 
 

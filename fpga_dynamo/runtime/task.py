@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fpga_dynamo.errors import FpgaError
+
 PS = "PS"
 """The resource type of the host's threads; every other resource type is the name of a kernel."""
 
 
-class SchedulerError(RuntimeError):
+class SchedulerError(FpgaError):
     """A graph cannot be scheduled on these processing elements, or a policy broke its contract."""
 
 

@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from fpga_dynamo.lowering.patterns import TABLE
+from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.card import open_card
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,3 +28,9 @@ def fresh_dynamo() -> Iterator[None]:
     before = TABLE.names()
     yield
     assert TABLE.names() == before, "the test took out the patterns that it registered"
+
+
+@pytest.fixture(scope="session")
+def target() -> Target:
+    """What lowering knows of the default recipe's card."""
+    return open_card(Options()).target

@@ -17,6 +17,7 @@ from torch import nn
 from fpga_dynamo import Explanation
 from fpga_dynamo.backend import collect_programs
 from fpga_dynamo.explain import GraphReport
+from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager, reference, sharing
 from fpga_dynamo.testing.rounding import in_float64
 
@@ -89,6 +90,14 @@ def randomise(model: nn.Module) -> nn.Module:
 def report_of(programs: list[Any]) -> Explanation:
     """What ``explain`` says of programs that have been compiled already."""
     return Explanation(tuple(GraphReport.of(program) for program in programs))
+
+
+def programs_of(model: Callable[..., Any], *inputs: Any, **options: Any) -> list[Program]:
+    """The programs that one call of `model`, offloaded greedily unless `options` say otherwise, is compiled to."""
+    torch._dynamo.reset()
+    with torch.no_grad(), collect_programs() as programs:
+        torch.compile(model, backend="fpga", options={**GREEDY, **options})(*inputs)
+    return programs
 
 
 def run(case: Case, **options: Any) -> tuple[Any, tuple[Any, ...], Explanation]:

@@ -39,21 +39,27 @@ CASES = {
     "gather along rows": Case(lambda x, i: x.gather(1, i), (2, 10), INDICES),
     "gather along columns": Case(lambda x, i: x.gather(0, i), (10, 3), INDICES),
     "gather of fewer columns": Case(lambda x, i: x.gather(0, i), (10, 17), INDICES),
-    "gather in three dimensions": Case(
-        lambda x, i: x.gather(-1, i), (2, 3, 10), torch.arange(12).view(2, 3, 2) % 10
-    ),
+    "gather in three dimensions": Case(lambda x, i: x.gather(-1, i), (2, 3, 10), torch.arange(12).view(2, 3, 2) % 10),
     "gather where the largest are": Case(lambda x: x.gather(1, x.argmax(1, keepdim=True)), (4, 17)),
     "a table of integers": Case(lambda x, i: x.gather(0, i), torch.arange(100, 110), INDICES[0]),
     "a table of bools": Case(lambda x, i: (x > 0).gather(1, i), (2, 10), INDICES),
     "an index of five dimensions stays on the PS": Case(
-        lambda x, i: x.gather(4, i), (1, 1, 1, 2, 10), INDICES.view(1, 1, 1, 2, 3), offload=0.0, launches=0,
+        lambda x, i: x.gather(4, i),
+        (1, 1, 1, 2, 10),
+        INDICES.view(1, 1, 1, 2, 3),
+        offload=0.0,
+        launches=0,
         why="table of 5 dimensions",
     ),
     "a table of float64 stays on the PS": Case(
-        lambda x, i: x.gather(1, i), torch.randn(2, 10, dtype=torch.float64), INDICES, offload=0.0, launches=0,
+        lambda x, i: x.gather(1, i),
+        torch.randn(2, 10, dtype=torch.float64),
+        INDICES,
+        offload=0.0,
+        launches=0,
         why="float64",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -34,14 +34,20 @@ CASES = {
         nn.Sequential(nn.Conv2d(3, 17, 3), nn.Upsample(scale_factor=2), nn.Conv2d(17, 4, 3)), (2, 3, 6, 6)
     ),
     "antialiasing stays on the PS": Case(
-        lambda x: F.interpolate(x, size=3, mode="bilinear", antialias=True), (1, 3, 7, 7), offload=0.0, launches=0,
+        lambda x: F.interpolate(x, size=3, mode="bilinear", antialias=True),
+        (1, 3, 7, 7),
+        offload=0.0,
+        launches=0,
         why="no pattern takes aten._upsample_bilinear2d_aa",
     ),
     "float64 stays on the PS": Case(
-        lambda x: F.interpolate(x, scale_factor=2), torch.randn(1, 3, 4, 4, dtype=torch.float64), offload=0.0,
-        launches=0, why="float64",
+        lambda x: F.interpolate(x, scale_factor=2),
+        torch.randn(1, 3, 4, 4, dtype=torch.float64),
+        offload=0.0,
+        launches=0,
+        why="float64",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
