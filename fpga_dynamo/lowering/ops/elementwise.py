@@ -290,6 +290,9 @@ def refuse_elementwise(node: Node, graph: GraphInfo) -> str | None:
     if why := refuse_value(node, "its result"):
         return why
     result = value(node).dtype
+    for arg in node.all_input_nodes:
+        if not isinstance(value(arg), torch.Tensor):
+            return f"its argument {arg} is not known before the call"
     casts = node.target in (aten._to_copy.default, aten.copy.default)
     try:
         given = operands(node)
@@ -314,9 +317,6 @@ def refuse_elementwise(node: Node, graph: GraphInfo) -> str | None:
         return f"its result is {_names({result})}; the pointwise core computes in float32"
     if node.target in _BOOLEAN_ONLY and kinds != {torch.bool}:
         return "bitwise logic is lowered for bool only"
-    for name in ("alpha", "beta", "value", "rounding_mode"):
-        if isinstance(node.kwargs.get(name), Node):
-            return f"its {name} is not known before the call"
     return None
 
 

@@ -28,7 +28,9 @@ def activation(node: Node | None) -> Activation | None:
     if node is None:
         return Activation()
     rule = _ACTIVATIONS.get(node.target)
-    return None if rule is None else rule(node)
+    if rule is None or len(node.all_input_nodes) > 1:  # a parameter that is not known before the call
+        return None
+    return rule(node)
 
 
 def _bound(node: Node, name: str, position: int, default: float) -> float | None:

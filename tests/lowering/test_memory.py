@@ -1,0 +1,133 @@
+"""Places in the arena: what is live at one time never overlaps, and memory is used again."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowering_cases import programs_of, randomise
+from torch import nn
+
+from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.memory import STATUS_FLOATS, MemoryPlan, plan_memory
+from fpga_dynamo.lowering.view import VEC, Buffer, Role, align
+
+
+def command(reads: list[Buffer], writes: list[Buffer]) -> Command:
+    return Command("move", {}, tuple(reads), tuple(writes))
+
+
+@st.composite
+def command_lists(draw: Any) -> tuple[list[Command], list[Buffer], list[Buffer]]:
+    """Commands that read what has been written, and write new buffers or more of an old one."""
+    size = st.integers(1, 100)
+    inputs = [Buffer(draw(size), Role.INPUT) for _ in range(draw(st.integers(1, 3)))]
+    written = list(inputs)
+    commands = []
+    for _ in range(draw(st.integers(1, 15))):
+        reads = draw(st.lists(st.sampled_from(written), max_size=3, unique=True))
+        targets = [b for b in written if b.role is not Role.INPUT and b not in reads]
+        again = targets and draw(st.booleans())
+        role = draw(st.sampled_from([Role.TEMPORARY, Role.TEMPORARY, Role.OUTPUT]))
+        out = draw(st.sampled_from(targets)) if again else Buffer(draw(size), role)
+        if out not in written:
+            written.append(out)
+        commands.append(command(reads, [out]))
+    return commands, inputs, [b for b in written if b.role is Role.OUTPUT]
+
+
+def lives(commands: list[Command], inputs: list[Buffer], outputs: list[Buffer]) -> dict[Buffer, tuple[int, int]]:
+    """First and last command at which each buffer's content matters; inputs from before, outputs to the end."""
+    spans: dict[Buffer, tuple[int, int]] = {}
+    for i, each in enumerate(commands):
+        for buffer in each.uses:
+            spans[buffer] = (spans.get(buffer, (i, i))[0], i)
+    everything = (-1, len(commands))
+    return {**spans, **dict.fromkeys([*inputs, *outputs], everything)}
+
+
+def assert_disjoint(plan: MemoryPlan, spans: dict[Buffer, tuple[int, int]]) -> None:
+    buffers = sorted(spans, key=lambda b: plan.offsets[b])
+    for i, a in enumerate(buffers):
+        for b in buffers[i + 1 :]:
+            together = spans[a][0] <= spans[b][1] and spans[b][0] <= spans[a][1]
+            assert not together or plan.offsets[a] + a.floats <= plan.offsets[b], "two live buffers overlap"
+
+
+@given(command_lists())
+@settings(max_examples=300, deadline=None)
+def test_buffers_that_are_live_together_do_not_overlap(given_: Any) -> None:
+    commands, inputs, outputs = given_
+    plan = plan_memory(commands, inputs, outputs)
+    spans = lives(commands, inputs, outputs)
+    assert_disjoint(plan, spans)
+    for buffer in spans:
+        assert plan.offsets[buffer] % VEC == 0
+        assert plan.offsets[buffer] >= STATUS_FLOATS and plan.offsets[buffer] + align(buffer.floats) <= plan.floats
+
+
+@given(command_lists())
+@settings(max_examples=100, deadline=None)
+def test_outputs_and_inputs_lie_where_one_transfer_each_reaches_them(given_: Any) -> None:
+    commands, inputs, outputs = given_
+    plan = plan_memory(commands, inputs, outputs)
+    assert all(plan.offsets[b] + align(b.floats) <= plan.output_end for b in outputs)
+    assert all(plan.input_begin <= plan.offsets[b] < plan.input_end for b in inputs)
+    assert STATUS_FLOATS <= plan.output_end <= plan.input_begin <= plan.input_end <= plan.floats
+
+
+@given(command_lists())
+@settings(max_examples=100, deadline=None)
+def test_the_plan_knows_the_least_size_possible(given_: Any) -> None:
+    commands, inputs, outputs = given_
+    plan = plan_memory(commands, inputs, outputs)
+    spans = lives(commands, inputs, outputs)
+    live = [
+        sum(align(b.floats) for b, (first, last) in spans.items() if first <= i <= last) for i in range(len(commands))
+    ]
+    assert plan.live_floats == STATUS_FLOATS + max(live)
+    assert plan.live_floats <= plan.floats
+
+
+def test_a_chain_needs_two_buffers_however_long_it_is() -> None:
+    buffers = [Buffer(64) for _ in range(20)]
+    commands = [command([a], [b]) for a, b in itertools.pairwise(buffers)]
+    first = command([], [buffers[0]])
+    plan = plan_memory([first, *commands], [], [])
+    assert plan.floats == STATUS_FLOATS + 2 * 64
+
+
+def test_the_best_fit_is_taken() -> None:
+    large, small, keep, wanted = Buffer(128), Buffer(32), Buffer(16), Buffer(32)
+    between = [Buffer(16), Buffer(16)]
+    commands = [
+        command([], [large]), command([], [between[0]]), command([], [small]), command([], [between[1]]),
+        command([large, small], [keep]), command(between, [wanted]),
+    ]  # fmt: skip
+    plan = plan_memory(commands, [], [])
+    assert plan.offsets[wanted] == plan.offsets[small]
+
+
+def test_an_output_is_never_in_the_place_of_an_input() -> None:
+    model = randomise(nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)))
+    (program,) = programs_of(model, torch.randn(1, 16, 6, 6))
+    for task in program.card_tasks:
+        spans = lives(task.commands, [], [])
+        for each in task.commands:
+            for read in each.reads:
+                for write in each.writes:
+                    if read in spans and read in task.plan.offsets and read is not write:
+                        begin, end = task.plan.offsets[read], task.plan.offsets[write]
+                        assert begin + read.floats <= end or end + write.floats <= begin
+
+
+def test_a_deep_network_uses_its_memory_again() -> None:
+    layers = [nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()) for _ in range(12)]
+    (program,) = programs_of(randomise(nn.Sequential(*layers)), torch.randn(1, 16, 16, 16))
+    (task,) = program.card_tasks
+    activation = 16 * 16 * 16
+    assert task.plan.floats <= 5 * activation
+    assert task.plan.floats <= 1.1 * task.plan.live_floats

@@ -1,0 +1,178 @@
+"""Patterns of users: through the public API, ahead of the built-in ones, with a core of their own in a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from lowering_cases import GREEDY, Case, check, programs_of
+from torch import nn
+from torch._C import DispatchKey
+
+import fpga_dynamo
+from fpga_dynamo import FpgaError, Match, Pattern, register_pattern, unregister_pattern
+from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.decompose import WHOLE
+from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.graph import GraphInfo, shape
+from fpga_dynamo.lowering.ops.pointwise import POINTWISE
+from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, sole_user
+from fpga_dynamo.lowering.view import View, numel
+
+aten = torch.ops.aten
+RECIPE = str(Path(__file__).parent / "data" / "triple.toml")
+
+
+@torch.library.custom_op("lowering_test::triple", mutates_args=())
+def triple(x: torch.Tensor, shift: float) -> torch.Tensor:
+    return 3 * x + shift
+
+
+@triple.register_fake
+def _(x: torch.Tensor, shift: float) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def check_triple(match: Match, graph: GraphInfo) -> str | None:
+    return "this core takes matrices only" if len(shape(match.root)) != 2 else None
+
+
+def lower_triple(match: Match, emitter: Emitter) -> Sequence[View]:
+    source, shift = match.root.args
+    x = emitter.view(source)  # type: ignore[arg-type]
+    if x.strides != (x.shape[1], 1):
+        dense = View(emitter.tensor((numel(x.shape),)).buffer, x.shape, (x.shape[1], 1))
+        emitter.copy(x, dense)
+        x = dense
+    out = View(emitter.tensor((numel(x.shape),)).buffer, x.shape, (x.shape[1], 1))
+    emitter.command(
+        "triple", reads=[x], writes=[out], slices=2, input=Operand.of(x), output=Operand.of(out),
+        count=numel(x.shape), shift=float(shift),  # type: ignore[arg-type]
+    )  # fmt: skip
+    return [out]
+
+
+TRIPLE = Pattern(
+    name="triple",
+    anchors=(torch.ops.lowering_test.triple.default,),
+    match=anchor_alone,
+    check=check_triple,
+    lower=lower_triple,
+    opcodes=frozenset({"triple", "move"}),
+)
+
+
+@contextmanager
+def registered(pattern: Pattern) -> Iterator[None]:
+    register_pattern(pattern)
+    try:
+        yield
+    finally:
+        unregister_pattern(pattern.name)
+
+
+def test_a_core_of_the_user_s_runs_in_one_launch_with_the_built_in_ones() -> None:
+    with registered(TRIPLE):
+        report = check(
+            Case(lambda x: torch.relu(triple(torch.tanh(x.t()), 0.5)) + 1, (5, 17),
+                 commands={"pointwise": 2, "triple": 1}),
+            recipe=RECIPE,
+        )  # fmt: skip
+        assert "sequencer: triple, command" in str(report)
+
+
+def test_a_pattern_s_refusal_is_the_reason() -> None:
+    with registered(TRIPLE):
+        check(
+            Case(lambda x: triple(x, 0.5), (5,), offload=0.0, launches=0, why="this core takes matrices only"),
+            recipe=RECIPE,
+        )
+
+
+def test_a_card_without_the_core_leaves_the_node_to_eager() -> None:
+    with registered(TRIPLE):
+        why = "no kernel of the xclbin has the opcodes move, triple"
+        check(Case(lambda x: triple(x, 0.5), (5, 17), offload=0.0, launches=0, why=why))
+
+
+def test_without_its_pattern_the_op_is_eager_s() -> None:
+    case = Case(lambda x: triple(x, 0.5), (5, 17), offload=0.0, launches=0, why="no pattern takes lowering_test.triple")
+    check(case, recipe=RECIPE)
+
+
+def never(name: str, anchor: object, seen: list[str]) -> Pattern:
+    def check_never(match: Match, graph: GraphInfo) -> str | None:
+        seen.append(match.root.name)
+        return "it is only looked at"
+
+    return Pattern(name, (anchor,), anchor_alone, check_never, lower_triple, frozenset({"move"}))
+
+
+def test_a_user_s_pattern_is_asked_before_the_built_in_ones_and_they_take_what_it_refuses() -> None:
+    seen: list[str] = []
+    with registered(never("look", aten.convolution.default, seen)):
+        check(Case(nn.Conv2d(3, 16, 3), (1, 3, 5, 5)))
+    assert seen
+
+
+def test_graphs_compiled_before_keep_their_patterns() -> None:
+    compiled = torch.compile(lambda x: torch.relu(x) * 2, backend="fpga", options=GREEDY)
+    x = torch.randn(3, 4)
+    before = compiled(x)
+    with registered(never("look", aten.relu.default, [])):
+        fpga_dynamo.reset_stats()
+        assert torch.equal(compiled(x), before)
+        assert fpga_dynamo.stats()["graphs_compiled"] == 0
+
+
+def test_names_are_unique_and_known() -> None:
+    with pytest.raises(FpgaError, match="a pattern named 'convolution' is already registered"):
+        register_pattern(Pattern("convolution", (), anchor_alone, check_triple, lower_triple, frozenset()))
+    with pytest.raises(FpgaError, match="there is no pattern named 'convolutoin'"):
+        unregister_pattern("convolutoin")
+
+
+def test_no_built_in_pattern_waits_for_an_op_that_tracing_takes_apart() -> None:
+    patterns = [*TABLE.by_anchor().values()]
+    anchors = {anchor for row in patterns for pattern in row for anchor in pattern.anchors} | set(POINTWISE.anchors)
+    taken_apart = {op for op in anchors if op.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd)}
+    assert taken_apart <= set(WHOLE)
+
+
+def graph_of(function: object, *inputs: torch.Tensor) -> GraphInfo:
+    (program,) = programs_of(function, *inputs)  # type: ignore[arg-type]
+    program.graph.claimed.clear()
+    return program.graph
+
+
+def node_of(graph: GraphInfo, target: object) -> torch.fx.Node:
+    return next(node for node in graph.module.graph.nodes if node.target is target)
+
+
+def test_a_chain_is_followed_along_single_users_only() -> None:
+    from fpga_dynamo.lowering.patterns import Step
+
+    steps = [Step("tanh", (aten.tanh.default,)), Step("exp", (aten.exp.default,))]
+    x = torch.randn(3)
+    whole = graph_of(lambda x: torch.exp(torch.tanh(torch.relu(x))), x)
+    nodes, last, links = follow(node_of(whole, aten.relu.default), steps, whole)
+    assert [n.target for n in nodes] == [aten.tanh.default, aten.exp.default]
+    assert last.target is aten.exp.default and set(links) == {"tanh", "exp"}
+    skipping = graph_of(lambda x: torch.exp(torch.relu(x)), x)
+    _, _, links = follow(node_of(skipping, aten.relu.default), steps, skipping)
+    assert set(links) == {"exp"}, "steps are optional"
+    shared = graph_of(lambda x: (lambda y: (torch.exp(y), y + 1))(torch.tanh(torch.relu(x))), x)
+    _, last, links = follow(node_of(shared, aten.relu.default), steps, shared)
+    assert set(links) == {"tanh"} and last.target is aten.tanh.default
+    claimed = graph_of(lambda x: torch.exp(torch.tanh(torch.relu(x))), x)
+    claimed.claimed.add(node_of(claimed, aten.tanh.default))
+    assert follow(node_of(claimed, aten.relu.default), steps, claimed)[0] == []
+
+
+def test_a_node_that_is_used_twice_by_one_user_or_returned_has_no_sole_user() -> None:
+    x = torch.randn(3)
+    assert sole_user(node_of(graph_of(lambda x: (lambda y: y * y)(torch.tanh(x)), x), aten.tanh.default)) is None
+    assert sole_user(node_of(graph_of(torch.tanh, x), aten.tanh.default)) is None
