@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,23 @@ def test_a_card_without_the_core_leaves_the_node_to_eager() -> None:
 def test_without_its_pattern_the_op_is_eager_s() -> None:
     case = Case(lambda x: triple(x, 0.5), (5, 17), offload=0.0, launches=0, why="no pattern takes lowering_test.triple")
     check(case, recipe=RECIPE)
+
+
+def test_verify_names_the_node_whose_pattern_is_wrong() -> None:
+    def lower_wrongly(match: Match, emitter: Emitter) -> Sequence[View]:
+        (out,) = lower_triple(match, emitter)
+        emitter.commands[-1].fields["shift"] = 0.25
+        return [out]
+
+    compiled = torch.compile(
+        lambda x: torch.tanh(triple(x * 2, 0.5)),
+        backend="fpga",
+        options={**GREEDY, "recipe": RECIPE, "verify": True},
+    )
+    with registered(replace(TRIPLE, lower=lower_wrongly)), pytest.raises(fpga_dynamo.VerificationError) as error:
+        compiled(torch.randn(3, 4))
+    assert str(error.value).startswith("triple")
+    assert "diverges from eager: error 0.25" in str(error.value)
 
 
 def never(name: str, anchor: object, seen: list[str]) -> Pattern:
