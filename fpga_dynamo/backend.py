@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,11 +24,21 @@ from fpga_dynamo.lowering.specialise import has_symbols, specialised
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import Card, open_card
 from fpga_dynamo.runtime.executor import Executor
+from fpga_dynamo.runtime.lifetime import Lifetime
 
 log = logging.getLogger(__name__)
 
 _collector: ContextVar[list[Program] | None] = ContextVar("fpga_dynamo_programs", default=None)
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What the graphs of one frame (forward, backward, for all sizes) have in common."""
+
+    card: Card
+    options: Options
+    lifetime: Lifetime = field(default_factory=Lifetime)
 
 
 def fpga(
@@ -39,14 +50,14 @@ def fpga(
     cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
     parsed = Options.parse(options)
-    card = open_card(parsed)
+    frame = _Frame(open_card(parsed), parsed)
 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        return _boxed(_compile(module, _static_inputs(module), card, parsed))
+        return _boxed(_compile(module, _static_inputs(module), frame))
 
     wrapped = aot_autograd(
         fw_compiler=compile_part,
-        bw_compiler=lambda module, inputs: _boxed(_compile(module, (), card, parsed)),
+        bw_compiler=lambda module, inputs: _boxed(_compile(module, (), frame)),
         inference_compiler=compile_part,
         decompositions=DECOMPOSITIONS,
     )
@@ -61,23 +72,23 @@ def _static_inputs(module: GraphModule) -> Collection[int]:
     return () if metadata is None else tuple(metadata.static_input_indices or ())
 
 
-def _compile(module: GraphModule, static: Collection[int], card: Card, options: Options) -> Callable[..., Any]:
+def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
     if has_symbols(module):
-        return _PerShape(module, static, card, options)
-    return _executor(module, static, card, options)
+        return _PerShape(module, static, frame)
+    return _executor(module, static, frame)
 
 
-def _executor(module: GraphModule, static: Collection[int], card: Card, options: Options) -> Executor:
-    program = lower(module, card.target, options, static)
+def _executor(module: GraphModule, static: Collection[int], frame: _Frame) -> Executor:
+    program = lower(module, frame.card.target, frame.options, static)
     stats.add(graphs_compiled=1, compile_seconds=program.lowering_seconds)
     collected = _collector.get()
     if collected is not None:
         collected.append(program)
-    if options.dump_dir is not None:
+    if frame.options.dump_dir is not None:
         from fpga_dynamo.codegen.dump import dump_program
 
-        dump_program(program, options.dump_dir)
-    executor = Executor(program, card, options)
+        dump_program(program, frame.options.dump_dir)
+    executor = Executor(program, frame.card, frame.options, frame.lifetime)
     _executors.add(executor)
     return executor
 
@@ -85,11 +96,10 @@ def _executor(module: GraphModule, static: Collection[int], card: Card, options:
 class _PerShape:
     """A graph with symbolic sizes: lowered for each set of sizes when it first occurs."""
 
-    def __init__(self, module: GraphModule, static: Collection[int], card: Card, options: Options) -> None:
+    def __init__(self, module: GraphModule, static: Collection[int], frame: _Frame) -> None:
         self._module = module
         self._static = static
-        self._card = card
-        self._options = options
+        self._frame = frame
         self._lock = threading.Lock()
         self._known: dict[tuple[Any, ...], Executor] = {}
 
@@ -101,7 +111,7 @@ class _PerShape:
                 executor = self._known.get(key)
                 if executor is None:
                     module = specialised(self._module, args)
-                    executor = self._known[key] = _executor(module, self._static, self._card, self._options)
+                    executor = self._known[key] = _executor(module, self._static, self._frame)
         return executor(*args)
 
 

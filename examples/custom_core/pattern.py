@@ -9,10 +9,7 @@ from torch.fx import Node
 
 import fpga_dynamo
 from examples.custom_core import op  # noqa: F401 - defines demo::smooth
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, operand, refuse_float, shape
-from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
+from fpga_dynamo.patterns import VEC, Emitter, GraphInfo, Operand, View, align, ceil_div, operand, refuse_float, shape
 
 
 def match(pattern: fpga_dynamo.Pattern, node: Node, graph: GraphInfo) -> fpga_dynamo.Match:
@@ -37,7 +34,7 @@ def lower(match: fpga_dynamo.Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     decay = node.args[1]
     assert isinstance(decay, float)  # or `check` would have refused
-    x = _rows(emitter.view(operand(node, 0)), emitter)
+    x = emitter.vector_rows(emitter.view(operand(node, 0)), aligned=True)
     sequences, steps, channels = x.shape
     y = emitter.tensor(x.shape, pitch=align(channels))
     emitter.command(
@@ -57,23 +54,12 @@ def lower(match: fpga_dynamo.Match, emitter: Emitter) -> Sequence[View]:
     return [y]
 
 
-def _rows(x: View, emitter: Emitter) -> View:
-    """`x` in the arena with contiguous channels and rows on multiples of 16 floats: a copy only if it is not so yet."""
-    x = emitter.in_arena(x)
-    sequence, step, channel = x.strides
-    last = x.offset + (x.shape[0] - 1) * sequence + (x.shape[1] - 1) * step
-    whole = last + align(x.shape[2]) <= x.buffer.floats  # the last row's vectors end inside the buffer
-    if channel == 1 and whole and not (x.offset % VEC or sequence % VEC or step % VEC):
-        return x
-    return emitter.relaid(x, (0, 1, 2), pitch=align(x.shape[2]))
-
-
 SMOOTH = fpga_dynamo.Pattern(
     name="smooth",
     anchors=(torch.ops.demo.smooth.default,),
     match=match,
     check=check,
     lower=lower,
-    opcodes=frozenset({"smooth", "move"}),  # `_rows` may emit a move
+    opcodes=frozenset({"smooth", "move"}),  # `vector_rows` may emit a move
 )
 fpga_dynamo.register_pattern(SMOOTH)

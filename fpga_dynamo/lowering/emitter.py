@@ -153,6 +153,19 @@ class Emitter:
             return source
         return self.relaid(source, CHANNELS_LAST[len(source.shape)], align(source.shape[1]))
 
+    def vector_rows(self, source: View, *, aligned: bool = False) -> View:
+        """`source` in the arena with contiguous rows of which whole vectors can be read, copied if need be.
+
+        aligned: every row begins on a multiple of VEC floats, too.
+        """
+        source = self.in_arena(source)
+        outer = [(n, s) for n, s in zip(source.shape[:-1], source.strides[:-1], strict=True) if n > 1]
+        whole = source.offset + sum((n - 1) * s for n, s in outer) + align(source.shape[-1]) <= source.buffer.floats
+        begin = not aligned or not any(start % VEC for start in (source.offset, *(s for _, s in outer)))
+        if whole and begin and (source.strides[-1] == 1 or source.shape[-1] == 1):
+            return source
+        return self.relaid(source, tuple(range(len(source.shape))), align(source.shape[-1]))
+
     @staticmethod
     def is_channels_last(source: View) -> bool:
         channels = source.shape[1]

@@ -104,11 +104,13 @@ class GraphInfo:
     module: GraphModule
     target: Target
     static_inputs: Collection[int] = ()
+    position: dict[Node, int] = field(init=False, repr=False)
     placeholders: list[Node] = field(init=False)
     claimed: set[Node] = field(default_factory=set)
     static: set[Node] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.position = {node: i for i, node in enumerate(self.module.graph.nodes)}
         self.placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
         parameters = {self.placeholders[i] for i in self.static_inputs if i < len(self.placeholders)}
         self.static = self._closure(parameters)

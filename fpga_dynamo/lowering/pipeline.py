@@ -86,7 +86,7 @@ def _task(name: str, graph: GraphInfo, segment: Segment, options: Options) -> Ta
     if segment.kernel is None:
         own = set(segment.nodes)
         eager, reads = extract(
-            graph.module,
+            graph,
             segment.outputs,
             segment.inputs,
             segment.nodes,
@@ -96,7 +96,7 @@ def _task(name: str, graph: GraphInfo, segment: Segment, options: Options) -> Ta
         return HostTask(name, segment, eager, reads, segment.outputs)
     lowered = emit_segment(graph, segment, watch=options.verify)
     outputs = [slot.node for slot in lowered.outputs]
-    eager, eager_reads = extract(graph.module, outputs, segment.inputs, name="CardTaskInEager")
+    eager, eager_reads = extract(graph, outputs, segment.inputs, name="CardTaskInEager")
     task = CardTask(
         name=name,
         segment=segment,
@@ -135,7 +135,7 @@ def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[GraphMod
     made = {node for task in tasks for node in task.writes}
     nodes = [node for node in output.all_input_nodes]
     part, reads = extract(
-        graph.module, nodes, made, name="Result", may_run=lambda node: is_view(node) or node in graph.static
+        graph, nodes, made, name="Result", may_run=lambda node: is_view(node) or node in graph.static
     )
     place = {node: i for i, node in enumerate(nodes)}
     values = next(n for n in part.graph.nodes if n.op == "output").args[0]

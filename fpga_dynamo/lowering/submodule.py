@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from torch.fx import Graph, GraphModule, Node
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.lowering.graph import GraphInfo
 
 
 def extract(
-    module: GraphModule,
+    graph: GraphInfo,
     outputs: Sequence[Node],
     given: Collection[Node],
     keep: Iterable[Node] = (),
@@ -37,11 +38,12 @@ def extract(
             stack += node.all_input_nodes
     part = Graph()
     copies: dict[Node, Node] = {}
-    reads = [n for n in module.graph.nodes if n in needed and (n in boundary or n.op == "placeholder")]
+    ordered = sorted(needed, key=graph.position.__getitem__)
+    reads = [node for node in ordered if node in boundary or node.op == "placeholder"]
     for node in reads:
         copies[node] = part.placeholder(node.name)
-    for node in module.graph.nodes:
-        if node in needed and node not in copies:
+    for node in ordered:
+        if node not in copies:
             copies[node] = part.node_copy(node, copies.__getitem__)
     part.output([copies[node] for node in outputs])
-    return GraphModule(module, part, name), reads
+    return GraphModule(graph.module, part, name), reads

@@ -38,11 +38,12 @@ class Binding:
         self._lock = threading.Lock()
         by_node = dict(zip(sources, stamps, strict=True))
         self._packs = [buffer.pack for buffer in task.weights]
-        self.entries: list[Entry] = []
-        self._finalizer = weakref.finalize(self, self._store.release, self.entries)
+        self._held: dict[int, Entry] = {}  # what is still to be released, by position
+        self._finalizer = weakref.finalize(self, self._store.release, self._held.values())
         self._store.reserve(self._packs, sources)
-        for pack in self._packs:
-            self.entries.append(self._store.acquire(pack, sources, by_node))
+        for i, pack in enumerate(self._packs):
+            self._held[i] = self._store.acquire(pack, sources, by_node)
+        self.entries = list(self._held.values())
         self._stamps = stamps
         offsets = {buffer: entry.offset for buffer, entry in zip(task.weights, self.entries, strict=True)}
         words = task.code.bound(offsets)  # type: ignore[arg-type]
@@ -58,6 +59,20 @@ class Binding:
     def is_dead(self) -> bool:
         """Whether a source tensor is gone, so that no call can ask for this binding again."""
         return any(ref() is None for ref in self._references)
+
+    def surrender(self) -> bool:
+        """Of a dead binding: releases the packs whose tensors are gone. Returns whether others are left.
+
+        A parameter that is replaced takes its binding with it; the packs of its neighbours wait for the next one.
+        """
+        sources = dict(zip(self._nodes, (ref() for ref in self._references), strict=True))
+        inputs = any(node.op == "placeholder" and tensor is not None for node, tensor in sources.items())
+        for i, pack in enumerate(self._packs):
+            if not inputs or any(sources[node] is None for node in pack.sources):
+                entry = self._held.pop(i, None)  # atomic: two threads may be here at once
+                if entry is not None:
+                    self._store.release([entry])
+        return bool(self._held)
 
     def refresh(self, tensors: Sequence[torch.Tensor], stamps: list[Stamp]) -> None:
         """Packs again what has changed since the last call."""
@@ -88,6 +103,7 @@ class Bindings:
         self._detector = ChangeDetector(weight_check)
         self._lock = threading.Lock()
         self._known: list[Binding] = []
+        self._leaving: list[Binding] = []  # dead ones with packs that the next binding may need
         self._on_empty = on_empty
         self.nodes = source_nodes([buffer.pack for buffer in task.weights])
 
@@ -115,14 +131,22 @@ class Bindings:
         sources = dict(zip(self.nodes, tensors, strict=True))
         binding = Binding(self._task, self._card, sources, stamps, on_death)
         self._known = [binding, *self._known][:BINDINGS]
+        self._leaving = []
         return binding
 
     def _drop_dead(self) -> None:
         # No lock: the garbage collector may come while this very thread holds it. At worst a binding that was added
         # at the same moment is forgotten, and made again on the next call.
+        dead = [binding for binding in self._known if binding.is_dead]
         self._known = [binding for binding in self._known if not binding.is_dead]
+        self._leaving = [binding for binding in (*self._leaving, *dead) if binding.surrender()]
         if not self._known:
             self._on_empty()
+
+    def rest(self) -> None:
+        """Lets go of a binding that no tensor's end would end, for it has none. Takes no lock, see above."""
+        if not any(node.op == "placeholder" for node in self.nodes):
+            self._known = []
 
     def invalidate(self) -> None:
         for binding in self._known:

@@ -18,6 +18,7 @@ from fpga_dynamo.runtime import verify
 from fpga_dynamo.runtime.binding import Bindings
 from fpga_dynamo.runtime.card import Card
 from fpga_dynamo.runtime.launch import Launcher
+from fpga_dynamo.runtime.lifetime import Lifetime
 from fpga_dynamo.runtime.scheduler import Scheduler
 from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGraph
 from fpga_dynamo.runtime.transfer import OutOfRangeError
@@ -28,9 +29,12 @@ Values = list[Any]
 
 
 class Executor:
-    """A Program on a card: call it with the graph's inputs. Re-entrant."""
+    """A Program on a card: call it with the graph's inputs. Re-entrant.
 
-    def __init__(self, program: Program, card: Card, options: Options) -> None:
+    lifetime: shared by the graphs that one frame was compiled to; see there.
+    """
+
+    def __init__(self, program: Program, card: Card, options: Options, lifetime: Lifetime | None = None) -> None:
         self.program = program
         self.card = card
         self._options = options
@@ -40,11 +44,17 @@ class Executor:
         self._inputs = len(self._place)
         self._constants = [(self._slot(node), tensor) for node, tensor in program.attributes.items()]
         self._bindings: list[Bindings] = []
+        self._launchers: list[Launcher] = []
+        self._lifetime = lifetime or Lifetime()
+        parameters = [i for i, node in enumerate(program.graph.placeholders) if node in program.graph.static]
+        self._parameter = parameters[0] if parameters else None
         self._warned: set[str] = set()
         tasks = [self._task(task) for task in program.tasks]
         self._result_reads = [self._slot(node) for node in program.result_reads]
         self._graph = TaskGraph(program.name, tasks) if tasks else None
         self._scheduler: Scheduler = card.scheduler(options.policy)
+        if self._launchers:
+            self._lifetime.add(self)
 
     def _slot(self, node: Node) -> int:
         return self._place.setdefault(node, len(self._place))
@@ -54,8 +64,11 @@ class Executor:
         values: Values = [*args, *[None] * (len(self._place) - self._inputs)]
         for place, tensor in self._constants:
             values[place] = tensor
+        if self._parameter is not None:
+            self._lifetime.follow(args[self._parameter])
         if self._graph is not None:
             self._scheduler.execute(self._graph, values)
+        self._lifetime.settle()
         return self.program.result(*[values[place] for place in self._result_reads])
 
     def refresh_weights(self) -> None:
@@ -63,6 +76,12 @@ class Executor:
         self.card.weights.invalidate()
         for bindings in self._bindings:
             bindings.invalidate()
+
+    def rest(self) -> None:
+        """Gives idle memory on the card back; the next call takes it again. Takes no lock: see Lifetime."""
+        for launcher, bindings in zip(self._launchers, self._bindings, strict=True):
+            launcher.free()
+            bindings.rest()
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -96,6 +115,7 @@ class Executor:
     def _card_task(self, task: CardTask) -> Callable[[ProcessingElement, Frame], None]:
         launcher = Launcher(task, self.card, self._options.timeout)
         bindings = Bindings(task, self.card, self._options.weight_check, launcher.free)
+        self._launchers.append(launcher)
         self._bindings.append(bindings)
         sources = [self._slot(node) for node in bindings.nodes]
         reads = [self._slot(node) for node in task.reads]

@@ -115,7 +115,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     act = activation(match.bound.get("activation")) or Activation()
     if len(terms) == 2:  # one addend too many for one epilogue: a second pass adds it
         terms = [_sum(terms[0], terms[1], emitter)]
-    residual = _as_batch(_contiguous_rows(terms[0], emitter)) if terms else None
+    residual = _as_batch(emitter.vector_rows(terms[0])) if terms else None
     emitter.command(
         "gemm",
         reads=[a, b, bias, residual],
@@ -159,16 +159,6 @@ def _one_unit_stride(view: View, emitter: Emitter) -> View:
     """Rows or columns contiguous, by a copy if neither is."""
     one = any(view.strides[d] == 1 or view.shape[d] == 1 for d in (-2, -1))
     return view if one else emitter.relaid(view, tuple(range(len(view.shape))))
-
-
-def _contiguous_rows(view: View, emitter: Emitter) -> View:
-    """An addend whose rows can be read as vectors: in the arena, contiguous, with whole vectors to read."""
-    view = emitter.in_arena(view)
-    reach = view.offset + sum((n - 1) * s for n, s in zip(view.shape[:-1], view.strides[:-1], strict=True))
-    fits = reach + align(view.shape[-1]) <= view.buffer.floats
-    if (view.strides[-1] == 1 or view.shape[-1] == 1) and fits:
-        return view
-    return emitter.relaid(view, tuple(range(len(view.shape))), align(view.shape[-1]))
 
 
 def _reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:

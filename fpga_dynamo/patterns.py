@@ -1,0 +1,44 @@
+"""What a pattern of one's own is written with; see docs/writing-a-kernel.md.
+
+A :class:`Pattern` starts at an anchor node, gathers a :class:`Match`, is checked (a sentence says no), and lowered: with
+the :class:`Emitter` it asks where values lie (:class:`View`) and appends commands, whose offsets are :class:`Operand`.
+"""
+
+from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.graph import GraphInfo, argument, operand, refuse_float, refuse_value, shape, value
+from fpga_dynamo.lowering.patterns import (
+    Match,
+    Pattern,
+    Step,
+    anchor_alone,
+    follow,
+    register_pattern,
+    sole_user,
+    unregister_pattern,
+)
+from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
+
+__all__ = [
+    "VEC",
+    "Emitter",
+    "GraphInfo",
+    "Match",
+    "Operand",
+    "Pattern",
+    "Step",
+    "View",
+    "align",
+    "anchor_alone",
+    "argument",
+    "ceil_div",
+    "follow",
+    "operand",
+    "refuse_float",
+    "refuse_value",
+    "register_pattern",
+    "shape",
+    "sole_user",
+    "unregister_pattern",
+    "value",
+]
