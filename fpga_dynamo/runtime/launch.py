@@ -17,6 +17,10 @@ from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.transfer import empty_for, from_slot, to_slot
 
 
+LONGEST_MS = (1 << 31) - 1
+"""The longest time-out that a driver is given, 24 days; stands for an infinite one too."""
+
+
 class Arena:
     """A task's activations on one compute unit: memory, and the run handle whose arguments point at it."""
 
@@ -70,7 +74,7 @@ class Launcher:
     def __init__(self, task: CardTask, card: Card, timeout: float) -> None:
         self._task = task
         self._card = card
-        self._timeout_ms = max(1, int(timeout * 1000))
+        self._timeout_ms = int(min(max(timeout * 1000, 1), LONGEST_MS))
         self._lock = threading.Lock()
         self._arenas: dict[int, list[Arena]] = {}
         self._state = card.driver.ert_cmd_state

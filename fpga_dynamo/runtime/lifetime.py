@@ -1,0 +1,48 @@
+"""When the graphs of a model may give their idle memory on the card back."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from fpga_dynamo.runtime.executor import Executor
+
+
+class Lifetime:
+    """Ends the stay on the card of the graphs that one frame was compiled to (forward and backward, all sizes).
+
+    Dynamo keeps the code of a model that is deleted, for another of its class may come. So each forward call names a
+    parameter of its model. When that is gone, nobody is known to need the arenas; whoever does makes them again.
+    """
+
+    def __init__(self) -> None:
+        self._executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+        self._parameter: weakref.ref[torch.Tensor] | None = None
+
+    def add(self, executor: Executor) -> None:
+        """`executor.rest()` will be called, by the garbage collector and so at any time."""
+        self._executors.add(executor)
+
+    def follow(self, parameter: torch.Tensor) -> None:
+        """A call for the model that `parameter` belongs to."""
+        if self._parameter is None or self._parameter() is not parameter:
+            this = weakref.ref(self)
+
+            def on_death(reference: object) -> None:
+                lifetime = this()
+                if lifetime is not None:
+                    lifetime._rest()
+
+            self._parameter = weakref.ref(parameter, on_death)
+
+    def settle(self) -> None:
+        """After a call: the model may have gone meanwhile, as it may before a backward pass."""
+        if self._parameter is not None and self._parameter() is None:
+            self._rest()
+
+    def _rest(self) -> None:
+        for executor in list(self._executors):
+            executor.rest()
