@@ -1,0 +1,88 @@
+"""`backend_test::faulty`: the operator x + 1, and the pattern that gives it to the core in data/faulty.hpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any
+
+import torch
+
+from fpga_dynamo import Match, Pattern, register_pattern, unregister_pattern
+from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.graph import GraphInfo, shape
+from fpga_dynamo.lowering.patterns import anchor_alone
+from fpga_dynamo.lowering.view import View, numel
+
+TRIGGER = 13.0
+"""The first element of an input that makes the core go wrong."""
+
+
+class Fault(IntEnum):
+    """`enum fault` of the core; BAD_RECORD is a command that the checks before a launch refuse."""
+
+    BAD_RECORD = -1
+    NONE = 0
+    CRASH = 1
+    HANG = 2
+    STATUS = 3
+    WRONG = 4
+
+
+@torch.library.custom_op("backend_test::faulty", mutates_args=())
+def faulty(x: torch.Tensor, mode: int) -> torch.Tensor:
+    return x + 1
+
+
+@faulty.register_fake
+def _(x: torch.Tensor, mode: int) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def check(match: Match, graph: GraphInfo) -> str | None:
+    return None if len(shape(match.root)) == 1 else "the faulty core takes vectors only"
+
+
+def lower(match: Match, emitter: Emitter, **more: Any) -> Sequence[View]:
+    source, mode = match.root.args
+    x = emitter.in_arena(emitter.view(source))  # type: ignore[arg-type]
+    out = emitter.tensor(x.shape)
+    emitter.command(
+        "faulty", reads=[x], writes=[out], slices=1, input=Operand.of(x), output=Operand.of(out),
+        count=numel(x.shape), mode=int(mode), trigger=TRIGGER, **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return [out]
+
+
+FAULTY = Pattern(
+    name="faulty",
+    anchors=(torch.ops.backend_test.faulty.default,),
+    match=anchor_alone,
+    check=check,
+    lower=lower,
+    opcodes=frozenset({"faulty", "move"}),
+)
+
+
+@contextmanager
+def registered(pattern: Pattern) -> Iterator[None]:
+    """`pattern` in the table for as long as the block lasts."""
+    register_pattern(pattern)
+    try:
+        yield
+    finally:
+        unregister_pattern(pattern.name)
+
+
+def well(count: int = 20) -> torch.Tensor:
+    """An input on which the core works."""
+    return torch.arange(count, dtype=torch.float32)
+
+
+def ill(count: int = 20) -> torch.Tensor:
+    """An input on which the core goes wrong."""
+    x = well(count)
+    x[0] = TRIGGER
+    return x

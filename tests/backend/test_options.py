@@ -1,0 +1,137 @@
+"""Options of torch.compile: an unknown name or a wrong value is one sentence, through Dynamo too."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.exc import BackendCompilerFailed
+
+from fpga_dynamo import FpgaError, OptionError, Options, explain
+
+WRONG: dict[str, list[tuple[Any, str]]] = {
+    "xclbin": [(3, "takes a path, not 3"), (True, "takes a path")],
+    "recipe": [(["default"], r"takes a path, not \['default'\]")],
+    "driver": [("xilinx", "takes one of emulated, not 'xilinx'"), (0, "takes one of"), ([], "takes one of")],
+    "device": [("0", "type int, not '0'"), (True, "type int, not True"), (1.0, "type int"), (-1, "index of a card")],
+    "policy": [("eftt", "takes one of .*eft.*, not 'eftt'"), (None, "type str"), (7, "type str, not 7")],
+    "partition": [("all", "takes one of cost, greedy, not 'all'"), (True, "takes one of"), ([], "takes one of")],
+    "strict": [(1, "type bool, not 1"), ("yes", "type bool, not 'yes'"), (None, "type bool")],
+    "verify": [(0, "type bool, not 0"), ("true", "type bool")],
+    "weight_check": [("always", "takes one of version, sampled, full, not 'always'"), (None, "takes one of")],
+    "timeout": [
+        (0, "positive number of seconds, not 0"), (-1.5, "positive number"), ("60", "positive number"),
+        (True, "positive number"), (None, "positive number"),
+    ],
+    "dump_dir": [(3, "takes a path, not 3")],
+    "disable": [("pool", "takes a list of pattern names, not 'pool'"), ([1], "takes a list")],
+}  # fmt: skip
+
+RIGHT: dict[str, list[Any]] = {
+    "xclbin": ["a/torch.xclbin", Path("a/torch.xclbin"), None],
+    "recipe": ["split", Path("my.toml")],
+    "driver": ["emulated"],
+    "device": [0, 3],
+    "policy": ["eft", "HEFT_RT", "simple"],
+    "partition": ["cost", "greedy"],
+    "strict": [True, False],
+    "verify": [True, False],
+    "weight_check": ["version", "sampled", "full"],
+    "timeout": [1, 0.25, float("inf")],
+    "dump_dir": ["out", Path("out"), None],
+    "disable": [["pool"], ("pool", "pointwise"), []],
+}
+
+
+def pairs(table: dict[str, list[Any]]) -> list[Any]:
+    return [pytest.param(name, entry, id=f"{name}={entry!r}"[:40]) for name, row in table.items() for entry in row]
+
+
+def test_the_tables_here_are_complete() -> None:
+    names = {field.name for field in fields(Options)}
+    assert set(WRONG) == names and set(RIGHT) == names
+
+
+@pytest.mark.parametrize("name, entry", pairs(WRONG))
+def test_a_wrong_value_is_an_error_that_names_the_option(name: str, entry: tuple[Any, str]) -> None:
+    value, sentence = entry
+    with pytest.raises(OptionError, match=sentence) as caught:
+        Options.parse({name: value})
+    assert f"'{name}'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name, value", pairs(RIGHT))
+def test_a_right_value_is_kept(name: str, value: Any) -> None:
+    kept = getattr(Options.parse({name: value}), name)
+    expected = str(value) if isinstance(value, Path) else tuple(value) if name == "disable" else value
+    assert kept == expected
+
+
+@pytest.mark.parametrize(
+    "wrong, near", [("xclbn", "xclbin"), ("polcy", "policy"), ("dumpdir", "dump_dir"), ("time_out", "timeout")]
+)
+def test_an_unknown_name_is_an_error_with_the_nearest_one(wrong: str, near: str) -> None:
+    with pytest.raises(OptionError, match=f"unknown option '{wrong}'; did you mean '{near}'") as caught:
+        Options.parse({wrong: 1})
+    assert all(field.name in str(caught.value) for field in fields(Options))
+
+
+def test_a_name_that_is_like_none_gets_the_list_without_a_guess() -> None:
+    with pytest.raises(OptionError, match=r"^unknown option 'zzz' \(options: device, ") as caught:
+        Options.parse({"zzz": 1})
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.xfail(strict=True, raises=(TypeError, pytest.fail.Exception), reason="Options.parse lets these through")
+@pytest.mark.parametrize(
+    "name, value", [("disable", 3), ("disable", None), ("timeout", float("nan")), ("recipe", None)]
+)
+def test_a_wrong_value_that_is_not_refused_yet(name: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"option '{name}' takes"):
+        Options.parse({name: value})
+
+
+def test_no_options_are_the_defaults() -> None:
+    assert Options.parse(None) == Options.parse({}) == Options()
+
+
+def test_an_error_is_a_value_error_and_one_of_ours() -> None:
+    assert issubclass(OptionError, ValueError) and issubclass(OptionError, FpgaError)
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        ({"strickt": True}, "did you mean 'strict'"),
+        ({"timeout": "long"}, "positive number of seconds"),
+        ({"disable": ["poool"]}, "names no pattern: poool"),
+        ({"recipe": "defualt"}, "unknown recipe 'defualt'; did you mean 'default'"),
+        ({"device": 4711}, "there is no card 4711"),
+    ],
+    ids=str,
+)
+def test_dynamo_wraps_the_error(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BackendCompilerFailed, match=sentence) as caught:
+        torch.compile(torch.nn.Linear(4, 3), backend="fpga", options=options)(torch.randn(2, 4))
+    assert isinstance(caught.value.inner_exception, FpgaError)
+
+
+def test_the_type_of_an_option_s_error_is_kept_by_dynamo() -> None:
+    with pytest.raises(BackendCompilerFailed) as caught:
+        torch.compile(torch.nn.Linear(4, 3), backend="fpga", options={"strickt": True})(torch.randn(2, 4))
+    assert isinstance(caught.value.inner_exception, OptionError)
+
+
+def test_explain_checks_options_too() -> None:
+    with pytest.raises(Exception, match="did you mean 'strict'"):
+        explain(torch.nn.Linear(4, 3), torch.randn(2, 4), options={"strickt": True})
+
+
+def test_a_model_is_usable_after_a_wrong_option() -> None:
+    model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+    with pytest.raises(BackendCompilerFailed):
+        torch.compile(model, backend="fpga", options={"strickt": True})(x)
+    torch.testing.assert_close(torch.compile(model, backend="fpga", options={"strict": True})(x), model(x))
