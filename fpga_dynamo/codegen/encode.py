@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.lowering.command import Auxiliary, Bits, Command, Operand
 from fpga_dynamo.lowering.target import RecordField, Target
 from fpga_dynamo.lowering.view import Buffer, align
@@ -33,23 +34,34 @@ class CommandList:
 
 
 def encode(commands: Sequence[Command], offsets: Mapping[Buffer, int], target: Target) -> CommandList:
-    """`offsets`: place of every arena buffer, in floats. Raises KeyError for a field that no record has."""
+    """`offsets`: place of every arena buffer, in floats.
+
+    Raises :class:`FpgaError` for an opcode or a field that the xclbin does not have, or a value that does not fit it.
+    """
     size = target.command_words
     words = np.zeros(len(commands) * size, np.uint32)
     tail: list[int] = []
     shared: dict[tuple[int, ...], int] = {}
     fixups: list[tuple[int, WeightBuffer, int]] = []
     for i, command in enumerate(commands):
+        if command.opcode not in target.opcodes:
+            raise FpgaError(f"{_who(command)}: the xclbin has no opcode '{command.opcode}'")
         record = {field.name: field for field in target.records[command.opcode]}
         base = i * size
         words[base] = target.opcodes[command.opcode]
         for name, given in command.fields.items():
             field = record.get(name)
             if field is None:
-                raise KeyError(f"record '{command.opcode}_command' of the xclbin has no field '{name}'")
+                raise FpgaError(
+                    f"{_who(command)}: record '{command.opcode}_command' of the xclbin has no field '{name}' "
+                    f"(fields: {', '.join(record)})"
+                )
             values = list(given) if isinstance(given, (tuple, list)) else [given]
             if len(values) != field.count:
-                raise ValueError(f"field '{name}' of '{command.opcode}_command' takes {field.count} values: {values}")
+                raise FpgaError(
+                    f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {field.count} values, "
+                    f"not {given!r}"
+                )
             for j, value in enumerate(values):
                 word = base + field.word + j
                 if isinstance(value, Auxiliary):
@@ -62,8 +74,18 @@ def encode(commands: Sequence[Command], offsets: Mapping[Buffer, int], target: T
                 elif isinstance(value, Operand):
                     words[word] = offsets[value.buffer] + value.offset
                 else:
-                    words[word] = _bits(value, field)
+                    try:
+                        words[word] = _bits(value, field)
+                    except (TypeError, ValueError) as error:
+                        raise FpgaError(
+                            f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {field.type}, "
+                            f"not {value!r}"
+                        ) from error
     return CommandList(np.concatenate([words, np.array(tail, np.uint32)]), len(commands), tuple(fixups))
+
+
+def _who(command: Command) -> str:
+    return f"pattern '{command.pattern}' on {' '.join(command.nodes)}" if command.nodes else "a command"
 
 
 def _bits(value: object, field: RecordField) -> int:

@@ -24,6 +24,7 @@ from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.runtime.card import Card
 from fpga_dynamo.runtime.executor import Executor
+from fpga_dynamo.runtime.lifetime import Lifetime
 from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager, reference, sharing
 from fpga_dynamo.testing.rounding import in_float64
 
@@ -107,11 +108,11 @@ class Shadowed(Executor):
     Tracing takes most of a test's time; so it is done once for both.
     """
 
-    def __init__(self, program: Program, card: Card, options: Options) -> None:
-        super().__init__(program, card, options)
+    def __init__(self, program: Program, card: Card, options: Options, lifetime: Lifetime) -> None:
+        super().__init__(program, card, options, lifetime)
         watched = replace(options, verify=True)
         again = lower(program.module, card.target, watched, program.graph.static_inputs)
-        self._verified = Executor(again, card, watched)
+        self._verified = Executor(again, card, watched, lifetime)
 
     def __call__(self, *args: Any) -> Any:
         verified = self._verified(*args)

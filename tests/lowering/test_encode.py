@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from fpga_dynamo.codegen.encode import ABSENT, CommandList, encode
+from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.lowering.command import Auxiliary, Bits, Command, Operand
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.lowering.view import Buffer
@@ -84,12 +85,12 @@ def test_equal_programs_are_stored_once_behind_the_records(target: Target) -> No
 
 
 def test_a_field_that_no_record_has_is_an_error(target: Target) -> None:
-    with pytest.raises(KeyError, match="record 'move_command' of the xclbin has no field 'colour'"):
+    with pytest.raises(FpgaError, match="record 'move_command' of the xclbin has no field 'colour'"):
         encode([move(colour=1)], {}, target)
 
 
 def test_a_field_of_another_length_is_an_error(target: Target) -> None:
-    with pytest.raises(ValueError, match="'dims' of 'move_command' takes 6 values"):
+    with pytest.raises(FpgaError, match="'dims' of 'move_command' takes 6 values"):
         encode([move(dims=(1, 2))], {}, target)
 
 

@@ -95,7 +95,7 @@ def test_a_pattern_s_refusal_is_the_reason() -> None:
 
 def test_a_card_without_the_core_leaves_the_node_to_eager() -> None:
     with registered(TRIPLE):
-        why = "no kernel of the xclbin has the opcodes move, triple"
+        why = "no kernel of the xclbin has all opcodes that it takes: sequencer lacks triple"
         check(Case(lambda x: triple(x, 0.5), (5, 17), offload=0.0, launches=0, why=why))
 
 
