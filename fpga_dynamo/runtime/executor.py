@@ -34,7 +34,7 @@ class Executor:
     lifetime: shared by the graphs that one frame was compiled to; see there.
     """
 
-    def __init__(self, program: Program, card: Card, options: Options, lifetime: Lifetime | None = None) -> None:
+    def __init__(self, program: Program, card: Card, options: Options, lifetime: Lifetime) -> None:
         self.program = program
         self.card = card
         self._options = options
@@ -45,7 +45,7 @@ class Executor:
         self._constants = [(self._slot(node), tensor) for node, tensor in program.attributes.items()]
         self._bindings: list[Bindings] = []
         self._launchers: list[Launcher] = []
-        self._lifetime = lifetime or Lifetime()
+        self._lifetime = lifetime
         parameters = [i for i, node in enumerate(program.graph.placeholders) if node in program.graph.static]
         self._parameter = parameters[0] if parameters else None
         self._warned: set[str] = set()
@@ -54,7 +54,7 @@ class Executor:
         self._graph = TaskGraph(program.name, tasks) if tasks else None
         self._scheduler: Scheduler = card.scheduler(options.policy)
         if self._launchers:
-            self._lifetime.add(self)
+            lifetime.add(self)
 
     def _slot(self, node: Node) -> int:
         return self._place.setdefault(node, len(self._place))

@@ -16,7 +16,6 @@ from fpga_dynamo.runtime.binding import Binding
 from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.transfer import empty_for, from_slot, to_slot
 
-
 LONGEST_MS = (1 << 31) - 1
 """The longest time-out that a driver is given, 24 days; stands for an infinite one too."""
 
