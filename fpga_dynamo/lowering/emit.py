@@ -42,7 +42,8 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False) -> 
     wanted = list(segment.outputs)
     if watch:
         wanted += [output for match in segment.matches for output in match.outputs if output not in wanted]
-    outputs = {node: _output_view(node, emitter) for node in wanted}
+    asked = set(segment.outputs)
+    outputs = {node: _output_view(node, emitter, layout_change=node in asked) for node in wanted}
     input_buffers = [view.buffer for view in inputs.values()]
     output_buffers = [view.buffer for view in outputs.values()]
     plan = plan_memory(emitter.commands, input_buffers, output_buffers)
@@ -74,15 +75,18 @@ def is_dense(fake: torch.Tensor) -> bool:
     return True
 
 
-def _output_view(node: Node, emitter: Emitter) -> View:
-    """The value of `node` in a slot: where it is if that is dense in eager's strides already, else copied there."""
+def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
+    """The value of `node` in a slot: where it is if that is dense in eager's strides already, else copied there.
+
+    layout_change: whether such a copy counts as one; those that only `watch` asks for do not.
+    """
     wanted = _slot_view(node, Role.OUTPUT)
     found = emitter.view(node)
     same = all(a == b or n == 1 for a, b, n in zip(found.strides, wanted.strides, found.shape, strict=True))
     if same and found.offset == 0 and found.buffer.role is Role.TEMPORARY:
         found.buffer.role = Role.OUTPUT
         return found
-    emitter.copy(found, wanted)
+    emitter.copy(found, wanted, layout_change=layout_change)
     return wanted
 
 
