@@ -13,7 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 
-EXAMPLES = 300
+EXAMPLES = 150
 SEED = 20_260
 
 aten = torch.ops.aten

@@ -22,20 +22,21 @@ from .graphs import Graph, graphs
 from .reference import Mismatch, Undecided, check_against_eager
 
 
+class _AsForetold(torch.fx.Interpreter):
+    """Runs a graph in eager, but gives each value that is no view the strides that tracing foretold."""
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        actual = super().run_node(n)
+        foretold = n.meta.get("val")
+        if n.op != "call_function" or not isinstance(actual, torch.Tensor) or not isinstance(foretold, torch.Tensor):
+            return actual
+        if actual._is_view() or actual.stride() == foretold.stride():
+            return actual
+        return torch.empty_strided(actual.shape, foretold.stride(), dtype=actual.dtype).copy_(actual)
+
+
 def _as_traced(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """A compiler that runs the graph in eager and gives its outputs the strides that tracing foretold."""
-    results: Any = graph.graph.output_node().args[0]
-    foretold = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in results]
-
-    def run(*arguments: Any) -> list[Any]:
-        return [
-            torch.empty_strided(expected.shape, expected.stride(), dtype=actual.dtype).copy_(actual)
-            if isinstance(actual, torch.Tensor) and actual.stride() != expected.stride()
-            else actual
-            for actual, expected in zip(graph(*arguments), foretold, strict=True)
-        ]
-
-    return run
+    return _AsForetold(graph).run
 
 
 # Backends that compute nothing themselves. What fails there in the same way is no backend's fault: tracing changes
