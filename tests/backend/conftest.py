@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 
 import pytest
 import torch
+from backend_kit import mlp, on_card
 
 CARDS = 6
-os.environ.setdefault("FPGA_DYNAMO_EMULATED_CARDS", str(CARDS))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,12 +21,21 @@ def one_thread_for_eager() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No compiled code, no weights on the card, and random numbers that are the same in every run."""
-    monkeypatch.setenv("FPGA_DYNAMO_EMULATED_CARDS", str(CARDS))
+@pytest.fixture(scope="session", autouse=True)
+def quick_collections() -> Iterator[None]:
+    """Many tests collect garbage, which takes a third of a second with all that PyTorch has imported."""
+    on_card(mlp(4, 2))(torch.randn(2, 4))  # imports what Dynamo imports late
     torch._dynamo.reset()
     gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No compiled code, and random numbers that are the same in every run."""
+    monkeypatch.setenv("FPGA_DYNAMO_EMULATED_CARDS", str(CARDS))
+    torch._dynamo.reset()
     torch.manual_seed(0)
     yield
-    torch._dynamo.reset()
