@@ -73,15 +73,18 @@ class Options:
         if choices is not None and value not in choices:
             raise OptionError(f"option '{key}' takes one of {', '.join(choices)}, not {value!r}")
         if key in ("xclbin", "dump_dir", "recipe"):
-            if value is not None and not isinstance(value, (str, Path)):
+            if value is None and default is None:
+                return None
+            if not isinstance(value, (str, Path)) or not str(value):
                 raise OptionError(f"option '{key}' takes a path, not {value!r}")
-            return None if value is None else str(value)
+            return str(value)
         if key == "disable":
-            if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+            names = value if isinstance(value, (list, tuple, set, frozenset)) else [None]
+            if not all(isinstance(name, str) for name in names):
                 raise OptionError(f"option 'disable' takes a list of pattern names, not {value!r}")
-            return tuple(value)
+            return tuple(names)
         if key == "timeout":
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise OptionError(f"option 'timeout' takes a positive number of seconds, not {value!r}")
             return float(value)
         expected = type(default)
