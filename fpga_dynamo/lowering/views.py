@@ -26,11 +26,20 @@ def lower_view(node: Node, source: Any, emitter: Emitter) -> Any:
 
 def is_lowerable_view(node: Node) -> bool:
     """Whether the card can do the view `node`; others are done by eager on the PS."""
+    if node.target is aten.as_strided.default:
+        return _restates(node)
     return (
         node.target in _RULES
         or node.target in IDENTITY_TARGETS
         or node.target in (operator.getitem, aten.alias.default, aten.detach.default)
     )
+
+
+def _restates(node: Node) -> bool:
+    """Whether an as_strided only says anew how its source lies, but for sizes of 1 (adaptive pooling of an image)."""
+    before, after = value(node.all_input_nodes[0]), value(node)
+    same = all(a == b or n == 1 for a, b, n in zip(before.stride(), after.stride(), after.shape, strict=False))
+    return before.shape == after.shape and same and before.storage_offset() == after.storage_offset()
 
 
 def _reshape(node: Node, source: View, emitter: Emitter) -> View:
@@ -82,6 +91,7 @@ def _squeezed(source: View, wanted: Sequence[int]) -> View:
 
 _Rule = Callable[[Node, Any, "Emitter"], Any]
 _RULES: dict[Any, _Rule] = {
+    aten.as_strided.default: lambda n, v, e: v,
     aten.view.default: _reshape,
     aten._unsafe_view.default: _reshape,
     aten.reshape.default: _reshape,
