@@ -31,6 +31,10 @@ POOLS = {
     "average with a divisor": Case(nn.AvgPool2d(2, divisor_override=3), (1, 10, 6, 6), commands=ONE),
     "average, asymmetric": Case(nn.AvgPool2d((1, 3), (2, 1), (0, 1)), (2, 17, 5, 6), commands=ONE),
     "adaptive average to one": Case(nn.AdaptiveAvgPool2d(1), (2, 17, 5, 7)),
+    "adaptive average of a channels-last image, between others": Case(
+        nn.Sequential(nn.Conv2d(3, 17, 3), nn.AdaptiveAvgPool2d(1), nn.Conv2d(17, 4, 1)),
+        torch.randn(2, 3, 8, 7).to(memory_format=torch.channels_last),
+    ),
     "adaptive average to fewer": Case(nn.AdaptiveAvgPool2d((3, 2)), (2, 17, 7, 7), commands=ONE),
     "adaptive average to more": Case(nn.AdaptiveAvgPool2d((5, 7)), (1, 3, 3, 4), commands=ONE),
     "adaptive maximum": Case(nn.AdaptiveMaxPool2d((2, 3)), (2, 10, 5, 8), commands=ONE),
