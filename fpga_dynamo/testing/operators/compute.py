@@ -20,7 +20,8 @@ def conv2d(b: Builder) -> None:
     out_channels = groups * b.choose(1, 2, 3, 4, 8, 16, 20) if groups < 8 else groups * b.choose(1, 2)
     kernel = (b.integer(1, 4), b.integer(1, 4))
     stride = (b.integer(1, 3), b.integer(1, 3))
-    dilation = (b.choose(1, 1, 2), b.choose(1, 1, 2, 3))
+    # A dilation of a kernel of one column means nothing; with padding and a stride torch 2.13 crashes on it in eager.
+    dilation = tuple(d if k > 1 else 1 for k, d in zip(kernel, (b.choose(1, 1, 2), b.choose(1, 1, 2, 3)), strict=True))
     padding = b.choose((0, 0), (1, 1), (kernel[0] // 2, kernel[1] // 2), (2, 0), "'valid'", "'same'")
     mode = b.choose("", "", "", "", ", padding_mode='reflect'") if isinstance(padding, tuple) else ""
     b.emit(
