@@ -1,6 +1,6 @@
 """Cycles of a command on one compute unit, as sympy formulas over the record's fields and the recipe's tile sizes.
 
-The formulas are those beside the cores (``hls_kernels/cores/*.md``): the MAC array makes ROWS x 16 vectors products a
+The leading terms of the formulas beside the cores (``hls_kernels/cores/*.md``), none of them synthesised: the MAC array makes ROWS x 16 vectors products a
 cycle, every other core handles one vector of 16 floats a cycle. START is the fetch and decode of a record and the
 filling of a core's pipeline.
 """
@@ -36,7 +36,7 @@ def _formulas() -> dict[str, sympy.Expr]:
     panels = sympy.ceiling(out_channels / (VEC * vectors))
     return {
         "conv2d": batch * groups * height * sympy.ceiling(width / rows_tile) * panels * kernel_h * kernel_w * channels,
-        "depthwise": batch * height * sympy.ceiling(width / rows_tile) * vector_channels * kernel_h * kernel_w,
+        "depthwise": pixels * vector_channels * (kernel_h * kernel_w + 1),
         "gemm": b0 * b1 * sympy.ceiling(rows / rows_tile) * sympy.ceiling(columns / (VEC * vectors)) * depth,
         "pool": pixels * vector_channels * kernel_h * kernel_w,
         "pointwise": sympy.ceiling(elements / VEC) * instructions,
