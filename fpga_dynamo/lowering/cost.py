@@ -1,8 +1,8 @@
 """Cycles of a command on one compute unit, as sympy formulas over the record's fields and the recipe's tile sizes.
 
-The leading terms of the formulas beside the cores (``hls_kernels/cores/*.md``), none of them synthesised: the MAC array makes ROWS x 16 vectors products a
-cycle, every other core handles one vector of 16 floats a cycle. START is the fetch and decode of a record and the
-filling of a core's pipeline.
+The leading terms of the formulas beside the cores (``hls_kernels/cores/*.md``), none of them synthesised: the MAC array
+makes ROWS x 16 vectors products a cycle, every other core handles one vector of 16 floats a cycle. START is the fetch
+and decode of a record and the filling of a core's pipeline.
 """
 
 from __future__ import annotations
