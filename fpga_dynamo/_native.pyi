@@ -218,6 +218,15 @@ class run:
 
     @property
     def stop_ns(self) -> int: ...
+    def trace_steps(self, wanted: bool) -> None:
+        """Has later starts note when each of their steps (commands of a list) began and ended; off at first (ours)."""
+
+    @property
+    def step_times(self) -> list[tuple[int, int]]:
+        """(start_ns, stop_ns) of each step of the last start that ran, if it was traced (ours).
+
+        DeviceError while the run is under way.
+        """
 
 def fingerprints(addresses: Sequence[int], sizes: Sequence[int], samples: int) -> list[int]:
     """A hash of each block of memory: of `samples` (at least 2) words spread over it, or of every byte if 0 (ours)."""

@@ -12,6 +12,7 @@ import torch
 from fpga_dynamo import stats
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.program import CardTask, Slot
+from fpga_dynamo.runtime import trace
 from fpga_dynamo.runtime.binding import Binding
 from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.transfer import empty_for, from_slot, to_slot
@@ -34,6 +35,7 @@ class Arena:
         self._binding: weakref.ref[Binding] | None = None
         self._lock = threading.Lock()
         self._busy = False
+        self._traced = False
         self._weights: Any = None
         self._stale = False
         if task.weights:
@@ -48,6 +50,20 @@ class Arena:
                 self.run.set_arg(COMMANDS, binding.commands)
                 self._binding = weakref.ref(binding)
             self._busy = True
+
+    def trace(self, wanted: bool) -> None:
+        """Has the next run note the time of each command, if the driver can."""
+        if wanted != self._traced and hasattr(self.run, "trace_steps"):
+            self.run.trace_steps(wanted)
+            self._traced = wanted
+
+    def report(self, pe: str, task: CardTask) -> None:
+        """Gives the commands of the last run to those who record."""
+        if not self._traced:
+            return
+        for i, (command, (start, stop)) in enumerate(zip(task.commands, self.run.step_times, strict=True)):
+            arguments = {"nodes": " ".join(command.nodes), "macs": command.macs, "bytes": command.bytes}
+            trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, task=task.name, index=i, **arguments)
 
     def end(self) -> None:
         with self._lock:
@@ -73,6 +89,7 @@ class Launcher:
     def __init__(self, task: CardTask, card: Card, timeout: float) -> None:
         self._task = task
         self._card = card
+        self._units = [pe.name for pe in card.pes if pe.kernel == task.kernel]
         self._timeout_ms = int(min(max(timeout * 1000, 1), LONGEST_MS))
         self._lock = threading.Lock()
         self._arenas: dict[int, list[Arena]] = {}
@@ -91,9 +108,11 @@ class Launcher:
         arena = self._take(unit)
         try:
             arena.begin(binding)
+            arena.trace(bool(trace.recorders))
             state = self._execute(arena, sources, results)
             if state != self._state.ERT_CMD_STATE_COMPLETED:
                 raise DeviceError(self._explain(arena, state))
+            arena.report(self._units[unit], task)
         finally:
             arena.end()
             self._give(unit, arena)

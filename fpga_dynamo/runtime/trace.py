@@ -110,6 +110,10 @@ class TraceRecorder:
         return [event for event in self.events if isinstance(event, TaskEvent)]
 
     @property
+    def commands(self) -> list[CommandEvent]:
+        return [event for event in self.events if isinstance(event, CommandEvent)]
+
+    @property
     def decisions(self) -> list[DecisionEvent]:
         return [event for event in self.events if isinstance(event, DecisionEvent)]
 

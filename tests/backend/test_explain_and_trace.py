@@ -224,7 +224,7 @@ def test_a_trace_of_a_run(tmp_path: Path) -> None:
     assert all(a[0] < a[1] <= b[0] for a, b in itertools.pairwise(spans)), "each depends on the one before"
 
     saved = json.loads(trace.save(tmp_path / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
-    bars = [event for event in saved if event["ph"] == "X" and event["cat"] not in ("decision",)]
+    bars = [event for event in saved if event["ph"] == "X" and event["cat"] not in ("decision", "command")]
     assert [bar["name"] for bar in bars] == [event.task for event in trace.tasks]
     assert all(bar["ts"] >= 0 and bar["dur"] > 0 for bar in bars)
     rows = {event["args"]["name"] for event in saved if event["name"] == "thread_name"}
@@ -233,6 +233,28 @@ def test_a_trace_of_a_run(tmp_path: Path) -> None:
 
     picture = trace.gantt(tmp_path / "trace.png").read_bytes()
     assert picture.startswith(b"\x89PNG\r\n") and len(picture) > 5000
+
+
+def test_a_trace_has_the_commands_inside_each_launch() -> None:
+    model, x = Mixed().eval(), torch.randn(4, 16)
+    compiled = on_card(model)
+    with torch.no_grad():
+        compiled(x)
+        with fpga_dynamo.trace() as trace:
+            compiled(x)
+    names = [task.task for task in trace.tasks]
+    launches = [task for task in trace.tasks if "commands" in task.arguments]
+    assert [(c.arguments["task"], c.arguments["index"]) for c in trace.commands] == [
+        (names[0], 0),
+        (names[2], 0),
+        (names[2], 1),
+    ]
+    for launch in launches:
+        inside = [c for c in trace.commands if c.arguments["task"] == launch.task]
+        assert launch.start < inside[0].start and inside[-1].stop < launch.stop
+        assert all(c.pe == launch.pe and c.start < c.stop for c in inside)
+        assert all(a.stop <= b.start for a, b in itertools.pairwise(inside)), "a barrier separates commands"
+        assert sum(c.arguments["macs"] for c in inside) == launch.arguments["macs"]
 
 
 def test_a_trace_that_is_over_records_nothing() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from card_kit import SLEEP, Card, until_running
+from card_kit import SLEEP, STATUS, Card, until_running
 
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.runtime.driver import emulated as xrt
@@ -47,6 +47,38 @@ def test_runs_of_one_unit_queue_up(card: Card) -> None:
     assert second.state() == State.ERT_CMD_STATE_QUEUED
     assert second.wait(10000) == COMPLETED and first.state() == COMPLETED
     assert second.start_ns >= first.stop_ns
+
+
+def test_step_times_are_noted_when_asked_for(card: Card) -> None:
+    data = card.bo(64)
+    run = card.kernel("steps")(data, 4, 5, 2)
+    assert run.wait(10000) == COMPLETED and run.step_times == [], "off at first"
+    run.trace_steps(True)
+    for _ in range(2):
+        run.start()
+        assert run.wait(10000) == COMPLETED
+        times = [time for step in run.step_times for time in step]
+        assert len(times) == 2 * 5
+        assert [run.start_ns, *times, run.stop_ns] == sorted([run.start_ns, *times, run.stop_ns])
+    run.trace_steps(False)
+    run.start()
+    assert run.wait(10000) == COMPLETED and run.step_times == []
+
+
+def test_step_times_of_a_run_under_way_are_refused(card: Card) -> None:
+    run, _ = card.misbehaving(SLEEP, ms=100)
+    run.trace_steps(True)
+    run.start()
+    with pytest.raises(DeviceError, match="step times can be read when it has ended"):
+        _ = run.step_times
+    assert run.wait(10000) == COMPLETED and run.step_times
+
+
+def test_step_times_end_with_the_step_that_failed(card: Card) -> None:
+    run, _ = card.misbehaving(STATUS, step=1)
+    run.trace_steps(True)
+    run.start()
+    assert run.wait(10000) == State.ERT_CMD_STATE_ERROR and len(run.step_times) == 2
 
 
 def test_least_loaded_unit_takes_the_run(card: Card) -> None:

@@ -22,6 +22,25 @@ void* translate(void* card, uint64_t address, uint64_t* bytes) {
     return host;
 }
 
+// Fills a command's step times if it wants them.
+class step_clock {
+  public:
+    step_clock(ert_command& command, uint32_t steps) : command_(command) {
+        command_.steps.clear();
+        if (command_.trace_steps) command_.steps.reserve(steps);
+    }
+    void start() {
+        if (command_.trace_steps) start_ns_ = monotonic_ns();
+    }
+    void stop() {
+        if (command_.trace_steps) command_.steps.push_back({start_ns_, monotonic_ns()});
+    }
+
+  private:
+    ert_command& command_;
+    int64_t start_ns_ = 0;
+};
+
 }  // namespace
 
 // A command under way: what its lanes share.
@@ -178,11 +197,14 @@ void compute_unit::step_through(activity& a) {
     }
     const uint32_t most = kernel_.lanes && team_.lanes() > 1 ? std::min(4 * team_.lanes(), MAX_SLICES) : 1;
     const slice_task task{[](void* context, uint32_t slice) { static_cast<activity*>(context)->run_slice(slice); }, &a};
+    step_clock clock(a.command, a.call.steps);
     for (; a.step < a.call.steps && !a.failed; ++a.step) {
+        clock.start();
         volatile uint32_t wanted = 1;
         if (most > 1 && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
         a.slices = std::clamp<uint32_t>(uint32_t{wanted}, 1, most);
         team_.run(board_, a.slices, task);
+        clock.stop();
         if (a.failed) break;  // `step` stays at the one that failed
     }
     // A cancelled run may still tidy up; a second cancellation ends that too.

@@ -30,6 +30,12 @@ enum class ert_state : uint32_t {
 };
 const char* to_string(ert_state state);  // "ERT_CMD_STATE_COMPLETED"
 
+// When a step began and ended, on CLOCK_MONOTONIC.
+struct step_time {
+    int64_t start_ns;
+    int64_t stop_ns;
+};
+
 class ert_command {
   public:
     using callback = std::function<void(ert_state)>;
@@ -55,6 +61,8 @@ class ert_command {
     std::atomic<uint32_t> status{0};                        // what the kernel returned
     std::atomic<int64_t> start_ns{0}, stop_ns{0};           // CLOCK_MONOTONIC
     std::atomic<const std::string*> compute_unit{nullptr};  // the name of the one that took it
+    bool trace_steps = false;                               // whether `steps` is written
+    std::vector<step_time> steps;                           // those that ran; valid once the command has ended
 
   private:
     static bool is_busy(ert_state state) {

@@ -161,6 +161,7 @@ void run::latch() {
     std::memcpy(command_->registers, registers_.data(), registers_.size());
     command_->cancelled.store(0);
     command_->status.store(0);
+    command_->trace_steps = trace_steps_.load(std::memory_order_relaxed);
     command_->set_state(ert_state::queued);
     kernel_->owner()->counters().runs.fetch_add(1, std::memory_order_relaxed);
 }
@@ -206,6 +207,13 @@ ert_state run::execute_io(const buffer& memory, const std::vector<transfer>& inp
         for (const transfer& output : outputs)
             memory.download(reinterpret_cast<void*>(output.host), output.bytes, output.offset);
     return state;
+}
+
+const std::vector<step_time>& run::steps() const {
+    if (command_->busy())
+        throw error("this run of kernel '" + kernel_->info().name + "' is under way; its step times can be read when "
+                    "it has ended");
+    return command_->steps;
 }
 
 ert_state run::abort() {

@@ -70,6 +70,11 @@ class run {
                          const std::vector<transfer>& outputs, unsigned timeout_ms);
     ert_state abort();
 
+    // Has later starts note when each of their steps began and ended.
+    void trace_steps(bool wanted) { trace_steps_.store(wanted, std::memory_order_relaxed); }
+    // Of the last start; empty unless it was traced. Throws error while the run is under way.
+    const std::vector<step_time>& steps() const;
+
     ert_command& command() { return *command_; }
     const ert_command& command() const { return *command_; }
 
@@ -84,6 +89,7 @@ class run {
     std::vector<bool> set_;
     std::vector<compute_unit*> units_;             // those wired to the banks of the buffers
     compute_unit* unit_ = nullptr;                 // that has or had the command
+    std::atomic<bool> trace_steps_{false};
     std::mutex start_mutex_;
 };
 

@@ -161,6 +161,12 @@ ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs
     return self.execute_io(memory, from, to, timeout_ms);
 }
 
+nb::list step_times(const python_run& self) {
+    nb::list result;
+    for (const card_model::step_time& step : self.steps()) result.append(nb::make_tuple(step.start_ns, step.stop_ns));
+    return result;
+}
+
 void wait2(const python_run& self, unsigned timeout_ms) {
     const ert_state state = self.wait(timeout_ms);
     if (state == ert_state::completed) return;
@@ -200,6 +206,8 @@ void bind_kernel(nb::module_& module) {
         .def("state", [](const python_run& self) { return self.command().state(); })
         .def("return_code", [](const python_run& self) { return self.command().status.load(); })
         .def("add_callback", &add_callback, nb::arg("state"), nb::arg("callback"), nb::arg("data") = nb::none())
+        .def("trace_steps", &run::trace_steps, nb::arg("wanted"))
+        .def_prop_ro("step_times", &step_times)
         .def_prop_ro("error", [](const python_run& self) { return self.command().error(); })
         .def_prop_ro("compute_unit",
                      [](const python_run& self) -> nb::object {
