@@ -26,7 +26,7 @@ from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_vie
 from fpga_dynamo.lowering.normalise import normalise
 from fpga_dynamo.lowering.partition import Partition, Segment, partition
 from fpga_dynamo.lowering.program import CardTask, HostTask, Program, Task
-from fpga_dynamo.lowering.submodule import extract
+from fpga_dynamo.lowering.submodule import Part, extract
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
 
@@ -130,19 +130,17 @@ def _link(tasks: list[Task], segments: list[Segment]) -> None:
             raise FpgaError(f"internal error: task {task.name} depends on a later one; please report the graph")
 
 
-def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[GraphModule, list[Node]]:
+def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[Part, list[Node]]:
     """The graph's results from what tasks made and from its inputs: views, and values handed through."""
     made = {node for task in tasks for node in task.writes}
-    nodes = [node for node in output.all_input_nodes]
-    part, reads = extract(
-        graph, nodes, made, name="Result", may_run=lambda node: is_view(node) or node in graph.static
+    return extract(
+        graph,
+        output.all_input_nodes,
+        made,
+        name="Result",
+        result=output.args[0],
+        may_run=lambda node: is_view(node) or node in graph.static,
     )
-    place = {node: i for i, node in enumerate(nodes)}
-    values = next(n for n in part.graph.nodes if n.op == "output").args[0]
-    structure = torch.fx.node.map_arg(output.args[0], lambda node: values[place[node]])  # type: ignore[index]
-    part.graph.output_node().args = (structure,)
-    part.recompile()
-    return part, reads
 
 
 def _attribute(module: GraphModule, node: Node) -> torch.Tensor:

@@ -1,13 +1,115 @@
-"""Parts of an ATen graph as callables: what eager runs, on the PS or in the place of a launch that failed."""
+"""Parts of an ATen graph as callables: what eager runs, on the PS or in the place of a launch that failed.
+
+A part is a list of nodes until it is first called. Most parts of most programs never are (they stand by for launches
+that do not fail), so that nothing is generated or copied for them.
+"""
 
 from __future__ import annotations
 
+import operator
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.lowering.graph import GraphInfo
+
+Values = list[Any]
+
+
+class Part:
+    """Computes `result` (any structure with nodes in it) from the values of `reads`, running `nodes` in order.
+
+    A value is let go of behind the last node that uses it, as in a function's local variable that is overwritten.
+    """
+
+    def __init__(self, module: GraphModule, reads: Sequence[Node], nodes: Sequence[Node], result: Any) -> None:
+        self._module = module
+        self._reads = reads
+        self._nodes = nodes
+        self._result = result
+        self._lock = threading.Lock()
+        self._call: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        call = self._call or self._built()
+        return call(*args)
+
+    forward = __call__
+
+    def _built(self) -> Callable[..., Any]:
+        with self._lock:
+            if self._call is None:
+                self._call = _assembled(self._module, self._reads, self._nodes, self._result)
+            return self._call
+
+
+def _assembled(module: GraphModule, reads: Sequence[Node], nodes: Sequence[Node], result: Any) -> Callable[..., Any]:
+    place = {node: i for i, node in enumerate((*reads, *nodes))}
+    give = _template(result, place)
+    if not nodes:
+        return lambda *args: give(args)
+    last_use: dict[Node, int] = {}
+    for i, node in enumerate(nodes):
+        last_use.update(dict.fromkeys((node, *node.all_input_nodes), i))
+    map_arg(result, lambda node: last_use.pop(node, None))
+    dying: list[list[int]] = [[] for _ in nodes]
+    for node, i in last_use.items():
+        dying[i].append(place[node])
+    steps = [(_step(module, node, place), place[node], tuple(dead)) for node, dead in zip(nodes, dying, strict=True)]
+    room = [None] * len(nodes)
+
+    def run(*args: Any) -> Any:
+        values: Values = [*args, *room]
+        for step, target, dead in steps:
+            values[target] = step(values)
+            for i in dead:
+                values[i] = None
+        return give(values)
+
+    return run
+
+
+def _step(module: GraphModule, node: Node, place: dict[Node, int]) -> Callable[[Values], Any]:
+    if node.op == "get_attr":
+        constant = operator.attrgetter(str(node.target))(module)
+        return lambda values: constant
+    target: Any = node.target
+    args = _template(tuple(node.args), place)
+    if not node.kwargs:
+        return lambda values: target(*args(values))
+    kwargs = _template(dict(node.kwargs), place)
+    return lambda values: target(*args(values), **kwargs(values))
+
+
+def _template(structure: Any, place: dict[Node, int]) -> Callable[[Sequence[Any]], Any]:
+    """What makes `structure` with every node replaced by its value."""
+    if isinstance(structure, Node):
+        return operator.itemgetter(place[structure])
+    if isinstance(structure, (tuple, list)) and structure:
+        if all(isinstance(item, Node) for item in structure):
+            return _gathered([place[item] for item in structure], type(structure))
+        parts = [_template(item, place) for item in structure]
+        kind = list if isinstance(structure, list) else tuple
+        return lambda values: kind([part(values) for part in parts])
+    if isinstance(structure, dict) and structure:
+        named = {key: _template(item, place) for key, item in structure.items()}
+        return lambda values: {key: part(values) for key, part in named.items()}
+    if isinstance(structure, slice):
+        bounds = [_template(bound, place) for bound in (structure.start, structure.stop, structure.step)]
+        return lambda values: slice(*[bound(values) for bound in bounds])
+    return lambda values: structure
+
+
+def _gathered(places: Sequence[int], kind: type) -> Callable[[Sequence[Any]], Any]:
+    if len(places) == 1:
+        only = places[0]
+        return (lambda values: [values[only]]) if issubclass(kind, list) else (lambda values: (values[only],))
+    getter = operator.itemgetter(*places)
+    return (lambda values: list(getter(values))) if issubclass(kind, list) else getter
 
 
 def extract(
@@ -17,16 +119,18 @@ def extract(
     keep: Iterable[Node] = (),
     *,
     name: str = "Part",
+    result: Any = None,
     may_run: Callable[[Node], bool] = lambda node: True,
-) -> tuple[GraphModule, list[Node]]:
-    """A module that computes `outputs` (a list) from `given` and graph inputs, in the original order.
+) -> tuple[Part, list[Node]]:
+    """What computes `result` (default: the list of `outputs`, the nodes in it) from `given` and graph inputs.
 
-    `keep`: nodes that are run even if no output needs them. Returns the module and the nodes that it takes as
-    arguments, in order. `may_run`: what the part is allowed to compute; anything else there is an internal error.
+    `keep`: nodes that are run even if no output needs them; all run in the original order. Returns the part and the
+    nodes that it takes as arguments, in order. `may_run`: what the part is allowed to compute; anything else there is
+    an internal error.
     """
     needed: set[Node] = set()
-    boundary = set(given)
-    stack = [node for node in (*outputs, *keep)]
+    boundary = given if isinstance(given, (set, frozenset)) else set(given)
+    stack = [*outputs, *keep]
     while stack:
         node = stack.pop()
         if node in needed:
@@ -36,14 +140,8 @@ def extract(
             if node.op == "call_function" and not may_run(node):
                 raise FpgaError(f"internal error: {name} would run {node} a second time; please report the graph")
             stack += node.all_input_nodes
-    part = Graph()
-    copies: dict[Node, Node] = {}
     ordered = sorted(needed, key=graph.position.__getitem__)
-    reads = [node for node in ordered if node in boundary or node.op == "placeholder"]
-    for node in reads:
-        copies[node] = part.placeholder(node.name)
-    for node in ordered:
-        if node not in copies:
-            copies[node] = part.node_copy(node, copies.__getitem__)
-    part.output([copies[node] for node in outputs])
-    return GraphModule(graph.module, part, name), reads
+    is_read = [node in boundary or node.op == "placeholder" for node in ordered]
+    reads = [node for node, read in zip(ordered, is_read, strict=True) if read]
+    nodes = [node for node, read in zip(ordered, is_read, strict=True) if not read]
+    return Part(graph.module, reads, nodes, list(outputs) if result is None else result), reads
