@@ -7,7 +7,6 @@ in eager, bit for bit.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,82 +15,16 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
+from fpga_dynamo.lowering import attention
+
 aten = torch.ops.aten
 
 
-def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    attn_mask: torch.Tensor | None = None,
-    scale: float | None = None,
-) -> Any:
-    """Fused attention as two batched products around a softmax: (output, logsumexp of the scores).
-
-    query (N, H, L, E), key and value (N, H or a divisor of it, S, E), attn_mask broadcastable to (N, H, L, S). Rows
-    that are masked altogether give 0, and a logsumexp of 0, as ATen's kernel does (native/cpu/FlashAttentionKernel).
-    The backward pass needs the logsumexp; in inference it is dead code.
-    """
-    tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    if dropout_p or any(t.dtype is not torch.float32 or not t.numel() for t in tensors):
-        return NotImplemented
-    batch, heads, rows, width = query.shape
-    columns = key.shape[2]
-    factor = 1 / math.sqrt(width) if scale is None else scale
-    keys, values = (_merged_heads(t, heads) for t in (key, value))
-    masked = attn_mask is not None
-    if attn_mask is not None:
-        bias = attn_mask.expand(batch, heads, rows, columns).reshape(-1, rows, columns)
-    elif is_causal:
-        future = torch.full((rows, columns), -math.inf, dtype=query.dtype, device=query.device).triu(1)
-        bias = future.expand(batch * heads, rows, columns)
-    else:
-        bias = torch.zeros(1, 1, 1, dtype=query.dtype, device=query.device)
-    scores = torch.baddbmm(
-        bias, _merged_heads(query, heads), keys.transpose(1, 2), beta=int(masked or is_causal), alpha=factor
-    )
-    largest = scores.amax(-1, keepdim=True)
-    weights = _softmax_or_zero(scores, largest, -1) if masked else scores.softmax(-1)
-    summed = largest + (scores - largest).exp().sum(-1, keepdim=True).log()
-    if masked:
-        summed = torch.where(largest == -math.inf, 0.0, summed)
-    output = torch.bmm(weights, values).view(batch, heads, rows, width)
-    logsumexp = summed.view(batch, heads, rows).transpose(1, 2).contiguous().transpose(1, 2)
-    return _laid_out_like(output, query), logsumexp
-
-
-def _merged_heads(tensor: torch.Tensor, heads: int) -> torch.Tensor:
-    """(N, H', L, E) as (N H, L, E), each of the H' heads repeated H / H' times."""
-    batch, own, rows, width = tensor.shape
-    if own != heads:
-        tensor = tensor.unsqueeze(2).expand(batch, own, heads // own, rows, width)
-    return tensor.reshape(batch * heads, rows, width)
-
-
-def _laid_out_like(tensor: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
-    """`tensor` with the strides that empty_like(model) has."""
-    strides = torch.empty_like(model).stride()
-    order = sorted(range(tensor.dim()), key=lambda d: (-strides[d], d))
-    return tensor.permute(order).contiguous().permute([order.index(d) for d in range(tensor.dim())])
-
-
-def safe_softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> Any:
-    """Softmax that gives 0 where a whole row is -inf."""
-    if x.dtype is not torch.float32 or dtype not in (None, torch.float32) or not x.numel() or not x.dim():
-        return NotImplemented
-    return _softmax_or_zero(x, x.amax(dim, keepdim=True), dim)
-
-
-def _softmax_or_zero(x: torch.Tensor, largest: torch.Tensor, dim: int) -> torch.Tensor:
-    return torch.where(largest == -math.inf, 0.0, x.softmax(dim))
-
-
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    aten._scaled_dot_product_flash_attention_for_cpu.default: attention,
-    aten._safe_softmax.default: safe_softmax,
+    aten._native_multi_head_attention.default: attention.native_multi_head_attention,
+    aten._scaled_dot_product_flash_attention_for_cpu.default: attention.attention,
+    aten._safe_softmax.default: attention.safe_softmax,
+    aten._transformer_encoder_layer_fwd.default: attention.transformer_encoder_layer,
 }
 """ATen op -> its parts."""
 

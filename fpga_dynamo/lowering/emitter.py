@@ -70,6 +70,10 @@ class Emitter:
                 self._values[last] = views.lower_view(last, self._values[last.all_input_nodes[0]], self)
         return self._values[node]
 
+    def made(self, node: Node) -> bool:
+        """Whether it is settled where the value of `node` lies: it need not be made from what it is a view of."""
+        return node in self._values or node in self.graph.static or self._external(node) is not None
+
     def defined(self, node: Node) -> View | None:
         """The view that :meth:`define` gave `node`, if it did."""
         return self._values.get(node)

@@ -73,12 +73,21 @@ ACTIVATION_TARGETS = tuple(_ACTIVATIONS)
 
 def residual_of(value_node: Node, add: Node) -> Node | None:
     """The other operand of an addition, if both are float tensors of one shape and it is a plain sum."""
+    other = _other_operand(value_node, add)
+    return other if other is not None and shape(other) == shape(value_node) else None
+
+
+def bias_of(value_node: Node, add: Node) -> Node | None:
+    """The other operand of an addition, if it is a float vector, added to each row in a plain sum."""
+    other = _other_operand(value_node, add)
+    return other if other is not None and shape(other) == shape(value_node)[-1:] else None
+
+
+def _other_operand(value_node: Node, add: Node) -> Node | None:
     if len(add.args) != 2 or argument(add, "alpha", 2, 1) != 1:
         return None
     other = add.args[1] if add.args[0] is value_node else add.args[0]
-    if not isinstance(other, Node) or not isinstance(value(other), torch.Tensor):
-        return None
-    if refuse_float(other, "") or shape(other) != shape(value_node):
+    if not isinstance(other, Node) or not isinstance(value(other), torch.Tensor) or refuse_float(other, ""):
         return None
     return other
 

@@ -1,4 +1,4 @@
-"""Matrix products with their epilogue: mm, addmm, bmm, baddbmm + [addition] + [activation] in one command.
+"""Matrix products and their epilogue in one command: mm, addmm, bmm, baddbmm, scale, bias, addition, activation.
 
 Pattern, legality, weight packing and commands; cycles: lowering/cost.py, core: hls_kernels/cores/gemm.hpp,
 tests: tests/lowering/test_matmul.py.
@@ -16,18 +16,57 @@ from torch.fx import Node
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.lowering.ops.batches import (
+    batches,
+    operand_view,
+    result_order,
+    splits_batch,
+    unit_strides,
+    unmerged,
+)
+from fpga_dynamo.lowering.ops.batches import split as _split
 from fpga_dynamo.lowering.ops.convolution import panel_vectors
-from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, fields, residual_of
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, follow
+from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
 
 _WITH_ADDEND = (aten.addmm.default, aten.baddbmm.default)
 
 
 def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
-    """The product and as much of its epilogue as follows along single users, through views that keep rows whole."""
-    nodes, last, links = follow(node, [ADD, ACTIVATION], graph, views=True)
+    """The product and as much of its epilogue as follows along single users, through views that keep rows whole.
+
+    A view at the end that splits the batch in two is covered too, so that each half may have a stride of its own.
+    """
+    steps = [ADD, ACTIVATION] if node.target in _WITH_ADDEND else [_SCALE, _bias_step(node, graph), ADD, ACTIVATION]
+    nodes, last, links = follow(node, steps, graph, views=True)
+    split = sole_user(last)
+    if split is not None and split not in graph.claimed and splits_batch(split):
+        nodes, last = [*nodes, split], split
     return Match(pattern, (node, *nodes), (last,), dict(links))
+
+
+def _factor(node: Node) -> float | None:
+    """The number that `node` multiplies a tensor by, or divides it by."""
+    by = node.args[1]
+    if not isinstance(by, (int, float)) or isinstance(by, bool) or len(node.args) > 2:
+        return None
+    if node.target is aten.mul.Tensor:
+        return float(by)
+    return 1 / by if by else None
+
+
+_SCALE = Step("scale", (aten.mul.Tensor, aten.div.Tensor), lambda before, node: _factor(node) is not None)
+
+
+def _bias_step(product: Node, graph: GraphInfo) -> Step:
+    """The addition of a static row to a product that has no addend."""
+
+    def accept(before: Node, add: Node) -> bool:
+        row = bias_of(before, add)
+        return row is not None and graph.is_static(row) and shape(row) == shape(product)[-1:]
+
+    return Step("bias", (aten.add.Tensor,), accept)
 
 
 def _operands(node: Node) -> tuple[Node | None, Node, Node]:
@@ -82,7 +121,8 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     width = VEC * vectors
     panels = ceil_div(columns, width)
 
-    a = _as_batch(_one_unit_stride(emitter.in_arena(emitter.view(left)), emitter))
+    halves = _halves(match, emitter)
+    a = batches(left, halves, emitter)
     packed = not batched and emitter.graph.is_static(right)
     b_view: View | None = None
     if packed:
@@ -95,27 +135,33 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         )
         b_operand = Operand(b)
     else:
-        b_view = _as_batch(_one_unit_stride(emitter.in_arena(emitter.view(right)), emitter))
+        b_view = batches(right, halves, emitter)
         b, b_operand = b_view, Operand.of(b_view)
 
-    out = emitter.tensor(shape(node), pitch=align(columns))
-    y = _as_batch(out)
+    y = emitter.tensor((*halves, rows, columns), result_order(match.root), pitch=align(columns))
     bias, terms = None, []
+    size = panels * width
+    if bias_add := match.bound.get("bias"):
+        before = next(arg for arg in bias_add.args if arg in match.nodes)
+        row = bias_of(before, bias_add)
+        assert row is not None
+        bias = emitter.pack(pack_vector, (size,), [emitter.expression(row)], size, row.name)
     if addend is not None and argument(node, "beta", 3, 1) == 1:
         if shape(addend) == (columns,) and emitter.graph.is_static(addend):
-            size = panels * width
             bias = emitter.pack(pack_vector, (size,), [emitter.expression(addend)], size, addend.name)
+        elif shape(addend) == shape(node):
+            terms.append(operand_view(addend, halves, emitter))
         else:
-            terms.append(emitter.view(addend).expand(shape(node)))
+            terms.append(_split(emitter.view(addend).expand(shape(node)), halves))
     if add := match.bound.get("add"):
         before = next(arg for arg in add.args if arg in match.nodes)
         other = residual_of(before, add)
         assert other is not None
-        terms.append(_reshaped(emitter.view(other), shape(node), emitter))
+        terms.append(_split(_reshaped(emitter.view(other), shape(node), emitter), halves))
     act = activation(match.bound.get("activation")) or Activation()
     if len(terms) == 2:  # one addend too many for one epilogue: a second pass adds it
         terms = [_sum(terms[0], terms[1], emitter)]
-    residual = _as_batch(emitter.vector_rows(terms[0])) if terms else None
+    residual = emitter.vector_rows(terms[0]) if terms else None
     emitter.command(
         "gemm",
         reads=[a, b, bias, residual],
@@ -128,37 +174,42 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         residual=None if residual is None else Operand.of(residual),
         output=Operand.of(y),
         b_packed=int(packed),
-        batch=(1, batch),
+        batch=halves,
         rows=rows,
         columns=columns,
         depth=depth,
-        a_stride=(0, *_unit_strides(a)),
-        b_stride=(0, 0, 0, 0) if b_view is None else (0, *_unit_strides(b_view)),
-        out_stride=(0, y.strides[0], y.strides[1]),
-        residual_stride=(0, 0, 0) if residual is None else (0, residual.strides[0], residual.strides[1]),
+        a_stride=unit_strides(a),
+        b_stride=(0, 0, 0, 0) if b_view is None else unit_strides(b_view),
+        out_stride=y.strides[:3],
+        residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
         vectors=vectors,
-        alpha=float(argument(node, "alpha", 4, 1)) if addend is not None else 1.0,
+        alpha=_alpha(match),
         **fields(act, emitter.target.enums),
     )
-    return [_reshaped(out, shape(match.root), emitter)]
+    return [_reshaped(y, shape(match.root), emitter)]
 
 
-def _as_batch(view: View) -> View:
-    return view if len(view.shape) == 3 else view.unsqueeze(0)
+def _alpha(match: Match) -> float:
+    if scale := match.bound.get("scale"):
+        factor = _factor(scale)
+        assert factor is not None
+        return factor
+    node = match.nodes[0]
+    return float(argument(node, "alpha", 4, 1)) if node.target in _WITH_ADDEND else 1.0
 
 
-def _unit_strides(view: View) -> tuple[int, int, int]:
-    """Strides of a (batch, row, column) view; a size of 1 has whatever stride it likes: 1 is the one that helps."""
-    batch, row, column = view.strides
-    if row != 1 and column != 1:
-        row, column = (row, 1) if view.shape[2] == 1 else (1, column)
-    return batch, row, column
-
-
-def _one_unit_stride(view: View, emitter: Emitter) -> View:
-    """Rows or columns contiguous, by a copy if neither is."""
-    one = any(view.strides[d] == 1 or view.shape[d] == 1 for d in (-2, -1))
-    return view if one else emitter.relaid(view, tuple(range(len(view.shape))))
+def _halves(match: Match, emitter: Emitter) -> tuple[int, int]:
+    """How the batch of a product is split in two: as an operand's was merged, or as the result's is split."""
+    node = match.nodes[0]
+    if len(shape(node)) == 2:
+        return 1, 1
+    if splits_batch(match.root):
+        return shape(match.root)[0], shape(match.root)[1]
+    _, *operands = _operands(node)
+    for given in operands:
+        if found := unmerged(given, emitter):
+            return shape(found)[0], shape(found)[1]
+    return 1, shape(node)[0]
 
 
 def _reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:
