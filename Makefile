@@ -1,15 +1,19 @@
-# make demo | test | fuzz | lint | models | clean; each installs into a virtual environment of its own first.
+# make demo | test | bench | fuzz | lint | models | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
 #   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
+#   PEERS=all        `make bench` installs onnxruntime and openvino and compares with them too
+#   BENCH="models --only resnet18"   what `make bench` measures; everything if empty
 
 VENV ?= .venv
 PYTHON ?= python3
 TORCH_INDEX ?=
 EXAMPLES ?= 2000
 SEED ?= 0
+PEERS ?=
+BENCH ?=
 
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
@@ -17,7 +21,7 @@ installed := $(VENV)/.installed
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test fuzz lint models clean
+.PHONY: setup demo test bench fuzz lint models clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -49,6 +53,13 @@ models: $(installed)
 	mkdir -p out
 	$(bin)/python -m pytest -q -m slow tests/models --offload-table out/offload.md
 	cat out/offload.md
+
+bench: $(installed) $(if $(filter all,$(PEERS)),$(VENV)/.peers)
+	$(bin)/python -m benchmarks --out out/bench $(BENCH)
+
+$(VENV)/.peers: $(installed)
+	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[bench]'
+	touch $@
 
 clean:
 	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
