@@ -107,6 +107,9 @@ FPGA_INLINE void store_aligned(vec16* region, int64_t at, const vec16& x) {
     *reinterpret_cast<vec16*>(floats(region) + at) = x;
 }
 
+// Asks the cache for what will be read; any address will do.
+FPGA_INLINE void prefetch(const memory_float* from, int64_t at) { __builtin_prefetch(from + at); }
+
 FPGA_INLINE float scalar_at(const vec16* region, int64_t at) { return floats(region)[at]; }
 FPGA_INLINE void store_scalar(vec16* region, int64_t at, float x) { floats(region)[at] = x; }
 

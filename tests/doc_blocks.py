@@ -81,7 +81,7 @@ def run_document(document: Path, folder: Path) -> list[str]:
     It happens in a process of its own, forked from one that has imported PyTorch and done nothing else, so that what a
     document registers or compiles is gone with it, and starting costs no second import.
     """
-    for name in ("examples", "hls_kernels"):
+    for name in ("benchmarks", "examples", "hls_kernels"):
         (folder / name).symlink_to(ROOT / name)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fpga_dynamo"])

@@ -54,7 +54,9 @@ inline uint32_t conv2d(const conv2d_command& c, const vec16* commands, vec16* ar
     const int64_t units = p.source == CONV_SLAB ? rows * p.column_blocks : rows * c.out_width;
     const int64_t unit_pixels = p.source == CONV_SLAB ? p.block_columns : 1;
     const int64_t panels = static_cast<int64_t>(c.groups) * p.panels;
-    const slice_grid grid = choose_grid(panels, units, unit_pixels, c.vectors, slice, slices);
+    const int64_t kernel = static_cast<int64_t>(c.kernel[0]) * c.kernel[1];
+    const bool heavy = kernel * c.out_channels > static_cast<int64_t>(c.batch) * c.in_height * c.in_width;
+    const slice_grid grid = choose_grid(panels, units, unit_pixels, c.vectors, slice, slices, heavy);
 each_block:
     for (int64_t unit = grid.unit_begin; unit < grid.unit_end;) {
 #pragma HLS loop_tripcount min=1 max=64
@@ -69,6 +71,7 @@ each_block:
             const uint32_t group_channel = offset_of(group * c.in_channels, c.in_stride[1]);
             if (p.source == CONV_SLAB && group != loaded_group) fill_slab(slab, c, p, arena, group_channel, run);
             mac_step step;
+            step.first_pixel = 0;
             step.pixels = run.count;
             step.k_stride = 1;
             step.vectors = minimum(c.vectors, ceil_div(c.out_channels - panel * c.vectors * VEC, VEC));
@@ -96,8 +99,11 @@ each_block:
                 if (p.source == CONV_DIRECT)
                     source = floats(arena) + c.input + group_channel + offset_of(k, linear ? 1 : 0);
 #endif
-                mac_block(source, linear, linear ? k_offset : k_offset + k, weight, step, e, table, partial, arena,
-                          weights);
+                // What follows these weights in memory is read next, but after the last panel.
+                const int64_t panel_floats = static_cast<int64_t>(step.depth) * step.pitch;
+                const weights_ahead ahead = {panel_floats, panel_floats};
+                mac_block(source, linear, linear ? k_offset : k_offset + k, weight, step, ahead, e, table, partial,
+                          arena, weights);
             }
             loaded_group = group;
         }

@@ -148,7 +148,7 @@ inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena,
     e.b = c.act_b;
 
     // Units of pixels are rows, of all matrices.
-    const slice_grid grid = choose_grid(p.panels, p.matrices * p.rows, 1, c.vectors, slice, slices);
+    const slice_grid grid = choose_grid(p.panels, p.matrices * p.rows, 1, c.vectors, slice, slices, c.columns > p.rows);
 each_block:
     for (int64_t unit = grid.unit_begin; unit < grid.unit_end;) {
 #pragma HLS loop_tripcount min=1 max=64
@@ -166,6 +166,7 @@ each_block:
         const uint32_t b_matrix = c.b + offset_of(matrix / c.batch[1], c.b_stride[0]) +
                                   offset_of(matrix % c.batch[1], c.b_stride[1]);
         mac_step step;
+        step.first_pixel = 0;
         step.pixels = count;
         step.k_stride = c.a_stride[3];
     each_panel:
@@ -211,7 +212,10 @@ each_block:
                 }
                 const memory_float* source = p.direct ? floats(arena) + k : slab;
 #endif
-                mac_block(source, true, k_offset, weight, step, e, table, partial, arena, weights);
+                // What follows packed weights in memory is read next.
+                const int64_t panel_floats = c.b_packed ? static_cast<int64_t>(step.depth) * step.pitch : 0;
+                const weights_ahead ahead = {panel_floats, panel_floats};
+                mac_block(source, true, k_offset, weight, step, ahead, e, table, partial, arena, weights);
             }
         }
         unit += count;

@@ -49,6 +49,13 @@ typedef memory_float mac_weight;
 FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load(weight, at); }
 #endif
 
+// Weights that will be read next, in floats from the first of these: software fetches them into the cache while it
+// works on these. The hardware has no use for it.
+struct weights_ahead {
+    int64_t begin;
+    int64_t count;
+};
+
 struct mac_epilogue {
     uint32_t bias;  // in the weights region, or ABSENT
     bool residual;
@@ -60,6 +67,7 @@ struct mac_epilogue {
 
 // One panel of one block over one block of k.
 struct mac_step {
+    int32_t first_pixel;  // in the block's table
     int32_t pixels;
     int32_t depth;     // steps of k
     int32_t k_stride;  // offset(k) = k * k_stride where no table gives it
@@ -123,7 +131,8 @@ constexpr int PHASES = 8;
 
 template <int ROWS, int VECTORS, bool TABLE>
 inline void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
-                       const uint32_t* k_offset, const mac_weight* weight, const mac_step& step) {
+                       const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
+                       const weights_ahead&) {
     vec16 phase_sum[PHASES][ROWS][VECTORS];
 #pragma HLS array_partition variable=phase_sum complete dim=2
 #pragma HLS array_partition variable=phase_sum complete dim=3
@@ -156,6 +165,14 @@ reduction:
             }
         }
     }
+clear_sums:
+    for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+        for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+            sum[i][j] = vec16(0.0f);
+        }
+    }
 fold_phases:
     for (int phase = 0; phase < PHASES; phase++) {
 #pragma HLS pipeline
@@ -175,45 +192,72 @@ fold_phases:
 // with its PHASES sums, and PyTorch's, which works in blocks too.
 constexpr int SUM_BLOCK = 256;
 
+// Steps of k that weights are fetched ahead into the nearest cache: the latency of the next one, and more where fewer
+// rows make a step shorter.
+template <int ROWS>
+constexpr int STEPS_AHEAD = ROWS < 7 ? 56 / ROWS : 8;
+
+// Steps [begin, end) of the reduction, each of which fetches ahead[k * ahead_pitch]. Where offsets are linear, the rows
+// of the next tile most often follow those of this one: they are fetched too.
+template <int ROWS, int VECTORS, bool TABLE>
+FPGA_INLINE void accumulate_steps(vec16 (&sum)[ROWS][VECTORS], const memory_float* const (&at)[ROWS],
+                                  const uint32_t* k_offset, const mac_weight* weight, const mac_weight* ahead,
+                                  int64_t ahead_pitch, const mac_step& step, int64_t begin, int64_t end) {
+    const int64_t pitch = step.pitch;
+    const int64_t k_stride = step.k_stride;
+    const memory_float* next_rows = at[ROWS - 1] + (at[ROWS - 1] - at[ROWS > 1 ? ROWS - 2 : 0]);
+reduction:
+    for (int64_t k = begin; k < end; k++) {
+        const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
+        vec16 w[VECTORS];
+    weights_of_k:
+        UNROLL for (int j = 0; j < VECTORS; j++) {
+            prefetch(weight, (k + STEPS_AHEAD<ROWS>) * pitch + j * VEC);
+            w[j] = weight_vector(weight, k * pitch + j * VEC);
+        }
+        prefetch(ahead, k * ahead_pitch);
+        if (!TABLE && ROWS > 1) prefetch(next_rows, k * ROWS);
+    rows:
+        UNROLL for (int i = 0; i < ROWS; i++) {
+            const vec16 x(at[i][offset]);
+        columns:
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+                sum[i][j] += x * w[j];
+            }
+        }
+    }
+}
+
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
-                            const uint32_t* k_offset, const mac_weight* weight, const mac_step& step) {
+                            const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
+                            const weights_ahead& ahead) {
+    const mac_weight* next_weights = weight + ahead.begin;
+    const int64_t next_pitch = ahead.count / step.depth;
     const memory_float* at[ROWS];
 each_row:
     UNROLL for (int i = 0; i < ROWS; i++) {
         at[i] = source + row[i];
     }
-    const int64_t pitch = step.pitch;
-    const int64_t k_stride = step.k_stride;
+    vec16 total[ROWS][VECTORS];
 each_sum_block:
-    for (int64_t begin = 0; begin < step.depth; begin += SUM_BLOCK) {
+    for (int64_t begin = 0;; begin += SUM_BLOCK) {
         const int64_t end = minimum<int64_t>(begin + SUM_BLOCK, step.depth);
-        vec16 part[ROWS][VECTORS];
-    clear_part:
+    clear_sums:
         UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < VECTORS; j++) part[i][j] = vec16(0.0f);
+            UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = vec16(0.0f);
         }
-    reduction:
-        for (int64_t k = begin; k < end; k++) {
-            const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
-            vec16 w[VECTORS];
-        weights_of_k:
-            UNROLL for (int j = 0; j < VECTORS; j++) {
-                w[j] = weight_vector(weight, k * pitch + j * VEC);
-            }
-        rows:
-            UNROLL for (int i = 0; i < ROWS; i++) {
-                const vec16 x(at[i][offset]);
-            columns:
-                UNROLL for (int j = 0; j < VECTORS; j++) {
-                    part[i][j] += x * w[j];
-                }
-            }
-        }
-    add_part:
+        accumulate_steps<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, next_weights, next_pitch, step, begin, end);
+        if (end == step.depth && begin == 0) return;
+        if (end == step.depth) break;
+    set_apart:
         UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] += part[i][j];
+            UNROLL for (int j = 0; j < VECTORS; j++) total[i][j] = begin == 0 ? sum[i][j] : total[i][j] + sum[i][j];
         }
+    }
+add_up:
+    UNROLL for (int i = 0; i < ROWS; i++) {
+        UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] += total[i][j];
     }
 }
 
@@ -277,15 +321,17 @@ store_rows:
     }
 }
 
+// Tiles of a panel.
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
-                             const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
-                             vec16* arena, const vec16* weights) {
+                             const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e,
+                             const block_table& table, vec16* partial, vec16* arena, const vec16* weights) {
     const int tiles = ceil_div(step.pixels, ROWS);
+    weights_ahead share = {ahead.begin, ahead.count / tiles};
 each_tile:
     for (int tile = 0; tile < tiles; tile++) {
 #pragma HLS loop_tripcount min=1 max=146
-        const int first = first_pixel(tile, ROWS, step.pixels);
+        const int first = step.first_pixel + first_pixel(tile, ROWS, step.pixels);
         uint32_t row[ROWS];
     find_rows:
         UNROLL for (int i = 0; i < ROWS; i++) {
@@ -294,27 +340,19 @@ each_tile:
         }
         vec16 sum[ROWS][VECTORS];
 #pragma HLS array_partition variable=sum complete dim=0
-        const int64_t kept = static_cast<int64_t>(tile) * ROWS * VECTORS;
-        if (step.first) {
-        clear_rows:
-            UNROLL for (int i = 0; i < ROWS; i++) {
-#pragma HLS unroll
-                UNROLL for (int j = 0; j < VECTORS; j++) {
-#pragma HLS unroll
-                    sum[i][j] = vec16(0.0f);
-                }
-            }
-        } else {
+        accumulate<ROWS, VECTORS, TABLE>(sum, source, row, k_offset, weight, step, share);
+        share.begin += share.count;
+        const int64_t kept = (static_cast<int64_t>(step.first_pixel) + tile * ROWS) * VECTORS;
+        if (!step.first) {
         resume_rows:
             UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
                 UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-                    sum[i][j] = partial[kept + i * VECTORS + j];
+                    sum[i][j] += partial[kept + i * VECTORS + j];
                 }
             }
         }
-        accumulate<ROWS, VECTORS, TABLE>(sum, source, row, k_offset, weight, step);
         if (step.last) {
             finish<ROWS, VECTORS>(sum, first, step, e, table, arena, weights);
         } else {
@@ -334,50 +372,67 @@ each_tile:
 
 // One array of the full size in hardware; smaller blocks and panels leave a part of it idle.
 inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset, const mac_weight* weight,
-                      const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
-                      vec16* arena, const vec16* weights) {
+                      const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e, const block_table& table,
+                      vec16* partial, vec16* arena, const vec16* weights) {
 #pragma HLS inline off
-    mac_panel<tile::ROWS, tile::MAX_VECTORS, true>(source, k_offset, weight, step, e, table, partial, arena, weights);
+    mac_panel<tile::ROWS, tile::MAX_VECTORS, true>(source, k_offset, weight, step, ahead, e, table, partial, arena,
+                                                   weights);
 }
 
 #else
 
-template <int ROWS, bool TABLE>
-inline void mac_block_of_rows(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
-                              const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
-                              vec16* arena, const vec16* weights) {
-    static_assert(tile::MAX_VECTORS <= 4, "mac_block_of_rows names the widths 1 to 4");
-    switch (step.vectors) {
-        case 1: return mac_panel<ROWS, 1, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
-        case 2: return mac_panel<ROWS, 2, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
-        case 3: return mac_panel<ROWS, 3, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
-        default: return mac_panel<ROWS, 4, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
-    }
+// Rows of the tile that suits software best: its sums, a step's weights and an input value fill the 32 vector registers.
+template <int VECTORS>
+constexpr int SOFTWARE_ROWS = VECTORS == 4 ? 6 : VECTORS == 3 ? 8 : VECTORS == 2 ? 12 : 7;
+
+// As many tiles of ROWS pixels as are left of the block.
+template <int ROWS, int VECTORS, bool TABLE>
+inline void mac_tiles(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight, mac_step& left,
+                      weights_ahead& ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
+                      vec16* arena, const vec16* weights) {
+    if (left.pixels < ROWS) return;
+    mac_step step = left;
+    step.pixels = left.pixels / ROWS * ROWS;
+    const weights_ahead share = {ahead.begin, ahead.count * step.pixels / left.pixels};
+    mac_panel<ROWS, VECTORS, TABLE>(source, k_offset, weight, step, share, e, table, partial, arena, weights);
+    left.first_pixel += step.pixels;
+    left.pixels -= step.pixels;
+    ahead = {share.begin + share.count, ahead.count - share.count};
 }
 
-// Software has no array that could be idle: fewer pixels than a tile take a smaller one.
+// Software has no array that could be idle: what is left of a block takes smaller tiles.
+template <int VECTORS, bool TABLE>
+inline void mac_vectors(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight, mac_step step,
+                        weights_ahead ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
+                        vec16* arena, const vec16* weights) {
+    mac_tiles<SOFTWARE_ROWS<VECTORS>, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena,
+                                                      weights);
+    mac_tiles<4, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+    mac_tiles<2, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+    mac_tiles<1, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+}
+
 template <bool TABLE>
 inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
-                         const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
-                         vec16* arena, const vec16* weights) {
-    if (step.pixels > 4)
-        mac_block_of_rows<tile::ROWS, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
-    else if (step.pixels > 2)
-        mac_block_of_rows<4, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
-    else if (step.pixels == 2)
-        mac_block_of_rows<2, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
-    else
-        mac_block_of_rows<1, TABLE>(source, k_offset, weight, step, e, table, partial, arena, weights);
+                         const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e,
+                         const block_table& table, vec16* partial, vec16* arena, const vec16* weights) {
+    static_assert(tile::MAX_VECTORS <= 4, "mac_block_of names the widths 1 to 4");
+    switch (step.vectors) {
+        case 1: return mac_vectors<1, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+        case 2: return mac_vectors<2, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+        case 3: return mac_vectors<3, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+        default: return mac_vectors<4, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+    }
 }
 
 // `linear`: offset(k) is k * step.k_stride, else k_offset[k].
 inline void mac_block(const memory_float* source, bool linear, const uint32_t* k_offset, const mac_weight* weight,
-                      const mac_step& step, const mac_epilogue& e, const block_table& table, vec16* partial,
-                      vec16* arena, const vec16* weights) {
+                      const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e, const block_table& table,
+                      vec16* partial, vec16* arena, const vec16* weights) {
     if (linear)
-        mac_block_of<false>(source, k_offset, weight, step, e, table, partial, arena, weights);
+        mac_block_of<false>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
     else
-        mac_block_of<true>(source, k_offset, weight, step, e, table, partial, arena, weights);
+        mac_block_of<true>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
 }
 
 #endif

@@ -13,13 +13,14 @@ struct slice_grid {
 // Cost of one step of k for a part of the grid, in quarters of a vector multiply-accumulate: a vector of weights comes
 // from far and costs about four of them, an input value about a quarter.
 FPGA_INLINE int64_t part_cost(int64_t panels, int64_t pixels, int64_t vectors) {
-    const int64_t rows = (pixels + tile::ROWS - 1) / tile::ROWS * tile::ROWS;
-    return panels * rows * vectors * 4 + panels * vectors * 16 + rows;
+    return panels * pixels * vectors * 4 + panels * vectors * 16 + pixels;
 }
 
-// The split of `slices` into (parts of the panels) x (parts of the units) whose slowest part is the cheapest.
+// The split of `slices` into (parts of the panels) x (parts of the units) whose slowest part is the cheapest. Slices that
+// follow each other run on the same lane: with `panels_first` they share panels as long as they can, which is better
+// where the weights are larger than the input, else units.
 inline slice_grid choose_grid(int64_t panels, int64_t units, int64_t unit_pixels, int64_t vectors, uint32_t slice,
-                              uint32_t slices) {
+                              uint32_t slices, bool panels_first = false) {
     uint32_t across = 1;
     int64_t best = INT64_MAX;
 split:
@@ -34,11 +35,13 @@ split:
         }
     }
     const uint32_t along = slices / across;
+    const uint32_t panel_part = panels_first ? slice / along : slice % across;
+    const uint32_t unit_part = panels_first ? slice % along : slice / across;
     slice_grid g;
-    g.panel_begin = slice_begin(panels, slice % across, across);
-    g.panel_end = slice_begin(panels, slice % across + 1, across);
-    g.unit_begin = slice_begin(units, slice / across, along);
-    g.unit_end = slice_begin(units, slice / across + 1, along);
+    g.panel_begin = slice_begin(panels, panel_part, across);
+    g.panel_end = slice_begin(panels, panel_part + 1, across);
+    g.unit_begin = slice_begin(units, unit_part, along);
+    g.unit_end = slice_begin(units, unit_part + 1, along);
     return g;
 }
 

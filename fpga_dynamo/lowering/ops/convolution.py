@@ -26,8 +26,9 @@ BATCH_NORM = Step(
 
 
 def panel_vectors(channels: int, most: int) -> int:
-    """Width of a panel / VEC: the one that pads `channels` least, the widest of equals."""
-    return min(range(most, 0, -1), key=lambda v: align(channels, VEC * v))
+    """Width of a panel / VEC: of those that give the fewest panels, the narrowest, as it pads `channels` least."""
+    panels = ceil_div(channels, VEC * most)
+    return ceil_div(channels, VEC * panels)
 
 
 def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:

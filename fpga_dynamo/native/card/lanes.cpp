@@ -18,7 +18,9 @@ constexpr auto SPIN_TIME = std::chrono::microseconds(200);
 }  // namespace
 
 lane_team::lane_team(unsigned lanes, size_t boards)
-    : lanes_(lanes), boards_(new board[boards]), board_count_(boards) {}
+    : lanes_(lanes), boards_(new board[boards]), board_count_(boards) {
+    for (size_t i = 0; i < boards; ++i) boards_[i].ranges.reset(new range[lanes]);
+}
 
 lane_team::~lane_team() {
     {
@@ -31,17 +33,24 @@ lane_team::~lane_team() {
 
 void lane_team::start_helpers() {
     helpers_.reserve(lanes_ - 1);
-    for (unsigned i = 1; i < lanes_; ++i) helpers_.emplace_back([this] { serve(); });
+    for (unsigned i = 1; i < lanes_; ++i) helpers_.emplace_back([this, i] { serve(i); });
     helper_count_.store(helpers_.size(), std::memory_order_release);
 }
 
-bool lane_team::claim(board& b, uint32_t* slice) {
-    uint64_t ticket = b.ticket.load(std::memory_order_acquire);
-    do {
-        if ((ticket & 0xffff) >= (ticket >> 16 & 0xffff)) return false;
-    } while (!b.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire));
-    *slice = static_cast<uint32_t>(ticket & 0xffff);
-    return true;
+bool lane_team::claim(board& b, unsigned lane, uint32_t* slice) {
+    for (unsigned i = 0; i < lanes_; ++i) {
+        std::atomic<uint64_t>& left = b.ranges[(lane + i) % lanes_].left;
+        uint64_t seen = left.load(std::memory_order_acquire);
+        for (;;) {
+            const uint64_t next = seen & 0xffff, end = seen >> 16 & 0xffff;
+            if (next >= end) break;
+            const uint64_t rest = i == 0 ? seen + 1 : seen - 0x10000;
+            if (!left.compare_exchange_weak(seen, rest, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+            *slice = static_cast<uint32_t>(i == 0 ? next : end - 1);
+            return true;
+        }
+    }
+    return false;
 }
 
 void lane_team::run(size_t index, uint32_t count, slice_task task) {
@@ -53,10 +62,14 @@ void lane_team::run(size_t index, uint32_t count, slice_task task) {
     board& b = boards_[index];
     b.finished.store(0, std::memory_order_relaxed);
     b.task = task;
-    b.ticket.store(uint64_t{++b.epoch} << 32 | uint64_t{count} << 16, std::memory_order_release);
+    ++b.epoch;
+    for (unsigned lane = 0; lane < lanes_; ++lane) {
+        const uint64_t next = uint64_t{count} * lane / lanes_, end = uint64_t{count} * (lane + 1) / lanes_;
+        b.ranges[lane].left.store(uint64_t{b.epoch} << 32 | end << 16 | next, std::memory_order_release);
+    }
     wake_helpers();
     uint32_t slice = 0, mine = 0;
-    for (; claim(b, &slice); ++mine) task.run(task.context, slice);
+    for (; claim(b, 0, &slice); ++mine) task.run(task.context, slice);
     for (int spins = 0; b.finished.load(std::memory_order_acquire) != count - mine; ++spins)
         if (spins < RELAXED_SPINS) cpu_relax();
         else sched_yield();
@@ -70,15 +83,15 @@ void lane_team::wake_helpers() {
     wake_.notify_all();
 }
 
-bool lane_team::help(board& b) {
+bool lane_team::help(board& b, unsigned lane) {
     uint32_t slice = 0;
-    if (!claim(b, &slice)) return false;
+    if (!claim(b, lane, &slice)) return false;
     b.task.run(b.task.context, slice);
     b.finished.fetch_add(1, std::memory_order_acq_rel);
     return true;
 }
 
-void lane_team::serve() {
+void lane_team::serve(unsigned lane) {
     block_foreign_signals();
     prepare_thread();
     using clock = std::chrono::steady_clock;
@@ -86,7 +99,7 @@ void lane_team::serve() {
         const uint32_t seen = published_.load(std::memory_order_seq_cst);
         bool worked = false;
         for (size_t i = 0; i < board_count_; ++i)
-            while (help(boards_[i])) worked = true;
+            while (help(boards_[i], lane)) worked = true;
         if (worked) continue;
         const auto idle_since = clock::now();
         const auto news = [&] {

@@ -37,18 +37,24 @@ class lane_team {
     void interrupt();
 
   private:
-    // Where slices of a step are claimed: epoch << 32 | count << 16 | next. The epoch keeps a helper that slept
-    // between reading the ticket and claiming from taking a slice of a later step.
+    // The slices of a step that a lane has not claimed yet: epoch << 32 | end << 16 | next. The epoch keeps a helper that
+    // slept between reading the range and claiming from taking a slice of a later step.
+    struct alignas(64) range {
+        std::atomic<uint64_t> left{0};
+    };
+
+    // Where slices of a step are claimed. Neighbouring slices share operands, so each lane has a range of its own, in
+    // order; one that is through with it takes from the ends of the others'.
     struct alignas(64) board {
-        std::atomic<uint64_t> ticket{0};
+        std::unique_ptr<range[]> ranges;  // of each lane
         std::atomic<uint32_t> finished{0};
-        slice_task task;         // published by the ticket, stays until all claimed slices have finished
+        slice_task task;         // published by the ranges, stays until all claimed slices have finished
         uint32_t epoch = 0;      // the caller's
     };
 
-    static bool claim(board& b, uint32_t* slice);
-    bool help(board& b);
-    void serve();
+    bool claim(board& b, unsigned lane, uint32_t* slice);
+    bool help(board& b, unsigned lane);
+    void serve(unsigned lane);
     void start_helpers();
     void wake_helpers();
 
