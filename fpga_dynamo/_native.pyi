@@ -230,3 +230,74 @@ class run:
 
 def fingerprints(addresses: Sequence[int], sizes: Sequence[int], samples: int) -> list[int]:
     """A hash of each block of memory: of `samples` (at least 2) words spread over it, or of every byte if 0 (ours)."""
+
+class bypass:
+    """How direct calls and a scheduler keep out of each other's way (ours).
+
+    A direct call begins only while no frame has entered and no other direct call runs; else it goes the whole way.
+    """
+
+    def enter(self) -> None:
+        """A frame is in the scheduler, until it leaves."""
+
+    def leave(self) -> None: ...
+    @property
+    def call(self) -> tuple[Any, float] | None:
+        """The owner of the direct call that runs, and since when, on the clock of time.perf_counter."""
+
+    def adopt(self, on_end: Callable[[], object]) -> bool:
+        """Has `on_end` called when the direct call ends; False if none runs, or one that is adopted already."""
+
+    def reset(self) -> None:
+        """Forgets the call and all frames: for a forked child."""
+
+class direct_call:
+    """A graph that is one launch, from its inputs to its outputs in one call (ours); see fpga_dynamo.runtime.direct.
+
+    inputs: (position among the arguments, dtype such as "int64", elements, offset in bytes) of each slot.
+    outputs: (size, stride and torch.dtype for `empty`, dtype, elements, offset in bytes).
+    samples: as for fingerprints; -1: no fingerprints. timeout_ms: as for run.execute.
+    otherwise(*args): called for everything that cannot be done here, and after failed(run, state).
+    """
+
+    def __init__(
+        self,
+        *,
+        otherwise: Callable[..., Any],
+        failed: Callable[[run, ert_cmd_state], object],
+        gate: bypass,
+        empty: Callable[..., Any],
+        profiling: Callable[[], bool],
+        arity: int,
+        inputs: Sequence[tuple[int, str, int, int]],
+        outputs: Sequence[tuple[tuple[int, ...], tuple[int, ...], Any, str, int, int]],
+        commands: int,
+        timeout_ms: int,
+        samples: int,
+    ) -> None: ...
+    def __call__(self, *args: Any) -> Any: ...
+    def bind(
+        self,
+        run: run,
+        memory: bo,
+        owner: object,
+        guard: Callable[..., bool],
+        sources: Sequence[tuple[int, Any, int, int, int, int]],
+    ) -> None:
+        """Calls with these parameters may be done here from now on, by `run`, whose arguments are all set.
+
+        guard: whether inputs are of the kind that fills the slots. sources: (position or -1 for a constant, tensor,
+        bytes, and its address, version and fingerprint when it was packed) of each parameter; held weakly.
+        """
+
+    def unbind(self) -> None:
+        """Lets go of everything that was bound."""
+
+    def take_durations(self) -> list[float]:
+        """Seconds that the last calls (at most 8) took since this was last asked."""
+
+def direct_totals() -> tuple[int, int, int, int]:
+    """Launches, commands, bytes in and bytes out of all direct calls of the process (ours)."""
+
+def observe_calls(wanted: bool) -> None:
+    """True: no direct calls, until this is called with False as many times (ours)."""

@@ -23,8 +23,10 @@ from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.specialise import has_symbols, specialised
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import Card, open_card
+from fpga_dynamo.runtime.direct import direct
 from fpga_dynamo.runtime.executor import Executor
 from fpga_dynamo.runtime.lifetime import Lifetime
+from fpga_dynamo.wrappers import do_nothing
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class _Frame:
     card: Card
     options: Options
     lifetime: Lifetime = field(default_factory=Lifetime)
+    inference: list[Callable[..., Any]] = field(default_factory=list)
 
 
 def fpga(
@@ -52,17 +55,24 @@ def fpga(
     parsed = Options.parse(options)
     frame = _Frame(open_card(parsed), parsed)
 
+    def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        frame.inference.append(_compile(module, _static_inputs(module), frame))
+        return _boxed(frame.inference[-1])
+
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         return _boxed(_compile(module, _static_inputs(module), frame))
 
     wrapped = aot_autograd(
         fw_compiler=compile_part,
         bw_compiler=lambda module, inputs: _boxed(_compile(module, (), frame)),
-        inference_compiler=compile_part,
+        inference_compiler=compile_inference,
         decompositions=DECOMPOSITIONS,
     )
     with kept_whole():
-        return wrapped(gm, list(example_inputs))
+        compiled = wrapped(gm, list(example_inputs))
+    if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
+        return direct(compiled, frame.inference[0], len(example_inputs))
+    return compiled
 
 
 def _static_inputs(module: GraphModule) -> Collection[int]:

@@ -44,7 +44,8 @@ class Binding:
         for i, pack in enumerate(self._packs):
             self._held[i] = self._store.acquire(pack, sources, by_node)
         self.entries = list(self._held.values())
-        self._stamps = stamps
+        self.stamps = stamps
+        """Of the sources as they were packed; another list whenever something was packed again."""
         offsets = {buffer: entry.offset for buffer, entry in zip(task.weights, self.entries, strict=True)}
         words = task.code.bound(offsets)  # type: ignore[arg-type]
         self.commands = card.buffer(task.kernel, COMMANDS, words.nbytes, host=True)
@@ -76,40 +77,41 @@ class Binding:
 
     def refresh(self, tensors: Sequence[torch.Tensor], stamps: list[Stamp]) -> None:
         """Packs again what has changed since the last call."""
-        if stamps == self._stamps:
+        if stamps == self.stamps:
             return
         with self._lock:
             sources = dict(zip(self._nodes, tensors, strict=True))
             by_node = dict(zip(self._nodes, stamps, strict=True))
             for entry, pack in zip(self.entries, self._packs, strict=True):
                 self._store.refresh(entry, pack, sources, by_node)
-            self._stamps = stamps
+            self.stamps = stamps
 
     def invalidate(self) -> None:
         """Has the next call look at every pack."""
-        self._stamps = []
+        self.stamps = []
 
 
 class Bindings:
     """The bindings of one task, found by the tensors of a call.
 
     A binding ends with its tensors: a model that is deleted leaves nothing on the card, though Dynamo keeps its code.
-    on_empty: called when the last binding has ended.
+    on_end: called when a binding has ended, on_empty when that was the last one.
     """
 
     def __init__(self, task: CardTask, card: Card, weight_check: str, on_empty: Callable[[], None]) -> None:
         self._task = task
         self._card = card
-        self._detector = ChangeDetector(weight_check)
+        self.detector = ChangeDetector(weight_check)
         self._lock = threading.Lock()
         self._known: list[Binding] = []
         self._leaving: list[Binding] = []  # dead ones with packs that the next binding may need
         self._on_empty = on_empty
+        self.on_end: Callable[[], None] = lambda: None
         self.nodes = source_nodes([buffer.pack for buffer in task.weights])
 
     def find(self, tensors: list[torch.Tensor]) -> Binding:
         """The binding for these source tensors (of `nodes`, in order), with packs that are up to date."""
-        stamps = self._detector.stamps(tensors)
+        stamps = self.detector.stamps(tensors)
         binding = self._look_up(tensors)
         if binding is None:
             with self._lock:
@@ -140,6 +142,8 @@ class Bindings:
         dead = [binding for binding in self._known if binding.is_dead]
         self._known = [binding for binding in self._known if not binding.is_dead]
         self._leaving = [binding for binding in (*self._leaving, *dead) if binding.surrender()]
+        if dead:
+            self.on_end()
         if not self._known:
             self._on_empty()
 

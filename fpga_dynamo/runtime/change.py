@@ -24,20 +24,25 @@ class ChangeDetector:
     """Stamps for a fixed list of sources, whose shapes and strides do not change from call to call."""
 
     def __init__(self, weight_check: str) -> None:
-        self._samples = {"version": None, "sampled": SAMPLES, "full": 0}[weight_check]
+        self.samples = {"version": None, "sampled": SAMPLES, "full": 0}[weight_check]
+        """Words of each tensor that are looked at: 0 for all, None for none."""
         self._sizes: list[int] | None = None
 
     def stamps(self, tensors: Sequence[torch.Tensor]) -> list[Stamp]:
         """One stamp each; a tensor whose stamp is the same as before has (as far as can be seen) not changed."""
         addresses = [tensor.data_ptr() for tensor in tensors]
         versions = _versions(tensors)
-        if self._samples is None:
+        if self.samples is None:
             prints = [0] * len(addresses)
         else:
-            if self._sizes is None:
-                self._sizes = [_extent(tensor) for tensor in tensors]
-            prints = fingerprints(addresses, self._sizes, self._samples)
+            prints = fingerprints(addresses, self.sizes(tensors), self.samples)
         return list(zip(addresses, versions, prints, strict=True))
+
+    def sizes(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        """Bytes that each of the sources takes up."""
+        if self._sizes is None:
+            self._sizes = [_extent(tensor) for tensor in tensors]
+        return self._sizes
 
 
 def _versions(tensors: Sequence[torch.Tensor]) -> list[int]:

@@ -136,6 +136,11 @@ class Dispatcher:
             if remaining < LEAST_REMAINING:
                 self._available[slot.pe] = now + max(-remaining, LEAST_REMAINING) + slot.backlog
 
+    def occupy(self, slot: Slot, item: ReadyTask, since: float) -> None:
+        """`item` has been running on the idle `slot` since then, though no policy put it there."""
+        item.estimate = self.policy.estimates(item.task)[slot.pe.resource]
+        self._start(slot, item, since)
+
     def release(self, slot: Slot, item: ReadyTask, now: float) -> bool:
         """`item` no longer occupies `slot`. Returns whether the slot went on with the next task of its queue.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from fpga_dynamo.options import Options
 from fpga_dynamo.runtime import verify
 from fpga_dynamo.runtime.binding import Bindings
 from fpga_dynamo.runtime.card import Card
+from fpga_dynamo.runtime.direct import Direct
 from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.runtime.lifetime import Lifetime
 from fpga_dynamo.runtime.scheduler import Scheduler
@@ -37,23 +39,26 @@ class Executor:
     def __init__(self, program: Program, card: Card, options: Options, lifetime: Lifetime) -> None:
         self.program = program
         self.card = card
-        self._options = options
+        self.options = options
         self._place: dict[Node, int] = {}
         for node in program.graph.placeholders:
             self._slot(node)
         self._inputs = len(self._place)
         self._constants = [(self._slot(node), tensor) for node, tensor in program.attributes.items()]
-        self._bindings: list[Bindings] = []
-        self._launchers: list[Launcher] = []
+        self.bindings: list[Bindings] = []
+        self.launchers: list[Launcher] = []
         self._lifetime = lifetime
         parameters = [i for i, node in enumerate(program.graph.placeholders) if node in program.graph.static]
         self._parameter = parameters[0] if parameters else None
         self._warned: set[str] = set()
         tasks = [self._task(task) for task in program.tasks]
         self._result_reads = [self._slot(node) for node in program.result_reads]
-        self._graph = TaskGraph(program.name, tasks) if tasks else None
-        self._scheduler: Scheduler = card.scheduler(options.policy)
-        if self._launchers:
+        self._failure = len(self._place)
+        self._failures: dict[int, Exception] = {}
+        self.direct: Direct | None = None
+        self.graph = TaskGraph(program.name, tasks) if tasks else None
+        self.scheduler: Scheduler = card.scheduler(options.policy)
+        if self.launchers:
             lifetime.add(self)
 
     def _slot(self, node: Node) -> int:
@@ -61,27 +66,40 @@ class Executor:
 
     def __call__(self, *args: Any) -> Any:
         """The graph's results (a tuple or list, as the graph has it)."""
-        values: Values = [*args, *[None] * (len(self._place) - self._inputs)]
+        failure = self._failures.pop(threading.get_ident(), None) if self._failures else None
+        values: Values = [*args, *[None] * (len(self._place) - self._inputs), failure]
         for place, tensor in self._constants:
             values[place] = tensor
         if self._parameter is not None:
             self._lifetime.follow(args[self._parameter])
-        if self._graph is not None:
-            self._scheduler.execute(self._graph, values)
+        if self.direct is not None:
+            self.direct.report(self.scheduler)
+        if self.graph is not None:
+            self.scheduler.execute(self.graph, values)
         self._lifetime.settle()
         return self.program.result(*[values[place] for place in self._result_reads])
+
+    def fail_next(self, error: Exception) -> None:
+        """Has this thread's next call take its launch for one that failed with `error`; for programs of one task."""
+        self._failures[threading.get_ident()] = error
 
     def refresh_weights(self) -> None:
         """Has every pack made again before the next call."""
         self.card.weights.invalidate()
-        for bindings in self._bindings:
+        for bindings in self.bindings:
             bindings.invalidate()
+        self._close_direct()
 
     def rest(self) -> None:
         """Gives idle memory on the card back; the next call takes it again. Takes no lock: see Lifetime."""
-        for launcher, bindings in zip(self._launchers, self._bindings, strict=True):
+        for launcher, bindings in zip(self.launchers, self.bindings, strict=True):
             launcher.free()
             bindings.rest()
+        self._close_direct()
+
+    def _close_direct(self) -> None:
+        if self.direct is not None:
+            self.direct.close()
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -113,10 +131,10 @@ class Executor:
         return run
 
     def _card_task(self, task: CardTask) -> Callable[[ProcessingElement, Frame], None]:
-        launcher = Launcher(task, self.card, self._options.timeout)
-        bindings = Bindings(task, self.card, self._options.weight_check, launcher.free)
-        self._launchers.append(launcher)
-        self._bindings.append(bindings)
+        launcher = Launcher(task, self.card, self.options.timeout)
+        bindings = Bindings(task, self.card, self.options.weight_check, launcher.free)
+        self.launchers.append(launcher)
+        self.bindings.append(bindings)
         sources = [self._slot(node) for node in bindings.nodes]
         reads = [self._slot(node) for node in task.reads]
         writes = [self._slot(node) for node in task.writes]
@@ -129,12 +147,18 @@ class Executor:
         def run(pe: ProcessingElement, frame: Frame) -> None:
             values: Values = frame.values
             try:
-                binding = bindings.find([values[place] for place in sources])
-                results: Sequence[Any] = launcher(pe.index, binding, [values[place] for place in reads])
+                if values[self._failure] is not None:
+                    raise values[self._failure]
+                parameters = [values[place] for place in sources]
+                inputs = [values[place] for place in reads]
+                binding = bindings.find(parameters)
+                results: Sequence[Any] = launcher(pe.index, binding, inputs)
             except (DeviceError, OutOfRangeError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
-                if self._options.verify:
+                if self.direct is not None:
+                    self.direct.open(binding, inputs, parameters)
+                if self.options.verify:
                     arguments = [values[place] for place in eager_reads]
                     verify.compare(task, results, arguments)
             for place, result in zip(writes, results, strict=True):
@@ -149,7 +173,7 @@ class Executor:
         """
         results = eager()  # raises what eager raises, an index out of range for one
         stats.add(ps_fallbacks=1, ps_nodes=sum(computes(n) for m in task.segment.matches for n in m.nodes))
-        if isinstance(error, DeviceError) and self._options.strict:
+        if isinstance(error, DeviceError) and self.options.strict:
             raise error
         kind = f"{task.name}: {type(error).__name__}"
         if isinstance(error, DeviceError) and kind not in self._warned:

@@ -90,7 +90,7 @@ class Launcher:
         self._task = task
         self._card = card
         self._units = [pe.name for pe in card.pes if pe.kernel == task.kernel]
-        self._timeout_ms = int(min(max(timeout * 1000, 1), LONGEST_MS))
+        self.timeout_ms = int(min(max(timeout * 1000, 1), LONGEST_MS))
         self._lock = threading.Lock()
         self._arenas: dict[int, list[Arena]] = {}
         self._state = card.driver.ert_cmd_state
@@ -111,7 +111,7 @@ class Launcher:
             arena.trace(bool(trace.recorders))
             state = self._execute(arena, sources, results)
             if state != self._state.ERT_CMD_STATE_COMPLETED:
-                raise DeviceError(self._explain(arena, state))
+                raise DeviceError(self.explain(arena.run, state))
             arena.report(self._units[unit], task)
         finally:
             arena.end()
@@ -129,7 +129,7 @@ class Launcher:
         if arena.fast:
             inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, task.inputs, strict=True)]
             outputs = [_piece(tensor, slot) for tensor, slot in zip(results, task.outputs, strict=True)]
-            return arena.run.execute_io(inputs, outputs, arena.buffer, self._timeout_ms)
+            return arena.run.execute_io(inputs, outputs, arena.buffer, self.timeout_ms)
         direction = self._card.driver.xclBOSyncDirection
         for tensor, slot in zip(sources, task.inputs, strict=True):
             arena.buffer.write(_bytes(tensor, slot), slot.offset * 4)
@@ -137,7 +137,7 @@ class Launcher:
         if end > begin:
             arena.buffer.sync(direction.XCL_BO_SYNC_BO_TO_DEVICE, end - begin, begin)
         arena.run.start()
-        state = arena.run.wait(self._timeout_ms)
+        state = arena.run.wait(self.timeout_ms)
         if state == self._state.ERT_CMD_STATE_COMPLETED:
             arena.buffer.sync(direction.XCL_BO_SYNC_BO_FROM_DEVICE, task.plan.output_end * 4, 0)
             for tensor, slot in zip(results, task.outputs, strict=True):
@@ -145,11 +145,12 @@ class Launcher:
                 tensor.as_strided((slot.numel,), (1,)).copy_(torch.frombuffer(content, dtype=tensor.dtype))
         return state
 
-    def _explain(self, arena: Arena, state: Any) -> str:
-        sentence = getattr(arena.run, "error", "") or f"the run ended in state {getattr(state, 'name', state)}"
+    def explain(self, run: Any, state: Any) -> str:
+        """What became of a run that ended in another state than completed, one sentence."""
+        sentence = getattr(run, "error", "") or f"the run ended in state {getattr(state, 'name', state)}"
         hint = ""
         if state == self._state.ERT_CMD_STATE_TIMEOUT:
-            hint = f" (options={{'timeout': seconds}} allows more than {self._timeout_ms / 1000:g} s)"
+            hint = f" (options={{'timeout': seconds}} allows more than {self.timeout_ms / 1000:g} s)"
         return f"{self._task.name} on kernel {self._task.kernel} of {self._card.path}: {sentence}{hint}"
 
     def _take(self, unit: int) -> Arena:
@@ -162,6 +163,12 @@ class Launcher:
     def _give(self, unit: int, arena: Arena) -> None:
         with self._lock:
             self._arenas.setdefault(unit, []).append(arena)
+
+    def idle(self, unit: int) -> Arena | None:
+        """An arena of the unit that no call of this launcher uses; the next one may."""
+        with self._lock:
+            free = self._arenas.get(unit)
+            return free[-1] if free else None
 
     def free(self) -> None:
         """Gives the memory of idle arenas back; the next call makes new ones. Takes no lock: see Bindings."""

@@ -11,13 +11,16 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from time import perf_counter
 from typing import Any
+
+from fpga_dynamo._native import bypass
 
 from . import trace
 from .dispatch import Dispatcher, Slot
 from .policies import Policy, make_policy
-from .task import Frame, ProcessingElement, ReadyTask, SchedulerError, TaskGraph
+from .task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 from .torch_state import TorchState, profiler_range, profiling
 
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
@@ -91,6 +94,8 @@ class Scheduler:
         self._idle: dict[ProcessingElement, list[_Worker]] = {pe: [] for pe in self.pes}
         self._generation = 0  # counts forks
         self._closed = False
+        self.bypass = bypass()
+        """By which direct calls (see direct.py) run a task while the scheduler has nothing to decide."""
         self._finalizer = weakref.finalize(self, _dismiss, self._idle)
         self._finalizer.atexit = False
         _schedulers.add(self)
@@ -107,6 +112,7 @@ class Scheduler:
         """End the idle threads and refuse further graphs; frames in flight end normally."""
         with self._lock:
             self._closed = True
+            self.bypass.enter()  # for ever
             _dismiss(self._idle)
 
     def __enter__(self) -> Scheduler:
@@ -121,6 +127,19 @@ class Scheduler:
         What a task raises ends the frame: no further task of it starts, and as soon as those that run are done the
         exception is raised here. SchedulerError if no PE supports a task.
         """
+        self.bypass.enter()
+        try:
+            self._execute(graph, values)
+        finally:
+            self.bypass.leave()
+
+    def observe(self, task: Task, pe: ProcessingElement, seconds: Iterable[float]) -> None:
+        """Tells the policy what `task` took when direct calls ran it on `pe`."""
+        with self._lock:
+            for value in seconds:
+                self._dispatcher.policy.observe(task, pe, value)
+
+    def _execute(self, graph: TaskGraph, values: Any) -> None:
         arrival = perf_counter()
         flight = _Flight(graph, values, arrival, self._generation)
         alone = len(graph.tasks) == 1 and not (trace.recorders or profiling())
@@ -133,6 +152,7 @@ class Scheduler:
                     raise SchedulerError("the scheduler is closed: make a new one")
                 dispatcher = self._dispatcher
                 dispatcher.check(graph)
+                self._adopt()
                 if alone and not dispatcher.ready:
                     slot = flight.inbox = dispatcher.offer(ReadyTask(flight, 0), arrival)
                     flight.helping = slot is None
@@ -148,6 +168,23 @@ class Scheduler:
             with self._lock:
                 self._abort(flight, error)
             raise
+
+    def _adopt(self) -> None:
+        """Enter the direct call that runs, if there is one, into the books: its PE is busy until it ends."""
+        call = self.bypass.call
+        if call is None:
+            return
+        (graph, pe), started = call
+        slot, item = self._dispatcher.slots[pe], ReadyTask(Frame(graph, None, started), 0)
+        if self.bypass.adopt(partial(self._end_adopted, slot, item)):
+            self._dispatcher.occupy(slot, item, started)
+
+    def _end_adopted(self, slot: Slot, item: ReadyTask) -> None:
+        now = perf_counter()
+        with self._lock:
+            if self._dispatcher.release(slot, item, now):
+                self._hand_over(slot)
+            self._advance(now)
 
     def _run_in_place(self, slot: Slot, flight: _Flight) -> None:
         """Run the frame's only task in the calling thread, with nothing between the task and its caller."""
@@ -352,6 +389,7 @@ class Scheduler:
         """The threads, and whoever held the lock, did not come along: begin anew."""
         self._lock = threading.Lock()
         self._generation += 1
+        self.bypass.reset()
         self._dispatcher.abandon()
         self._dispatcher = Dispatcher(self._dispatcher.pes, self._dispatcher.policy)
         self._idle.update({pe: [] for pe in self.pes})

@@ -16,6 +16,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from fpga_dynamo._native import observe_calls
+
 from .task import Frame, ProcessingElement, ReadyTask
 
 PathLike = str | os.PathLike[str]
@@ -85,12 +87,14 @@ class TraceRecorder:
         global recorders
         with _lock:
             recorders = (*recorders, self)
+            observe_calls(True)
         return self
 
     def __exit__(self, *exception: object) -> None:
         global recorders
         with _lock:
             recorders = tuple(recorder for recorder in recorders if recorder is not self)
+            observe_calls(False)
 
     def add(self, event: Event) -> None:
         self._events.append(event)

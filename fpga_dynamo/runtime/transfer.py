@@ -34,6 +34,11 @@ def to_slot(tensor: torch.Tensor, slot: Slot) -> torch.Tensor:
     return dense.copy_(tensor)
 
 
+def is_slot(tensor: torch.Tensor, slot: Slot) -> bool:
+    """Whether the tensor's memory, element by element, has the slot's values, if not its width of integers."""
+    return tensor.dtype is slot.dtype and _strides_agree(tensor, slot) and not tensor.is_neg()
+
+
 def empty_for(slot: Slot) -> torch.Tensor:
     """Memory that receives a slot's content."""
     dtype = torch.int32 if slot.dtype in _INTEGERS else torch.float32

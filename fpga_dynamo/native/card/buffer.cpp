@@ -88,16 +88,18 @@ void buffer::copy(const buffer& source, uint64_t bytes, uint64_t source_offset, 
     std::memmove(device() + offset, source.device() + source_offset, bytes);
 }
 
+uint8_t* buffer::window(direction way, uint64_t bytes, uint64_t offset) const {
+    check_range(way == direction::to_device ? "an input" : "an output", bytes, offset);
+    count(way, bytes);
+    return device() + offset;
+}
+
 void buffer::upload(const void* source, uint64_t bytes, uint64_t offset) const {
-    check_range("an input", bytes, offset);
-    std::memcpy(device() + offset, source, bytes);
-    count(direction::to_device, bytes);
+    std::memcpy(window(direction::to_device, bytes, offset), source, bytes);
 }
 
 void buffer::download(void* target, uint64_t bytes, uint64_t offset) const {
-    check_range("an output", bytes, offset);
-    std::memcpy(target, device() + offset, bytes);
-    count(direction::from_device, bytes);
+    std::memcpy(target, window(direction::from_device, bytes, offset), bytes);
 }
 
 }  // namespace card_model

@@ -53,6 +53,8 @@ class buffer {
     // Straight to and from the card, past the host's copy: a write and a sync in one.
     void upload(const void* source, uint64_t bytes, uint64_t offset) const;
     void download(void* target, uint64_t bytes, uint64_t offset) const;
+    // The card's memory itself, for a caller that moves the bytes on its own; counted as moved.
+    uint8_t* window(direction way, uint64_t bytes, uint64_t offset) const;
     void check_range(const char* what, uint64_t bytes, uint64_t offset) const;
 
     const std::shared_ptr<allocation>& memory() const { return memory_; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "fingerprint.hpp"
 
 namespace nb = nanobind;
 
@@ -23,7 +24,8 @@ uint64_t word_at(const uint8_t* memory, size_t bytes) {
     return word;
 }
 
-// Hash of `samples` words spread over the memory (first and last among them), or of every byte if that is 0.
+}  // namespace
+
 uint64_t fingerprint(const uint8_t* memory, size_t bytes, size_t samples) {
     uint64_t hash = bytes;
     if (samples != 0 && bytes > samples * 8) {
@@ -34,6 +36,8 @@ uint64_t fingerprint(const uint8_t* memory, size_t bytes, size_t samples) {
     for (size_t i = 0; i < bytes; i += 8) hash = mixed(hash, word_at(memory + i, bytes - i));
     return hash;
 }
+
+namespace {
 
 std::vector<int64_t> fingerprints(const std::vector<uintptr_t>& addresses, const std::vector<size_t>& sizes,
                                   size_t samples) {

@@ -9,6 +9,7 @@
 #include "error.hpp"
 #include "interpreter.hpp"
 #include "kernel.hpp"
+#include "python_run.hpp"
 
 using card_model::access_mode;
 using card_model::buffer;
@@ -19,51 +20,6 @@ using card_model::transfer;
 using release_gil = nb::call_guard<without_gil>;
 
 namespace {
-
-// A Python function that threads without the GIL may hold, call and let go.
-class python_callback {
-  public:
-    python_callback(nb::callable function, nb::object data)
-        : function_(function.release().ptr()), data_(data.release().ptr()) {}
-    ~python_callback() {
-        if (function_) with_interpreter([this] { clear(); });
-    }
-    python_callback(const python_callback&) = delete;
-    python_callback& operator=(const python_callback&) = delete;
-
-    void operator()(ert_state state) const {
-        with_interpreter([this, state] {
-            if (!function_) return;
-            const nb::object function = nb::borrow(function_), data = nb::borrow(data_);
-            try {
-                function(nb::none(), state, data);
-            } catch (nb::python_error& raised) {
-                raised.discard_as_unraisable("a callback of a run");
-            }
-        });
-    }
-
-    // For the cycle collector: a callback often refers to its run.
-    int traverse(visitproc visit, void* arg) const {
-        Py_VISIT(function_);
-        Py_VISIT(data_);
-        return 0;
-    }
-    void clear() {
-        Py_CLEAR(function_);
-        Py_CLEAR(data_);
-    }
-
-  private:
-    PyObject *function_, *data_;
-};
-
-// A run and those of its callbacks that Python objects see.
-class python_run : public run {
-  public:
-    using run::run;
-    std::vector<std::shared_ptr<python_callback>> callbacks;  // guarded by the GIL
-};
 
 int traverse_run(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));

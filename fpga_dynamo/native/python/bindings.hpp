@@ -18,4 +18,6 @@ void bind_errors(nb::module_& module);
 void bind_device(nb::module_& module);
 void bind_buffer(nb::module_& module);
 void bind_kernel(nb::module_& module);
-void bind_fingerprint(nanobind::module_& module);
+void bind_fingerprint(nb::module_& module);
+void bind_bypass(nb::module_& module);
+void bind_direct_call(nb::module_& module);

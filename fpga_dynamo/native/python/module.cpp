@@ -10,4 +10,6 @@ NB_MODULE(_native, module) {
     bind_buffer(module);
     bind_kernel(module);
     bind_fingerprint(module);
+    bind_bypass(module);
+    bind_direct_call(module);
 }

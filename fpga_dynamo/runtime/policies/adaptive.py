@@ -48,6 +48,7 @@ class Adaptive(Policy):
     """
 
     name = "adaptive"
+    indifferent = True
     CLIP = 4.0
 
     def __init__(self, smoothing: float = 0.25, patience: int = 64) -> None:

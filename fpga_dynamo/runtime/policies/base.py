@@ -20,6 +20,14 @@ class Policy(ABC):
     """Maps ready tasks to processing elements (PEs)."""
 
     name: ClassVar[str] = ""
+    indifferent: ClassVar[bool] = False
+    """Whether a lone ready task of one resource type is always assigned to the first PE of that type while all PEs are
+    idle, and :meth:`assign` remembers nothing of it: then it need not be asked. A subclass with an `assign` of its own
+    has to say so again."""
+
+    def __init_subclass__(cls) -> None:
+        if "assign" in cls.__dict__ and "indifferent" not in cls.__dict__:
+            cls.indifferent = False
 
     def __init__(self) -> None:
         self._pes: Sequence[ProcessingElement] = ()

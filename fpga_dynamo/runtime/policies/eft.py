@@ -13,6 +13,7 @@ class EarliestFinishTime(Policy):
     """Ready queue in order, each task to the PE where it finishes first, given those before it (CEDR's EFT)."""
 
     name = "eft"
+    indifferent = True
 
     def assign(
         self,

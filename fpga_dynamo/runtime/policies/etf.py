@@ -18,6 +18,7 @@ class EarliestTaskFirst(Policy):
     """
 
     name = "etf"
+    indifferent = True
 
     def assign(
         self,

@@ -14,6 +14,7 @@ class HeftRuntime(EarliestFinishTime):
     """Ready tasks by mean cost over the supporting PEs, longest first, then EFT (CEDR's HEFT_RT)."""
 
     name = "heft_rt"
+    indifferent = True
 
     def assign(
         self,

@@ -1,0 +1,260 @@
+#include "direct_call.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+
+#include "error.hpp"
+#include "fingerprint.hpp"
+
+using card_model::ert_state;
+
+namespace {
+
+constexpr size_t MOST_BINDINGS = 32;  // as fpga_dynamo.runtime.binding keeps
+
+// torch's own ways to a tensor's address and version counter, without a look-up by name.
+struct tensor_access {
+    nb::object data_ptr, version;
+    tensor_access() {
+        const nb::object base = nb::module_::import_("torch").attr("_C").attr("TensorBase");
+        data_ptr = base.attr("data_ptr");
+        version = base.attr("_version");
+    }
+    static const tensor_access& get() {
+        static const tensor_access& only = *new tensor_access;
+        return only;
+    }
+};
+
+// -1 with a Python error set if `number` (stolen) is none.
+int64_t integer(PyObject* number) {
+    if (!number) return -1;
+    const int64_t value = PyLong_AsLongLong(number);
+    Py_DECREF(number);
+    return value;
+}
+
+int64_t address_of(PyObject* tensor) {
+    return integer(PyObject_CallOneArg(tensor_access::get().data_ptr.ptr(), tensor));
+}
+
+int64_t version_of(PyObject* tensor) {
+    PyObject* descriptor = tensor_access::get().version.ptr();
+    return integer(Py_TYPE(descriptor)->tp_descr_get(descriptor, tensor, reinterpret_cast<PyObject*>(Py_TYPE(tensor))));
+}
+
+bool is_given(const direct_call::source& s, PyObject* args) {
+    if (s.position < 0) return true;
+    PyObject* object = PyTuple_GET_ITEM(args, s.position);
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* found = nullptr;
+    if (PyWeakref_GetRef(s.reference.ptr(), &found) != 1) return false;
+    Py_DECREF(found);
+    return found == object;
+#else
+    return PyWeakref_GET_OBJECT(s.reference.ptr()) == object;
+#endif
+}
+
+}  // namespace
+
+direct_totals direct_call::totals;
+
+direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object gate, nb::callable empty,
+                         nb::callable profiling, Py_ssize_t arity, nb::sequence inputs, nb::sequence outputs,
+                         uint64_t commands, unsigned timeout_ms, int samples)
+    : otherwise_(std::move(otherwise)), failed_(std::move(failed)), empty_(std::move(empty)),
+      profiling_(std::move(profiling)), gate_object_(gate), gate_(&nb::cast<bypass&>(gate)), arity_(arity),
+      commands_(commands), timeout_ms_(timeout_ms), samples_(samples) {
+    for (const nb::handle slot : inputs) {
+        const auto kind = element_of(nb::cast<std::string>(slot[1]));
+        inputs_.push_back({nb::cast<Py_ssize_t>(slot[0]), kind, nb::cast<size_t>(slot[2]), nb::cast<uint64_t>(slot[3])});
+        bytes_in_ += inputs_.back().count * 4;
+        if (inputs_.back().position < 0 || inputs_.back().position >= arity_) throw nb::value_error("no such input");
+    }
+    for (const nb::handle slot : outputs) {
+        const auto kind = element_of(nb::cast<std::string>(slot[3]));
+        outputs_.push_back({nb::borrow(slot[0]), nb::borrow(slot[1]), nb::borrow(slot[2]), kind,
+                            nb::cast<size_t>(slot[4]), nb::cast<uint64_t>(slot[5])});
+        bytes_out_ += outputs_.back().count * 4;
+    }
+}
+
+void direct_call::bind(nb::object run, nb::object memory, nb::object owner, nb::object guard, nb::sequence sources) {
+    auto fresh = std::make_shared<binding>();
+    fresh->run = &nb::cast<python_run&>(run);
+    fresh->memory = &nb::cast<const card_model::buffer&>(memory);
+    for (const input& in : inputs_) fresh->memory->check_range("an input", in.count * 4, in.offset);
+    for (const output& out : outputs_) fresh->memory->check_range("an output", out.count * 4, out.offset);
+    fresh->run_object = std::move(run);
+    fresh->memory_object = std::move(memory);
+    fresh->owner = std::move(owner);
+    fresh->guard = std::move(guard);
+    for (const nb::handle row : sources) {
+        const auto position = nb::cast<Py_ssize_t>(row[0]);
+        if (position >= arity_) throw nb::value_error("no such input");
+        nb::object reference = nb::borrow(row[1]);
+        if (position >= 0) reference = nb::steal(PyWeakref_NewRef(reference.ptr(), nullptr));
+        if (!reference.is_valid()) nb::raise_python_error();
+        fresh->sources.push_back({position, std::move(reference), nb::cast<size_t>(row[2]), nb::cast<int64_t>(row[3]),
+                                  nb::cast<int64_t>(row[4]), nb::cast<int64_t>(row[5])});
+    }
+    const auto same_sources = [&](const std::shared_ptr<binding>& other) {
+        return std::equal(fresh->sources.begin(), fresh->sources.end(), other->sources.begin(), other->sources.end(),
+                          [](const source& a, const source& b) { return a.reference.is(b.reference); });
+    };
+    auto kept = bindings_;  // what is dropped is let go of at the end, when this object is in order
+    kept.erase(std::remove_if(kept.begin(), kept.end(), same_sources), kept.end());
+    if (kept.size() == MOST_BINDINGS) kept.pop_back();
+    kept.insert(kept.begin(), std::move(fresh));
+    bindings_.swap(kept);
+}
+
+void direct_call::unbind() {
+    decltype(bindings_) dropped;
+    bindings_.swap(dropped);
+}
+
+nb::list direct_call::take_durations() {
+    nb::list result;
+    const size_t kept = std::min(measured_, durations_.size());
+    for (size_t i = measured_ - kept; i < measured_; ++i) result.append(durations_[i % durations_.size()]);
+    measured_ = 0;
+    return result;
+}
+
+std::shared_ptr<direct_call::binding> direct_call::find(PyObject* args) const {
+    for (const auto& b : bindings_)
+        if (std::all_of(b->sources.begin(), b->sources.end(), [&](const source& s) { return is_given(s, args); }))
+            return b;
+    return nullptr;
+}
+
+bool direct_call::unchanged(const binding& b, PyObject* args) const {
+    for (const source& s : b.sources) {
+        PyObject* tensor = s.position < 0 ? s.reference.ptr() : PyTuple_GET_ITEM(args, s.position);
+        if (address_of(tensor) != s.address) return false;
+        if (s.version >= 0 && version_of(tensor) != s.version) return false;
+        if (samples_ < 0) continue;
+        const auto* memory = reinterpret_cast<const uint8_t*>(s.address);
+        if (static_cast<int64_t>(fingerprint(memory, s.bytes, static_cast<size_t>(samples_))) != s.print) return false;
+    }
+    return true;
+}
+
+bool direct_call::accepted(const binding& b, PyObject* args) const {
+    const nb::object given = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs_.size())));
+    for (size_t i = 0; i < inputs_.size(); ++i)
+        PyTuple_SET_ITEM(given.ptr(), static_cast<Py_ssize_t>(i),
+                         Py_NewRef(PyTuple_GET_ITEM(args, inputs_[i].position)));
+    const nb::object verdict = nb::steal(PyObject_Call(b.guard.ptr(), given.ptr(), nullptr));
+    return verdict.ptr() == Py_True;
+}
+
+nb::object direct_call::new_results() const {
+    nb::object results = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs_.size())));
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        PyObject* arguments[] = {outputs_[i].size.ptr(), outputs_[i].stride.ptr(), outputs_[i].dtype.ptr()};
+        PyObject* tensor = PyObject_Vectorcall(empty_.ptr(), arguments, 3, nullptr);
+        if (!tensor) return nb::object();
+        PyTuple_SET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i), tensor);
+    }
+    return results;
+}
+
+ert_state direct_call::run(const binding& b, const std::vector<const void*>& from, const std::vector<void*>& to) const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        const input& in = inputs_[i];
+        uint8_t* slot = b.memory->window(card_model::direction::to_device, in.count * 4, in.offset);
+        if (!copy_in(in.kind, from[i], slot, in.count)) return ert_state::created;
+    }
+    const ert_state state = b.run->execute(timeout_ms_);
+    if (state != ert_state::completed) return state;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        const output& out = outputs_[i];
+        const uint8_t* slot = b.memory->window(card_model::direction::from_device, out.count * 4, out.offset);
+        copy_out(out.kind, slot, to[i], out.count);
+    }
+    return state;
+}
+
+direct_call::ending direct_call::launch(const binding& b, PyObject* args, nb::object& results, ert_state& state) {
+    if (!unchanged(b, args) || !accepted(b, args)) return ending::refused;
+    results = new_results();
+    if (!results.is_valid()) return ending::refused;
+    std::vector<const void*> from;
+    std::vector<void*> to;
+    from.reserve(inputs_.size());
+    to.reserve(outputs_.size());
+    for (const input& in : inputs_)
+        from.push_back(reinterpret_cast<const void*>(address_of(PyTuple_GET_ITEM(args, in.position))));
+    for (size_t i = 0; i < outputs_.size(); ++i)
+        to.push_back(reinterpret_cast<void*>(address_of(PyTuple_GET_ITEM(results.ptr(), static_cast<Py_ssize_t>(i)))));
+    if (PyErr_Occurred()) return ending::refused;
+    try {
+        without_gil release;
+        state = run(b, from, to);
+    } catch (const card_model::error&) {  // nothing has run; the long way meets the same error and tells it
+        return ending::refused;
+    }
+    if (state == ert_state::created) return ending::refused;  // an integer that does not fit
+    if (state != ert_state::completed) return ending::failed;
+    totals.launches += 1;
+    totals.commands += commands_;
+    totals.bytes_in += bytes_in_;
+    totals.bytes_out += bytes_out_;
+    return ending::done;
+}
+
+PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
+    std::shared_ptr<binding> b;
+    if (!kwargs || PyDict_GET_SIZE(kwargs) == 0)
+        if (PyTuple_GET_SIZE(args) == arity_) b = find(args);
+    const nb::object profiled = b ? nb::steal(PyObject_CallNoArgs(profiling_.ptr())) : nb::object();
+    if (b && profiled.ptr() == Py_False && gate_->begin(b->owner)) {
+        nb::object results;
+        ert_state state = ert_state::created;
+        const ending how = launch(*b, args, results, state);
+        PyErr_Clear();
+        durations_[measured_++ % durations_.size()] = static_cast<double>(gate_->end()) * 1e-9;
+        if (how == ending::done) return results.release().ptr();
+        if (how == ending::failed) failed_(b->run_object, state);
+    }
+    PyErr_Clear();
+    return PyObject_Call(otherwise_.ptr(), args, kwargs);
+}
+
+namespace {
+
+PyObject* call_direct(PyObject* self, PyObject* args, PyObject* kwargs) noexcept {
+    try {
+        return nb::inst_ptr<direct_call>(self)->call(args, kwargs);
+    } catch (nb::python_error& raised) {
+        raised.restore();
+    } catch (const std::exception& reason) {
+        PyErr_SetString(PyExc_RuntimeError, reason.what());
+    }
+    return nullptr;
+}
+
+PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_direct)}, {0, nullptr}};
+
+}  // namespace
+
+void bind_direct_call(nb::module_& module) {
+    nb::class_<direct_call>(module, "direct_call", nb::type_slots(slots), nb::is_weak_referenceable())
+        .def(nb::init<nb::callable, nb::callable, nb::object, nb::callable, nb::callable, Py_ssize_t, nb::sequence,
+                      nb::sequence, uint64_t, unsigned, int>(),
+             nb::kw_only(), nb::arg("otherwise"), nb::arg("failed"), nb::arg("gate"), nb::arg("empty"),
+             nb::arg("profiling"), nb::arg("arity"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("commands"),
+             nb::arg("timeout_ms"), nb::arg("samples"))
+        .def("bind", &direct_call::bind, nb::arg("run"), nb::arg("memory"), nb::arg("owner"), nb::arg("guard"),
+             nb::arg("sources"))
+        .def("unbind", &direct_call::unbind)
+        .def("take_durations", &direct_call::take_durations);
+    module.def("direct_totals", [] {
+        const direct_totals& sums = direct_call::totals;
+        return nb::make_tuple(sums.launches, sums.commands, sums.bytes_in, sums.bytes_out);
+    });
+}

@@ -1,0 +1,90 @@
+// A compiled graph that is one launch, called with the graph's inputs: checks, copies in, launch and copies out in one
+// call, past AOTAutograd's wrappers, the executor and the scheduler.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "bypass.hpp"
+#include "python_run.hpp"
+#include "slots.hpp"
+
+// Process-wide sums over all direct calls, guarded by the GIL.
+struct direct_totals {
+    uint64_t launches = 0, commands = 0, bytes_in = 0, bytes_out = 0;
+};
+
+class direct_call {
+  public:
+    // Where a graph input goes; `offset` in bytes.
+    struct input {
+        Py_ssize_t position;
+        element kind;
+        size_t count;
+        uint64_t offset;
+    };
+    struct output {
+        nb::object size, stride, dtype;  // arguments of `empty`
+        element kind;
+        size_t count;
+        uint64_t offset;
+    };
+    // A parameter as it was when it was packed.
+    struct source {
+        Py_ssize_t position;   // -1: a constant of the graph
+        nb::object reference;  // weak; of a constant the tensor itself
+        size_t bytes;
+        int64_t address, version, print;  // version -1: it has none
+    };
+    // A run handle whose arguments are set for one set of parameters.
+    struct binding {
+        nb::object run_object, memory_object;  // keep what the pointers point to
+        python_run* run;
+        const card_model::buffer* memory;
+        nb::object owner;  // for the scheduler's books
+        nb::object guard;  // tuple of inputs -> whether they are of the kind that was bound
+        std::vector<source> sources;
+    };
+
+    // otherwise(*inputs): the whole way, for all that the direct one cannot do. failed(run, state): told that a launch did
+    // not complete, before the inputs go the whole way. empty(size, stride, dtype) makes a tensor. While profiling() is
+    // true there are no direct calls.
+    direct_call(nb::callable otherwise, nb::callable failed, nb::object gate, nb::callable empty, nb::callable profiling,
+                Py_ssize_t arity, nb::sequence inputs, nb::sequence outputs, uint64_t commands, unsigned timeout_ms,
+                int samples);
+
+    // `sources`: (position, tensor, bytes, address, version, print) of each parameter as it was packed.
+    void bind(nb::object run, nb::object memory, nb::object owner, nb::object guard, nb::sequence sources);
+    void unbind();
+    nb::list take_durations();
+
+    // A new reference, or null with or without a Python error.
+    PyObject* call(PyObject* args, PyObject* kwargs);
+
+    static direct_totals totals;
+
+  private:
+    enum class ending { done, refused, failed };
+
+    std::shared_ptr<binding> find(PyObject* args) const;
+    bool unchanged(const binding& b, PyObject* args) const;
+    bool accepted(const binding& b, PyObject* args) const;
+    nb::object new_results() const;
+    ending launch(const binding& b, PyObject* args, nb::object& results, card_model::ert_state& state);
+    card_model::ert_state run(const binding& b, const std::vector<const void*>& from, const std::vector<void*>& to) const;
+
+    nb::callable otherwise_, failed_, empty_, profiling_;
+    nb::object gate_object_;
+    bypass* gate_;
+    std::vector<input> inputs_;
+    std::vector<output> outputs_;
+    Py_ssize_t arity_ = 0;
+    uint64_t commands_ = 0, bytes_in_ = 0, bytes_out_ = 0;
+    unsigned timeout_ms_ = 0;
+    int samples_ = -1;  // of each parameter's memory; 0: all, -1: none
+    std::vector<std::shared_ptr<binding>> bindings_;
+    std::array<double, 8> durations_{};  // seconds, of the last calls
+    size_t measured_ = 0;
+};

@@ -1,0 +1,12 @@
+// What crosses between a tensor's memory and a slot of an arena, which holds floats or int32 bits.
+#pragma once
+#include <cstddef>
+#include <string>
+
+enum class element { float32, int32, int64, boolean };
+
+element element_of(const std::string& dtype);  // "float32"; throws nb::value_error
+
+// `count` elements from a tensor; false if an int64 does not fit into an int32, and then the slot is half written.
+bool copy_in(element kind, const void* tensor, void* slot, size_t count);
+void copy_out(element kind, const void* slot, void* tensor, size_t count);

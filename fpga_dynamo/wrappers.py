@@ -1,0 +1,37 @@
+"""When what AOTAutograd puts around an inference graph does nothing at run time, so that it may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
+from torch._guards import TracingContext
+
+
+def do_nothing(example_inputs: Sequence[Any]) -> bool:
+    """Whether calling what AOTAutograd has just made of a graph of Dynamo's is calling the compiled graph, no more.
+
+    That is so without gradients, changed inputs, outputs that are inputs or views of them, tensor subclasses, effects,
+    inputs that AOTAutograd merges, and autocast, which the wrappers switch off for what runs in eager.
+    """
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return (
+        metadata is not None
+        and all(type(given) in (torch.Tensor, torch.nn.Parameter) for given in example_inputs)
+        and len(metadata.input_info) == len(example_inputs)
+        and not any(
+            i.mutates_data or i.mutates_metadata or i.mutates_storage_metadata or i.mutation_inductor_storage_resize
+            for i in metadata.input_info
+        )
+        and all(o.output_type is OutputType.non_alias and not o.requires_grad for o in metadata.output_info)
+        and all(type(m) is PlainTensorMeta for m in (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta))
+        and not metadata.num_intermediate_bases
+        and not metadata.num_graphsafe_rng_states
+        and not metadata.tokens
+        and not metadata.act_input_indices
+        and metadata.grad_enabled_mutation is None
+        and not torch._C._is_any_autocast_enabled()
+    )
