@@ -75,9 +75,11 @@ def _inductor(model: nn.Module, example: Tensor, threads: int) -> Runner:
 def _freezing(model: nn.Module, example: Tensor, threads: int) -> Runner:
     import torch._inductor.config
 
-    compiled = torch.compile(copy.deepcopy(model))
+    # The option keeps Dynamo from taking what plain inductor has compiled for the same code; the setting must hold
+    # as well while Dynamo traces, or parameters are not constants.
+    compiled = torch.compile(copy.deepcopy(model), options={"freezing": True})
     with torch._inductor.config.patch(freezing=True):
-        compiled(example)  # compiled for good while the setting holds
+        compiled(example)
     return Runner(compiled)
 
 

@@ -74,7 +74,7 @@ class _Turn:
         for _ in range(2):
             self._call()
         seconds = self._timed(self._call)
-        self.calls = 1 if isinstance(self._contestant, SelfTimed) else max(1, round(sample / max(seconds, 1e-7)))
+        self.calls = max(1, round(sample / max(seconds, 1e-7)))
 
     def take(self, settle: float) -> None:
         began = self._clock()
@@ -82,7 +82,7 @@ class _Turn:
         while self._clock() - began < settle:
             self._call()
         if isinstance(self._contestant, SelfTimed):
-            self.samples.append(self._contestant.call())
+            self.samples.append(statistics.fmean(self._contestant.call() for _ in range(self.calls)))
         else:
             self.samples.append(self._timed(self._block) / self.calls)
 
