@@ -17,6 +17,8 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from fpga_dynamo import stats
+from fpga_dynamo.compile_cache import Trace, lowered
+from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
@@ -54,9 +56,15 @@ def fpga(
     """
     parsed = Options.parse(options)
     frame = _Frame(open_card(parsed), parsed)
+    trace = Trace(gm, example_inputs, frame.card.target, parsed)
+    if _collector.get() is None and (program := trace.load()) is not None:
+        executor = _started(program, frame)
+        return direct(executor, executor, len(example_inputs))
 
     def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        frame.inference.append(_compile(module, _static_inputs(module), frame))
+        static = _static_inputs(module)
+        trace.capture(module, static)
+        frame.inference.append(_compile(module, static, frame))
         return _boxed(frame.inference[-1])
 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
@@ -70,6 +78,7 @@ def fpga(
     )
     with kept_whole():
         compiled = wrapped(gm, list(example_inputs))
+    trace.store()
     if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
         return direct(compiled, frame.inference[0], len(example_inputs))
     return compiled
@@ -89,16 +98,24 @@ def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Cal
 
 
 def _executor(module: GraphModule, static: Collection[int], frame: _Frame) -> Executor:
-    program = lower(module, frame.card.target, frame.options, static)
-    stats.add(graphs_compiled=1, compile_seconds=program.lowering_seconds)
     collected = _collector.get()
+    # Whoever collects programs wants to see all of how they came about, which the cache does not keep.
+    make = lowered if collected is None else lower
+    program = make(module, frame.card.target, frame.options, static)
+    if program.lowering_seconds:
+        stats.add(graphs_compiled=1, compile_seconds=program.lowering_seconds)
     if collected is not None:
         collected.append(program)
     if frame.options.dump_dir is not None:
         from fpga_dynamo.codegen.dump import dump_program
 
         dump_program(program, frame.options.dump_dir)
-    executor = Executor(program, frame.card, frame.options, frame.lifetime)
+    return _started(program, frame)
+
+
+def _started(program: Program, frame: _Frame) -> Executor:
+    with collector_paused():
+        executor = Executor(program, frame.card, frame.options, frame.lifetime)
     _executors.add(executor)
     return executor
 

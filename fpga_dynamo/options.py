@@ -30,6 +30,7 @@ class Options:
     timeout: seconds that one launch may take before the run is ended.
     dump_dir: directory that receives the graph, the partition and the commands of every compiled graph.
     disable: names of patterns that are not to be used.
+    cache: keep compiled programs on disk, and use those that are there (``fpga_dynamo.compile_cache``).
     """
 
     xclbin: str | None = None
@@ -44,6 +45,7 @@ class Options:
     timeout: float = 60.0
     dump_dir: str | None = None
     disable: tuple[str, ...] = ()
+    cache: bool = True
 
     _CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         "partition": ("cost", "greedy"),

@@ -9,6 +9,8 @@ from fpga_dynamo._native import direct_totals
 COUNTERS = (
     "graphs_compiled",
     "compile_seconds",
+    "programs_loaded",
+    "traces_loaded",
     "pl_launches",
     "pl_commands",
     "ps_nodes",
@@ -35,6 +37,8 @@ def stats() -> dict[str, float]:
     """The counters since the process began or the last :func:`reset_stats`.
 
     graphs_compiled: graphs lowered; compile_seconds: the backend's own lowering time.
+    programs_loaded: graphs whose program came from the disk cache instead; traces_loaded: those that were not even
+    traced by AOTAutograd.
     pl_launches, pl_commands: runs of a compute unit, and commands in them.
     ps_nodes: eager nodes that ran because nothing on the card could take them (views not counted).
     ps_fallbacks: launches that failed and were run by eager instead.

@@ -91,6 +91,9 @@ class PatternTable:
     def names(self) -> tuple[str, ...]:
         return tuple(self._patterns)
 
+    def patterns(self) -> tuple[Pattern, ...]:
+        return tuple(self._patterns.values())
+
     def by_anchor(self, disabled: Iterable[str] = ()) -> dict[Any, list[Pattern]]:
         out = set(disabled)
         unknown = out - set(self._patterns) - {"pointwise"}

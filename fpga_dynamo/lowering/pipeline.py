@@ -15,13 +15,15 @@ import itertools
 import logging
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.errors import FpgaError, NotLoweredError
+from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.claim import claim
-from fpga_dynamo.lowering.emit import emit_segment
+from fpga_dynamo.lowering.emit import Lowered, emit_segment
 from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, source_line
 from fpga_dynamo.lowering.normalise import normalise
 from fpga_dynamo.lowering.partition import Partition, Segment, partition
@@ -35,38 +37,80 @@ log = logging.getLogger(__name__)
 _names = itertools.count()
 
 
+@dataclass
+class Plan:
+    """All that lowering decides, in terms of the graph's nodes; the disk cache keeps it.
+
+    segments: in an order in which they can run; lowered: the commands of those on the card, None for the others.
+    """
+
+    segments: list[Segment]
+    lowered: list[Lowered | None]
+    reasons: dict[Node, str]
+
+
 def lower(module: GraphModule, target: Target, options: Options, static_inputs: Collection[int] = ()) -> Program:
     """Lowers one ATen graph; `static_inputs` are the positions of parameters and buffers among its placeholders.
 
     Raises :class:`NotLoweredError` under ``strict=True`` if a node that computes stays on the PS.
     """
+    return lower_to_plan(module, target, options, static_inputs)[0]
+
+
+def lower_to_plan(
+    module: GraphModule, target: Target, options: Options, static_inputs: Collection[int] = ()
+) -> tuple[Program, Plan]:
+    """Like :func:`lower`, with the plan that the program was assembled from."""
     began = time.perf_counter()
+    with collector_paused():
+        graph = prepare(module, target, static_inputs)
+        plan = make_plan(graph, options)
+        program = assemble(graph, plan)
+    program.lowering_seconds = time.perf_counter() - began
+    log.info(
+        "%s: %d launches with %d commands, %d eager tasks, lowered in %.1f ms",
+        program.name,
+        len(program.card_tasks),
+        sum(len(task.commands) for task in program.card_tasks),
+        len(program.tasks) - len(program.card_tasks),
+        program.lowering_seconds * 1e3,
+    )
+    for node, reason in program.reasons.items():
+        log.debug("%s: %s stays on the PS: %s", program.name, describe(node), reason)
+    return program, plan
+
+
+def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
+    """The graph as all passes from claim on see it."""
     normalise(module)
-    graph = GraphInfo(module, target, static_inputs)
+    return GraphInfo(module, target, static_inputs)
+
+
+def make_plan(graph: GraphInfo, options: Options) -> Plan:
+    """The passes from claim to encode."""
     claims = claim(graph, options.disable)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
     parts = partition(graph, claims, greedy=options.partition == "greedy")
     if options.strict:
         _refuse_fallbacks(graph, parts)
+    lowered = [
+        emit_segment(graph, segment, watch=options.verify) if segment.on_card else None for segment in parts.segments
+    ]
+    return Plan(parts.segments, lowered, parts.reasons)
+
+
+def assemble(graph: GraphInfo, plan: Plan) -> Program:
+    """The last pass: a plan as tasks that can run."""
     name = f"graph{next(_names)}"
-    tasks = [_task(f"{name}.{i}", graph, segment, options) for i, segment in enumerate(parts.segments)]
-    _link(tasks, parts.segments)
-    output = next(node for node in module.graph.nodes if node.op == "output")
+    tasks: list[Task] = []
+    for i, (segment, lowered) in enumerate(zip(plan.segments, plan.lowered, strict=True)):
+        own = f"{name}.{i}"
+        tasks.append(_host_task(own, graph, segment) if lowered is None else _card_task(own, graph, segment, lowered))
+    _link(tasks, plan.segments)
+    output = next(node for node in graph.module.graph.nodes if node.op == "output")
     result, reads = _result(graph, tasks, output)
-    attributes = {n: _attribute(module, n) for n in module.graph.nodes if n.op == "get_attr"}
-    program = Program(name, graph, tasks, parts.reasons, module, result, reads, attributes=attributes)
-    program.lowering_seconds = time.perf_counter() - began
-    log.info(
-        "%s: %d launches with %d commands, %d eager tasks, lowered in %.1f ms",
-        name,
-        len(program.card_tasks),
-        sum(len(task.commands) for task in program.card_tasks),
-        len(tasks) - len(program.card_tasks),
-        program.lowering_seconds * 1e3,
-    )
-    for node, reason in parts.reasons.items():
-        log.debug("%s: %s stays on the PS: %s", name, describe(node), reason)
-    return program
+    attributes = {n: _attribute(graph.module, n) for n in graph.module.graph.nodes if n.op == "get_attr"}
+    return Program(name, graph, tasks, plan.reasons, graph.module, result, reads, attributes=attributes)
 
 
 def describe(node: Node) -> str:
@@ -82,19 +126,21 @@ def _refuse_fallbacks(graph: GraphInfo, parts: Partition) -> None:
         raise NotLoweredError(f"strict=True, but {len(left)} node(s) would run on the PS:\n{lines}")
 
 
-def _task(name: str, graph: GraphInfo, segment: Segment, options: Options) -> Task:
-    if segment.kernel is None:
-        own = set(segment.nodes)
-        eager, reads = extract(
-            graph,
-            segment.outputs,
-            segment.inputs,
-            segment.nodes,
-            name=name,
-            may_run=lambda node: node in own or is_view(node) or node in graph.static,
-        )
-        return HostTask(name, segment, eager, reads, segment.outputs)
-    lowered = emit_segment(graph, segment, watch=options.verify)
+def _host_task(name: str, graph: GraphInfo, segment: Segment) -> HostTask:
+    own = set(segment.nodes)
+    eager, reads = extract(
+        graph,
+        segment.outputs,
+        segment.inputs,
+        segment.nodes,
+        name=name,
+        may_run=lambda node: node in own or is_view(node) or node in graph.static,
+    )
+    return HostTask(name, segment, eager, reads, segment.outputs)
+
+
+def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) -> CardTask:
+    assert segment.kernel is not None
     outputs = [slot.node for slot in lowered.outputs]
     eager, eager_reads = extract(graph, outputs, segment.inputs, name="CardTaskInEager")
     task = CardTask(

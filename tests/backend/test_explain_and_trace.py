@@ -188,6 +188,8 @@ def test_counters_of_one_call() -> None:
     assert compiling["weights_packed"] == 4, "two weights and two biases"
     assert fpga_dynamo.stats() == {
         "graphs_compiled": 0,
+        "programs_loaded": 0,
+        "traces_loaded": 0,
         "compile_seconds": 0,
         "pl_launches": 2,
         "pl_commands": 3,
