@@ -2,7 +2,8 @@
 //
 // Largest errors over all tested floats (every 251st bit pattern, denormals, infinities and NaN included; see
 // tb/math_tb.cpp, which also holds each function to its bound), in units in the last place of the true result:
-//   vexp 1.1   vexpm1 1.7   vlog 0.8   vlog1p 1.4   vpow 3.7   vtanh 2.4   vsigmoid 2.3   verf 1.3   vsin, vcos 1.6
+//   vexp, vexp_decay 1.1   vexpm1 1.7   vlog 0.8   vlog1p 1.4   vpow 3.7   vtanh 2.4   vsigmoid 2.3   verf 1.3
+//   vsin, vcos 1.6
 // vsqrt and the roundings are exact. Results below the smallest normal float are correctly denormal.
 //
 // Polynomials are minimax fits of the quotient that their comment names, in Horner's form. Where a sum must not lose
@@ -56,6 +57,9 @@ lanes:
     return r;
 }
 
+// One value, where all lanes would be alike.
+FPGA_INLINE float vsqrt(float x) { return std::sqrt(x); }
+
 // ---- exponentials ----
 
 // p 2^n for -252 <= n <= 254; two factors, so that a denormal result is rounded once and an overflow is infinity.
@@ -86,6 +90,16 @@ FPGA_INLINE vec16 vexp(const vec16& x) {
     ivec16 n;
     const vec16 r = reduce_exp(vclamp(x, vec16(-104.0f), vec16(89.0f)), n);
     return scale_by_power(exp_tail(r) * (r * r) + r + vec16(1.0f), n);
+}
+
+// exp(x) for x <= 0; results below the smallest normal float are 0. For sums with a term of 1, as in a softmax.
+FPGA_INLINE vec16 vexp_decay(const vec16& x) {
+    const vec16 shift(12583039.0f);  // 1.5 * 2^23 + 127: the sum's low 8 bits are the exponent field of 2^n
+    const vec16 t = x * vec16(1.44269504f) + shift, k = t - shift;
+    const vec16 r = (x - k * vec16(0.693359375f)) - k * vec16(-2.12194440e-4f);
+    const vec16 power = from_bits(bits_of(t) << ivec16(23));
+    const vec16 y = (exp_tail(r) * (r * r) + r + vec16(1.0f)) * power;
+    return select(vlt(x, vec16(-87.0f)), vec16(0.0f), y);
 }
 
 // exp(x) - 1 for -40 <= x <= 89, the zero's sign apart.
@@ -148,6 +162,8 @@ FPGA_INLINE vec16 vlog(const vec16& x) {
     const vec16 y = select(vlt(x, infinity), log_core(m - vec16(1.0f), k), x);  // infinity and NaN are their own result
     return select(vgt(x, zero), y, select(veq(x, zero), vneg(infinity), select(vlt(x, zero), vec16(FLOAT_NAN), x)));
 }
+
+FPGA_INLINE float vlog(float x) { return vlog(vec16(x))[0]; }
 
 FPGA_INLINE vec16 vlog1p(const vec16& x) {
     const vec16 one(1.0f), minus_one(-1.0f), infinity(FLOAT_INFINITY);

@@ -62,6 +62,8 @@ FPGA_INLINE vec16 vmax(const vec16& a, const vec16& b) {
     return select(vne(a, a), a, select(vgt(a, b), a, b));
 }
 
+FPGA_INLINE float vmax(float a, float b) { return a != a || a > b ? a : b; }
+
 // min(max(x, low), high) where the limits are no NaN; NaN stays NaN.
 FPGA_INLINE vec16 vclamp(const vec16& x, const vec16& low, const vec16& high) {
     const vec16 y = select(vgt(low, x), low, x);

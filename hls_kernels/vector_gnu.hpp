@@ -119,18 +119,18 @@ FPGA_INLINE int32_t int_at(const vec16* region, int64_t at) {
     return x;
 }
 
-// g++ makes one masked load or store of either loop.
+// g++ makes one masked load or store of either loop, unless it unrolls it before it looks.
 FPGA_INLINE vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
     const memory_float* from = floats(region) + at;
     alignas(64) float lane[VEC];
-    for (int i = 0; i < VEC; i++) lane[i] = i < lanes ? from[i] : 0.0f;
+    _Pragma("GCC unroll 1") for (int i = 0; i < VEC; i++) lane[i] = i < lanes ? from[i] : 0.0f;
     return load(lane, 0);
 }
 FPGA_INLINE void store_lanes(vec16* region, int64_t at, const vec16& x, int lanes) {
     memory_float* to = floats(region) + at;
     alignas(64) float lane[VEC];
     store(lane, 0, x);
-    for (int i = 0; i < VEC; i++)
+    _Pragma("GCC unroll 1") for (int i = 0; i < VEC; i++)
         if (i < lanes) to[i] = lane[i];
 }
 

@@ -8,7 +8,7 @@
 
 namespace fpga {
 
-// Vectors in flight: a row's vectors go to the accumulators in turn.
+// Vectors in flight, each with its accumulators: of one row in turn, or each of a row of its own.
 constexpr int REDUCE_WAYS = 4;
 
 enum reduce_step : int32_t {
@@ -17,6 +17,7 @@ enum reduce_step : int32_t {
     STEP_CENTERED,  // d = x - center; sum += d^2, other += d
     STEP_EXP,       // sum += exp(x - center)
     STEP_MAX,
+    STEP_LARGEST,   // as STEP_MAX, but NaN does not count
     STEP_MIN,
     STEP_PROD,
     STEP_ARGMAX,    // best value in sum, its position in where
@@ -33,7 +34,7 @@ struct accumulators {
 
 template <int STEP>
 FPGA_INLINE vec16 step_start() {
-    if (STEP == STEP_MAX || STEP == STEP_ARGMAX) return vec16(-FLOAT_INFINITY);
+    if (STEP == STEP_MAX || STEP == STEP_LARGEST || STEP == STEP_ARGMAX) return vec16(-FLOAT_INFINITY);
     if (STEP == STEP_MIN || STEP == STEP_ARGMIN) return vec16(FLOAT_INFINITY);
     return vec16(STEP == STEP_PROD ? 1.0f : 0.0f);
 }
@@ -47,6 +48,11 @@ ways:
         a.other[j] = vec16(0.0f);
         a.where[j] = ivec16(NOWHERE);
     }
+}
+
+template <int STEP>
+constexpr bool step_has_position() {
+    return STEP == STEP_ARGMAX || STEP == STEP_ARGMIN;
 }
 
 // Steps whose rounding errors grow with the number of terms.
@@ -88,10 +94,11 @@ FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const v
             break;
         }
         case STEP_EXP:
-            x = vexp(x - center);
+            x = vexp_decay(x - center);
             sum += select(valid, x, zero);
             break;
         case STEP_MAX: sum = vmax(sum, select(valid, x, step_start<STEP>())); break;
+        case STEP_LARGEST: sum = select(valid & vgt(x, sum), x, sum); break;
         case STEP_MIN: sum = vmin(sum, select(valid, x, step_start<STEP>())); break;
         case STEP_PROD: sum *= select(valid, x, step_start<STEP>()); break;
         default: {
@@ -106,6 +113,7 @@ FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const v
 template <int STEP>
 FPGA_INLINE vec16 merge(const vec16& a, const vec16& b) {
     if (STEP == STEP_MAX) return vmax(a, b);
+    if (STEP == STEP_LARGEST) return select(vgt(a, b), a, b);
     if (STEP == STEP_MIN) return vmin(a, b);
     return STEP == STEP_PROD ? a * b : a + b;
 }
@@ -119,36 +127,47 @@ FPGA_INLINE vec16 across_lanes(const vec16& x) {
     return merge<STEP>(two, rotate_lanes<1>(two));
 }
 
-// Merges the ways of a row that went through all lanes: the result stands in all lanes of all ways.
+// Lane by lane the better of two and the smaller position of equals, for STEP_ARGMAX and STEP_ARGMIN.
 template <int STEP>
-inline void finish_row(accumulators& a) {
-    if (STEP == STEP_ARGMAX || STEP == STEP_ARGMIN) {
-        float best = a.sum[0][0];
-        int32_t where = a.where[0][0];
-    candidates:
-        for (int i = 1; i < REDUCE_WAYS * VEC; i++) {
-#pragma HLS pipeline
-            const float x = a.sum[i / VEC][i % VEC];
-            const int32_t at = a.where[i / VEC][i % VEC];
-            const bool both_nan = x != x && best != best;
-            const bool better = (STEP == STEP_ARGMAX ? x > best : x < best) || (x != x && best == best);
-            if (better || ((x == best || both_nan) && at < where)) {
-                best = x;
-                where = at;
-            }
-        }
-        a.where[0] = ivec16(where);
+FPGA_INLINE void merge_position(vec16& best, ivec16& where, const vec16& x, const ivec16& at) {
+    const ivec16 same = veq(x, best) | (is_nan(x) & is_nan(best));
+    const ivec16 better = is_better<STEP>(x, best) | (same & vlt(at, where));
+    best = select(better, x, best);
+    where = select(better, at, where);
+}
+
+template <int STEP, int BY>
+FPGA_INLINE void merge_rotated(vec16& best, ivec16& where) {
+    merge_position<STEP>(best, where, rotate_lanes<BY>(best), bits_of(rotate_lanes<BY>(from_bits(where))));
+}
+
+// The lanes of a way merged: the result stands in all of them.
+template <int STEP>
+FPGA_INLINE void finish_way(accumulators& a, int way) {
+    if (step_has_position<STEP>()) {
+        merge_rotated<STEP, 8>(a.sum[way], a.where[way]);
+        merge_rotated<STEP, 4>(a.sum[way], a.where[way]);
+        merge_rotated<STEP, 2>(a.sum[way], a.where[way]);
+        merge_rotated<STEP, 1>(a.sum[way], a.where[way]);
         return;
     }
-    const vec16 sum = across_lanes<STEP>(merge<STEP>(merge<STEP>(a.sum[0], a.sum[1]), merge<STEP>(a.sum[2], a.sum[3])));
-    vec16 other(0.0f);
-    if (STEP == STEP_CENTERED) other = across_lanes<STEP_SUM>((a.other[0] + a.other[1]) + (a.other[2] + a.other[3]));
-ways:
-    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+    a.sum[way] = across_lanes<STEP>(a.sum[way]);
+    if (STEP == STEP_CENTERED) a.other[way] = across_lanes<STEP_SUM>(a.other[way]);
+}
+
+// The ways merged into the first one.
+template <int STEP>
+FPGA_INLINE void merge_ways(accumulators& a) {
+    if (step_has_position<STEP>()) {
+    candidates:
+        UNROLL for (int j = 1; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
-        a.sum[j] = sum;
-        a.other[j] = other;
+            merge_position<STEP>(a.sum[0], a.where[0], a.sum[j], a.where[j]);
+        }
+        return;
     }
+    a.sum[0] = merge<STEP>(merge<STEP>(a.sum[0], a.sum[1]), merge<STEP>(a.sum[2], a.sum[3]));
+    if (STEP == STEP_CENTERED) a.other[0] = (a.other[0] + a.other[1]) + (a.other[2] + a.other[3]);
 }
 
 }  // namespace fpga

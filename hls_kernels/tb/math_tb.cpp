@@ -45,7 +45,7 @@ void judge(tb::report& report, const char* name, const worst& w, double bound) {
     char text[160];
     std::snprintf(text, sizeof text, "%.3f ulp at (%.9g, %.9g) -> %.9g, allowed %.3f", w.error, w.x, w.y, w.got, bound);
     report.check(w.error <= bound, text);
-    std::printf("  %-9s %.3f ulp at %.9g\n", name, w.error, w.x);
+    std::printf("  %-10s %.3f ulp at %.9g\n", name, w.error, w.x);
 }
 
 template <class Vector, class Reference>
@@ -98,6 +98,8 @@ int main() {
     tb::random_source random(1);
     using namespace fpga;
     sweep(report, "vexp", [](vec16 x) { return vexp(x); }, [](double x) { return std::exp(x); }, 1.5);
+    sweep(report, "vexp_decay", [](vec16 x) { return vexp_decay(vneg(vabs(x))); },
+        [](double x) { return std::fabs(x) > 87 ? 0 : std::exp(-std::fabs(x)); }, 1.5);
     sweep(report, "vexpm1", [](vec16 x) { return vexpm1(x); }, [](double x) { return std::expm1(x); }, 2.0);
     sweep(report, "vlog", [](vec16 x) { return vlog(x); }, [](double x) { return std::log(x); }, 1.5);
     sweep(report, "vlog1p", [](vec16 x) { return vlog1p(x); }, [](double x) { return std::log1p(x); }, 2.0);
