@@ -327,7 +327,8 @@ FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offse
                              const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e,
                              const block_table& table, vec16* partial, vec16* arena, const vec16* weights) {
     const int tiles = ceil_div(step.pixels, ROWS);
-    weights_ahead share = {ahead.begin, ahead.count / tiles};
+    // Weights for a few tiles arrive no faster than they are used: a second stream would only slow them down.
+    weights_ahead share = {ahead.begin, tiles < 4 ? 0 : ahead.count / tiles};
 each_tile:
     for (int tile = 0; tile < tiles; tile++) {
 #pragma HLS loop_tripcount min=1 max=146
