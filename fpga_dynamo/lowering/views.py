@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch.fx import Node
 
 from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, argument, aten, shape, value
-from fpga_dynamo.lowering.view import View, dense
+from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align, dense
 
 if TYPE_CHECKING:
     from fpga_dynamo.lowering.emitter import Emitter
@@ -47,7 +47,7 @@ def _reshape(node: Node, source: View, emitter: Emitter) -> View:
     view = source.reshape(wanted)
     if view is None:
         # A copy into dense rows, whose pitch is that of the new shape so that its innermost dimension can be padded.
-        target = emitter.tensor(wanted, dtype=source.dtype)
+        target = _image_like(source, wanted, emitter) or emitter.tensor(wanted, dtype=source.dtype)
         image = target.reshape(source.shape)
         if image is None:
             target = View(emitter.tensor((source.numel,)).buffer, wanted, dense(wanted), 0, source.dtype)
@@ -55,6 +55,16 @@ def _reshape(node: Node, source: View, emitter: Emitter) -> View:
         emitter.copy(source, image)
         return target
     return view
+
+
+def _image_like(source: View, wanted: Sequence[int], emitter: Emitter) -> View | None:
+    """A channels-last buffer for an image whose channels are seen anew (shuffled, say), if it lies so already."""
+    if len(wanted) != 4 or len(source.shape) < 5 or source.shape[-2:] != tuple(wanted)[-2:]:
+        return None
+    if source.strides[-1] == 1 or min(abs(s) for s in source.strides) != 1:
+        return None
+    target = emitter.tensor(wanted, CHANNELS_LAST[4], dtype=source.dtype, pitch=align(wanted[1]))
+    return None if target.reshape(source.shape) is None else target
 
 
 def _split(node: Node, source: View, emitter: Emitter) -> tuple[View, ...]:

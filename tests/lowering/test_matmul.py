@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, Case, check
+from lowering_cases import GREEDY, Call, Case, check
 from torch import nn
 
 ONE = {"gemm": 1}
@@ -155,3 +155,45 @@ def test_products_of_activations_need_no_transposition(case: Case) -> None:
 @pytest.mark.parametrize("case", ADDENDS.values(), ids=ADDENDS)
 def test_addends_are_scaled_and_broadcast_as_in_eager(case: Case) -> None:
     check(case)
+
+
+class Head(nn.Module):
+    """A convolution, and a linear layer on its flattened image."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, channels, 3)
+        self.linear = nn.Linear(channels * 4 * 5, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(F.relu(self.conv(x)).flatten(1))
+
+
+@pytest.mark.parametrize(("channels", "batch"), [(16, 1), (32, 3)])
+def test_a_flattened_image_is_put_in_order_by_the_weights(channels: int, batch: int) -> None:
+    report = check(Case(Head(channels), (batch, 3, 6, 7))).graphs[0]
+    assert report.layout_changes == 0, f"{report}"
+
+
+@pytest.mark.parametrize(("channels", "batch"), [(1, 2), (20, 1), (20, 3)])
+def test_a_flattened_image_of_padded_pixels_is_copied(channels: int, batch: int) -> None:
+    check(Case(Head(channels), (batch, 3, 6, 7)))
+
+
+def test_an_image_that_is_flattened_for_two_layers() -> None:
+    def both(x: torch.Tensor, w: torch.Tensor, p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+        flat = F.conv2d(x, w).flatten(1)
+        return flat @ p + flat.tanh() @ q
+
+    weights = {"w": torch.randn(16, 3, 3, 3), "p": torch.randn(320, 16), "q": torch.randn(320, 16)}
+    check(Case(Call(both, **weights), (2, 3, 6, 7)))
+
+
+def test_changed_weights_behind_a_flattened_image() -> None:
+    torch._dynamo.reset()
+    model, x = Head(16).eval(), torch.randn(2, 3, 6, 7)
+    compiled = torch.compile(model, backend="fpga", options=GREEDY)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+        model.linear.weight.normal_()
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)

@@ -53,6 +53,25 @@ def shuffled(x: torch.Tensor) -> torch.Tensor:
     return x.view(batch, 2, channels // 2, height, width).transpose(1, 2).reshape(batch, channels, height, width)
 
 
+class ShuffleUnit(nn.Module):
+    """ShuffleNet's unit: half of the channels through convolutions, and all shuffled; `again` of them."""
+
+    def __init__(self, channels: int, groups: int = 2, again: int = 2) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, channels, 3)
+        self.units = nn.ModuleList(nn.Conv2d(channels // 2, channels // 2, 1) for _ in range(again))
+        self.groups = groups
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for unit in self.units:
+            kept, changed = x.chunk(2, 1)
+            x = torch.cat([kept, F.relu(unit(changed))], 1)
+            batch, channels, height, width = x.shape
+            x = x.view(batch, self.groups, channels // self.groups, height, width).transpose(1, 2).reshape(x.shape)
+        return F.relu(x).mean((2, 3))
+
+
 CHANNELS_LAST = torch.randn(2, 18, 4, 5).to(memory_format=torch.channels_last)
 
 CAT = {
@@ -178,3 +197,43 @@ def test_copies_of_anything(case: Case) -> None:
 def test_aligned_branches_copy_no_activation() -> None:
     report = check(Case(Branches(16, 32, 16, tail=nn.Conv2d(64, 20, 1)), (1, 3, 6, 6)))
     assert report.graphs[0].opcodes.get("move", 0) == 1, "only the result is copied, into eager's strides"
+
+
+SHUFFLES = {
+    "two groups": ShuffleUnit(20),
+    "whole vectors": ShuffleUnit(64),
+    "ShuffleNet's width": ShuffleUnit(116, again=1),
+    "four groups": ShuffleUnit(40, groups=4),
+}
+
+
+@pytest.mark.parametrize("model", SHUFFLES.values(), ids=SHUFFLES)
+def test_a_shuffle_copies_each_part_once(model: ShuffleUnit) -> None:
+    report = check(Case(model, (1, 3, 6, 7))).graphs[0]
+    assert report.layout_changes == 0, f"{report}"
+    assert report.opcodes["move"] == 2 * len(model.units), f"{report}"
+
+
+def test_shuffles_of_several_images() -> None:
+    check(Case(ShuffleUnit(20, groups=4), (2, 3, 6, 7)))
+
+
+def test_parts_that_do_not_make_whole_groups_are_put_together_first() -> None:
+    check(Case(lambda a, b: shuffled(torch.cat([a.relu(), b.relu()], 1)).relu(), (2, 12, 3, 3), (2, 8, 3, 3)))
+
+
+def test_a_concatenation_that_others_read_is_no_shuffle() -> None:
+    def both(a: torch.Tensor, b: torch.Tensor) -> object:
+        joined = torch.cat([a.relu(), b.relu()], 1)
+        return joined, shuffled(joined)
+
+    check(Case(both, (2, 10, 3, 3), (2, 10, 3, 3)))
+
+
+def test_a_shuffle_that_is_the_result() -> None:
+    check(Case(lambda a, b: shuffled(torch.cat([a.relu(), b.relu()], 1)), (2, 10, 3, 3), (2, 10, 3, 3)))
+
+
+def test_a_shuffled_image_stays_one() -> None:
+    pieces = Call(lambda x, w: shuffled(F.conv2d(x, w)).relu().mean((2, 3)), w=torch.randn(20, 3, 1, 1))
+    assert check(Case(pieces, (1, 3, 4, 5))).graphs[0].opcodes["move"] == 1

@@ -9,4 +9,5 @@ from fpga_dynamo.lowering.ops import (  # noqa: F401
     pooling,
     reduction,
     resampling,
+    shuffle,
 )

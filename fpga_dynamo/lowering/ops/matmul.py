@@ -27,6 +27,7 @@ from fpga_dynamo.lowering.ops.batches import (
 from fpga_dynamo.lowering.ops.batches import split as _split
 from fpga_dynamo.lowering.ops.convolution import panel_vectors
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
+from fpga_dynamo.lowering.ops.flatten import flattened
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
 
@@ -97,8 +98,13 @@ def macs_matmul(match: Match) -> int:
 
 
 def pack_columns(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
-    """[panel][k][16 vectors] of a (k, n) matrix, columns padded with zeros."""
-    (vectors,) = params
+    """[panel][k][16 vectors] of a (k, n) matrix, columns padded with zeros.
+
+    With a second parameter, k runs over an image (channel, row, column) of that shape and is packed channels-last.
+    """
+    vectors, image = params
+    if image is not None:
+        matrix = matrix.reshape(*image, -1).permute(1, 2, 0, 3).reshape(matrix.shape)
     width = VEC * vectors
     padded = F.pad(matrix.to(torch.float32), (0, -matrix.shape[1] % width))
     return padded.reshape(matrix.shape[0], -1, width).permute(1, 0, 2).flatten()
@@ -122,13 +128,14 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     panels = ceil_div(columns, width)
 
     halves = _halves(match, emitter)
-    a = batches(left, halves, emitter)
     packed = not batched and emitter.graph.is_static(right)
+    pixels = flattened(left, emitter) if packed else None
+    a = batches(left, halves, emitter) if pixels is None else pixels.rows
     b_view: View | None = None
     if packed:
         b: Any = emitter.pack(
             pack_columns,
-            (vectors,),
+            (vectors, None if pixels is None else pixels.image),
             [emitter.expression(right)],
             panels * depth * width,
             f"{right.name} [panel][k][{width}]",
