@@ -1,7 +1,7 @@
 // Depthwise convolution: one filter a channel, vector lanes along channels. Part of the core conv2d.
 //
-// A tile of adjacent pixels of an output row stays in registers; each input vector of the row is read once and goes to
-// all the pixels whose windows hold it. Pixels whose window leaves the image at a side are computed one by one.
+// A tile of adjacent pixels of an output row stays in registers; on a processor each input vector is read once a tile
+// and goes to all its pixels whose windows hold it.
 #pragma once
 #include "../bounds.hpp"
 #include "../command.hpp"
@@ -27,6 +27,33 @@ struct depthwise_row {
     int32_t inner_begin;
     int32_t inner_end;
 };
+
+// First and last + 1 of the `kernel` taps, `dilation` apart from `origin` on, that fall into [0, size).
+FPGA_INLINE int32_t first_tap(int32_t origin, int32_t dilation, int32_t kernel) {
+    return origin >= 0 ? 0 : minimum(ceil_div(-origin, dilation), kernel);
+}
+FPGA_INLINE int32_t end_tap(int32_t origin, int32_t dilation, int32_t kernel, int32_t size) {
+    return origin >= size ? 0 : minimum((size - 1 - origin) / dilation + 1, kernel);
+}
+
+// Row `at` of the output, counted through the batch.
+FPGA_INLINE depthwise_row depthwise_row_at(const depthwise_command& c, int64_t at) {
+    const int64_t image = at / c.out_height;
+    const int32_t y = static_cast<int32_t>(at - image * c.out_height);
+    const int32_t top = y * c.stride[0] - c.padding[0];
+    const int32_t last = c.in_width - 1 - (c.kernel[1] - 1) * c.dilation[1] + c.padding[1];
+    depthwise_row row;
+    row.inner_end = last < 0 ? 0 : minimum(last / c.stride[1] + 1, c.out_width);
+    row.inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), row.inner_end);
+    row.kernel_begin = first_tap(top, c.dilation[0], c.kernel[0]);
+    row.kernel_end = end_tap(top, c.dilation[0], c.kernel[0], c.in_height);
+    const int64_t first_row = top + static_cast<int64_t>(row.kernel_begin) * c.dilation[0];
+    row.input = c.input + image * c.in_stride[0] + first_row * c.in_stride[1] -
+                static_cast<int64_t>(c.padding[1]) * c.in_stride[2];
+    row.output = c.output + image * c.out_stride[0] + static_cast<int64_t>(y) * c.out_stride[1];
+    row.residual = c.residual + image * c.residual_stride[0] + static_cast<int64_t>(y) * c.residual_stride[1];
+    return row;
+}
 
 FPGA_INLINE vec16 depthwise_bias(const depthwise_command& c, const vec16* weights, int32_t channel) {
     return c.bias == ABSENT ? vec16(0.0f) : load(weights, static_cast<int64_t>(c.bias) + channel);
@@ -87,92 +114,105 @@ kernel_rows:
 }
 
 #ifndef __SYNTHESIS__
-// PIXELS pixels whose windows lie between the image's sides, of a square kernel of known size and stride, undilated.
-template <int SIZE, int STRIDE, int PIXELS>
+// PIXELS pixels from column x on of a square kernel of known size and stride, undilated. EDGE: windows may leave the
+// image at a side.
+template <int SIZE, int STRIDE, int PIXELS, bool EDGE>
 FPGA_INLINE void depthwise_tile(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                                const vec16 (&w)[SIZE * SIZE], const vec16& bias, int32_t x, int32_t channel) {
-    const int64_t pixel = c.in_stride[2];
+                                const vec16* weights, int32_t x, int32_t channel) {
+    const int64_t pixel = c.in_stride[2], channels = round_up(c.channels, VEC);
+    const int32_t first = c.padding[1] - x * STRIDE, end = first + c.in_width;
+    const memory_float* input = floats(arena) + row.input + x * pixel * STRIDE + channel;
+    int64_t weight = c.weight + static_cast<int64_t>(row.kernel_begin) * SIZE * channels + channel;
+    const vec16 bias = depthwise_bias(c, weights, channel);
     vec16 sum[PIXELS][1];
     UNROLL for (int i = 0; i < PIXELS; i++) sum[i][0] = bias;
-    const memory_float* input = floats(arena) + row.input + x * pixel * STRIDE + channel;
-    UNROLL for (int y = 0; y < SIZE; y++) {
-        if (y < row.kernel_begin || y >= row.kernel_end) continue;  // row.input is that of row kernel_begin
+    for (int32_t y = row.kernel_begin; y < row.kernel_end; y++) {
+        vec16 w[SIZE];
+        UNROLL for (int k = 0; k < SIZE; k++) w[k] = in_register(load_aligned(weights, weight + k * channels));
         const memory_float* at = input;
-        UNROLL for (int p = 0; p < (PIXELS - 1) * STRIDE + SIZE; p++) {
+        UNROLL for (int p = 0; p < (PIXELS - 1) * STRIDE + SIZE; p++, at += pixel) {
+            if (EDGE && (p < first || p >= end)) continue;
             const vec16 value = in_register(load(at, 0));
             UNROLL for (int i = 0; i < PIXELS; i++) {
-                if (p >= i * STRIDE && p < i * STRIDE + SIZE) sum[i][0] += value * w[y * SIZE + p - i * STRIDE];
+                if (p >= i * STRIDE && p < i * STRIDE + SIZE) sum[i][0] += value * w[p - i * STRIDE];
             }
-            at += pixel;
         }
         input += c.in_stride[1];
+        weight += SIZE * channels;
     }
     depthwise_finish<PIXELS>(sum, c, row, arena, x, channel);
 }
 
-// One pixel at column x, kernel columns outside the image skipped.
-template <int SIZE>
-FPGA_INLINE void depthwise_edge(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                                const vec16 (&w)[SIZE * SIZE], const vec16& bias, int32_t x, int32_t channel) {
-    const int64_t pixel = c.in_stride[2];
-    const int32_t origin = x * c.stride[1] - c.padding[1];
-    vec16 sum[1][1] = {{bias}};
-    const memory_float* input = floats(arena) + row.input + x * c.stride[1] * pixel + channel;
-    UNROLL for (int y = 0; y < SIZE; y++) {
-        if (y < row.kernel_begin || y >= row.kernel_end) continue;
-        UNROLL for (int k = 0; k < SIZE; k++) {
-            if (origin + k >= 0 && origin + k < c.in_width) sum[0][0] += load(input, k * pixel) * w[y * SIZE + k];
-        }
-        input += c.in_stride[1];
-    }
-    depthwise_finish<1>(sum, c, row, arena, x, channel);
+// The tiles of a row from column x to x_end, and of each the channels [channel, end).
+template <int SIZE, int STRIDE, int PIXELS, bool EDGE>
+FPGA_NOINLINE void depthwise_panels(const depthwise_command& command, const depthwise_row& output_row, vec16* arena,
+                                    const vec16* weights, int32_t x, int32_t x_end, int32_t channel, int32_t end) {
+    // Copies, as a store to the arena might change the originals for all that g++ knows.
+    const depthwise_command c = command;
+    const depthwise_row row = output_row;
+    for (; x < x_end; x += PIXELS)
+        for (int32_t ch = channel; ch < end; ch += VEC)
+            depthwise_tile<SIZE, STRIDE, PIXELS, EDGE>(c, row, arena, weights, x, ch);
 }
 
-// A whole row.
+// Wide images go row by row, as prefetchers like it. Of narrower ones a column of tiles goes down the rows, at most
+// DEPTHWISE_BLOCK channel vectors at a time, so that an input row is in the nearest cache when the next output row asks
+// for it again.
+constexpr int32_t DEPTHWISE_WIDE = 40;
+constexpr int64_t DEPTHWISE_BLOCK = 8;
+
+// A part of the output. A last tile that is not full moves back over pixels that are done, unless these may have been
+// stored over their residual.
 template <int SIZE, int STRIDE>
-FPGA_NOINLINE void depthwise_tiles(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                                   const vec16* weights, int32_t channel) {
-    const int64_t channels = round_up(c.channels, VEC);
-    vec16 w[SIZE * SIZE];
-    UNROLL for (int k = 0; k < SIZE * SIZE; k++) w[k] = load_aligned(weights, c.weight + k * channels + channel);
-    const vec16 bias = depthwise_bias(c, weights, channel);
-    int32_t x = 0;
-    for (; x < row.inner_begin; x++) depthwise_edge<SIZE>(c, row, arena, w, bias, x, channel);
-    for (; x + tile::ROWS <= row.inner_end; x += tile::ROWS)
-        depthwise_tile<SIZE, STRIDE, tile::ROWS>(c, row, arena, w, bias, x, channel);
-    for (; x + 3 <= row.inner_end; x += 3) depthwise_tile<SIZE, STRIDE, 3>(c, row, arena, w, bias, x, channel);
-    for (; x < c.out_width; x++) depthwise_edge<SIZE>(c, row, arena, w, bias, x, channel);
+inline void depthwise_tiles(const depthwise_command& c, vec16* arena, const vec16* weights, const slice_grid& grid) {
+    const bool wide = c.in_width >= DEPTHWISE_WIDE, moves_back = c.residual == ABSENT && c.out_width >= tile::ROWS;
+    const int64_t all_rows = grid.unit_end - grid.unit_begin, all_panels = grid.panel_end - grid.panel_begin;
+    const int64_t band = wide ? 1 : all_rows, block = wide ? all_panels : DEPTHWISE_BLOCK;
+    for (int64_t top = grid.unit_begin; top < grid.unit_end; top += band) {
+        depthwise_row row = depthwise_row_at(c, top);
+        for (int32_t x = 0; x < c.out_width;) {
+            const bool single = c.out_width - x < tile::ROWS && !moves_back;
+            if (!single) x = minimum(x, c.out_width - tile::ROWS);
+            const bool inner = !single && x >= row.inner_begin && x + tile::ROWS <= row.inner_end;
+            const int32_t tiles = wide && inner ? (row.inner_end - x) / tile::ROWS : 1;
+            const int32_t x_end = x + tiles * (single ? 1 : tile::ROWS);
+            for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel += block) {
+                const int32_t channel = static_cast<int32_t>(panel) * VEC;
+                const int32_t end = static_cast<int32_t>(minimum(panel + block, grid.panel_end)) * VEC;
+                for (int64_t at = top; at < top + band; at++) {
+                    if (!wide) row = depthwise_row_at(c, at);
+                    if (single)
+                        depthwise_panels<SIZE, STRIDE, 1, true>(c, row, arena, weights, x, x_end, channel, end);
+                    else if (inner)
+                        depthwise_panels<SIZE, STRIDE, tile::ROWS, false>(c, row, arena, weights, x, x_end, channel,
+                                                                          end);
+                    else
+                        depthwise_panels<SIZE, STRIDE, tile::ROWS, true>(c, row, arena, weights, x, x_end, channel,
+                                                                         end);
+                }
+            }
+            x = x_end;
+        }
+    }
 }
 
 // The kernels that networks use most; false: not one of them.
-inline bool depthwise_known(const depthwise_command& c, const depthwise_row& row, vec16* arena, const vec16* weights,
-                            int32_t channel) {
-    if (c.dilation[0] != 1 || c.dilation[1] != 1 || c.kernel[0] != c.kernel[1]) return false;
+inline bool depthwise_known(const depthwise_command& c, vec16* arena, const vec16* weights, const slice_grid& grid) {
+    if (c.dilation[0] != 1 || c.dilation[1] != 1 || c.kernel[0] != c.kernel[1] || c.stride[1] > 2) return false;
     switch (c.kernel[1] * 10 + c.stride[1]) {
-        case 31: depthwise_tiles<3, 1>(c, row, arena, weights, channel); return true;
-        case 32: depthwise_tiles<3, 2>(c, row, arena, weights, channel); return true;
-        case 51: depthwise_tiles<5, 1>(c, row, arena, weights, channel); return true;
-        case 52: depthwise_tiles<5, 2>(c, row, arena, weights, channel); return true;
-        case 71: depthwise_tiles<7, 1>(c, row, arena, weights, channel); return true;
+        case 31: depthwise_tiles<3, 1>(c, arena, weights, grid); return true;
+        case 32: depthwise_tiles<3, 2>(c, arena, weights, grid); return true;
+        case 51: depthwise_tiles<5, 1>(c, arena, weights, grid); return true;
+        case 52: depthwise_tiles<5, 2>(c, arena, weights, grid); return true;
+        case 71: depthwise_tiles<7, 1>(c, arena, weights, grid); return true;
         default: return false;
     }
 }
 #endif
 
-// First and last + 1 of the `kernel` taps, `dilation` apart from `origin` on, that fall into [0, size).
-FPGA_INLINE int32_t first_tap(int32_t origin, int32_t dilation, int32_t kernel) {
-    return origin >= 0 ? 0 : minimum(ceil_div(-origin, dilation), kernel);
-}
-FPGA_INLINE int32_t end_tap(int32_t origin, int32_t dilation, int32_t kernel, int32_t size) {
-    return origin >= size ? 0 : minimum((size - 1 - origin) / dilation + 1, kernel);
-}
-
 // One vector of channels of an output row.
 inline void depthwise_output_row(const depthwise_command& c, const depthwise_row& row, vec16* arena,
                                  const vec16* weights, int32_t channel) {
-#ifndef __SYNTHESIS__
-    if (depthwise_known(c, row, arena, weights, channel)) return;
-#endif
     int32_t x = 0;
 columns:
     while (x < c.out_width) {
@@ -195,23 +235,13 @@ inline uint32_t depthwise(const depthwise_command& c, const vec16* commands, vec
     (void)commands;
     const int64_t rows = static_cast<int64_t>(c.batch) * c.out_height;
     const slice_grid grid = choose_grid(ceil_div(c.channels, VEC), rows, c.out_width, 1, slice, slices);
-    depthwise_row row;
-    const int32_t last = c.in_width - 1 - (c.kernel[1] - 1) * c.dilation[1] + c.padding[1];
-    row.inner_end = last < 0 ? 0 : minimum(last / c.stride[1] + 1, c.out_width);
-    row.inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), row.inner_end);
+#ifndef __SYNTHESIS__
+    if (depthwise_known(c, arena, weights, grid)) return STATUS_OK;
+#endif
 output_rows:
     for (int64_t at = grid.unit_begin; at < grid.unit_end; at++) {
 #pragma HLS loop_tripcount min=1 max=112
-        const int64_t image = at / c.out_height;
-        const int32_t y = static_cast<int32_t>(at % c.out_height);
-        const int32_t top = y * c.stride[0] - c.padding[0];
-        row.kernel_begin = first_tap(top, c.dilation[0], c.kernel[0]);
-        row.kernel_end = end_tap(top, c.dilation[0], c.kernel[0], c.in_height);
-        const int64_t first_row = top + static_cast<int64_t>(row.kernel_begin) * c.dilation[0];
-        row.input = c.input + image * c.in_stride[0] + first_row * c.in_stride[1] -
-                    static_cast<int64_t>(c.padding[1]) * c.in_stride[2];
-        row.output = c.output + image * c.out_stride[0] + static_cast<int64_t>(y) * c.out_stride[1];
-        row.residual = c.residual + image * c.residual_stride[0] + static_cast<int64_t>(y) * c.residual_stride[1];
+        const depthwise_row row = depthwise_row_at(c, at);
     channel_vectors:
         for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel++) {
 #pragma HLS loop_tripcount min=1 max=60
