@@ -18,7 +18,8 @@ class Options:
 
     xclbin: path of the ``torch.xclbin`` to run on; None builds (once per user) the recipe for software emulation.
     recipe: name or path of the recipe that is built when no xclbin is given.
-    driver: which driver serves the card; ``emulated`` is the software card.
+    driver: which driver serves the card: ``emulated`` is the software card, ``xrt`` AMD's XRT, ``pyxrt`` the same by
+        AMD's Python module. None is $FPGA_DYNAMO_DRIVER, else ``xrt`` for an xclbin that was built for a card.
     device: index of the card.
     policy: scheduling policy, by name (``fpga_dynamo.runtime.policies``).
     partition: ``cost`` offloads what pays for its launch and transfers, ``greedy`` whatever a core can run.
@@ -35,7 +36,7 @@ class Options:
 
     xclbin: str | None = None
     recipe: str = "default"
-    driver: str = "emulated"
+    driver: str | None = None
     device: int = 0
     policy: str = "adaptive"
     partition: str = "cost"
@@ -50,7 +51,7 @@ class Options:
     _CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         "partition": ("cost", "greedy"),
         "weight_check": ("version", "sampled", "full"),
-        "driver": ("emulated",),
+        "driver": ("emulated", "xrt", "pyxrt"),
     }
 
     @classmethod
@@ -71,12 +72,12 @@ class Options:
 
     @classmethod
     def _checked(cls, key: str, value: Any, default: Any) -> Any:
+        if value is None and default is None:
+            return None
         choices = cls._CHOICES.get(key)
         if choices is not None and value not in choices:
             raise OptionError(f"option '{key}' takes one of {', '.join(choices)}, not {value!r}")
         if key in ("xclbin", "dump_dir", "recipe"):
-            if value is None and default is None:
-                return None
             if not isinstance(value, (str, Path)) or not str(value):
                 raise OptionError(f"option '{key}' takes a path, not {value!r}")
             return str(value)
@@ -89,6 +90,8 @@ class Options:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
                 raise OptionError(f"option 'timeout' takes a positive number of seconds, not {value!r}")
             return float(value)
+        if choices is not None:
+            return value
         expected = type(default)
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
             raise OptionError(f"option '{key}' takes a value of type {expected.__name__}, not {value!r}")

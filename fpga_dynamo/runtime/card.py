@@ -14,7 +14,7 @@ import xclbin_build.axlf
 from fpga_dynamo.errors import DeviceError, XclbinError
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.driver import select
+from fpga_dynamo.runtime.driver import choose, select
 from fpga_dynamo.runtime.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
 from fpga_dynamo.runtime.weights import WeightStore
@@ -78,11 +78,12 @@ def open_card(options: Options) -> Card:
 
     Raises XclbinError for a file that cannot be used, DeviceError if another xclbin is in use on the card.
     """
-    driver = select(options.driver)
     with _lock:
         path = xclbin_path(options)
         target = _target(path)
-        key = (options.driver, options.device)
+        name = choose(options.driver, target.manifest["target"])
+        driver = select(name)
+        key = (name, options.device)
         card = _cards.get(key)
         if card is None or card.target.uuid != target.uuid:
             if card is not None and card.weights.nbytes:

@@ -12,7 +12,7 @@ import torch
 from fpga_dynamo import stats
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.program import CardTask, Slot
-from fpga_dynamo.runtime import trace
+from fpga_dynamo.runtime import synced, trace
 from fpga_dynamo.runtime.binding import Binding
 from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.transfer import empty_for, from_slot, to_slot
@@ -130,20 +130,7 @@ class Launcher:
             inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, task.inputs, strict=True)]
             outputs = [_piece(tensor, slot) for tensor, slot in zip(results, task.outputs, strict=True)]
             return arena.run.execute_io(inputs, outputs, arena.buffer, self.timeout_ms)
-        direction = self._card.driver.xclBOSyncDirection
-        for tensor, slot in zip(sources, task.inputs, strict=True):
-            arena.buffer.write(_bytes(tensor, slot), slot.offset * 4)
-        begin, end = task.plan.output_end * 4, task.plan.input_end * 4
-        if end > begin:
-            arena.buffer.sync(direction.XCL_BO_SYNC_BO_TO_DEVICE, end - begin, begin)
-        arena.run.start()
-        state = arena.run.wait(self.timeout_ms)
-        if state == self._state.ERT_CMD_STATE_COMPLETED:
-            arena.buffer.sync(direction.XCL_BO_SYNC_BO_FROM_DEVICE, task.plan.output_end * 4, 0)
-            for tensor, slot in zip(results, task.outputs, strict=True):
-                content = bytearray(arena.buffer.read(slot.numel * 4, slot.offset * 4))
-                tensor.as_strided((slot.numel,), (1,)).copy_(torch.frombuffer(content, dtype=tensor.dtype))
-        return state
+        return synced.launch(self._card.driver, arena.run, arena.buffer, task, sources, results, self.timeout_ms)
 
     def explain(self, run: Any, state: Any) -> str:
         """What became of a run that ended in another state than completed, one sentence."""
@@ -177,7 +164,3 @@ class Launcher:
 
 def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:
     return (tensor.data_ptr(), slot.numel * 4, slot.offset * 4)
-
-
-def _bytes(tensor: torch.Tensor, slot: Slot) -> Any:
-    return tensor.as_strided((slot.numel,), (1,)).numpy().view("u1").data

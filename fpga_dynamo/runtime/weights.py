@@ -46,12 +46,18 @@ class WeightUser(Protocol):
 
 
 class WeightStore:
-    """The weights region of one card."""
+    """The weights region of one card.
+
+    With a driver that copies between buffers on the card it has no host side; otherwise the host's side holds what the
+    card does, so that the region can grow.
+    """
 
     def __init__(self, driver: Any, device: Any, group: int) -> None:
         self._driver = driver
         self._device = device
         self._group = group
+        self._copies = driver.COPIES_ON_CARD
+        self._to_device = driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
         self._lock = threading.RLock()
         self._entries: dict[tuple[Any, ...], Entry] = {}
         self._free = _Extents()
@@ -162,27 +168,35 @@ class WeightStore:
     def _resize(self, capacity: int) -> None:
         """A region of (at least) `capacity` floats with the same content."""
         bo = self._driver.bo
+        flags = bo.flags.device_only if self._copies else bo.flags.normal
         capacity = -(-capacity * 4 // PAGE) * PAGE // 4
         buffer = None
         if capacity:
-            buffer = bo(self._device, capacity * 4, bo.flags.device_only, self._group)
+            buffer = bo(self._device, capacity * 4, flags, self._group)
             kept = min(capacity, self._capacity)
-            if kept:
+            if kept and self._copies:
                 buffer.copy(self._buffer, kept * 4, 0, 0)
+            elif kept:
+                buffer.write(memoryview(self._buffer.map())[: kept * 4], 0)
+                buffer.sync(self._to_device, kept * 4, 0)
         self._free.resize(self._capacity, capacity)
         self._buffer, self._capacity = buffer, capacity
         for user in list(self._users):
             user.weights_moved(buffer)
 
     def _upload(self, entry: Entry, flat: torch.Tensor) -> None:
+        nbytes, offset = flat.numel() * 4, entry.offset * 4
+        if not self._copies:
+            with self._lock:
+                self._buffer.write_ptr(flat.data_ptr(), nbytes, offset)
+                self._buffer.sync(self._to_device, nbytes, offset)
+            return
         bo = self._driver.bo
-        direction = self._driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
-        nbytes = flat.numel() * 4
         staging = bo(self._device, nbytes, bo.flags.normal, self._group)
         staging.write_ptr(flat.data_ptr(), nbytes, 0)
-        staging.sync(direction, nbytes, 0)
+        staging.sync(self._to_device, nbytes, 0)
         with self._lock:
-            self._buffer.copy(staging, nbytes, 0, entry.offset * 4)
+            self._buffer.copy(staging, nbytes, 0, offset)
 
 
 class _Extents:

@@ -15,7 +15,7 @@ from fpga_dynamo import FpgaError, OptionError, Options, explain
 WRONG: dict[str, list[tuple[Any, str]]] = {
     "xclbin": [(3, "takes a path, not 3"), (True, "takes a path")],
     "recipe": [(["default"], r"takes a path, not \['default'\]")],
-    "driver": [("xilinx", "takes one of emulated, not 'xilinx'"), (0, "takes one of"), ([], "takes one of")],
+    "driver": [("xilinx", "emulated, xrt, pyxrt, not 'xilinx'"), (0, "takes one of"), ([], "takes one of")],
     "device": [("0", "type int, not '0'"), (True, "type int, not True"), (1.0, "type int"), (-1, "index of a card")],
     "policy": [("eftt", "takes one of .*eft.*, not 'eftt'"), (None, "type str"), (7, "type str, not 7")],
     "partition": [("all", "takes one of cost, greedy, not 'all'"), (True, "takes one of"), ([], "takes one of")],
@@ -34,7 +34,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
 RIGHT: dict[str, list[Any]] = {
     "xclbin": ["a/torch.xclbin", Path("a/torch.xclbin"), None],
     "recipe": ["split", Path("my.toml")],
-    "driver": ["emulated"],
+    "driver": ["emulated", "xrt", "pyxrt", None],
     "device": [0, 3],
     "policy": ["eft", "HEFT_RT", "simple"],
     "partition": ["cost", "greedy"],

@@ -7,6 +7,7 @@ signatures; what a driver offers beyond (the software card's ``run.execute_io``,
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -42,6 +43,10 @@ class Buffer(Protocol):
     def sync(self, direction: Any, size: int, offset: int, /) -> None:
         """Copies bytes between the host's side and the card's."""
 
+    def write_ptr(self, address: int, nbytes: int, offset: int, /) -> None:
+        """As write, from host memory at `address` (ours; pyxrt's driver adds it)."""
+
+    def read_ptr(self, address: int, nbytes: int, offset: int, /) -> None: ...
     def map(self) -> Any:
         """The host's side as a writable buffer."""
 
@@ -65,10 +70,15 @@ class Run(Protocol):
         """The state at the end; ERT_CMD_STATE_TIMEOUT after `timeout_ms` milliseconds, unless that is 0."""
 
     def state(self) -> Any: ...
+    def abort(self) -> Any:
+        """Ends the run if the card can; returns the state that it has then (ours; pyxrt's driver adds it)."""
 
 
 class Driver(Protocol):
     """A module with pyxrt's names."""
+
+    COPIES_ON_CARD: bool
+    """Whether ``bo.copy`` works between buffers without a host side (ours)."""
 
     @property
     def device(self) -> Callable[[int], Device]: ...
@@ -86,11 +96,22 @@ class Driver(Protocol):
     def xclBOSyncDirection(self) -> Any: ...
 
 
+def choose(wanted: str | None, target: str) -> str:
+    """The name of the driver for an xclbin that was built for `target`, if the option says `wanted`.
+
+    Left open, it is $FPGA_DYNAMO_DRIVER, else that which can run the file: a card's needs XRT.
+    """
+    chosen = wanted or os.environ.get("FPGA_DYNAMO_DRIVER")
+    if chosen:
+        return chosen
+    return "emulated" if target in ("emu", "sw_emu") else "xrt"
+
+
 def select(name: str) -> Driver:
     """The driver of that name.
 
-    Raises OptionError for an unknown name, and if the driver's module cannot be imported (pyxrt comes with AMD's XRT
-    packages only).
+    Raises OptionError for an unknown name, and if the driver's module cannot be imported: `xrt` is there only where
+    XRT's headers were when fpga_dynamo was installed, and pyxrt comes with AMD's XRT packages only.
     """
     if name not in DRIVERS:
         raise OptionError(f"unknown driver '{name}'; there are: {', '.join(DRIVERS)}")
@@ -98,5 +119,5 @@ def select(name: str) -> Driver:
         return cast(Driver, importlib.import_module(DRIVERS[name]))
     except ImportError as error:
         raise OptionError(
-            f"driver '{name}' cannot be used here ({error}); choose 'emulated' or install what it needs"
+            f"driver '{name}' cannot be used here ({error}); choose 'emulated', or see `fpga-dynamo doctor`"
         ) from error

@@ -20,7 +20,10 @@ from fpga_dynamo._native import (
     xrt_info_device,
 )
 
+COPIES_ON_CARD = True
+
 __all__ = [
+    "COPIES_ON_CARD",
     "XCL_BO_SYNC_BO_FROM_DEVICE",
     "XCL_BO_SYNC_BO_TO_DEVICE",
     "CommandError",

@@ -1,0 +1,188 @@
+#include "running.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "checked.hpp"
+#include "emulation.hpp"
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto PATIENCE = std::chrono::seconds(3);  // with a card that is asked to end a run
+
+int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+// Runs that nobody refers to any more, and what they need.
+struct orphan {
+    std::shared_ptr<kernel> opened;
+    xrt::run object;
+    ert_packet* packet;
+    std::vector<buffer> buffers;
+};
+
+class orphanage {
+  public:
+    static orphanage& instance() {
+        static orphanage& only = *new orphanage;
+        return only;
+    }
+    void take(orphan one) {
+        release_ended();
+        std::lock_guard lock(mutex_);
+        orphans_.push_back(std::move(one));
+    }
+    void release_ended() {
+        std::vector<orphan> ended;  // let go without the lock
+        std::lock_guard lock(mutex_);
+        const auto first = std::partition(orphans_.begin(), orphans_.end(),
+                                          [](const orphan& o) { return !is_end(state_of(o.packet)); });
+        std::move(first, orphans_.end(), std::back_inserter(ended));
+        orphans_.erase(first, orphans_.end());
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<orphan> orphans_;
+};
+
+}  // namespace
+
+running::running(std::shared_ptr<kernel> kernel)
+    : kernel_(std::move(kernel)),
+      object_(checked([] { return "a run"; }, [&] { return xrt::run(kernel_->object); })),
+      packet_(object_.get_ert_packet()),
+      buffers_(kernel_->arguments.size()),
+      set_(kernel_->arguments.size()) {
+    orphanage::instance().release_ended();
+}
+
+running::~running() {
+    if (!started_ || ended()) return;
+    orphanage::instance().take({std::move(kernel_), std::move(object_), packet_, std::move(latched_)});
+}
+
+bool running::ended() const { return is_end(state_of(packet_)); }
+
+void running::set_buffer(uint32_t index, const buffer& value) {
+    const argument& wanted = kernel_->at(index);
+    const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + kernel_->name + "'";
+    if (!wanted.global) throw device_error(title + " is a scalar, not a buffer");
+    if (value.owner != kernel_->owner) throw device_error(title + ": the buffer belongs to another card");
+    checked([&] { return title; }, [&] { object_.set_arg(static_cast<int>(index), value.object); });
+    buffers_[index] = value;
+    set_[index] = true;
+}
+
+void running::set_scalar(uint32_t index, const void* bytes, size_t count) {
+    checked([&] { return "argument " + std::to_string(index) + " of kernel '" + kernel_->name + "'"; },
+            [&] { object_.set_arg(static_cast<int>(index), bytes, count); });
+    set_[index] = true;
+}
+
+void running::start() {
+    for (size_t i = 0; i < set_.size(); ++i)
+        if (!set_[i])
+            throw device_error("argument " + std::to_string(i) + " ('" + kernel_->arguments[i].name + "') of kernel '" +
+                               kernel_->name + "' has not been set");
+    checked([&] { return "kernel '" + kernel_->name + "' cannot be started"; }, [&] {
+        std::lock_guard lock(mutex_);
+        if (started_ && !ended() && overdue_)
+            throw device_error("kernel '" + kernel_->name + "' is still busy with a run that passed its time-out and that "
+                               "the card has not ended; reset the card (`xbutil reset`) and start another process");
+        if (started_ && !ended())
+            throw device_error("this run of kernel '" + kernel_->name + "' is under way already; wait for it, or make "
+                               "another run object");
+        finish();
+        latched_ = buffers_;
+        before_start(packet_);
+        start_ns_ = now_ns();
+        object_.start();
+        started_ = true;
+        finished_ = overdue_ = false;
+        if (!callbacks_.empty()) watch();
+        std::lock_guard counting(kernel_->owner->mutex);
+        ++kernel_->owner->runs;
+    });
+}
+
+void running::finish() {
+    if (finished_) return;
+    stop_ns_ = now_ns();
+    object_.wait(std::chrono::milliseconds(1));
+    finished_ = true;
+}
+
+ert_cmd_state running::wait(unsigned timeout_ms) {
+    return checked([&] { return "waiting for kernel '" + kernel_->name + "'"; }, [&] {
+        if (!started_) return state_of(packet_);  // XRT would wait for ever
+        const auto deadline = timeout_ms ? steady_clock::now() + std::chrono::milliseconds(timeout_ms)
+                                         : steady_clock::time_point::max();
+        if (!kernel_->owner->ends.wait(packet_, deadline)) {
+            overdue_ = true;
+            return ERT_CMD_STATE_TIMEOUT;
+        }
+        std::lock_guard lock(mutex_);
+        finish();
+        return state();
+    });
+}
+
+ert_cmd_state running::abort() {
+    return checked([&] { return "ending a run of kernel '" + kernel_->name + "'"; }, [&] {
+        if (!started_ || ended()) return state();
+        if (!cancel_in_model(packet_)) {
+            // XRT's own returns when the card has obeyed, which it may never do.
+            xrt::run same = object_;
+            std::thread([same]() mutable {
+                try {
+                    same.abort();
+                } catch (const std::exception&) {  // a card that cannot end a run; the state tells
+                }
+            }).detach();
+        }
+        if (kernel_->owner->ends.wait(packet_, steady_clock::now() + PATIENCE)) {
+            std::lock_guard lock(mutex_);
+            finish();
+        }
+        return state();
+    });
+}
+
+ert_cmd_state running::state() const {
+    const ert_cmd_state now = state_of(packet_);
+    if (now == ERT_CMD_STATE_COMPLETED)
+        if (const auto failure = failure_in_model(packet_)) return failure->state;
+    return now;
+}
+
+std::string running::error() const {
+    if (!started_ || !ended() || state() == ERT_CMD_STATE_COMPLETED) return "";
+    if (const auto failure = failure_in_model(packet_)) return failure->sentence;
+    using function = const char* (*)(void*, const void*);
+    static const auto error_of = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, "fpga_dynamo_error_of"));
+    return error_of ? error_of(kernel_->owner->handle(), packet_) : "";
+}
+
+void running::add_callback(std::function<void(ert_cmd_state)> function) {
+    std::lock_guard lock(mutex_);
+    callbacks_.push_back(std::move(function));
+    if (started_ && ended()) callbacks_.back()(state());
+}
+
+// XRT's own callbacks need a thread of XRT's that asks the driver for news, of which the driver has but one copy.
+void running::watch() {
+    std::thread([object = object_, packet = packet_, owner = kernel_->owner, callbacks = callbacks_] {
+        try {
+            owner->ends.wait(packet, steady_clock::time_point::max());
+        } catch (const device_error&) {  // the card is lost; whoever waits is told
+        }
+        for (const auto& call : callbacks) call(state_of(packet));
+    }).detach();
+}

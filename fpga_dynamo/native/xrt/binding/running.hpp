@@ -1,0 +1,56 @@
+// A run of a kernel: XRT's, with time-outs that end, errors with a sentence, and buffers that stay while it is under way.
+#pragma once
+#include <ert.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bindings.hpp"
+
+class running {
+  public:
+    explicit running(std::shared_ptr<kernel> kernel);
+    ~running();  // a run under way goes on; what it needs stays until it has ended
+    running(const running&) = delete;
+    running& operator=(const running&) = delete;
+
+    const kernel& of() const { return *kernel_; }
+    void set_buffer(uint32_t index, const buffer& value);
+    void set_scalar(uint32_t index, const void* bytes, size_t count);
+
+    void start();
+    // The state at the end, or ERT_CMD_STATE_TIMEOUT after timeout_ms (0: never).
+    ert_cmd_state wait(unsigned timeout_ms);
+    // Ends the run. A card that does not within a few seconds leaves it running, which the state returned says.
+    ert_cmd_state abort();
+    ert_cmd_state state() const;
+    std::string error() const;
+    // Called with the state at each end, on a thread of its own; at once if there has been one.
+    void add_callback(std::function<void(ert_cmd_state)> function);
+
+    std::string compute_unit() const { return started_ ? kernel_->unit : ""; }
+    int64_t start_ns() const { return start_ns_; }
+    int64_t stop_ns() const { return stop_ns_; }
+
+  private:
+    bool ended() const;
+    void finish();  // tells XRT that the run has ended, without which it refuses to start it again
+    void watch();   // on a thread of its own, for the callbacks
+
+    std::shared_ptr<kernel> kernel_;
+    xrt::run object_;
+    ert_packet* packet_;
+    std::vector<buffer> buffers_;      // per argument, as of the next start
+    std::vector<buffer> latched_;      // of the last start
+    std::vector<bool> set_;
+    std::mutex mutex_;                 // of starts and ends
+    std::atomic<bool> started_{false};
+    bool finished_ = true;             // XRT knows of the end
+    bool overdue_ = false;             // a wait for the last start has timed out
+    std::vector<std::function<void(ert_cmd_state)>> callbacks_;
+    std::atomic<int64_t> start_ns_{0}, stop_ns_{0};
+};

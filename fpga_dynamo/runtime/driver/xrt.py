@@ -1,0 +1,67 @@
+"""AMD's XRT through its C++ API, under pyxrt's names. See ``fpga_dynamo/_xrt.pyi`` for what it adds to pyxrt.
+
+Waits, starts, syncs and loads release the GIL; scalars may have 64 bits or be floats; time-outs end. It drives real
+cards, and the software card under XRT: see :mod:`fpga_dynamo.runtime.driver.xrt_environment`.
+"""
+
+from __future__ import annotations
+
+from fpga_dynamo import _xrt
+from fpga_dynamo._xrt import (
+    XCL_BO_SYNC_BO_FROM_DEVICE,
+    XCL_BO_SYNC_BO_TO_DEVICE,
+    DeviceMemoryError,
+    XclbinError,
+    bo,
+    ert_cmd_state,
+    ini,
+    kernel,
+    run,
+    uuid,
+    xclbin,
+    xclBOSyncDirection,
+    xrt_info_device,
+)
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.runtime.driver.xrt_environment import prepare
+
+COPIES_ON_CARD = False
+"""Many shells have no engine for it, and XRT's way around needs a host side of both buffers."""
+
+__all__ = [
+    "COPIES_ON_CARD",
+    "XCL_BO_SYNC_BO_FROM_DEVICE",
+    "XCL_BO_SYNC_BO_TO_DEVICE",
+    "DeviceMemoryError",
+    "XclbinError",
+    "bo",
+    "device",
+    "enumerate_devices",
+    "ert_cmd_state",
+    "ini",
+    "kernel",
+    "run",
+    "uuid",
+    "xclBOSyncDirection",
+    "xclbin",
+    "xrt_info_device",
+]
+
+
+def enumerate_devices() -> int:
+    """How many cards XRT sees; 0 also where its driver cannot be loaded."""
+    prepare(_xrt)
+    try:
+        return _xrt.enumerate_devices()
+    except DeviceError:
+        return 0
+
+
+def device(index: int = 0) -> _xrt.device:
+    """Card `index`. Raises DeviceError if XRT sees none of that number."""
+    mode = prepare(_xrt)
+    try:
+        return _xrt.device(index)
+    except DeviceError as error:
+        hint = "; for the software card under XRT set FPGA_DYNAMO_XRT=inproc" if mode == "card" else ""
+        raise DeviceError(f"{error}{hint}") from error

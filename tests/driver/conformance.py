@@ -1,0 +1,309 @@
+"""What a driver must do, whichever it is. test_conformance.py runs this file once for each, in a process of its own.
+
+$DRIVER_UNDER_TEST names the driver.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xclbin_build
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.runtime.driver import select
+
+DRIVER = os.environ.get("DRIVER_UNDER_TEST", "emulated")
+IN_A_PROCESS = os.environ.get("FPGA_DYNAMO_XRT") == "process"
+xrt: Any = select(DRIVER)
+State = xrt.ert_cmd_state
+COMPLETED, TIMEOUT = State.ERT_CMD_STATE_COMPLETED, State.ERT_CMD_STATE_TIMEOUT
+TO, FROM = xrt.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, xrt.xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE
+HANG, CRASH, SLEEP = 1, 2, 3
+LONG = 20000
+"""Milliseconds in which everything that ends has ended."""
+
+RECIPE = Path(__file__).parent / "data/conformance.toml"
+
+
+class Card:
+    def __init__(self) -> None:
+        self.path = xclbin_build.cached(RECIPE, "sw_emu")
+        self.device = xrt.device(0)
+        self.uuid = self.device.load_xclbin(str(self.path))
+        self.kernels = {name: xrt.kernel(self.device, self.uuid, name) for name in ("vadd", "scalars", "misbehave")}
+
+    def bo(self, nbytes: int, kernel: str = "vadd", argument: int = 0, flags: Any = None) -> Any:
+        group = self.kernels[kernel].group_id(argument)
+        return xrt.bo(self.device, nbytes, xrt.bo.flags.normal if flags is None else flags, group)
+
+    def array(self, values: np.ndarray, kernel: str = "vadd", argument: int = 0) -> Any:
+        """A buffer with these values on the card; the host's side is poisoned."""
+        buffer = self.bo(values.nbytes, kernel, argument)
+        buffer.write(values.tobytes(), 0)
+        buffer.sync(TO, values.nbytes, 0)
+        np.frombuffer(buffer.map(), np.uint8)[:] = 0xFF
+        return buffer
+
+    def fetch(self, buffer: Any, dtype: Any) -> np.ndarray:
+        buffer.sync(FROM, buffer.size(), 0)
+        return np.frombuffer(bytes(buffer.map()), dtype)
+
+    def misbehaving(self, what: int, ms: int = 0) -> Any:
+        run = xrt.run(self.kernels["misbehave"])
+        for index, value in enumerate((self.array(np.zeros(16, np.int32), "misbehave"), what, ms)):
+            run.set_arg(index, value)
+        return run
+
+    def add(self, count: int = 64) -> None:
+        """Adds two vectors and checks the sum."""
+        a, b = np.random.default_rng(count).standard_normal((2, count)).astype(np.float32)
+        out = self.array(np.full(count, np.nan, np.float32), "vadd", 2)
+        run = self.kernels["vadd"](self.array(a), self.array(b, "vadd", 1), out, count)
+        assert run.wait(LONG) == COMPLETED
+        np.testing.assert_array_equal(self.fetch(out, np.float32), a + b)
+
+
+@pytest.fixture(scope="module")
+def card() -> Iterator[Card]:
+    yield Card()
+
+
+# Description
+
+
+def test_names_of_pyxrt_are_there() -> None:
+    names = ["device", "xclbin", "uuid", "bo", "kernel", "run", "ert_cmd_state", "xclBOSyncDirection"]
+    assert not [name for name in names if not hasattr(xrt, name)]
+
+
+def test_xclbin_describes_itself(card: Card) -> None:
+    file = xrt.xclbin(str(card.path))
+    assert {(k.get_name(), k.get_num_args()) for k in file.get_kernels()} == {
+        ("vadd", 4), ("scalars", 5), ("misbehave", 3),
+    }  # fmt: skip
+    assert {m.get_tag() for m in file.get_mems() if m.get_used()} == {"DDR[0]", "DDR[1]"}
+    assert file.get_uuid().to_string() == card.uuid.to_string() == card.device.get_xclbin_uuid().to_string()
+
+
+def test_same_xclbin_again_changes_nothing(card: Card) -> None:
+    buffer = card.array(np.arange(4, dtype=np.int32))
+    assert card.device.load_xclbin(str(card.path)).to_string() == card.uuid.to_string()
+    np.testing.assert_array_equal(card.fetch(buffer, np.int32), np.arange(4))
+
+
+# Buffers
+
+
+def test_buffers_lie_in_the_bank_of_their_group(card: Card) -> None:
+    assert card.kernels["vadd"].group_id(0) == card.kernels["vadd"].group_id(2) != card.kernels["vadd"].group_id(1)
+    for argument in (0, 1):
+        buffers = [card.bo(size, "vadd", argument) for size in (1, 5000, 1 << 20)]
+        assert all(buffer.address() % 4096 == 0 for buffer in buffers)
+        spans = sorted((b.address(), b.address() + b.size()) for b in buffers)
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+def test_what_is_not_synced_is_not_seen(card: Card) -> None:
+    ones = np.ones(1024, np.float32)
+    a, b = card.array(ones), card.array(ones, "vadd", 1)
+    out = card.array(np.full(1024, np.nan, np.float32), "vadd", 2)
+    a.write((3 * ones).tobytes(), 0)
+    assert card.kernels["vadd"](a, b, out, 1024).wait(LONG) == COMPLETED
+    assert np.isnan(np.frombuffer(bytes(out.map()), np.float32)).all(), "the result was seen before a sync"
+    np.testing.assert_array_equal(card.fetch(out, np.float32), 2 * ones)
+
+
+def test_partial_sync_moves_only_its_range(card: Card) -> None:
+    buffer = card.array(np.zeros(64, np.uint8))
+    buffer.write(bytes(range(64)), 0)
+    buffer.sync(TO, 8, 16)
+    np.frombuffer(buffer.map(), np.uint8)[:] = 0xEE
+    buffer.sync(FROM, 32, 8)
+    expected = np.full(64, 0xEE)
+    expected[8:40] = 0
+    expected[16:24] = np.arange(16, 24)
+    np.testing.assert_array_equal(np.frombuffer(bytes(buffer.map()), np.uint8), expected)
+
+
+def test_raw_pointers(card: Card) -> None:
+    source, target = np.arange(100, dtype=np.int32), np.full(50, -1, np.int32)
+    buffer = card.bo(1000)
+    buffer.write_ptr(source.ctypes.data, source.nbytes, 8)
+    buffer.read_ptr(target.ctypes.data, target.nbytes, 8 + 200)
+    np.testing.assert_array_equal(target, source[50:])
+
+
+def test_large_transfer(card: Card) -> None:
+    values = np.random.default_rng(0).integers(0, 255, 24 << 20, dtype=np.uint8)
+    np.testing.assert_array_equal(card.fetch(card.array(values), np.uint8), values)
+
+
+def test_no_room_on_the_bank_is_one_error(card: Card) -> None:
+    held = []
+    with pytest.raises(MemoryError) as caught:
+        for _ in range(64):
+            held.append(card.bo((1 << 30) - 4096, flags=xrt.bo.flags.device_only))
+    assert isinstance(caught.value, DeviceError) and str(caught.value)
+    held.clear()
+    card.add()
+
+
+def test_memory_comes_back(card: Card) -> None:
+    for _ in range(40):
+        card.bo(1 << 30, flags=xrt.bo.flags.device_only)  # 40 GiB in all, of 16
+    card.add()
+
+
+# Runs
+
+
+def test_adds(card: Card) -> None:
+    for count in (1, 1000, 1 << 18):
+        card.add(count)
+
+
+def test_scalars_keep_their_bits(card: Card) -> None:
+    out = card.array(np.full(5, np.nan), "scalars")
+    values = [(7 << 32) + 5, 0xFFFFFFFF, 0.1, 0.1] if DRIVER != "pyxrt" else [5, 0x7FFFFFFF, 0, 0.1]
+    assert card.kernels["scalars"](out, *values).wait(LONG) == COMPLETED
+    exact = [values[0] >> 32, values[0] & 0xFFFFFFFF, values[1], values[2], np.float64(np.float32(values[3]))]
+    np.testing.assert_array_equal(card.fetch(out, np.float64), exact)
+
+
+def test_states_and_time_outs(card: Card) -> None:
+    run = card.misbehaving(SLEEP, 300)
+    run.start()
+    begin = time.monotonic()
+    assert run.wait(50) == TIMEOUT
+    assert 0.04 < time.monotonic() - begin < 0.25
+    assert run.state() != COMPLETED, "wait must leave the run alone"
+    assert run.wait(LONG) == COMPLETED and run.state() == COMPLETED
+    assert 0.25 < time.monotonic() - begin < 5
+    run.start()
+    assert run.wait(0) == COMPLETED
+
+
+def test_time_out_comes_while_another_run_is_waited_for(card: Card) -> None:
+    run = card.misbehaving(SLEEP, 600)
+    run.start()
+    thread = threading.Thread(target=run.wait, args=(0,))
+    thread.start()
+    begin = time.monotonic()
+    assert run.wait(50) == TIMEOUT and time.monotonic() - begin < 0.4
+    thread.join(20)
+    assert run.state() == COMPLETED
+
+
+def test_waiting_leaves_other_threads_alone(card: Card) -> None:
+    run = card.misbehaving(SLEEP, 300)
+    run.start()
+    counted = 0
+    thread = threading.Thread(target=run.wait, args=(LONG,))
+    thread.start()
+    while thread.is_alive():
+        counted += 1
+        time.sleep(0.001)
+    assert counted > 30, "the wait held the GIL"
+
+
+def test_two_runs_on_two_units(card: Card) -> None:
+    ones = np.ones(1 << 16, np.float32)
+    a, b = card.array(ones), card.array(ones, "vadd", 1)
+    outs = [card.array(np.full_like(ones, np.nan), "vadd", 2) for _ in range(2)]
+    kernels = [xrt.kernel(card.device, card.uuid, f"vadd:{{vadd_{i}}}") for i in (1, 2)]
+    runs = [kernel(a, b, out, ones.size) for kernel, out in zip(kernels, outs, strict=True)]
+    assert [run.wait(LONG) for run in runs] == [COMPLETED] * 2
+    for out in outs:
+        np.testing.assert_array_equal(card.fetch(out, np.float32), 2 * ones)
+
+
+def test_many_threads(card: Card) -> None:
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            for i in range(10):
+                card.add(100 * seed + i + 1)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_run_that_nobody_holds_goes_on(card: Card) -> None:
+    card.misbehaving(SLEEP, 100).start()
+    gc.collect()
+    time.sleep(0.3)
+    card.add()
+
+
+# Faults
+
+
+def test_a_crash_is_an_error_of_the_run(card: Card) -> None:
+    run = card.misbehaving(CRASH)
+    run.start()
+    assert run.wait(LONG) == State.ERT_CMD_STATE_ERROR
+    if DRIVER != "pyxrt":
+        assert "kernel 'misbehave' (compute unit misbehave_1) crashed: segmentation fault at 0x10" in run.error
+    run = card.misbehaving(0)
+    run.start()
+    assert run.wait(LONG) == COMPLETED
+    card.add()
+
+
+def test_a_run_that_never_ends_is_ended(card: Card) -> None:
+    run = card.misbehaving(HANG)
+    run.start()
+    assert run.wait(100) == TIMEOUT
+    begin = time.monotonic()
+    state = run.abort()
+    assert time.monotonic() - begin < 5
+    assert state == State.ERT_CMD_STATE_ABORT == run.state()
+    run = card.misbehaving(0)
+    run.start()
+    assert run.wait(LONG) == COMPLETED
+    card.add()
+
+
+def test_damaged_xclbin_is_one_error(card: Card, tmp_path: Path) -> None:
+    content = bytearray(card.path.read_bytes())
+    for name, broken in (("short", content[: len(content) // 2]), ("empty", b""), ("text", b"no xclbin" * 100)):
+        path = tmp_path / f"{name}.xclbin"
+        path.write_bytes(broken)
+        with pytest.raises(DeviceError):
+            card.device.load_xclbin(str(path))
+    with pytest.raises(DeviceError):
+        card.device.load_xclbin(str(tmp_path / "none.xclbin"))
+    card.add()
+
+
+def test_wrong_arguments_are_errors(card: Card) -> None:
+    for index in (3, 17):
+        with pytest.raises(DeviceError):
+            card.kernels["vadd"].group_id(index)
+    with pytest.raises(DeviceError):
+        xrt.kernel(card.device, card.uuid, "nothing")
+    with pytest.raises(DeviceError):
+        xrt.device(63)
+
+
+def test_signals_and_children_are_left_alone(card: Card) -> None:
+    card.add()
+    assert subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=False).returncode == 3

@@ -1,0 +1,32 @@
+"""Which drivers this machine has, and the environments of processes that use them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+LIBRARIES = {"inproc": "libxrt_fpga_dynamo.so.2"}
+
+
+def needs(driver: str) -> None:
+    """Skips the test where the driver is not installed."""
+    if driver == "emulated":
+        return
+    found = importlib.util.find_spec("fpga_dynamo._xrt")
+    if found is None or found.origin is None:
+        pytest.skip("fpga_dynamo was installed without XRT (apt-get install libxrt-dev, then install it again)")
+    if not (Path(found.origin).parent / "xrt_lib" / LIBRARIES[driver]).exists():
+        pytest.skip(f"{LIBRARIES[driver]} was not built: it needs XRT 2.13 with its static libraries")
+
+
+def environment(driver: str) -> dict[str, str]:
+    """Of a process that uses this driver."""
+    result = {k: v for k, v in os.environ.items() if not k.startswith(("XCL_", "XILINX_", "FPGA_DYNAMO_XRT"))}
+    result["DRIVER_UNDER_TEST"] = "emulated" if driver == "emulated" else "xrt"
+    if driver != "emulated":
+        result["FPGA_DYNAMO_XRT"] = driver
+    return result
