@@ -31,6 +31,7 @@ class Options:
     timeout: seconds that one launch may take before the run is ended.
     dump_dir: directory that receives the graph, the partition and the commands of every compiled graph.
     disable: names of patterns that are not to be used.
+    winograd: let Winograd's method take the 3x3 convolutions that it is faster for; it rounds a few times as coarsely.
     cache: keep compiled programs on disk, and use those that are there (``fpga_dynamo.compile_cache``).
     """
 
@@ -46,6 +47,7 @@ class Options:
     timeout: float = 60.0
     dump_dir: str | None = None
     disable: tuple[str, ...] = ()
+    winograd: bool = True
     cache: bool = True
 
     _CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {

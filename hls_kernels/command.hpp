@@ -30,6 +30,7 @@ enum opcode : int32_t {
     OP_MOVE = 7,
     OP_GATHER = 8,
     OP_RESAMPLE = 9,
+    OP_WINOGRAD = 10,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
 
@@ -83,6 +84,37 @@ struct conv2d_command {
     int32_t out_stride[3];      // image, row, column; the channel's is 1
     int32_t residual_stride[3];
     int32_t vectors;            // width of a panel of output channels / 16, from 1 to 4
+    int32_t activation;
+    float act_a;
+    float act_b;
+};
+
+// Convolution of 3x3, stride 1, dilation 1, one group, by Winograd's minimal filtering: tiles of tile_size x tile_size
+// outputs (2 or 4) from patches of elements = (tile_size + 2)^2 inputs. A result is a sum over its tile's whole patch, so
+// that an input that is not finite makes every output of the tile NaN or infinite.
+// Weights: G g G^T of winograd_transform.hpp, [panel][element][input channel][16 * vectors], zero-padded output channels;
+// bias: [panels * 16 * vectors]. Input pixels are aligned to 16 floats and read to whole vectors.
+struct winograd_command {
+    int32_t opcode;
+    int32_t slices;
+    uint32_t input;
+    uint32_t weight;
+    uint32_t bias;
+    uint32_t residual;
+    uint32_t output;
+    int32_t tile_size;
+    int32_t batch;
+    int32_t in_channels;
+    int32_t in_height;
+    int32_t in_width;
+    int32_t out_channels;
+    int32_t out_height;
+    int32_t out_width;
+    int32_t padding[2];         // above, left; below and right follow from the output's size
+    int32_t in_stride[3];       // image, row, column; the channel's is 1
+    int32_t out_stride[3];
+    int32_t residual_stride[3];
+    int32_t vectors;
     int32_t activation;
     float act_a;
     float act_b;

@@ -22,10 +22,13 @@ class Claims:
     reasons: dict[Node, str] = field(default_factory=dict)
 
 
-def claim(graph: GraphInfo, disabled: Iterable[str] = ()) -> Claims:
-    """Tries the patterns on every node in topological order, then groups what is element-wise."""
+def claim(graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = True) -> Claims:
+    """Tries the patterns on every node in topological order, then groups what is element-wise.
+
+    winograd: whether convolutions may be claimed by the pattern of that name.
+    """
     disabled = tuple(disabled)
-    table = TABLE.by_anchor(disabled)
+    table = TABLE.by_anchor(disabled if winograd else (*disabled, "winograd"))
     claims = Claims()
     for node in graph.module.graph.nodes:
         if node.op != "call_function" or node in graph.claimed or node in graph.static:

@@ -15,7 +15,9 @@ import sympy  # type: ignore[import-untyped]
 
 from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.target import Platform, Target
-from fpga_dynamo.lowering.view import VEC
+from fpga_dynamo.lowering.view import VEC, align
+
+Fields = Mapping[str, Any]
 
 START = 64
 """Cycles to fetch a record and fill a pipeline: four bus beats of about a dozen cycles and the core's depth."""
@@ -35,7 +37,7 @@ def _formulas() -> dict[str, sympy.Expr]:
     pixels = batch * height * width
     panels = sympy.ceiling(out_channels / (VEC * vectors))
     return {
-        "conv2d": batch * groups * height * sympy.ceiling(width / rows_tile) * panels * kernel_h * kernel_w * channels,
+        "conv2d": groups * sympy.ceiling(pixels / rows_tile) * panels * kernel_h * kernel_w * channels,
         "depthwise": pixels * vector_channels * (kernel_h * kernel_w + 1),
         "gemm": b0 * b1 * sympy.ceiling(rows / rows_tile) * sympy.ceiling(columns / (VEC * vectors)) * depth,
         "pool": pixels * vector_channels * kernel_h * kernel_w,
@@ -44,7 +46,26 @@ def _formulas() -> dict[str, sympy.Expr]:
         "move": sympy.ceiling(elements / lanes),
         "gather": sympy.ceiling(elements / lanes),
         "resample": pixels * vector_channels * 4,
+        "winograd": _winograd_cycles(),
     }
+
+
+def _winograd_cycles() -> sympy.Expr:
+    """Steps of the MAC array, the weights that come from far meanwhile, and the transforms.
+
+    The weights are the larger half for images of few tiles. How much of them the products hide, and what a vector of
+    weights or of a transform costs in steps of the array, is measured on the software card.
+    """
+    batch, height, width, channels, panels, vectors, rows_tile, size, block = _symbols(
+        "batch height width channels panels vectors ROWS tile_size block"
+    )
+    elements = (size + 2) ** 2
+    tiles = batch * sympy.ceiling(height / size) * sympy.ceiling(width / size)
+    groups = sympy.ceiling(tiles / rows_tile)
+    products = elements * groups * panels * channels
+    weights = elements * panels * channels * vectors * sympy.ceiling(groups / block) / 2
+    transforms = elements * tiles * (sympy.ceiling(channels / VEC) + panels * vectors) / 6
+    return sympy.Max(products, weights) + sympy.Min(products, weights) * 2 / 5 + transforms
 
 
 FORMULAS: Mapping[str, sympy.Expr] = _formulas()
@@ -63,14 +84,18 @@ _REDUCE_PASSES = {"REDUCE_SOFTMAX": 3, "REDUCE_LOG_SOFTMAX": 3, "REDUCE_NORM": 3
 
 def annotate(command: Command, target: Target) -> None:
     """Fills in the command's cycles and the bytes that it moves to and from device memory."""
-    quantities = _QUANTITIES.get(command.opcode, _unknown)(command.fields, target)
-    if command.opcode in FORMULAS:
-        names, formula = _compiled(command.opcode)
-        known = {"ROWS": target.tiles["ROWS"], **quantities}
-        command.cycles = START + float(formula(*[known[name] for name in names]))
-    else:
-        command.cycles = START + quantities["elements"] / VEC
-    command.bytes = 4 * int(quantities["moved"])
+    command.cycles = cycles(command.opcode, command.fields, target)
+    command.bytes = 4 * int(_quantities(command.opcode, command.fields, target)["moved"])
+
+
+def cycles(opcode: str, fields: Fields, target: Target) -> float:
+    """Cycles of a command with the given fields on one compute unit."""
+    quantities = _quantities(opcode, fields, target)
+    if opcode not in FORMULAS:
+        return START + quantities["elements"] / VEC
+    names, formula = _compiled(opcode)
+    known = {"ROWS": target.tiles["ROWS"], **quantities}
+    return START + float(formula(*[known[name] for name in names]))
 
 
 def command_seconds(cycles: float, platform: Platform) -> float:
@@ -89,7 +114,9 @@ def ps_seconds(flops: float, moved: float, platform: Platform) -> float:
 
 # --- quantities of the formulas from the fields -----------------------------------------------------------------------
 
-Fields = Mapping[str, Any]
+
+def _quantities(opcode: str, f: Fields, target: Target) -> dict[str, float]:
+    return _QUANTITIES.get(opcode, _unknown)(f, target)
 
 
 def _window(f: Fields) -> dict[str, float]:
@@ -115,6 +142,30 @@ def _conv2d(f: Fields, target: Target) -> dict[str, float]:
         "vectors": f["vectors"],
         "moved": inputs + outputs + weights,
     }
+
+
+def _winograd(f: Fields, target: Target) -> dict[str, float]:
+    channels, vectors = f["in_channels"], f["vectors"]
+    panels = -(-f["out_channels"] // (VEC * vectors))
+    inputs = f["batch"] * channels * f["in_height"] * f["in_width"]
+    outputs = f["batch"] * f["out_channels"] * f["out_height"] * f["out_width"]
+    elements = (f["tile_size"] + 2) ** 2
+    return _window(f) | {
+        "channels": channels,
+        "panels": panels,
+        "vectors": vectors,
+        "tile_size": f["tile_size"],
+        "block": max(winograd_block(f["tile_size"], channels, vectors, target), 1),
+        "moved": inputs + outputs + elements * channels * panels * vectors * VEC,
+    }
+
+
+def winograd_block(tile_size: int, channels: int, vectors: int, target: Target) -> int:
+    """Groups of ROWS tiles that the core works on together (winograd.hpp); 0 if its local arrays hold none."""
+    tiles, elements = target.tiles, (tile_size + 2) ** 2
+    bank = tiles["WINOGRAD_INPUT_FLOATS"] // tiles["ROWS"] // VEC * VEC
+    products = tiles["WINOGRAD_PRODUCT_FLOATS"] // (elements * vectors * VEC * tiles["ROWS"])
+    return min(bank // (elements * align(channels)), products)
 
 
 def _channelwise(f: Fields, target: Target) -> dict[str, float]:
@@ -190,4 +241,5 @@ _QUANTITIES: Mapping[str, Callable[[Fields, Target], dict[str, float]]] = {
     "move": _move,
     "gather": _gather,
     "resample": _channelwise,
+    "winograd": _winograd,
 }

@@ -88,7 +88,7 @@ def prepare(module: GraphModule, target: Target, static_inputs: Collection[int])
 
 def make_plan(graph: GraphInfo, options: Options) -> Plan:
     """The passes from claim to encode."""
-    claims = claim(graph, options.disable)
+    claims = claim(graph, options.disable, winograd=options.winograd)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
     parts = partition(graph, claims, greedy=options.partition == "greedy")
     if options.strict:

@@ -28,6 +28,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "dump_dir": [(3, "takes a path, not 3")],
     "cache": [(1, "type bool, not 1"), ("off", "type bool")],
+    "winograd": [(1, "type bool, not 1"), ("off", "type bool")],
     "disable": [("pool", "takes a list of pattern names, not 'pool'"), ([1], "takes a list")],
 }  # fmt: skip
 
@@ -44,6 +45,7 @@ RIGHT: dict[str, list[Any]] = {
     "timeout": [1, 0.25, float("inf")],
     "dump_dir": ["out", Path("out"), None],
     "cache": [True, False],
+    "winograd": [True, False],
     "disable": [["pool"], ("pool", "pointwise"), []],
 }
 

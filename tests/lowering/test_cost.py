@@ -22,8 +22,7 @@ def commands_of(model: object, *inputs: torch.Tensor) -> dict[str, Command]:
 
 def test_a_convolution_takes_a_cycle_for_each_step_of_its_mac_array(target: Target) -> None:
     command = commands_of(randomise(nn.Conv2d(10, 58, 3)), torch.randn(2, 10, 9, 20))["conv2d"]
-    rows, columns = 7, -(-18 // target.tiles["ROWS"])
-    assert command.cycles == cost.START + 2 * rows * columns * 1 * 9 * 10
+    assert command.cycles == cost.START + -(-2 * 7 * 18 // target.tiles["ROWS"]) * 1 * 9 * 10
     assert command.macs == 2 * 7 * 18 * 58 * 9 * 10
     assert command.bytes == 4 * (2 * 10 * 9 * 20 + 2 * 58 * 7 * 18 + 58 * 10 * 9)
 
@@ -90,4 +89,5 @@ def test_seconds_follow_from_the_platform_s_figures(target: Target) -> None:
 def test_every_formula_has_its_quantities() -> None:
     assert set(cost.FORMULAS) == {
         "conv2d", "depthwise", "gemm", "pool", "pointwise", "reduce", "move", "gather", "resample",
+        "winograd",
     }  # fmt: skip

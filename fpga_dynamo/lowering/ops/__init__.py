@@ -10,4 +10,5 @@ from fpga_dynamo.lowering.ops import (  # noqa: F401
     reduction,
     resampling,
     shuffle,
+    winograd,
 )

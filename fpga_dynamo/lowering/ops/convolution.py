@@ -7,6 +7,7 @@ tests: tests/lowering/test_convolution.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refus
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, fields, residual_of
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow
 from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
+from fpga_dynamo.lowering.weights import Expression
 
 BATCH_NORM = Step(
     "batch_norm", (aten._native_batch_norm_legit_no_training.default,), lambda v, n: n.args[0] is v, through=0
@@ -73,7 +75,7 @@ def macs_convolution(match: Match) -> int:
     return value(node).numel() * taps
 
 
-def _geometry(node: Node) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+def geometry(node: Node) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
     """Stride, padding, dilation as (height, width), with a height of 1 in front for one dimension."""
     lists = [list(argument(node, name, i)) for i, name in ((3, "stride"), (4, "padding"), (5, "dilation"))]
     two = len(shape(node)) == 4
@@ -147,31 +149,51 @@ def pack_bias(params: tuple[Any, ...], *tensors: torch.Tensor | None) -> torch.T
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
+@dataclass(frozen=True)
+class Parameters:
+    """What the packs of a convolution are made from: operands of :func:`folded`, and whether there is a bias at all."""
+
+    eps: float | None
+    operands: list[Expression | None]
+    has_bias: bool
+
+
+def parameters_of(match: Match, emitter: Emitter) -> Parameters:
     node = match.nodes[0]
-    source, weight, bias = operand(node, 0), operand(node, 1), node.args[2]
+    bias = node.args[2]
     norm = match.bound.get("batch_norm")
     eps = None if norm is None else float(argument(norm, "eps", 6))
     statistics = [None] * 4 if norm is None else list(norm.args[1:5])
-    nodes = [weight, bias, *statistics]
+    nodes = [operand(node, 1), bias, *statistics]
     operands = [emitter.expression(n) if isinstance(n, Node) else None for n in nodes]
-    has_bias = bias is not None or norm is not None
-    stride, padding, dilation = _geometry(node)
+    return Parameters(eps, operands, bias is not None or norm is not None)
+
+
+def residual_image(match: Match, emitter: Emitter) -> View | None:
+    """The image that is added to the convolution's, channels-last in the arena."""
+    add = match.bound.get("add")
+    if add is None:
+        return None
+    other = residual_of(norm_output(match, add), add)
+    assert other is not None
+    return emitter.channels_last(emitter.in_arena(as_image(emitter.view(other))))
+
+
+def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.nodes[0]
+    source, weight = operand(node, 0), operand(node, 1)
+    parameters = parameters_of(match, emitter)
+    eps, operands, has_bias = parameters.eps, parameters.operands, parameters.has_bias
+    stride, padding, dilation = geometry(node)
     act = activation(match.bound.get("activation")) or Activation()
 
-    x = _as_image(emitter.view(source))
+    x = as_image(emitter.view(source))
     depthwise = _is_depthwise(node)
     if depthwise or not _conv_input_ok(x):
         x = emitter.channels_last(x)
     out = emitter.image(match.root)
-    y = _as_image(out)
-    residual = None
-    if add := match.bound.get("add"):
-        before = norm_output(match, add)
-        other = residual_of(before, add)
-        assert other is not None
-        residual = emitter.in_arena(_as_image(emitter.view(other)))
-        residual = emitter.channels_last(residual)
+    y = as_image(out)
+    residual = residual_image(match, emitter)
     batch, out_channels, out_height, out_width = y.shape
     kernel = tuple(shape(weight)[2:])
     common: dict[str, Any] = {
@@ -201,7 +223,7 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
             reads=[x, residual, w, b],
             writes=[y],
             macs=macs,
-            slices=_slices(batch * out_height, channels // VEC),
+            slices=slices_of(batch * out_height, channels // VEC),
             input=Operand.of(x),
             weight=Operand(w),
             bias=None if b is None else Operand(b),
@@ -254,7 +276,7 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
         reads=[x, residual, w, b],
         writes=[y],
         macs=macs,
-        slices=_slices(batch * out_height, groups * panels),
+        slices=slices_of(batch * out_height, groups * panels),
         input=Operand.of(x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
@@ -291,7 +313,7 @@ def _emit_gemm(
         reads=[x, residual, w, b],
         writes=[y],
         macs=macs,
-        slices=_slices(ceil_div(rows, 7), ceil_div(columns, VEC * vectors)),
+        slices=slices_of(ceil_div(rows, 7), ceil_div(columns, VEC * vectors)),
         a=Operand.of(x),
         b=Operand(w),
         bias=None if b is None else Operand(b),
@@ -316,7 +338,7 @@ def norm_output(match: Match, add: Node) -> Node:
     return next(arg for arg in add.args if arg in match.nodes)  # type: ignore[return-value]
 
 
-def _as_image(view: View) -> View:
+def as_image(view: View) -> View:
     """A three-dimensional batch as an image of height 1."""
     return view if len(view.shape) == 4 else view.unsqueeze(2)
 
@@ -352,7 +374,7 @@ def _as_rows(view: View) -> int | None:
     return None if rows is None else rows.strides[0]
 
 
-def _slices(outer: int, inner: int) -> int:
+def slices_of(outer: int, inner: int) -> int:
     return max(1, min(64, outer * inner))
 
 

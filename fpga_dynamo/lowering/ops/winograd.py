@@ -1,0 +1,208 @@
+"""3x3 convolution by Winograd's minimal filtering, where that is faster than the sum over the window.
+
+Choice of the tile size, weight packing and command; cycles: lowering/cost.py, core: hls_kernels/cores/winograd.hpp,
+tests: tests/lowering/test_winograd.py. Everything around the convolution itself is as in ops/convolution.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.fx import Node
+
+from fpga_dynamo.lowering import cost
+from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, shape
+from fpga_dynamo.lowering.ops.convolution import (
+    check_convolution,
+    folded,
+    geometry,
+    image_strides,
+    macs_convolution,
+    match_convolution,
+    pack_bias,
+    panel_vectors,
+    parameters_of,
+    residual_image,
+    slices_of,
+)
+from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.lowering.view import VEC, View, ceil_div
+
+OPCODES = frozenset({"winograd", "move"})
+
+POINTS: dict[int, tuple[float, ...]] = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.625, -0.625, 1.5, -1.5)}
+"""Finite interpolation points by tile size, those of hls_kernels/cores/winograd_transform.hpp; infinity is the last."""
+
+WORTH = 0.9
+"""Share of the direct convolution's cycles that Winograd may take: less gain is not worth its coarser rounding."""
+
+WORTH_LARGE_TILE = 0.85
+"""Share of the small tile's cycles that the large tile, which rounds more coarsely, may take."""
+
+SMALLEST = 8000
+"""Cycles of a direct convolution below which nothing is to be gained."""
+
+
+# --- choice -----------------------------------------------------------------------------------------------------------
+
+
+def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """The convolution with its epilogue, if Winograd's method is faster for it on a kernel of this card."""
+    if not graph.target.kernels_for(OPCODES) or tile_size_of(node, graph.target) is None:
+        return None
+    return match_convolution(pattern, node, graph)
+
+
+def tile_size_of(node: Node, target: Target) -> int | None:
+    """Tile size of the fastest method for a convolution, by its cycles; None if that is the direct one."""
+    source, weight = shape(operand(node, 0)), shape(operand(node, 1))
+    sizes = (*source, *weight, *shape(node))
+    if len(source) != 4 or not all(isinstance(size, int) for size in sizes) or min(sizes) < 1:
+        return None
+    stride, padding, dilation = geometry(node)
+    plain = stride == dilation == (1, 1) and max(padding) <= 2 and argument(node, "groups", 8) == 1
+    if not plain or tuple(weight[2:]) != (3, 3) or argument(node, "transposed", 6):
+        return None
+    if weight[1] < VEC or weight[1] > target.tiles["K_BLOCK"]:
+        return None
+    common = {
+        "batch": source[0],
+        "groups": 1,
+        "in_channels": weight[1],
+        "in_height": source[2],
+        "in_width": source[3],
+        "out_channels": weight[0],
+        "out_height": shape(node)[2],
+        "out_width": shape(node)[3],
+        "vectors": panel_vectors(weight[0], target.tiles["MAX_VECTORS"]),
+    }
+    return fastest_tile(common, target)
+
+
+def fastest_tile(common: dict[str, int], target: Target) -> int | None:
+    """The choice by the cost model, from the fields that both records have."""
+    direct = cost.cycles("conv2d", {**common, "kernel": (3, 3)}, target)
+    if direct < SMALLEST:
+        return None
+    best, limit = None, WORTH * direct
+    for size in POINTS:
+        if cost.winograd_block(size, common["in_channels"], common["vectors"], target) < 1:
+            continue
+        cycles = cost.cycles("winograd", {**common, "tile_size": size}, target)
+        if cycles < limit:
+            best, limit = size, WORTH_LARGE_TILE * cycles
+    return best
+
+
+# --- packing ----------------------------------------------------------------------------------------------------------
+
+
+def weight_transform(tile_size: int) -> torch.Tensor:
+    """G, float64 of [tile_size + 2, 3]: row p evaluates a filter at point p, scaled as Lagrange's formula has it."""
+    points = POINTS[tile_size]
+    rows = []
+    for i, p in enumerate(points):
+        distances = 1.0
+        for j, other in enumerate(points):
+            distances *= p - other if j != i else 1.0
+        rows.append([1.0 / distances, p / distances, p * p / distances])
+    return torch.tensor([*rows, [0.0, 0.0, 1.0]], dtype=torch.float64)
+
+
+def pack_transformed(params: tuple[Any, ...], *tensors: torch.Tensor | None) -> torch.Tensor:
+    """G g G^T as [panel][element][input channel][16 vectors], output channels padded with zeros.
+
+    In float64 up to the last step, so that packing adds one rounding to a weight.
+    """
+    tile_size, vectors, eps = params
+    w, _ = folded(eps, *tensors)  # type: ignore[arg-type]
+    g = weight_transform(tile_size)
+    width = VEC * vectors
+    elements = (tile_size + 2) ** 2
+    out_channels, in_channels = w.shape[:2]
+    panels = ceil_div(out_channels, width)
+    packed = torch.empty(panels, elements, in_channels, width)
+    for i, panel in enumerate(w.split(width)):  # a panel at a time: in float64 the whole is eight times the weights
+        u = torch.einsum("ya,ocab,xb->yxco", g, panel, g).reshape(elements, in_channels, -1)
+        packed[i] = F.pad(u, (0, width - u.shape[-1]))
+    return packed.flatten()
+
+
+# --- command ----------------------------------------------------------------------------------------------------------
+
+
+def lower_winograd(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.nodes[0]
+    tile_size = tile_size_of(node, emitter.target)
+    assert tile_size is not None, "the pattern has matched"
+    parameters = parameters_of(match, emitter)
+    act = activation(match.bound.get("activation")) or Activation()
+    x = emitter.channels_last(emitter.in_arena(emitter.view(operand(node, 0))))
+    y = emitter.image(match.root)
+    residual = residual_image(match, emitter)
+    batch, channels, out_height, out_width = y.shape
+    in_channels = x.shape[1]
+    vectors = panel_vectors(channels, emitter.target.tiles["MAX_VECTORS"])
+    panels, width = ceil_div(channels, VEC * vectors), VEC * vectors
+    elements = (tile_size + 2) ** 2
+    w = emitter.pack(
+        pack_transformed,
+        (tile_size, vectors, parameters.eps),
+        parameters.operands,
+        panels * elements * in_channels * width,
+        f"{operand(node, 1).name} [panel][{elements}][k][{width}]",
+    )
+    b = None
+    if parameters.has_bias:
+        b = emitter.pack(
+            pack_bias, (1, width, parameters.eps), parameters.operands, panels * width, f"{node.name} bias"
+        )
+    tiles = batch * ceil_div(out_height, tile_size) * ceil_div(out_width, tile_size)
+    emitter.command(
+        "winograd",
+        reads=[x, residual, w, b],
+        writes=[y],
+        macs=macs_convolution(match),
+        slices=slices_of(ceil_div(tiles, emitter.target.tiles["ROWS"]), panels),
+        input=Operand.of(x),
+        weight=Operand(w),
+        bias=None if b is None else Operand(b),
+        residual=None if residual is None else Operand.of(residual),
+        output=Operand.of(y),
+        tile_size=tile_size,
+        batch=batch,
+        in_channels=in_channels,
+        in_height=x.shape[2],
+        in_width=x.shape[3],
+        out_channels=channels,
+        out_height=out_height,
+        out_width=out_width,
+        padding=geometry(node)[1],
+        in_stride=image_strides(x),
+        out_stride=image_strides(y),
+        residual_stride=(0, 0, 0) if residual is None else image_strides(residual),
+        vectors=vectors,
+        **fields(act, emitter.target.enums),
+    )
+    return [y]
+
+
+TABLE.add(
+    Pattern(
+        name="winograd",
+        anchors=(aten.convolution.default,),
+        match=match_winograd,
+        check=check_convolution,
+        lower=lower_winograd,
+        opcodes=OPCODES,
+        macs=macs_convolution,
+    ),
+    first=True,
+)

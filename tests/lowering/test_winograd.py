@@ -1,0 +1,167 @@
+"""3x3 convolutions by Winograd's method: values against float64, when it is chosen, what it does with infinities."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lowering_cases import GREEDY, programs_of, randomise
+from torch import nn
+
+from fpga_dynamo import explain
+from fpga_dynamo.lowering import cost
+from fpga_dynamo.lowering.ops import winograd
+from fpga_dynamo.lowering.ops.winograd import fastest_tile, pack_transformed
+from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.testing.reference import measure
+
+FACTOR = 8.0  # of eager float32's own error against float64
+FRESH = {**GREEDY, "cache": False}
+
+
+class Block(nn.Module):
+    """conv, batch norm, residual and activation: all that one command does."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.silu(self.norm(self.conv(x)) + x)
+
+
+SHAPES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "whole tiles": (nn.Conv2d(16, 64, 3, padding=1), (1, 16, 8, 8)),
+    "odd sizes": (nn.Conv2d(32, 32, 3, padding=1), (1, 32, 13, 15)),
+    "smaller than a tile": (nn.Conv2d(16, 16, 3, padding=1), (1, 16, 1, 3)),
+    "no padding": (nn.Conv2d(20, 20, 3), (2, 20, 9, 11)),
+    "padding of two": (nn.Conv2d(16, 16, 3, padding=2), (1, 16, 6, 7)),
+    "padding of one side": (nn.Conv2d(16, 16, 3, padding=(0, 1)), (1, 16, 6, 7)),
+    "channels that are no multiple of 16": (nn.Conv2d(17, 58, 3, padding=1), (3, 17, 10, 6)),
+    "several panels": (nn.Conv2d(24, 150, 3, padding=1, bias=False), (1, 24, 7, 7)),
+    "several blocks": (nn.Conv2d(384, 16, 3, padding=1), (2, 384, 16, 15)),
+    "everything behind it": (Block(40), (2, 40, 11, 9)),
+}
+
+
+def opcodes(model: nn.Module, x: torch.Tensor, **options: object) -> list[str]:
+    programs = programs_of(model, x, cache=False, **options)
+    return [command.opcode for program in programs for task in program.card_tasks for command in task.commands]
+
+
+@pytest.fixture(params=[2, 4])
+def tile_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Every convolution that can is computed with tiles of this size."""
+    monkeypatch.setattr(winograd, "fastest_tile", lambda common, target: request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_values_are_those_of_float64(tile_size: int, name: str) -> None:
+    model, shape = SHAPES[name]
+    model = randomise(copy.deepcopy(model))
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="fpga", options=FRESH)
+        compiled(torch.full_like(x, float("nan")))  # what is not written anew stays visible
+        card, eager = compiled(x), model(x)
+        exact = copy.deepcopy(model).double()(x.double())
+    errors = measure(card, eager, exact, FACTOR)
+    assert torch.isfinite(card).all()
+    assert errors.compiled <= errors.bound, errors
+    assert "winograd" in opcodes(model, x)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Conv2d(64, 64, 3, stride=2, padding=1),
+        nn.Conv2d(64, 64, 3, dilation=2, padding=2),
+        nn.Conv2d(64, 64, 3, groups=2, padding=1),
+        nn.Conv2d(64, 64, 3, padding=3),
+        nn.Conv2d(64, 64, (3, 1), padding=(1, 0)),
+        nn.Conv2d(3, 64, 3, padding=1),
+    ],
+    ids=str,
+)
+def test_other_convolutions_are_direct(tile_size: int, model: nn.Conv2d) -> None:
+    assert opcodes(randomise(model), torch.randn(1, model.in_channels, 12, 12)).count("winograd") == 0
+
+
+def test_the_option_turns_it_off() -> None:
+    model, x = randomise(nn.Conv2d(64, 64, 3, padding=1)), torch.randn(1, 64, 28, 28)
+    assert "winograd" in opcodes(model, x)
+    assert "winograd" not in opcodes(model, x, winograd=False)
+    assert "winograd" not in opcodes(model, x, disable=["winograd"])
+
+
+def test_explain_names_it() -> None:
+    model = randomise(nn.Conv2d(64, 64, 3, padding=1))
+    assert "sequencer: winograd" in str(explain(model, torch.randn(1, 64, 28, 28)))
+
+
+def choice(target: Target, side: int, channels: int, batch: int = 1) -> int | None:
+    common = {
+        "batch": batch, "groups": 1, "in_channels": channels, "in_height": side, "in_width": side,
+        "out_channels": channels, "out_height": side, "out_width": side, "vectors": 4,
+    }  # fmt: skip
+    return fastest_tile(common, target)
+
+
+def test_the_choice_follows_what_was_measured(target: Target) -> None:
+    assert [choice(target, *shape) for shape in ((56, 64), (28, 128), (14, 256), (7, 512))] == [4, 4, 2, None]
+    assert choice(target, 14, 512) == 2, "more weights than results"
+    assert choice(target, 7, 16) is None, "too little to gain"
+
+
+def test_cycles_grow_with_the_work(target: Target) -> None:
+    def cycles(batch: int = 1, side: int = 28, channels: int = 64, tile_size: int = 4) -> float:
+        fields = {
+            "batch": batch, "in_channels": channels, "in_height": side, "in_width": side, "out_channels": channels,
+            "out_height": side, "out_width": side, "vectors": 4, "tile_size": tile_size,
+        }  # fmt: skip
+        return cost.cycles("winograd", fields, target)
+
+    for size in (2, 4):
+        assert cycles(tile_size=size) < cycles(batch=2, tile_size=size) < cycles(batch=8, tile_size=size)
+        assert cycles(side=14, tile_size=size) < cycles(side=28, tile_size=size) < cycles(side=56, tile_size=size)
+        assert cycles(channels=64, tile_size=size) < cycles(channels=128, tile_size=size)
+    assert cycles(tile_size=4) < cycles(tile_size=2)
+
+
+def test_weights_are_transformed_in_float64() -> None:
+    weight = torch.randn(20, 16, 3, 3, generator=torch.Generator().manual_seed(7))
+    packed = pack_transformed((4, 2, None), weight, None, None, None, None, None).reshape(36, 16, 32)
+    g = winograd.weight_transform(4)
+    exact = torch.einsum("ya,ocab,xb->yxco", g, weight.double(), g).reshape(36, 16, 20)
+    torch.testing.assert_close(packed[..., :20], exact.float(), rtol=0, atol=0)
+    assert packed[..., 20:].eq(0).all()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_spreads_over_its_tiles_and_is_never_lost(tile_size: int, value: float) -> None:
+    model = randomise(nn.Conv2d(16, 16, 3, padding=1))
+    x = torch.randn(2, 16, 12, 12)
+    x[0, 3, 6, 7] = value
+    with torch.no_grad():
+        card = torch.compile(model, backend="fpga", options=FRESH)(x)
+        eager = model(x)
+    lost = ~torch.isfinite(eager) & torch.isfinite(card)
+    assert not lost.any()
+    touched = ~torch.isfinite(card)
+    assert not touched[1].any()
+    reach = tile_size + 2
+    assert not touched[0, :, : 6 - reach].any()
+    assert not touched[0, :, 6 + reach :].any()
+
+
+def test_verify_accepts_the_spread(tile_size: int) -> None:
+    model = randomise(nn.Conv2d(16, 16, 3, padding=1))
+    x = torch.randn(1, 16, 12, 12)
+    x[0, 3, 6, 7] = float("inf")
+    with torch.no_grad():
+        card = torch.compile(model, backend="fpga", options={**FRESH, "verify": True})(x)
+    assert torch.isfinite(card).any()
