@@ -36,7 +36,12 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class GraphReport:
-    """One compiled graph. Sizes in bytes; `layout_changes` are copies that only rearrange."""
+    """One compiled graph; `layout_changes` are copies that only rearrange.
+
+    In bytes, over all launches: arena_bytes and, of them, input_bytes and output_bytes, which cross between host and
+    card; live_bytes, the least that the arena could have; weight_bytes as packed, and parameter_bytes, the tensors of
+    the model that they are packed from.
+    """
 
     name: str
     nodes: tuple[NodeReport, ...]
@@ -46,7 +51,10 @@ class GraphReport:
     opcodes: Mapping[str, int]
     arena_bytes: int
     live_bytes: int
+    input_bytes: int
+    output_bytes: int
     weight_bytes: int
+    parameter_bytes: int
     lowering_seconds: float
 
     @classmethod
@@ -62,6 +70,9 @@ class GraphReport:
             opcodes=dict(Counter(command.opcode for command in commands)),
             arena_bytes=sum(task.plan.floats for task in tasks) * 4,
             live_bytes=sum(task.plan.live_floats for task in tasks) * 4,
+            input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
+            output_bytes=sum(slot.numel for task in tasks for slot in task.outputs) * 4,
+            parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
             weight_bytes=sum(buffer.floats for task in tasks for buffer in task.weights) * 4,
             lowering_seconds=program.lowering_seconds,
         )
@@ -112,8 +123,12 @@ class Explanation:
             console.print(
                 f"{graph.launches} launch(es), {graph.commands} commands ({opcodes or 'none'}), "
                 f"{graph.layout_changes} of them layout changes; "
-                f"arena {_size(graph.arena_bytes)} (live at once {_size(graph.live_bytes)}), "
-                f"weights {_size(graph.weight_bytes)}; lowered in {graph.lowering_seconds * 1e3:.0f} ms"
+                f"lowered in {graph.lowering_seconds * 1e3:.0f} ms"
+            )
+            console.print(
+                f"memory: arena {_size(graph.arena_bytes)} (at least {_size(graph.live_bytes)}; inputs "
+                f"{_size(graph.input_bytes)}, results {_size(graph.output_bytes)}), weights "
+                f"{_size(graph.weight_bytes)} packed from {_size(graph.parameter_bytes)} of parameters"
             )
         console.print(
             f"node offload {self.node_offload:.1%}, MAC offload {self.mac_offload:.1%}, "

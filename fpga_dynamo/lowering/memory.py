@@ -1,8 +1,11 @@
 """Pass: where each buffer of a segment lies in the arena.
 
 The arena is [status | outputs | inputs | temporaries]: status and outputs come back in one transfer, inputs go in one.
-Temporaries share memory: a buffer's place is free again behind the last command that uses it. Best fit over a free
-list in the order of the commands; never in place, because cores may compute a tile twice.
+Temporaries share memory: a buffer's place is free again behind the last command that uses it; never in place, because
+cores may compute a tile twice. Two planners, of which the better one counts: best fit over a free list in the order of
+the commands, and, where there are not too many buffers for its quadratic time, the largest buffer first, each at the
+lowest place that is free for as long as it lives ("greedy by size": Pisarchyk and Lee, Efficient Memory Management for
+Deep Neural Net Inference, 2020).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.view import VEC, Buffer, Role, align
 
 STATUS_FLOATS = VEC
+BY_SIZE_BUFFERS = 512
+"""Most temporaries that are placed by size; the time for as many is some 20 ms."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,41 @@ def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: 
             if buffer.role is Role.TEMPORARY and last_use[buffer] == i and buffer in offsets:
                 free.give(offsets[buffer], align(buffer.floats))
                 live -= align(buffer.floats)
-    return MemoryPlan(offsets, free.top, output_end, output_end, base, base + most)
+    top = free.top
+    if top > base + most:
+        by_size = _by_size(commands, last_use, base)
+        if by_size is not None and by_size[1] < top:
+            offsets.update(by_size[0])
+            top = by_size[1]
+    return MemoryPlan(offsets, top, output_end, output_end, base, base + most)
+
+
+def _by_size(
+    commands: Sequence[Command], last_use: Mapping[Buffer, int], base: int
+) -> tuple[dict[Buffer, int], int] | None:
+    """Places of the temporaries and the end of the arena; None if there are too many."""
+    first_use: dict[Buffer, int] = {}
+    for i, command in enumerate(commands):
+        for buffer in command.writes:
+            if buffer.role is Role.TEMPORARY:
+                first_use.setdefault(buffer, i)
+    if len(first_use) > BY_SIZE_BUFFERS:
+        return None
+    offsets: dict[Buffer, int] = {}
+    placed: list[tuple[int, int, int, int]] = []  # begin, end in memory; first, last command; by begin
+    top = base
+    for buffer in sorted(first_use, key=lambda b: (-align(b.floats), first_use[b])):
+        first, last, size = first_use[buffer], last_use[buffer], align(buffer.floats)
+        start = base
+        for begin, end, born, dead in placed:
+            if born <= last and first <= dead:
+                if begin - start >= size:
+                    break
+                start = max(start, end)
+        offsets[buffer] = start
+        bisect.insort(placed, (start, start + size, first, last))
+        top = max(top, start + size)
+    return offsets, top
 
 
 class _FreeList:

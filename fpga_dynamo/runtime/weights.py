@@ -191,12 +191,16 @@ class WeightStore:
                 self._buffer.write_ptr(flat.data_ptr(), nbytes, offset)
                 self._buffer.sync(self._to_device, nbytes, offset)
             return
+        # Through a buffer that stays in a cache: one for all of it would be a third copy of the weights.
         bo = self._driver.bo
-        staging = bo(self._device, nbytes, bo.flags.normal, self._group)
-        staging.write_ptr(flat.data_ptr(), nbytes, 0)
-        staging.sync(self._to_device, nbytes, 0)
-        with self._lock:
-            self._buffer.copy(staging, nbytes, 0, offset)
+        step = min(nbytes, MEBIBYTE)
+        staging = bo(self._device, step, bo.flags.normal, self._group)
+        for start in range(0, nbytes, step):
+            count = min(step, nbytes - start)
+            staging.write_ptr(flat.data_ptr() + start, count, 0)
+            staging.sync(self._to_device, count, 0)
+            with self._lock:
+                self._buffer.copy(staging, count, 0, offset + start)
 
 
 class _Extents:

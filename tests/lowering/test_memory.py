@@ -131,3 +131,11 @@ def test_a_deep_network_uses_its_memory_again() -> None:
     activation = 16 * 16 * 16
     assert task.plan.floats <= 5 * activation
     assert task.plan.floats <= 1.1 * task.plan.live_floats
+
+
+def test_largest_first_where_best_fit_leaves_gaps() -> None:
+    a, b, c, d = (Buffer(size * VEC) for size in (2, 2, 3, 1))
+    commands = [command([], [a]), command([a], [b]), command([b], [c]), command([c], [d])]
+    plan = plan_memory(commands, [], [])
+    assert_disjoint(plan, lives(commands, [], []))
+    assert plan.floats == plan.live_floats == STATUS_FLOATS + 5 * VEC, "the third does not fit into the first's place"

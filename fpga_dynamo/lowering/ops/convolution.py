@@ -118,30 +118,45 @@ def folded(
     return w * scale.reshape(-1, *[1] * (w.dim() - 1)), b if beta is None else b + beta.double()
 
 
-def pack_weight(params: tuple[Any, ...], *tensors: torch.Tensor | None) -> torch.Tensor:
+def _channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor | None:
+    """What folding multiplies each output channel by, in float32; None for one. Much smaller than the folded weight."""
+    if eps is None:
+        return None
+    factors, _ = folded(eps, torch.ones(weight.shape[0]), *tensors)  # type: ignore[arg-type]
+    return factors.to(torch.float32)
+
+
+def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros."""
     groups, vectors, eps = params
-    w, _ = folded(eps, *tensors)  # type: ignore[arg-type]
-    out_channels, in_channels = w.shape[:2]
-    w = w.reshape(groups, out_channels // groups, in_channels, -1)
-    width = VEC * vectors
-    w = F.pad(w.permute(0, 3, 2, 1), (0, -w.shape[1] % width))  # group, tap, input channel, output channel
-    count, taps, channels, columns = w.shape
-    w = w.reshape(count, taps * channels, columns // width, width).permute(0, 2, 1, 3)
-    return w.to(torch.float32).flatten()
+    out_channels, in_channels, width = weight.shape[0] // groups, weight.shape[1], VEC * vectors
+    rows = weight.reshape(groups, out_channels, in_channels, -1).permute(0, 3, 2, 1)
+    factors = _channel_factors(eps, weight, *tensors)
+    factors = None if factors is None else factors.reshape(groups, 1, 1, out_channels)
+    packed = torch.empty(groups, ceil_div(out_channels, width), rows.shape[1], in_channels, width)
+    for panel in range(packed.shape[1]):  # one at a time: it stays in a cache between transposition and scaling
+        columns = slice(panel * width, min(out_channels, (panel + 1) * width))
+        block = packed[:, panel]
+        block[..., columns.stop - columns.start :] = 0
+        used = block[..., : columns.stop - columns.start]
+        used.copy_(rows[..., columns])
+        if factors is not None:
+            used.mul_(factors[..., columns])
+    return packed.flatten()
 
 
-def pack_depthwise(params: tuple[Any, ...], *tensors: torch.Tensor | None) -> torch.Tensor:
+def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[kernel row, kernel column][channel], channels padded with zeros."""
-    w, _ = folded(params[0], *tensors)  # type: ignore[arg-type]
-    rows = w.reshape(w.shape[0], -1).t()
-    return F.pad(rows, (0, -rows.shape[1] % VEC)).to(torch.float32).flatten()
+    factors = _channel_factors(params[0], weight, *tensors)
+    rows = weight.to(torch.float32).reshape(weight.shape[0], -1).t()
+    rows = rows if factors is None else rows * factors
+    return F.pad(rows, (0, -rows.shape[1] % VEC)).flatten()
 
 
-def pack_bias(params: tuple[Any, ...], *tensors: torch.Tensor | None) -> torch.Tensor:
+def pack_bias(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][output channel], padded with zeros to whole panels."""
     groups, width, eps = params
-    _, b = folded(eps, *tensors)  # type: ignore[arg-type]
+    _, b = folded(eps, weight.new_empty(weight.shape[0], 0), *tensors)  # type: ignore[arg-type]
     b = b.reshape(groups, -1)
     return F.pad(b, (0, -b.shape[1] % width)).to(torch.float32).flatten()
 
