@@ -42,8 +42,10 @@ def match_shuffle(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
 
 
 def _groups(node: Node) -> bool:
+    if node.target not in _RESHAPES:
+        return False
     before, after = shape(node.all_input_nodes[0]), shape(node)
-    return node.target in _RESHAPES and len(after) == 5 and (before[0], *before[2:]) == (after[0], *after[3:])
+    return len(after) == 5 and (before[0], *before[2:]) == (after[0], *after[3:])
 
 
 def _transposes(node: Node) -> bool:
