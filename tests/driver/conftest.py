@@ -16,6 +16,10 @@ HERE = Path(__file__).parent
 CARDS = 12  # the tests use cards from 8 on and leave the first ones to other tests of the same process
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: a large model, run by `make models` or `make xrt`")
+
+
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
     """Compiles kernels.cpp with extra options; returns the shared object."""

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from xrt_kit import HERE, environment, needs
+from apart import run_apart
+from xrt_kit import HERE, needs
 
-SECONDS = 300
 
-
-@pytest.mark.parametrize("driver", ["emulated", "inproc"])
+@pytest.mark.parametrize("driver", ["emulated", "inproc", "process"])
 def test_conformance(driver: str, tmp_path: Path) -> None:
     needs(driver)
-    code, output = run_apart(
-        ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE / "conformance.py")], driver, tmp_path
-    )
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "conformance.py")]
+    code, output = run_apart(arguments, driver, tmp_path)
     assert code == 0, output[-6000:]
-
-
-def run_apart(arguments: list[str], driver: str, folder: Path, seconds: float = SECONDS) -> tuple[int, str]:
-    """Runs Python in a session of its own, so that nothing it does to its process group comes back."""
-    output = folder / "output.txt"
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, *arguments],
-            stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment(driver), cwd=folder,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            code = process.wait()
-    return code, output.read_text(errors="replace")

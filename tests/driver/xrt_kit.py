@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-LIBRARIES = {"inproc": "libxrt_fpga_dynamo.so.2"}
+LIBRARIES = {"inproc": "libxrt_fpga_dynamo.so.2", "process": "genericpciemodel"}
 
 
 def needs(driver: str) -> None:

@@ -29,23 +29,27 @@ int cancel_signal() {
     siglongjmp(guard->resume, static_cast<int>(reason));
 }
 
+// Hands a signal that is not ours to whoever handled it before.
 void forward(int signal, siginfo_t* info, void* context) {
-    // A handler installed after ours may chain to us while we chain to it: the second time round ends that.
-    static thread_local bool forwarding __attribute__((tls_model("initial-exec"))) = false;
+    // A handler installed after ours may chain to us while we chain to it: the second time round ends that. A handler
+    // before ours may jump out of it, so what tells a second time is that it lies deeper in the stack.
+    static thread_local char* forwarding __attribute__((tls_model("initial-exec"))) = nullptr;
+    char* const here = static_cast<char*>(__builtin_frame_address(0));
     const struct sigaction& before = previous[signal];
     const bool calls = (before.sa_flags & SA_SIGINFO) ? before.sa_sigaction != nullptr
                                                       : before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
-    if (forwarding || !calls) {
+    if ((forwarding && here < forwarding) || !calls) {
+        if (signal == cancel_signal()) return;
         struct sigaction standard = {};
         standard.sa_handler = SIG_DFL;
         sigaction(signal, &standard, nullptr);
         if (info->si_code <= 0) raise(signal);  // sent by somebody; a true fault comes again by itself
         return;
     }
-    forwarding = true;
+    forwarding = here;
     if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
     else before.sa_handler(signal);
-    forwarding = false;
+    forwarding = nullptr;
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
@@ -55,9 +59,10 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     leave_kernel(guard, outcome::crashed);
 }
 
-void on_cancel(int, siginfo_t*, void*) {
+void on_cancel(int signal, siginfo_t* info, void* context) {
     detail::guard* guard = detail::active;
-    if (guard && detail::cancelled(*guard)) leave_kernel(guard, outcome::cancelled);
+    if (!guard) return forward(signal, info, context);  // of another copy of this library
+    if (detail::cancelled(*guard)) leave_kernel(guard, outcome::cancelled);
 }
 
 using handler = void (*)(int, siginfo_t*, void*);
@@ -66,7 +71,7 @@ void install(int signal, handler function, struct sigaction* before) {
     struct sigaction current = {};
     sigaction(signal, nullptr, &current);
     if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == function) return;
-    if (before) *before = current;
+    *before = current;
     struct sigaction ours = {};
     ours.sa_sigaction = function;
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
@@ -118,7 +123,7 @@ void install_handlers() {
     static std::mutex& mutex = *new std::mutex;
     std::lock_guard lock(mutex);
     for (const int signal : FAULTS) install(signal, on_fault, &previous[signal]);
-    install(cancel_signal(), on_cancel, nullptr);
+    install(cancel_signal(), on_cancel, &previous[cancel_signal()]);
 }
 
 void prepare_thread() {

@@ -6,7 +6,7 @@ cards, and the software card under XRT: see :mod:`fpga_dynamo.runtime.driver.xrt
 
 from __future__ import annotations
 
-from fpga_dynamo import _xrt
+from fpga_dynamo import _native, _xrt
 from fpga_dynamo._xrt import (
     XCL_BO_SYNC_BO_FROM_DEVICE,
     XCL_BO_SYNC_BO_TO_DEVICE,
@@ -50,7 +50,9 @@ __all__ = [
 
 def enumerate_devices() -> int:
     """How many cards XRT sees; 0 also where its driver cannot be loaded."""
-    prepare(_xrt)
+    known = _software_cards(prepare(_xrt))
+    if known is not None:
+        return known
     try:
         return _xrt.enumerate_devices()
     except DeviceError:
@@ -60,8 +62,16 @@ def enumerate_devices() -> int:
 def device(index: int = 0) -> _xrt.device:
     """Card `index`. Raises DeviceError if XRT sees none of that number."""
     mode = prepare(_xrt)
+    known = _software_cards(mode)
+    if known is not None and not 0 <= index < known:
+        raise DeviceError(f"there is no card {index}: XRT has {known} software card(s) with FPGA_DYNAMO_XRT='{mode}'")
     try:
         return _xrt.device(index)
     except DeviceError as error:
         hint = "; for the software card under XRT set FPGA_DYNAMO_XRT=inproc" if mode == "card" else ""
         raise DeviceError(f"{error}{hint}") from error
+
+
+def _software_cards(mode: str) -> int | None:
+    """How many there are; XRT's emulation tells of none, and makes up any that is asked for."""
+    return {"inproc": _native.enumerate_devices(), "process": 1}.get(mode)

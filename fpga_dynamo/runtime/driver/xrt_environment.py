@@ -4,6 +4,7 @@ XRT decides once per process, when the first card is opened, from environment va
 
 - ``card``: the drivers of real cards.
 - ``inproc``: the software card inside of this process, as a driver that XRT loads.
+- ``process``: XRT's own driver for software emulation, which starts the software card as a process.
 - ``user``: whatever XCL_EMULATION_MODE and xrt.ini of the user say.
 
 $FPGA_DYNAMO_XRT chooses; unset, it is ``user`` if XCL_EMULATION_MODE is set and ``card`` otherwise.
@@ -18,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from fpga_dynamo.errors import DeviceError, OptionError
+from fpga_dynamo.runtime.driver import sw_emu
 from xclbin_build import cache
 
-MODES = ("card", "inproc", "user")
+MODES = ("card", "inproc", "process", "user")
 DRIVER = "xrt_fpga_dynamo"
 MAJOR = "2"
 """Of XRT: part of the names of its libraries."""
@@ -61,6 +63,11 @@ def prepare(binding: Any) -> str:
             os.environ["XILINX_XRT"] = str(_root(library, installed))
             os.environ["XCL_EMULATION_MODE"] = "sw_emu"
             binding.ini.set("Runtime.sw_em_driver", DRIVER)
+        elif wanted == "process":
+            _need(installed / sw_emu.MODEL, wanted)
+            os.environ.setdefault("XILINX_XRT", str(_root(library, installed)))
+            os.environ["XCL_EMULATION_MODE"] = "sw_emu"
+            sw_emu.prepare(installed)
         elif "XILINX_XRT" not in os.environ:
             os.environ["XILINX_XRT"] = str(_root(library, installed))
         _prepared = wanted

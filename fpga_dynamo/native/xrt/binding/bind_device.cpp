@@ -12,6 +12,7 @@
 
 #include "bindings.hpp"
 #include "checked.hpp"
+#include "emulation.hpp"
 
 namespace {
 
@@ -61,7 +62,10 @@ xrt::uuid load(const device& self, const xrt::xclbin& file) {
         std::lock_guard lock(opened.mutex);
         const xrt::uuid id = file.get_uuid();
         if (opened.loaded && opened.loaded.get_uuid() == id) return id;
+        const keep_signal_handlers keep;
+        enlarge_message_buffer(opened.handle());
         const xrt::uuid result = opened.device.load_xclbin(file);
+        watch_model();
         opened.loaded = file;
         return result;
     });

@@ -1,31 +1,37 @@
 // What the stock sw_emu driver needs around it when the card is a process (see ../model): its traps, and what XRT's
-// protocol with that process has no words for. With every other driver these do nothing.
+// protocol with that process has no words for. With every other driver of XRT's these do nothing.
 #pragma once
 #include <ert.h>
-#include <xrt.h>
 
+#include <csignal>
 #include <optional>
 #include <string>
+#include <vector>
 
-// Around the first use of a card that is a process; `handle` is XRT's of the card.
-class sw_emu_guard {
+// The driver replaces signal handlers when it starts its process, by such that end the whole process group.
+class keep_signal_handlers {
   public:
-    explicit sw_emu_guard(void* handle);
-    ~sw_emu_guard();
-    sw_emu_guard(const sw_emu_guard&) = delete;
-    sw_emu_guard& operator=(const sw_emu_guard&) = delete;
+    keep_signal_handlers();
+    ~keep_signal_handlers();
+    keep_signal_handlers(const keep_signal_handlers&) = delete;
+    keep_signal_handlers& operator=(const keep_signal_handlers&) = delete;
 
   private:
-    struct saved;
-    saved* saved_ = nullptr;
+    std::vector<struct sigaction> before_;
 };
+
+bool is_stock_sw_emu();  // known once a card has been opened
+// Debian's build of the driver drops the result of a realloc, so a buffer that grows is used after it has been freed:
+// makes it large enough, once, before the first message. `handle` is XRT's of the card.
+void enlarge_message_buffer(void* handle);
+// Once a card has been loaded and before its first run: has an end of its process noticed.
+void watch_model();
 
 struct model_failure {
     ert_cmd_state state;
     std::string sentence;
 };
 
-bool is_stock_sw_emu();
-void before_start(const ert_packet* packet);
+void number_run(ert_packet* packet);             // before each start
 bool cancel_in_model(const ert_packet* packet);  // false: the card is no such process
 std::optional<model_failure> failure_in_model(const ert_packet* packet);

@@ -101,7 +101,7 @@ void running::start() {
                                "another run object");
         finish();
         latched_ = buffers_;
-        before_start(packet_);
+        number_run(packet_);
         start_ns_ = now_ns();
         object_.start();
         started_ = true;

@@ -1,0 +1,241 @@
+#include "model_card.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "cpu.hpp"
+#include "error.hpp"
+#include "faults.hpp"
+
+namespace xrt_model {
+
+using card_model::ert_command;
+using card_model::ert_state;
+
+namespace {
+
+constexpr uint64_t RAM_BYTES = uint64_t{64} << 30;   // as emconfig.json says: four banks of 16 GiB
+constexpr int64_t SHORT_RUN_NS = 20000;              // one that is over sooner costs the host no second question
+constexpr uint32_t BUSY = 1, DONE = 6, IDLE = 4;     // of the control register
+
+uint64_t pages(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
+
+std::string content(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (!file) throw std::runtime_error(path + " cannot be read");
+    return text.str();
+}
+
+std::string attribute(const std::string& element, const std::string& name) {
+    const std::string key = " " + name + "=\"";
+    const size_t start = element.find(key);
+    if (start == std::string::npos) return "";
+    const size_t begin = start + key.size();
+    return element.substr(begin, element.find('"', begin) - begin);
+}
+
+// Kernels and compute units of the XML that XRT itself reads them from.
+std::vector<card_model::kernel_info> kernels_of(const std::string& xml) {
+    std::vector<card_model::kernel_info> kernels;
+    std::string unit;
+    for (size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {
+        const std::string element = xml.substr(at + 1, xml.find('>', at) - at - 1);
+        if (element.rfind("kernel ", 0) == 0) {
+            kernels.emplace_back();
+            kernels.back().name = attribute(element, "name");
+            kernels.back().lanes = true;  // one without has a single slice
+        } else if (element.rfind("instance ", 0) == 0) {
+            unit = attribute(element, "name");
+        } else if (element.rfind("addrRemap ", 0) == 0 && !kernels.empty()) {
+            const uint64_t base = std::strtoull(attribute(element, "base").c_str(), nullptr, 0);
+            kernels.back().compute_units.push_back({unit, base, {}});
+        }
+    }
+    return kernels;
+}
+
+unsigned lanes() {
+    const char* text = std::getenv("FPGA_DYNAMO_LANES");
+    const int wanted = text ? std::atoi(text) : 0;
+    return wanted > 0 ? static_cast<unsigned>(wanted) : card_model::usable_cpus();
+}
+
+}  // namespace
+
+memory::memory() {
+    void* range = mmap(nullptr, RAM_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) throw std::runtime_error(card_model::system_reason("no address space for the card's memory"));
+    base_ = static_cast<uint8_t*>(range);
+}
+
+std::string memory::allocate(uint64_t address, uint64_t bytes) {
+    if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address) throw std::runtime_error("a buffer outside of the card's memory");
+    const int file = memfd_create("fpga-dynamo-buffer", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(pages(bytes))) != 0)
+        throw std::runtime_error(card_model::system_reason("a buffer"));
+    void* place = mmap(base_ + address, pages(bytes), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) throw std::runtime_error(card_model::system_reason("a buffer"));
+    std::unique_lock lock(mutex_);
+    buffers_[address] = {bytes, file};
+    return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
+}
+
+void memory::release(uint64_t address) {
+    std::unique_lock lock(mutex_);
+    const auto found = buffers_.find(address);
+    if (found == buffers_.end()) return;
+    mmap(base_ + address, pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    // The driver never closes its descriptor of this file: at least its pages are given back.
+    static_cast<void>(!ftruncate(found->second.file, 0));
+    close(found->second.file);
+    buffers_.erase(found);
+}
+
+void* memory::translate(uint64_t address, uint64_t* bytes) const {
+    std::shared_lock lock(mutex_);
+    auto found = buffers_.upper_bound(address);
+    if (found == buffers_.begin()) return nullptr;
+    --found;
+    if (address - found->first >= found->second.bytes) return nullptr;
+    *bytes = found->second.bytes - (address - found->first);
+    return base_ + address;
+}
+
+uint8_t* memory::range(uint64_t address, uint64_t bytes) const {
+    uint64_t there = 0;
+    void* place = translate(address, &there);
+    if (!place || there < bytes) throw std::runtime_error("a copy outside of any buffer");
+    return static_cast<uint8_t*>(place);
+}
+
+std::string memory::describe(const void* host) const {
+    const auto* at = static_cast<const uint8_t*>(host);
+    if (at < base_ || at >= base_ + RAM_BYTES) return "";
+    return "card address " + card_model::hex(static_cast<uint64_t>(at - base_));
+}
+
+void register_unit::write(uint32_t offset, const void* data, size_t bytes) {
+    if (offset + bytes > registers_.size()) return;
+    std::memcpy(registers_.data() + offset, data, bytes);
+    if (offset == 0 && bytes >= 4 && (registers_[0] & BUSY)) start();
+}
+
+uint32_t register_unit::read(uint32_t offset) {
+    if (offset != 0) {
+        uint32_t value = 0;
+        if (offset + sizeof value <= registers_.size()) std::memcpy(&value, registers_.data() + offset, sizeof value);
+        return value;
+    }
+    std::lock_guard lock(mutex_);
+    if (!over_.load(std::memory_order_acquire)) return BUSY;
+    return std::exchange(told_, true) ? IDLE : DONE;
+}
+
+void register_unit::start() {
+    auto command = std::make_shared<ert_command>();
+    std::memcpy(command->registers + fpga::CU_ARGUMENTS, registers_.data() + fpga::CU_ARGUMENTS,
+                fpga::CU_REGISTER_BYTES - fpga::CU_ARGUMENTS);
+    uint32_t run = 0;
+    std::memcpy(&run, registers_.data() + RUN_NUMBER_REGISTER, sizeof run);
+    registers_[0] = 0;
+    command->add_callback([this, run, one = command.get()](ert_state state) {
+        note(run, *one, state);
+        over_.store(true, std::memory_order_release);
+    });
+    over_.store(false);
+    {
+        std::lock_guard lock(mutex_);
+        command_ = command;
+        run_ = run;
+        told_ = false;
+        unit_.enqueue(command);
+    }
+    const int64_t stop = card_model::monotonic_ns() + SHORT_RUN_NS;
+    while (!over_.load(std::memory_order_acquire) && card_model::monotonic_ns() < stop) card_model::cpu_relax();
+}
+
+void register_unit::note(uint32_t run, const ert_command& command, ert_state state) {
+    if (!status_ || state == ert_state::completed) return;
+    failure& entry = status_->failures[run % status_page::FAILURES];
+    entry.state = static_cast<uint32_t>(state);
+    std::strncpy(entry.sentence, command.error().c_str(), sizeof entry.sentence - 1);
+    entry.run.store(run, std::memory_order_release);
+}
+
+void register_unit::cancel(uint32_t run) {
+    std::shared_ptr<ert_command> command;
+    {
+        std::lock_guard lock(mutex_);
+        if (run_ != run || !command_ || !command_->busy()) return;
+        command = command_;
+    }
+    unit_.cancel(*command, ert_state::abort);
+}
+
+struct model_card::program {
+    card_model::shared_object object;
+    std::vector<card_model::kernel_info> kernels;
+    card_model::lane_team team;
+    std::vector<std::unique_ptr<card_model::compute_unit>> units;
+    std::map<uint64_t, std::unique_ptr<register_unit>> by_address;
+
+    static size_t count(const std::vector<card_model::kernel_info>& all) {
+        size_t units = 0;
+        for (const auto& kernel : all) units += kernel.compute_units.size();
+        return units;
+    }
+
+    program(const std::string& xml, const std::string& code, const memory& ram, status_page* status)
+        : object(code), kernels(kernels_of(xml)), team(lanes(), count(kernels)) {
+        for (const auto& kernel : kernels) {
+            const auto* entry = static_cast<const fpga::cu_entry*>(object.symbol("fpga_cu_" + kernel.name));
+            if (!entry || entry->abi != fpga::CARD_ABI)
+                throw std::runtime_error("kernel '" + kernel.name + "' is missing, or of another release: build the xclbin anew");
+            for (const auto& info : kernel.compute_units) {
+                units.push_back(std::make_unique<card_model::compute_unit>(kernel, info, *entry, team, units.size(), ram));
+                by_address[info.base] = std::make_unique<register_unit>(*units.back(), status);
+            }
+        }
+    }
+};
+
+model_card::model_card(status_page* status) : status_(status) {}
+model_card::~model_card() = default;
+
+void model_card::load(const std::string& xml, const std::string& object) {
+    card_model::install_handlers();
+    auto fresh = std::make_unique<program>(content(xml), content(object), memory_, status_);
+    std::lock_guard lock(mutex_);
+    programs_.push_back(std::move(fresh));
+}
+
+register_unit* model_card::at(uint64_t address, uint32_t* offset) {
+    std::lock_guard lock(mutex_);
+    if (programs_.empty()) return nullptr;
+    const auto& units = programs_.back()->by_address;
+    auto found = units.upper_bound(address);
+    if (found == units.begin()) return nullptr;
+    --found;
+    if (address - found->first >= register_unit::BYTES) return nullptr;
+    *offset = static_cast<uint32_t>(address - found->first);
+    return found->second.get();
+}
+
+void model_card::cancel(uint32_t run) {
+    std::lock_guard lock(mutex_);
+    if (programs_.empty()) return;
+    for (const auto& [address, unit] : programs_.back()->by_address) unit->cancel(run);
+}
+
+}  // namespace xrt_model

@@ -1,0 +1,67 @@
+"""The surroundings that XRT's own sw_emu driver wants: a Vitis installation with a device model, a card's description.
+
+Here they are a private folder whose device model is the software card; it goes with the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import resource
+import shutil
+import tempfile
+from pathlib import Path
+
+MODEL = "genericpciemodel"
+_PLACE_OF_MODEL = f"data/emulation/unified/cpu_em/generic_pcie/model/{MODEL}"
+STATUS_BYTES = 1 << 16
+"""Room for ``status_page`` of native/xrt/model."""
+
+_CARD = {
+    "Version": {"FileVersion": "2.0", "ToolVersion": "2022.1"},
+    "Platform": {
+        "UnifiedPlatform": "true",
+        "ExpandedPR": "true",
+        "Boards": [
+            {
+                "Devices": [
+                    {
+                        "Name": "fpga_dynamo_emu",
+                        "HalMajorVersion": "1",
+                        "HalMinorVersion": "0",
+                        "VendorId": "4334",  # decimal, of AMD
+                        "DeviceId": "20485",
+                        "DdrBanks": [{"Size": "16GB"}] * 4,
+                        "OclFreqency": "300",  # as XRT spells it
+                        "NumDevices": "1",
+                    }
+                ]
+            }
+        ],
+    },
+}
+
+
+def prepare(installed: Path) -> None:
+    """Sets the environment up; `installed` is the folder with the device model."""
+    folder = Path(tempfile.mkdtemp(prefix="fpga_dynamo_xrt_"))
+    owner = os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
+    model = folder / "vitis" / _PLACE_OF_MODEL
+    model.parent.mkdir(parents=True)
+    model.symlink_to(installed / MODEL)
+    (folder / "emconfig.json").write_text(json.dumps(_CARD), encoding="utf-8")
+    status = folder / "status"
+    with status.open("wb") as file:
+        file.truncate(STATUS_BYTES)
+    os.environ.pop("XILINX_OPENCL", None)  # it would be taken before XILINX_VITIS
+    os.environ |= {
+        "XILINX_VITIS": str(folder / "vitis"),
+        "EMCONFIG_PATH": str(folder),
+        "SDACCEL_EM_RUN_DIR": str(folder),
+        "FPGA_DYNAMO_MODEL_STATUS": str(status),
+    }
+    # The driver keeps a descriptor of each buffer that the host maps, for ever.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
