@@ -16,16 +16,13 @@ namespace fpga {
 // turn comes again.
 constexpr int STRIP = 8;
 
-// One output row: where it lies, which kernel rows meet the image, and the columns [inner_begin, inner_end) whose
-// windows lie between the image's sides.
+// One output row: where it lies, and which kernel rows meet the image.
 struct depthwise_row {
     int64_t input;  // of the window row `kernel_begin` at output column 0, channel 0; may lie left of the image
     int64_t output;
     int64_t residual;
     int32_t kernel_begin;
     int32_t kernel_end;
-    int32_t inner_begin;
-    int32_t inner_end;
 };
 
 // First and last + 1 of the `kernel` taps, `dilation` apart from `origin` on, that fall into [0, size).
@@ -36,18 +33,13 @@ FPGA_INLINE int32_t end_tap(int32_t origin, int32_t dilation, int32_t kernel, in
     return origin >= size ? 0 : minimum((size - 1 - origin) / dilation + 1, kernel);
 }
 
-// Row `at` of the output, counted through the batch.
-FPGA_INLINE depthwise_row depthwise_row_at(const depthwise_command& c, int64_t at) {
-    const int64_t image = at / c.out_height;
-    const int32_t y = static_cast<int32_t>(at - image * c.out_height);
+// Row y of an image of the output.
+FPGA_INLINE depthwise_row depthwise_row_at(const depthwise_command& c, int64_t image, int32_t y, int32_t dilation) {
     const int32_t top = y * c.stride[0] - c.padding[0];
-    const int32_t last = c.in_width - 1 - (c.kernel[1] - 1) * c.dilation[1] + c.padding[1];
     depthwise_row row;
-    row.inner_end = last < 0 ? 0 : minimum(last / c.stride[1] + 1, c.out_width);
-    row.inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), row.inner_end);
-    row.kernel_begin = first_tap(top, c.dilation[0], c.kernel[0]);
-    row.kernel_end = end_tap(top, c.dilation[0], c.kernel[0], c.in_height);
-    const int64_t first_row = top + static_cast<int64_t>(row.kernel_begin) * c.dilation[0];
+    row.kernel_begin = first_tap(top, dilation, c.kernel[0]);
+    row.kernel_end = end_tap(top, dilation, c.kernel[0], c.in_height);
+    const int64_t first_row = top + static_cast<int64_t>(row.kernel_begin) * dilation;
     row.input = c.input + image * c.in_stride[0] + first_row * c.in_stride[1] -
                 static_cast<int64_t>(c.padding[1]) * c.in_stride[2];
     row.output = c.output + image * c.out_stride[0] + static_cast<int64_t>(y) * c.out_stride[1];
@@ -114,11 +106,12 @@ kernel_rows:
 }
 
 #ifndef __SYNTHESIS__
-// PIXELS pixels from column x on of a square kernel of known size and stride, undilated. EDGE: windows may leave the
-// image at a side.
-template <int SIZE, int STRIDE, int PIXELS, bool EDGE>
+// PIXELS pixels from column x on of a square kernel of known size and stride, undilated; their windows leave the image
+// by SIZE / 2 columns at most at either side.
+template <int SIZE, int STRIDE, int PIXELS>
 FPGA_INLINE void depthwise_tile(const depthwise_command& c, const depthwise_row& row, vec16* arena,
                                 const vec16* weights, int32_t x, int32_t channel) {
+    constexpr int WIDTH = (PIXELS - 1) * STRIDE + SIZE, SIDE = SIZE / 2;
     const int64_t pixel = c.in_stride[2], channels = round_up(c.channels, VEC);
     const int32_t first = c.padding[1] - x * STRIDE, end = first + c.in_width;
     const memory_float* input = floats(arena) + row.input + x * pixel * STRIDE + channel;
@@ -130,8 +123,8 @@ FPGA_INLINE void depthwise_tile(const depthwise_command& c, const depthwise_row&
         vec16 w[SIZE];
         UNROLL for (int k = 0; k < SIZE; k++) w[k] = in_register(load_aligned(weights, weight + k * channels));
         const memory_float* at = input;
-        UNROLL for (int p = 0; p < (PIXELS - 1) * STRIDE + SIZE; p++, at += pixel) {
-            if (EDGE && (p < first || p >= end)) continue;
+        UNROLL for (int p = 0; p < WIDTH; p++, at += pixel) {
+            if ((p < SIDE && p < first) || (p >= WIDTH - SIDE && p >= end)) continue;
             const vec16 value = in_register(load(at, 0));
             UNROLL for (int i = 0; i < PIXELS; i++) {
                 if (p >= i * STRIDE && p < i * STRIDE + SIZE) sum[i][0] += value * w[p - i * STRIDE];
@@ -143,81 +136,94 @@ FPGA_INLINE void depthwise_tile(const depthwise_command& c, const depthwise_row&
     depthwise_finish<PIXELS>(sum, c, row, arena, x, channel);
 }
 
-// The tiles of a row from column x to x_end, and of each the channels [channel, end).
-template <int SIZE, int STRIDE, int PIXELS, bool EDGE>
-FPGA_NOINLINE void depthwise_panels(const depthwise_command& command, const depthwise_row& output_row, vec16* arena,
-                                    const vec16* weights, int32_t x, int32_t x_end, int32_t channel, int32_t end) {
+// Part of the output, rows counted through the batch.
+struct depthwise_part {
+    int64_t row, row_end;
+    int32_t x, x_end;
+    int32_t channel, channel_end;
+};
+
+template <int SIZE, int STRIDE, int PIXELS>
+FPGA_NOINLINE void depthwise_tiles(const depthwise_command& command, vec16* arena, const vec16* weights,
+                                   const depthwise_part& part) {
     // Copies, as a store to the arena might change the originals for all that g++ knows.
     const depthwise_command c = command;
-    const depthwise_row row = output_row;
-    for (; x < x_end; x += PIXELS)
-        for (int32_t ch = channel; ch < end; ch += VEC)
-            depthwise_tile<SIZE, STRIDE, PIXELS, EDGE>(c, row, arena, weights, x, ch);
+    const depthwise_part p = part;
+    int64_t image = p.row / c.out_height;
+    int32_t y = static_cast<int32_t>(p.row - image * c.out_height);
+    for (int64_t at = p.row; at < p.row_end; at++) {
+        const depthwise_row row = depthwise_row_at(c, image, y, 1);
+        for (int32_t x = p.x; x < p.x_end; x += PIXELS)
+            for (int32_t channel = p.channel; channel < p.channel_end; channel += VEC)
+                depthwise_tile<SIZE, STRIDE, PIXELS>(c, row, arena, weights, x, channel);
+        if (++y == c.out_height) {
+            y = 0;
+            image++;
+        }
+    }
 }
 
-// Wide images go row by row, as prefetchers like it. Of narrower ones a column of tiles goes down the rows, at most
-// DEPTHWISE_BLOCK channel vectors at a time, so that an input row is in the nearest cache when the next output row asks
-// for it again.
-constexpr int32_t DEPTHWISE_WIDE = 40;
-constexpr int64_t DEPTHWISE_BLOCK = 8;
+// A column of tiles goes down DEPTHWISE_BAND rows, so that an input row is in the nearest cache when the next output row
+// asks for it again: with so many channels that filters and windows are DEPTHWISE_NEAR vectors.
+constexpr int64_t DEPTHWISE_BAND = 16;
+constexpr int32_t DEPTHWISE_NEAR = 640;
 
-// A part of the output. A last tile that is not full moves back over pixels that are done, unless these may have been
-// stored over their residual.
 template <int SIZE, int STRIDE>
-inline void depthwise_tiles(const depthwise_command& c, vec16* arena, const vec16* weights, const slice_grid& grid) {
-    const bool wide = c.in_width >= DEPTHWISE_WIDE, moves_back = c.residual == ABSENT && c.out_width >= tile::ROWS;
-    const int64_t all_rows = grid.unit_end - grid.unit_begin, all_panels = grid.panel_end - grid.panel_begin;
-    const int64_t band = wide ? 1 : all_rows, block = wide ? all_panels : DEPTHWISE_BLOCK;
-    for (int64_t top = grid.unit_begin; top < grid.unit_end; top += band) {
-        depthwise_row row = depthwise_row_at(c, top);
-        for (int32_t x = 0; x < c.out_width;) {
-            const bool single = c.out_width - x < tile::ROWS && !moves_back;
-            if (!single) x = minimum(x, c.out_width - tile::ROWS);
-            const bool inner = !single && x >= row.inner_begin && x + tile::ROWS <= row.inner_end;
-            const int32_t tiles = wide && inner ? (row.inner_end - x) / tile::ROWS : 1;
-            const int32_t x_end = x + tiles * (single ? 1 : tile::ROWS);
-            for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel += block) {
-                const int32_t channel = static_cast<int32_t>(panel) * VEC;
-                const int32_t end = static_cast<int32_t>(minimum(panel + block, grid.panel_end)) * VEC;
-                for (int64_t at = top; at < top + band; at++) {
-                    if (!wide) row = depthwise_row_at(c, at);
-                    if (single)
-                        depthwise_panels<SIZE, STRIDE, 1, true>(c, row, arena, weights, x, x_end, channel, end);
-                    else if (inner)
-                        depthwise_panels<SIZE, STRIDE, tile::ROWS, false>(c, row, arena, weights, x, x_end, channel,
-                                                                          end);
-                    else
-                        depthwise_panels<SIZE, STRIDE, tile::ROWS, true>(c, row, arena, weights, x, x_end, channel,
-                                                                         end);
-                }
+inline void depthwise_parts(const depthwise_command& c, vec16* arena, const vec16* weights, const slice_grid& grid) {
+    constexpr int32_t near = SIZE * SIZE + SIZE * ((tile::ROWS - 1) * STRIDE + SIZE);
+    constexpr int32_t block = VEC * (DEPTHWISE_NEAR / near);
+    // A last tile that is not full moves back over pixels that are done, unless these may have been stored over their
+    // residual.
+    const bool moves_back = c.residual == ABSENT && c.out_width >= tile::ROWS;
+    const int32_t tiled = moves_back ? c.out_width : c.out_width / tile::ROWS * tile::ROWS;
+    const int32_t channel_begin = static_cast<int32_t>(grid.panel_begin) * VEC;
+    const int32_t channel_end = static_cast<int32_t>(grid.panel_end) * VEC;
+    depthwise_part p;
+    for (p.row = grid.unit_begin; p.row < grid.unit_end; p.row = p.row_end) {
+        p.row_end = minimum(p.row + DEPTHWISE_BAND, grid.unit_end);
+        for (int32_t x = 0; x < tiled; x += tile::ROWS) {
+            p.x = minimum(x, tiled - tile::ROWS);
+            p.x_end = p.x + tile::ROWS;
+            for (p.channel = channel_begin; p.channel < channel_end; p.channel = p.channel_end) {
+                p.channel_end = minimum(p.channel + block, channel_end);
+                depthwise_tiles<SIZE, STRIDE, tile::ROWS>(c, arena, weights, p);
             }
-            x = x_end;
         }
+        if (tiled == c.out_width) continue;
+        p.x = tiled;
+        p.x_end = c.out_width;
+        p.channel = channel_begin;
+        p.channel_end = channel_end;
+        depthwise_tiles<SIZE, STRIDE, 1>(c, arena, weights, p);
     }
 }
 
 // The kernels that networks use most; false: not one of them.
 inline bool depthwise_known(const depthwise_command& c, vec16* arena, const vec16* weights, const slice_grid& grid) {
-    if (c.dilation[0] != 1 || c.dilation[1] != 1 || c.kernel[0] != c.kernel[1] || c.stride[1] > 2) return false;
-    switch (c.kernel[1] * 10 + c.stride[1]) {
-        case 31: depthwise_tiles<3, 1>(c, arena, weights, grid); return true;
-        case 32: depthwise_tiles<3, 2>(c, arena, weights, grid); return true;
-        case 51: depthwise_tiles<5, 1>(c, arena, weights, grid); return true;
-        case 52: depthwise_tiles<5, 2>(c, arena, weights, grid); return true;
-        case 71: depthwise_tiles<7, 1>(c, arena, weights, grid); return true;
+    const int32_t size = c.kernel[1], side = size / 2;
+    if (c.kernel[0] != size || c.dilation[0] != 1 || c.dilation[1] != 1 || c.stride[1] > 2) return false;
+    const int32_t right_padding = (c.out_width - 1) * c.stride[1] + size - c.padding[1] - c.in_width;
+    if (c.padding[1] > side || right_padding > side) return false;
+    switch (size * 10 + c.stride[1]) {
+        case 31: depthwise_parts<3, 1>(c, arena, weights, grid); return true;
+        case 32: depthwise_parts<3, 2>(c, arena, weights, grid); return true;
+        case 51: depthwise_parts<5, 1>(c, arena, weights, grid); return true;
+        case 52: depthwise_parts<5, 2>(c, arena, weights, grid); return true;
+        case 71: depthwise_parts<7, 1>(c, arena, weights, grid); return true;
         default: return false;
     }
 }
 #endif
 
-// One vector of channels of an output row.
+// One vector of channels of an output row. The windows of the columns [inner_begin, inner_end) lie between the image's
+// sides.
 inline void depthwise_output_row(const depthwise_command& c, const depthwise_row& row, vec16* arena,
-                                 const vec16* weights, int32_t channel) {
+                                 const vec16* weights, int32_t inner_begin, int32_t inner_end, int32_t channel) {
     int32_t x = 0;
 columns:
     while (x < c.out_width) {
 #pragma HLS loop_tripcount min=1 max=112
-        if (x >= row.inner_begin && x + STRIP <= row.inner_end) {
+        if (x >= inner_begin && x + STRIP <= inner_end) {
             depthwise_pixels<STRIP>(c, row, arena, weights, x, 0, c.kernel[1], channel);
             x += STRIP;
             continue;
@@ -238,14 +244,20 @@ inline uint32_t depthwise(const depthwise_command& c, const vec16* commands, vec
 #ifndef __SYNTHESIS__
     if (depthwise_known(c, arena, weights, grid)) return STATUS_OK;
 #endif
+    const int32_t last = c.in_width - 1 - (c.kernel[1] - 1) * c.dilation[1] + c.padding[1];
+    const int32_t inner_end = last < 0 ? 0 : minimum(last / c.stride[1] + 1, c.out_width);
+    const int32_t inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), inner_end);
 output_rows:
     for (int64_t at = grid.unit_begin; at < grid.unit_end; at++) {
 #pragma HLS loop_tripcount min=1 max=112
-        const depthwise_row row = depthwise_row_at(c, at);
+        const int64_t image = at / c.out_height;
+        const int32_t y = static_cast<int32_t>(at - image * c.out_height);
+        const depthwise_row row = depthwise_row_at(c, image, y, c.dilation[0]);
     channel_vectors:
         for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel++) {
 #pragma HLS loop_tripcount min=1 max=60
-            depthwise_output_row(c, row, arena, weights, static_cast<int32_t>(panel) * VEC);
+            const int32_t channel = static_cast<int32_t>(panel) * VEC;
+            depthwise_output_row(c, row, arena, weights, inner_begin, inner_end, channel);
         }
     }
     return STATUS_OK;
