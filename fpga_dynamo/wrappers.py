@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta
+from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta, ViewAndMutationMeta
 from torch._guards import TracingContext
 
 
@@ -21,17 +21,25 @@ def do_nothing(example_inputs: Sequence[Any]) -> bool:
     return (
         metadata is not None
         and all(type(given) in (torch.Tensor, torch.nn.Parameter) for given in example_inputs)
-        and len(metadata.input_info) == len(example_inputs)
+        and nothing_to_do(metadata, len(example_inputs))
+        and not any(out.requires_grad for out in metadata.output_info)
+        and not torch._C._is_any_autocast_enabled()
+    )
+
+
+def nothing_to_do(metadata: ViewAndMutationMeta, inputs: int) -> bool:
+    """Whether AOTAutograd's record of a graph with `inputs` inputs asks for nothing before or after a call."""
+    return (
+        len(metadata.input_info) == inputs
         and not any(
             i.mutates_data or i.mutates_metadata or i.mutates_storage_metadata or i.mutation_inductor_storage_resize
             for i in metadata.input_info
         )
-        and all(o.output_type is OutputType.non_alias and not o.requires_grad for o in metadata.output_info)
+        and all(out.output_type is OutputType.non_alias for out in metadata.output_info)
         and all(type(m) is PlainTensorMeta for m in (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta))
         and not metadata.num_intermediate_bases
         and not metadata.num_graphsafe_rng_states
         and not metadata.tokens
         and not metadata.act_input_indices
         and metadata.grad_enabled_mutation is None
-        and not torch._C._is_any_autocast_enabled()
     )

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta, ViewAndMutationMeta
+from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
@@ -26,6 +26,7 @@ from fpga_dynamo.compile_cache.plain import CorruptError, UnstorableError, to_pl
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
+from fpga_dynamo.wrappers import nothing_to_do
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Trace:
         context = TracingContext.try_get()
         metadata = None if context is None else context.fw_metadata
         try:
-            self._sound &= metadata is not None and _wrappers_do_nothing(metadata, module, self._inputs)
+            self._sound &= metadata is not None and _is_all_there_is(metadata, module, self._inputs)
             self._graphs.append((graph_to_plain(module), sorted(static)))
         except UnstorableError as error:
             log.debug("tracing is not cached: %s", error)
@@ -118,26 +119,15 @@ def _is_plain_inference(gm: GraphModule, inputs: Sequence[Any]) -> bool:
     )
 
 
-def _wrappers_do_nothing(metadata: ViewAndMutationMeta, module: GraphModule, inputs: int) -> bool:
+def _is_all_there_is(metadata: ViewAndMutationMeta, module: GraphModule, inputs: int) -> bool:
     """Whether a call of AOTAutograd's result is a call of the graph and nothing else."""
     nodes = list(module.graph.nodes)
     results = nodes[-1].args[0]
     return (
-        sum(node.op == "placeholder" for node in nodes) == inputs == len(metadata.input_info)
+        nothing_to_do(metadata, inputs)
+        and sum(node.op == "placeholder" for node in nodes) == inputs
         and len(results) == len(metadata.output_info)
         and all(isinstance(result, Node) and result.op == "call_function" for result in results)
-        and all(out.output_type is OutputType.non_alias for out in metadata.output_info)
-        and not any(
-            i.mutates_data or i.mutates_metadata or i.mutates_storage_metadata or i.mutation_inductor_storage_resize
-            for i in metadata.input_info
-        )
-        and all(isinstance(m, PlainTensorMeta) for m in metadata.subclass_inp_meta)
-        and all(isinstance(m, PlainTensorMeta) for m in metadata.subclass_fw_graph_out_meta)
-        and metadata.num_intermediate_bases == 0
-        and metadata.grad_enabled_mutation is None
-        and not metadata.tokens
-        and not metadata.act_input_indices
-        and not metadata.num_graphsafe_rng_states
     )
 
 

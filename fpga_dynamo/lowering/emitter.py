@@ -240,7 +240,17 @@ class Emitter:
             layout_change=layout_change,
         )
         cost.annotate(command, self.target)
+        if opcode in cost.FORMULAS and isinstance(slices := fields.get("slices"), int):
+            command.fields["slices"] = max(1, min(slices, _slices_worth(command)))
         self.commands.append(command)
+
+
+def _slices_worth(command: Command) -> int:
+    """Parts of at least a microsecond each on a lane, which is what handing one to another lane may cost.
+
+    A lane does some 10^5 multiply-accumulates or moves some 20,000 bytes in a microsecond.
+    """
+    return int(command.macs / 1e5 + command.bytes / 2e4)
 
 
 def extent_padded(view: View) -> int:
