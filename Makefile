@@ -4,6 +4,7 @@
 #   PYTHON=python3   the interpreter that makes it
 #   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
+#   XRT_EXAMPLES=250       of `make xrt`, for each of two ways
 #   PEERS=all        `make bench` installs onnxruntime and openvino and compares with them too
 #   BENCH="models --only resnet18"   what `make bench` measures; everything if empty
 
@@ -11,6 +12,7 @@ VENV ?= .venv
 PYTHON ?= python3
 TORCH_INDEX ?=
 EXAMPLES ?= 2000
+XRT_EXAMPLES ?= 250
 SEED ?= 0
 PEERS ?=
 BENCH ?=
@@ -40,6 +42,17 @@ demo: $(installed)
 
 test: lint
 	$(bin)/python -m pytest -q -m 'not slow' tests
+
+# All that goes through AMD's XRT, over every way that this machine has: no card is needed.
+xrt: $(installed)
+	@$(bin)/python -c 'import fpga_dynamo._xrt' 2>/dev/null || { \
+	    echo "make xrt: fpga_dynamo was installed without XRT. On Debian 12: apt-get install libxrt1 libxrt-dev uuid-dev,"; \
+	    echo "then rm $(installed) and make xrt again; \`$(bin)/fpga-dynamo doctor\` says more."; exit 1; }
+	$(bin)/python -m pytest -q tests/driver/test_conformance.py tests/driver/test_xrt_faults.py tests/driver/test_xrt_models.py
+	FPGA_DYNAMO_DRIVER=xrt FPGA_DYNAMO_XRT=inproc $(bin)/python -m pytest -q tests/backend/test_concurrency.py
+	FPGA_DYNAMO_DRIVER=xrt FPGA_DYNAMO_XRT=inproc $(bin)/fpga-dynamo fuzz --examples $(XRT_EXAMPLES) --seed $(SEED)
+	FPGA_DYNAMO_DRIVER=xrt FPGA_DYNAMO_XRT=process setsid --wait \
+	    $(bin)/fpga-dynamo fuzz --examples $(XRT_EXAMPLES) --seed $(SEED)
 
 lint: $(installed)
 	$(bin)/ruff check .

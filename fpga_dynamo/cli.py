@@ -1,4 +1,4 @@
-"""The command `fpga-dynamo`: run a model, list the devices, look for wrong answers.
+"""The command `fpga-dynamo`: run a model, list the devices, say what is missing, look for wrong answers.
 
 Exit codes: 0 done and right, 1 a wrong answer, 2 it could not be done (a message of one line says why).
 """
@@ -75,6 +75,10 @@ def _parser() -> argparse.ArgumentParser:
 
     devices = commands.add_parser("devices", help="list the cards")
     devices.set_defaults(action=_devices)
+
+    doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")
+    doctor.add_argument("xclbin", nargs="?", type=Path, help="look at this file too")
+    doctor.set_defaults(action=_doctor)
 
     fuzz = commands.add_parser("fuzz", help="compare random models with eager")
     fuzz.add_argument("--examples", type=_positive, default=100, metavar="N", help="how many models (100)")
@@ -190,6 +194,22 @@ def _devices(arguments: argparse.Namespace) -> int:
         table.add_row("memory in use", f"{device.memory_used:,} of {device.memory_total:,} bytes")
         _console.print(table)
     return RIGHT
+
+
+# fpga-dynamo doctor
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from .doctor import GOOD, WRONG, examine
+
+    findings = examine(arguments.xclbin)
+    colours = {GOOD: "green", WRONG: "red"}
+    for finding in findings:
+        colour = colours.get(finding.state, "yellow")
+        _console.print(f"[{colour}]{finding.state:8}[/{colour}]{finding.subject}: {finding.found}", soft_wrap=True)
+        if finding.remedy:
+            _console.print(f"        -> {finding.remedy}", markup=False, soft_wrap=True)
+    return FAILED if any(finding.state == WRONG for finding in findings) else RIGHT
 
 
 # fpga-dynamo fuzz

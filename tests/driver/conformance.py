@@ -175,7 +175,9 @@ def test_adds(card: Card) -> None:
 
 def test_scalars_keep_their_bits(card: Card) -> None:
     out = card.array(np.full(5, np.nan), "scalars")
-    values = [(7 << 32) + 5, 0xFFFFFFFF, 0.1, 0.1] if DRIVER != "pyxrt" else [5, 0x7FFFFFFF, 0, 0.1]
+    if DRIVER == "pyxrt":
+        pytest.skip("pyxrt passes 32 bits only")
+    values = [(7 << 32) + 5, 0xFFFFFFFF, 0.1, 0.1]
     assert card.kernels["scalars"](out, *values).wait(LONG) == COMPLETED
     exact = [values[0] >> 32, values[0] & 0xFFFFFFFF, values[1], values[2], np.float64(np.float32(values[3]))]
     np.testing.assert_array_equal(card.fetch(out, np.float64), exact)

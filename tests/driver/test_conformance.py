@@ -9,7 +9,7 @@ from apart import run_apart
 from xrt_kit import HERE, needs
 
 
-@pytest.mark.parametrize("driver", ["emulated", "inproc", "process"])
+@pytest.mark.parametrize("driver", ["emulated", "inproc", "process", "pyxrt"])
 def test_conformance(driver: str, tmp_path: Path) -> None:
     needs(driver)
     arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "conformance.py")]

@@ -1,0 +1,205 @@
+"""AMD's own Python module for XRT, where it can be imported: it comes with AMD's XRT packages.
+
+Within its limits: a scalar is an int of 32 bits (a float is passed as the bits of one), and its waits hold the GIL, so
+they are made of questions for the state with pauses between them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from typing import Any
+
+import numpy as np
+import pyxrt as amd
+
+from fpga_dynamo._native import DeviceMemoryError, XclbinError
+from fpga_dynamo.errors import DeviceError
+
+__all__ = [
+    "COPIES_ON_CARD",
+    "DeviceMemoryError",
+    "XclbinError",
+    "bo",
+    "device",
+    "ert_cmd_state",
+    "kernel",
+    "run",
+    "uuid",
+    "xclBOSyncDirection",
+    "xclbin",
+    "xrt_info_device",
+]
+
+COPIES_ON_CARD = False
+uuid = amd.uuid
+ert_cmd_state = amd.ert_cmd_state
+xclBOSyncDirection = amd.xclBOSyncDirection
+xrt_info_device = getattr(amd, "xrt_info_device", None)
+
+_PAUSES = (20e-6, 500e-6)
+"""Seconds between two looks at a state: at first, and at most."""
+_PATIENCE = 3.0
+"""Seconds that a card has to end a run."""
+
+
+def xclbin(path: str) -> Any:
+    """An xclbin file. Raises XclbinError if it cannot be read."""
+    try:
+        return amd.xclbin(path)
+    except RuntimeError as error:
+        raise XclbinError(f"xclbin '{path}': {error}") from error
+
+
+class device:
+    """Card `index`. Raises DeviceError if XRT sees none."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.handle = _called(f"card {index} cannot be opened", amd.device, index)
+
+    def load_xclbin(self, file: Any, /) -> Any:
+        """Configures the card from a path or an xclbin object."""
+        content = xclbin(file) if isinstance(file, str) else file
+        return _called("the card does not take the xclbin", self.handle.load_xclbin, content)
+
+    def get_xclbin_uuid(self) -> Any:
+        return self.handle.get_xclbin_uuid()
+
+    def get_info(self, what: Any, /) -> str:
+        return str(self.handle.get_info(what))
+
+
+class bo:
+    """A buffer in a memory group. Raises DeviceMemoryError if there is no room for it."""
+
+    flags = getattr(amd.bo, "flags", amd.bo)
+
+    def __init__(self, owner: Any, *arguments: Any) -> None:
+        try:
+            self.handle = amd.bo(owner.handle, *arguments)
+        except (MemoryError, RuntimeError) as error:
+            raise DeviceMemoryError(f"a buffer of {arguments[0]} bytes: {error}") from error
+
+    def write(self, data: Any, seek: int = 0) -> None:
+        self.handle.write(data, seek)
+
+    def read(self, size: int, skip: int = 0) -> Any:
+        return self.handle.read(size, skip)
+
+    def write_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
+        """As write, from host memory at `address`."""
+        ctypes.memmove(self._part(nbytes, offset), address, nbytes)
+
+    def read_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
+        """As read, to host memory at `address`."""
+        ctypes.memmove(address, self._part(nbytes, offset), nbytes)
+
+    def _part(self, nbytes: int, offset: int) -> int:
+        view = np.frombuffer(self.handle.map(), np.uint8)
+        if offset + nbytes > view.size:
+            raise DeviceError(f"{nbytes} bytes at offset {offset} lie outside a buffer of {view.size} bytes")
+        return int(view.ctypes.data) + offset
+
+    def sync(self, direction: Any, size: int | None = None, offset: int = 0) -> None:
+        _called("a sync", self.handle.sync, direction, self.size() if size is None else size, offset)
+
+    def map(self) -> Any:
+        return self.handle.map()
+
+    def size(self) -> int:
+        return int(self.handle.size())
+
+    def address(self) -> int:
+        return int(self.handle.address())
+
+
+class kernel:
+    """A kernel of the loaded xclbin, as :class:`run` starts it."""
+
+    def __init__(self, owner: device, xclbin_uuid: Any, name: str) -> None:
+        self.name = name
+        mode = getattr(amd.kernel, "shared", None) or amd.kernel.cu_access_mode.shared
+        self.handle = _called(f"kernel '{name}' cannot be opened", amd.kernel, owner.handle, xclbin_uuid, name, mode)
+
+    def group_id(self, argument: int) -> int:
+        return int(_called(f"argument {argument} of kernel '{self.name}'", self.handle.group_id, argument))
+
+    def __call__(self, *arguments: Any) -> run:
+        started = run(self)
+        for index, value in enumerate(arguments):
+            started.set_arg(index, value)
+        started.start()
+        return started
+
+
+class run:
+    """One start at a time of a kernel. It keeps its buffers."""
+
+    def __init__(self, opened: kernel) -> None:
+        self._kernel = opened
+        self._started = False
+        self._arguments: dict[int, Any] = {}
+        self._handle = _called(f"a run of kernel '{opened.name}'", amd.run, opened.handle)
+
+    def set_arg(self, index: int, value: bo | float) -> None:
+        """A buffer, an int of 32 bits, or a float that becomes an IEEE number of 32 bits."""
+        if isinstance(value, bo):
+            self._arguments[index] = value
+            _called(f"argument {index}", self._handle.set_arg, index, value.handle)
+            return
+        _called(f"argument {index}", self._handle.set_arg, index, _as_int32(index, value))
+
+    def start(self) -> None:
+        _called(f"kernel '{self._kernel.name}' cannot be started", self._handle.start)
+        self._started = True
+
+    def state(self) -> Any:
+        return self._handle.state()
+
+    def wait(self, timeout_ms: int = 0) -> Any:
+        """The state at the end, or ERT_CMD_STATE_TIMEOUT after `timeout_ms` (0: never); other threads go on."""
+        if not self._started:
+            return self.state()
+        begin = time.monotonic()
+        pause, longest = _PAUSES
+        while not _is_end(state := self.state()):
+            passed = time.monotonic() - begin
+            if timeout_ms and passed * 1000 >= timeout_ms:
+                return ert_cmd_state.ERT_CMD_STATE_TIMEOUT
+            time.sleep(min(max(pause, passed / 32), longest))
+        self._handle.wait()  # tells XRT, which refuses another start else
+        return state
+
+    def abort(self) -> Any:
+        """Ends the run where this pyxrt can; returns the state that it has then."""
+        if hasattr(self._handle, "abort") and not _is_end(self.state()):
+            self._handle.abort()
+            self.wait(int(_PATIENCE * 1000))
+        return self.state()
+
+    @property
+    def error(self) -> str:
+        return ""
+
+
+def _is_end(state: Any) -> bool:
+    names = ("COMPLETED", "ERROR", "ABORT", "TIMEOUT", "NORESPONSE", "SKERROR", "SKCRASHED")
+    return any(state == getattr(ert_cmd_state, f"ERT_CMD_STATE_{name}", None) for name in names)
+
+
+def _as_int32(index: int, value: float) -> int:
+    if isinstance(value, float):
+        return int(struct.unpack("<i", struct.pack("<f", value))[0])
+    if not -(1 << 31) <= value < 1 << 32:
+        raise DeviceError(f"argument {index}: pyxrt passes scalars of 32 bits only, {value} has more; use driver 'xrt'")
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _called(what: str, function: Any, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except DeviceError:
+        raise
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise DeviceError(f"{what}: {error}") from error
