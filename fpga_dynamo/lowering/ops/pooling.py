@@ -67,6 +67,8 @@ def check_pool(match: Match, graph: GraphInfo) -> str | None:
         return why
     if len(shape(_input(match))) != 4:
         return "an image without a batch dimension has no core"
+    if _divisor(_pool_node(match)) < 0:
+        return "its sums are divided by a negative number; the pool core divides by positive ones"
     return refuse_float(match.root, "its result")
 
 
@@ -102,6 +104,11 @@ def lower_pool(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
+def _divisor(node: Node) -> int:
+    """What the sums of an average are divided by instead of the number of pixels; 0 if that is not given."""
+    return int(argument(node, "divisor_override", 6) or 0) if node.target is aten.avg_pool2d.default else 0
+
+
 def _window(node: Node) -> dict[str, Any]:
     if node.target in _ADAPTIVE:
         unit = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
@@ -116,7 +123,7 @@ def _window(node: Node) -> dict[str, Any]:
         **window,
         "dilation": (1, 1),
         "count_include_pad": int(argument(node, "count_include_pad", 5, True)),
-        "divisor": int(argument(node, "divisor_override", 6) or 0),
+        "divisor": _divisor(node),
     }
 
 
