@@ -1,8 +1,8 @@
 // core: move; opcodes: move, gather, resample
 //
 // Strided copies of 32-bit patterns. Rows that are contiguous on both sides go vector by vector; where the innermost
-// dimension of the output is another than that of the input, 16 x 16 blocks are transposed on the way; the rest goes
-// element by element. gather and resample have files of their own.
+// dimension of the output is another than that of the input, 16 x 16 blocks are transposed on the way; rows that are
+// contiguous in the input only are read vector by vector; the rest goes element by element. gather and resample have files of their own.
 #pragma once
 #include "../bounds.hpp"
 #include "../command.hpp"
@@ -42,6 +42,22 @@ row:
     }
 }
 
+// A contiguous row to elements `step` apart, as the parts of a channel shuffle.
+inline void spread_row(vec16* arena, int64_t to, int64_t step, const vec16* region, int64_t from, int32_t count) {
+vectors:
+    for (int32_t i = 0; i < count; i += VEC) {
+#pragma HLS loop_tripcount min=1 max=16
+        const int32_t lanes = minimum(count - i, VEC);
+        const vec16 x = lanes == VEC ? load(region, from + i) : load_lanes(region, from + i, lanes);
+        int64_t at = to + i * step;
+    spread:
+        UNROLL for (int j = 0; j < VEC; j++, at += step) {
+#pragma HLS pipeline II=1
+            if (j < lanes) store_scalar(arena, at, x[j]);
+        }
+    }
+}
+
 // Row by row along the innermost dimension.
 inline void move_rows(const move_command& c, const loop_nest& n, vec16* arena, const vec16* region, uint32_t slice,
                       uint32_t slices) {
@@ -64,6 +80,8 @@ rows:
             copy_row(arena, to, region, from, lanes);
         } else if (c.input != ABSENT && to_step == 1 && from_step == 0) {
             fill_row(arena, to, scalar_at(region, from), lanes);
+        } else if (c.input != ABSENT && from_step == 1) {
+            spread_row(arena, to, to_step, region, from, lanes);
         } else {
         elements:
             for (int32_t e = 0; e < lanes; e++) {
