@@ -163,8 +163,8 @@ FPGA_NOINLINE void depthwise_tiles(const depthwise_command& command, vec16* aren
     }
 }
 
-// A column of tiles goes down DEPTHWISE_BAND rows, so that an input row is in the nearest cache when the next output row
-// asks for it again: with so many channels that filters and windows are DEPTHWISE_NEAR vectors.
+// A column of tiles goes down DEPTHWISE_BAND rows, so that an input row is in the nearest cache when the next output
+// row asks for it again: with so many channels that filters and windows are DEPTHWISE_NEAR vectors.
 constexpr int64_t DEPTHWISE_BAND = 16;
 constexpr int32_t DEPTHWISE_NEAR = 640;
 
