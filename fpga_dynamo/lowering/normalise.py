@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.lowering.graph import aten, value
+from fpga_dynamo.lowering.graph import aten, is_view, value
 
 
 def normalise(module: GraphModule) -> None:
@@ -18,13 +18,14 @@ def normalise(module: GraphModule) -> None:
 
 
 def _is_empty_item(node: Node) -> bool:
-    """An item without elements: what an inference batch norm saves for its backward."""
+    """An item without elements: what an inference batch norm saves for its backward. One of a view shows its input."""
     fake = value(node)
     return (
         node.target is operator.getitem
         and isinstance(fake, torch.Tensor)
         and all(isinstance(size, int) for size in fake.shape)
         and fake.numel() == 0
+        and not is_view(node.all_input_nodes[0])
         and value(node.all_input_nodes[0])[0].numel() != 0
     )
 

@@ -80,6 +80,7 @@ ALIASES: dict[str, Callable[..., Any]] = {
     "a value and its view": lambda x: (lambda y: (y, y.view(-1)))(torch.relu(x) * 3),
     "one value twice": twice,
     "the input, reshaped and detached": lambda x: (x.reshape(2, -1), x.detach()),
+    "parts of a computed value, one of them empty": lambda x: torch.relu(x).split([1, 3, 0]),
     "a slice of a computed value": lambda x: (x @ x.t())[1:3, ::2],
 }
 
