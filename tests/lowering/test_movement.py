@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -228,6 +230,19 @@ def test_a_concatenation_that_others_read_is_no_shuffle() -> None:
         return joined, shuffled(joined)
 
     check(Case(both, (2, 10, 3, 3), (2, 10, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("model", "offload"),
+    [
+        (lambda a, b: F.max_pool2d(torch.cat([a.relu(), b.relu()], 1), 2), 1.0),
+        (lambda a, b: F.max_pool3d(torch.cat([a, b], 1).view(2, 2, 6, 4, 4).transpose(1, 2), 2), 0.5),
+    ],
+    ids=["instead of the grouping", "instead of the flattening"],
+)
+def test_a_pooling_with_two_results_ends_no_shuffle(model: Callable[..., torch.Tensor], offload: float) -> None:
+    why = None if offload == 1.0 else "no pattern takes aten.max_pool3d"
+    check(Case(model, (2, 6, 4, 4), (2, 6, 4, 4), offload=offload, why=why))
 
 
 def test_a_shuffle_that_is_the_result() -> None:

@@ -56,8 +56,10 @@ def _transposes(node: Node) -> bool:
 
 
 def _reunites(node: Node) -> bool:
+    if node.target not in _RESHAPES:
+        return False
     before, after = shape(node.all_input_nodes[0]), shape(node)
-    return node.target in _RESHAPES and len(after) == 4 and (before[0], *before[3:]) == (after[0], *after[2:])
+    return len(after) == 4 and (before[0], *before[3:]) == (after[0], *after[2:])
 
 
 def check_shuffle(match: Match, graph: GraphInfo) -> str | None:
