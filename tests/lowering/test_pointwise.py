@@ -72,6 +72,8 @@ UNARY = {
     "bool as integer": lambda x: (x > 0).long(),
     "1 - x": lambda x: 1 - x,
     "1 / x": lambda x: 1 / x,
+    "NaN": torch.isnan,
+    "infinite": torch.isinf,
     "logical": lambda x: torch.logical_and(x, torch.logical_not(x - 1)),
     "masked": lambda x: x.masked_fill(x < 0, 7.0),
 }
@@ -100,6 +102,7 @@ BINARY = {
     "addcdiv": lambda x, y: torch.addcdiv(x, x, y),
     "pow": torch.pow,
     "logical or": torch.logical_or,
+    "logical exclusive or": torch.logical_xor,
     "fill by tensor": lambda x, y: x.masked_fill(y > 0, y[3]),
     "clamp by tensors": lambda x, y: torch.clamp(x, min=y),
     "lerp by hand": lambda x, y: x + 0.3 * (y - x),

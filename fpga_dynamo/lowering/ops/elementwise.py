@@ -154,6 +154,18 @@ def _input_dtype(n: Node) -> torch.dtype:
     return value(given).dtype  # type: ignore[arg-type]
 
 
+def _isnan(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("NE", x[0], x[0])
+
+
+def _isinf(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("EQ", p.op("ABS", x[0]), math.inf)
+
+
+def _logical_xor(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("NE", p.op("NE", x[0], 0.0), p.op("NE", x[1], 0.0))
+
+
 def _masked_fill(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("WHERE", x[1], x[2], x[0])
 
@@ -218,6 +230,9 @@ RULES: dict[Any, Rule] = {
     aten.logical_and.default: _direct("AND"),
     aten.logical_or.default: _direct("OR"),
     aten.logical_not.default: _direct("NOT"),
+    aten.logical_xor.default: _logical_xor,
+    aten.isnan.default: _isnan,
+    aten.isinf.default: _isinf,
     aten.bitwise_and.Tensor: _direct("AND"),
     aten.bitwise_or.Tensor: _direct("OR"),
     aten.bitwise_not.default: _direct("NOT"),
