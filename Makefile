@@ -1,10 +1,12 @@
-# make demo | test | bench | fuzz | lint | models | clean; each installs into a virtual environment of its own first.
+# make demo | test | bench | fuzz | opinfo | lint | models | clean; each installs into a virtual environment of its own
+# first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
 #   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
 #   XRT_EXAMPLES=250       of `make xrt`, for each of two ways
+#   OPINFO="--dtype int64"   what `make opinfo` runs, see `python -m tests.opinfo --help`
 #   PEERS=all        `make bench` installs onnxruntime and openvino and compares with them too
 #   BENCH="models --only resnet18"   what `make bench` measures; everything if empty
 
@@ -14,6 +16,7 @@ TORCH_INDEX ?=
 EXAMPLES ?= 2000
 XRT_EXAMPLES ?= 250
 SEED ?= 0
+OPINFO ?= --everything
 PEERS ?=
 BENCH ?=
 
@@ -23,7 +26,7 @@ installed := $(VENV)/.installed
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test bench fuzz lint models clean
+.PHONY: setup demo test bench fuzz opinfo lint models clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -60,6 +63,10 @@ lint: $(installed)
 
 fuzz: $(installed)
 	$(bin)/fpga-dynamo fuzz --examples $(EXAMPLES) --seed $(SEED)
+
+# PyTorch's databases of samples of its ops and modules.
+opinfo: $(installed)
+	$(bin)/python -m tests.opinfo $(OPINFO)
 
 # Every network of the README's table; writes that table.
 models: $(installed)

@@ -86,6 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--out", type=Path, default=Path("out/fuzz"), metavar="DIR", help="repro scripts (out/fuzz)")
     fuzz.set_defaults(action=_fuzz)
 
+    ops = commands.add_parser("ops", help="list what the card does with each ATen op, and why not")
+    ops.add_argument("--markdown", type=Path, metavar="FILE", help="write it to a file as Markdown (docs/ops.md)")
+    ops.add_argument("--check", type=Path, metavar="FILE", help="say whether the file is what would be written")
+    ops.set_defaults(action=_ops)
+
     for command in (run, fuzz):
         command.add_argument(
             "--options", nargs="+", type=option, default=[], metavar="key=value", help="of the backend"
@@ -210,6 +215,27 @@ def _doctor(arguments: argparse.Namespace) -> int:
         if finding.remedy:
             _console.print(f"        -> {finding.remedy}", markup=False, soft_wrap=True)
     return FAILED if any(finding.state == WRONG for finding in findings) else RIGHT
+
+
+# fpga-dynamo ops
+
+
+def _ops(arguments: argparse.Namespace) -> int:
+    from .opset import check_page, page
+    from .options import Options
+    from .runtime.card import open_card
+
+    target = open_card(Options()).target
+    if arguments.check is not None:
+        if check_page(arguments.check, target):
+            return RIGHT
+        _errors.print(f"{arguments.check} is old; write it with `fpga-dynamo ops --markdown {arguments.check}`")
+        return WRONG
+    if arguments.markdown is not None:
+        arguments.markdown.write_text(page(target), encoding="utf-8")
+    else:
+        _console.print(page(target), markup=False, highlight=False, soft_wrap=True)
+    return RIGHT
 
 
 # fpga-dynamo fuzz

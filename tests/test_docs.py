@@ -11,7 +11,10 @@ import pytest
 from doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 
 from fpga_dynamo import Options
+from fpga_dynamo.cli import RIGHT, main
 from fpga_dynamo.lowering.claim import TABLE
+from fpga_dynamo.opset.reasons import REASONS
+from fpga_dynamo.opset.table import core_aten, patterns, short
 from fpga_dynamo.runtime.policies import policy_names
 from fpga_dynamo.stats import COUNTERS
 
@@ -102,6 +105,17 @@ def test_table_of_environment_variables_is_complete() -> None:
 def test_table_of_counters_is_complete() -> None:
     rows = table(ROOT / "docs/explain-and-trace.md", "Counters")
     assert [code(row[0]) for row in rows] == list(COUNTERS)
+
+
+def test_table_of_operators_is_complete_and_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "--check", str(ROOT / "docs/ops.md")]) == RIGHT, capsys.readouterr().err
+    named = {
+        code(row[0]) for heading in ("Ops of the core set", "Other ops") for row in table(ROOT / "docs/ops.md", heading)
+    }
+    assert {short(op) for op in core_aten()} <= named
+    sentences = [row[5] for row in table(ROOT / "docs/ops.md", "Ops of the core set") if row[1] != "PL"]
+    assert sentences and all(sentences)
+    assert not [name for name in REASONS if name in {short(op) for pattern in patterns() for op in pattern.anchors}]
 
 
 def test_table_of_models_is_that_of_make_models(monkeypatch: pytest.MonkeyPatch) -> None:
