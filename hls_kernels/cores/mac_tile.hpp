@@ -5,11 +5,13 @@
 //
 // A *block* is a list of pixels that are worked on together. A *panel* is 16 * vectors output channels; its weights lie
 // as [k][16 * vectors]. A long reduction comes in blocks of k, between which the sums wait in a local array.
+// mac_accumulate.hpp has the reduction of one tile.
 #pragma once
 #include "../command.hpp"
 #include "../epilogue.hpp"
 #include "../tiles.hpp"
 #include "../vector.hpp"
+#include "mac_accumulate.hpp"
 
 namespace fpga {
 
@@ -39,23 +41,6 @@ repeat:
     }
 }
 
-#ifdef __SYNTHESIS__
-// Weights come from a local array.
-typedef vec16 mac_weight;
-FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load_aligned(weight, at); }
-#else
-// Weights are read where they lie, at any float's address.
-typedef memory_float mac_weight;
-FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load(weight, at); }
-#endif
-
-// Weights that will be read next, in floats from the first of these: software fetches them into the cache while it
-// works on these. The hardware has no use for it.
-struct weights_ahead {
-    int64_t begin;
-    int64_t count;
-};
-
 struct mac_epilogue {
     uint32_t bias;  // in the weights region, or ABSENT
     bool residual;
@@ -63,21 +48,6 @@ struct mac_epilogue {
     int32_t activation;
     float a;
     float b;
-};
-
-// One panel of one block over one block of k.
-struct mac_step {
-    int32_t first_pixel;  // in the block's table
-    int32_t pixels;
-    int32_t depth;     // steps of k
-    int32_t k_stride;  // offset(k) = k * k_stride where no table gives it
-    int32_t vectors;   // output vectors to compute
-    int32_t lanes;     // of the last of them, how many are stored: VEC unless another group's channels follow
-    int32_t pitch;     // floats from one k of the weights to the next
-    uint32_t column;   // of the panel's first channel, from the first of the pixel
-    uint32_t bias_column;
-    bool first;        // block of k
-    bool last;
 };
 
 // Whether output vector j of a tile exists: in software a tile is never wider than its panel.
@@ -123,145 +93,6 @@ each_k:
 FPGA_INLINE int first_pixel(int tile, int rows, int pixels) {
     return maximum(minimum(tile * rows, pixels - rows), 0);
 }
-
-#ifdef __SYNTHESIS__
-
-// An fp32 adder takes several cycles, so one sum could not take a product every cycle: PHASES sums take them in turn.
-constexpr int PHASES = 8;
-
-template <int ROWS, int VECTORS, bool TABLE>
-inline void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
-                       const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
-                       const weights_ahead&) {
-    vec16 phase_sum[PHASES][ROWS][VECTORS];
-#pragma HLS array_partition variable=phase_sum complete dim=2
-#pragma HLS array_partition variable=phase_sum complete dim=3
-clear_phases:
-    for (int phase = 0; phase < PHASES; phase++) {
-#pragma HLS pipeline II=1
-        for (int i = 0; i < ROWS; i++) {
-#pragma HLS unroll
-            for (int j = 0; j < VECTORS; j++) {
-#pragma HLS unroll
-                phase_sum[phase][i][j] = vec16(0.0f);
-            }
-        }
-    }
-reduction:
-    for (int32_t k = 0; k < step.depth; k++) {
-#pragma HLS pipeline II=1
-#pragma HLS dependence variable=phase_sum inter true distance=8
-#pragma HLS loop_tripcount min=1 max=2048
-        const int phase = k % PHASES;
-        const uint32_t offset = k_offset[k];
-    rows:
-        for (int i = 0; i < ROWS; i++) {
-#pragma HLS unroll
-            const vec16 x(source[row[i] + offset]);
-        columns:
-            for (int j = 0; j < VECTORS; j++) {
-#pragma HLS unroll
-                phase_sum[phase][i][j] += x * weight_vector(weight, k * step.pitch + j * VEC);
-            }
-        }
-    }
-clear_sums:
-    for (int i = 0; i < ROWS; i++) {
-#pragma HLS unroll
-        for (int j = 0; j < VECTORS; j++) {
-#pragma HLS unroll
-            sum[i][j] = vec16(0.0f);
-        }
-    }
-fold_phases:
-    for (int phase = 0; phase < PHASES; phase++) {
-#pragma HLS pipeline
-        for (int i = 0; i < ROWS; i++) {
-#pragma HLS unroll
-            for (int j = 0; j < VECTORS; j++) {
-#pragma HLS unroll
-                sum[i][j] += phase_sum[phase][i][j];
-            }
-        }
-    }
-}
-
-#else
-
-// The sums of so many products are added up apart, which keeps the rounding of long reductions as small as the card's,
-// with its PHASES sums, and PyTorch's, which works in blocks too.
-constexpr int SUM_BLOCK = 256;
-
-// Steps of k that weights are fetched ahead into the nearest cache: the latency of the next one, and more where fewer
-// rows make a step shorter.
-template <int ROWS>
-constexpr int STEPS_AHEAD = ROWS < 7 ? 56 / ROWS : 8;
-
-// Steps [begin, end) of the reduction, each of which fetches ahead[k * ahead_pitch]. Where offsets are linear, the rows
-// of the next tile most often follow those of this one: they are fetched too.
-template <int ROWS, int VECTORS, bool TABLE>
-FPGA_INLINE void accumulate_steps(vec16 (&sum)[ROWS][VECTORS], const memory_float* const (&at)[ROWS],
-                                  const uint32_t* k_offset, const mac_weight* weight, const mac_weight* ahead,
-                                  int64_t ahead_pitch, const mac_step& step, int64_t begin, int64_t end) {
-    const int64_t pitch = step.pitch;
-    const int64_t k_stride = step.k_stride;
-    const memory_float* next_rows = at[ROWS - 1] + (at[ROWS - 1] - at[ROWS > 1 ? ROWS - 2 : 0]);
-reduction:
-    for (int64_t k = begin; k < end; k++) {
-        const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
-        vec16 w[VECTORS];
-    weights_of_k:
-        UNROLL for (int j = 0; j < VECTORS; j++) {
-            prefetch(weight, (k + STEPS_AHEAD<ROWS>) * pitch + j * VEC);
-            w[j] = weight_vector(weight, k * pitch + j * VEC);
-        }
-        prefetch(ahead, k * ahead_pitch);
-        if (!TABLE && ROWS > 1) prefetch(next_rows, k * ROWS);
-    rows:
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            const vec16 x(at[i][offset]);
-        columns:
-            UNROLL for (int j = 0; j < VECTORS; j++) {
-                sum[i][j] += x * w[j];
-            }
-        }
-    }
-}
-
-template <int ROWS, int VECTORS, bool TABLE>
-FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
-                            const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
-                            const weights_ahead& ahead) {
-    const mac_weight* next_weights = weight + ahead.begin;
-    const int64_t next_pitch = ahead.count / step.depth;
-    const memory_float* at[ROWS];
-each_row:
-    UNROLL for (int i = 0; i < ROWS; i++) {
-        at[i] = source + row[i];
-    }
-    vec16 total[ROWS][VECTORS];
-each_sum_block:
-    for (int64_t begin = 0;; begin += SUM_BLOCK) {
-        const int64_t end = minimum<int64_t>(begin + SUM_BLOCK, step.depth);
-    clear_sums:
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = vec16(0.0f);
-        }
-        accumulate_steps<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, next_weights, next_pitch, step, begin, end);
-        if (end == step.depth && begin == 0) return;
-        if (end == step.depth) break;
-    set_apart:
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            UNROLL for (int j = 0; j < VECTORS; j++) total[i][j] = begin == 0 ? sum[i][j] : total[i][j] + sum[i][j];
-        }
-    }
-add_up:
-    UNROLL for (int i = 0; i < ROWS; i++) {
-        UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] += total[i][j];
-    }
-}
-
-#endif
 
 template <int ROWS, int VECTORS>
 FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& step, const mac_epilogue& e,
@@ -406,8 +237,10 @@ template <int VECTORS, bool TABLE>
 inline void mac_vectors(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight, mac_step step,
                         weights_ahead ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
                         vec16* arena, const vec16* weights) {
-    mac_tiles<SOFTWARE_ROWS<VECTORS>, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena,
-                                                      weights);
+    constexpr int ROWS = SOFTWARE_ROWS<VECTORS>;
+    // Few pixels wait for their weights, which small tiles fetch further ahead.
+    if (step.pixels >= 3 * ROWS)
+        mac_tiles<ROWS, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
     mac_tiles<4, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
     mac_tiles<2, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
     mac_tiles<1, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
@@ -426,14 +259,37 @@ inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, c
     }
 }
 
+// Steps of k that all tiles of a block take before the next: 32 KB of weights, which stay in the nearest cache. At most
+// 256, as so many products are added up apart: that keeps the rounding of long reductions as small as the card's, with
+// its PHASES sums, and PyTorch's, which works in blocks too.
+FPGA_INLINE int32_t steps_of_part(const mac_step& step) {
+    const int32_t most = minimum(512 / step.vectors, 256);
+    return ceil_div(step.depth, ceil_div(step.depth, most));
+}
+
 // `linear`: offset(k) is k * step.k_stride, else k_offset[k].
 inline void mac_block(const memory_float* source, bool linear, const uint32_t* k_offset, const mac_weight* weight,
                       const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e, const block_table& table,
                       vec16* partial, vec16* arena, const vec16* weights) {
-    if (linear)
-        mac_block_of<false>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
-    else
-        mac_block_of<true>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+    const int32_t most = steps_of_part(step);
+    mac_step part = step;
+each_part:
+    for (int32_t k = 0; k < step.depth; k += most) {
+        part.depth = minimum(most, step.depth - k);
+        part.first = step.first && k == 0;
+        part.last = step.last && k + part.depth == step.depth;
+        const int64_t offset = static_cast<int64_t>(k) * step.pitch;
+        const int64_t floats_of_part = static_cast<int64_t>(part.depth) * step.pitch;
+        // A part fetches the next one, the last part the first of what follows.
+        const int64_t fetched = minimum(floats_of_part, ahead.count);
+        const weights_ahead next = {k + part.depth < step.depth ? floats_of_part : ahead.begin - offset, fetched};
+        if (linear)
+            mac_block_of<false>(source + static_cast<int64_t>(k) * step.k_stride, k_offset, weight + offset, part, next,
+                                e, table, partial, arena, weights);
+        else
+            mac_block_of<true>(source, k_offset + k, weight + offset, part, next, e, table, partial,
+                               arena, weights);
+    }
 }
 
 #endif
