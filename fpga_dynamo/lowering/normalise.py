@@ -15,6 +15,8 @@ def normalise(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         if _is_empty_item(node):
             _replace_by_empty(module, node)
+        elif _is_uninitialised_int64(node):
+            _replace_by_zeros(module, node)
 
 
 def _is_empty_item(node: Node) -> bool:
@@ -39,4 +41,27 @@ def _replace_by_empty(module: GraphModule, node: Node) -> None:
         )
     empty.meta = dict(node.meta)
     node.replace_all_uses_with(empty)
+    module.graph.erase_node(node)
+
+
+def _is_uninitialised_int64(node: Node) -> bool:
+    """Memory that the graph writes to before it is read; what lies there may be numbers that int32 cannot hold."""
+    fake = value(node)
+    return (
+        node.target in (aten.empty.memory_format, aten.new_empty.default)
+        and fake.dtype is torch.int64
+        and all(isinstance(size, int) for size in fake.shape)
+        and fake.is_contiguous()
+        and any(user.op != "output" for user in node.users)
+    )
+
+
+def _replace_by_zeros(module: GraphModule, node: Node) -> None:
+    fake = value(node)
+    with module.graph.inserting_before(node):
+        zeros = module.graph.call_function(
+            aten.full.default, (list(fake.shape), 0), {"dtype": fake.dtype, "device": fake.device}
+        )
+    zeros.meta = dict(node.meta)
+    node.replace_all_uses_with(zeros)
     module.graph.erase_node(node)

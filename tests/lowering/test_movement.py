@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from lowering_cases import Call, Case, check
 from torch import nn
 
+import fpga_dynamo
+
 
 class Branches(nn.Module):
     """Convolutions of one input, concatenated along channels: an Inception block."""
@@ -194,6 +196,21 @@ def test_concatenation_of_anything(case: Case) -> None:
 @pytest.mark.parametrize("case", OTHERS.values(), ids=OTHERS)
 def test_copies_of_anything(case: Case) -> None:
     check(case)
+
+
+def test_memory_that_was_never_written_does_not_fail_a_launch_of_integers() -> None:
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        return F.pad(x, (2, 1), mode="circular")
+
+    x, before = torch.arange(12).reshape(2, 2, 3), fpga_dynamo.stats()
+    torch.use_deterministic_algorithms(True)  # fills what is uninitialised, with the largest number
+    try:
+        answer = torch.compile(padded, backend="fpga", options={"partition": "greedy"})(x)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(answer, padded(x))
+    after = fpga_dynamo.stats()
+    assert after["pl_launches"] > before["pl_launches"] and after["ps_fallbacks"] == before["ps_fallbacks"]
 
 
 def test_aligned_branches_copy_no_activation() -> None:
