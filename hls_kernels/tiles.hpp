@@ -13,7 +13,7 @@ constexpr int SLAB_FLOATS = 98304;   // rows of the input with their halo
 constexpr int OUT_FLOATS = 65536;    // partial sums between blocks of k
 constexpr int KOFF = 16384;          // table of slab offsets, one per step of the reduction
 
-constexpr int WINOGRAD_INPUT_FLOATS = 262144;    // transformed patches of a block of tiles
+constexpr int WINOGRAD_INPUT_FLOATS = 1048576;   // transformed patches of a block of tiles
 constexpr int WINOGRAD_PRODUCT_FLOATS = 131072;  // their products with a panel's transformed weights
 
 constexpr int POINTWISE_BLOCK = 256;     // elements that a micro-instruction handles at once

@@ -53,19 +53,19 @@ def _formulas() -> dict[str, sympy.Expr]:
 def _winograd_cycles() -> sympy.Expr:
     """Steps of the MAC array, the weights that come from far meanwhile, and the transforms.
 
-    The weights are the larger half for images of few tiles. How much of them the products hide, and what a vector of
-    weights or of a transform costs in steps of the array, is measured on the software card.
+    The weights are the larger half for images of few tiles. What a step of the array costs against one of a direct
+    convolution, a vector of weights or of a transform, and the start of each element's product, and how much of the
+    weights the products hide, is fitted to times of the software card.
     """
     batch, height, width, channels, panels, vectors, rows_tile, size, block = _symbols(
         "batch height width channels panels vectors ROWS tile_size block"
     )
     elements = (size + 2) ** 2
     tiles = batch * sympy.ceiling(height / size) * sympy.ceiling(width / size)
-    groups = sympy.ceiling(tiles / rows_tile)
-    products = elements * groups * panels * channels
-    weights = elements * panels * channels * vectors * sympy.ceiling(groups / block) / 2
-    transforms = elements * tiles * (sympy.ceiling(channels / VEC) + panels * vectors) / 6
-    return sympy.Max(products, weights) + sympy.Min(products, weights) * 2 / 5 + transforms
+    products = elements * tiles / rows_tile * panels * channels * 6 / 5
+    weights = elements * panels * channels * vectors * sympy.ceiling(tiles / (rows_tile * block)) * 2 / 5
+    transforms = elements * tiles * (sympy.ceiling(channels / VEC) + panels * vectors) / 7
+    return sympy.Max(products, weights) + sympy.Min(products, weights) * 2 / 5 + transforms + 60 * elements
 
 
 FORMULAS: Mapping[str, sympy.Expr] = _formulas()
@@ -164,8 +164,9 @@ def winograd_block(tile_size: int, channels: int, vectors: int, target: Target) 
     """Groups of ROWS tiles that the core works on together (winograd.hpp); 0 if its local arrays hold none."""
     tiles, elements = target.tiles, (tile_size + 2) ** 2
     bank = tiles["WINOGRAD_INPUT_FLOATS"] // tiles["ROWS"] // VEC * VEC
-    products = tiles["WINOGRAD_PRODUCT_FLOATS"] // (elements * vectors * VEC * tiles["ROWS"])
-    return min(bank // (elements * align(channels)), products)
+    patches = (bank // elements - VEC) // align(channels)
+    products = (tiles["WINOGRAD_PRODUCT_FLOATS"] // (elements * VEC) - 1) // vectors
+    return max(min(patches, products // tiles["ROWS"]), 0)
 
 
 def _channelwise(f: Fields, target: Target) -> dict[str, float]:

@@ -217,6 +217,16 @@ inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset
 template <int VECTORS>
 constexpr int SOFTWARE_ROWS = VECTORS == 4 ? 6 : VECTORS == 3 ? 8 : VECTORS == 2 ? 12 : 7;
 
+// The same for a panel of so many vectors.
+inline int32_t array_rows(int32_t vectors) {
+    switch (vectors) {
+        case 1: return SOFTWARE_ROWS<1>;
+        case 2: return SOFTWARE_ROWS<2>;
+        case 3: return SOFTWARE_ROWS<3>;
+        default: return SOFTWARE_ROWS<4>;
+    }
+}
+
 // As many tiles of ROWS pixels as are left of the block.
 template <int ROWS, int VECTORS, bool TABLE>
 inline void mac_tiles(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight, mac_step& left,

@@ -16,26 +16,32 @@
 namespace fpga {
 
 constexpr int WINOGRAD_MAX_ELEMENTS = 36;
-// V lies in ROWS banks, tile i in bank i % ROWS: the MAC array reads a value of each of ROWS tiles a cycle.
+// In hardware V lies in ROWS banks, tile i in bank i % ROWS: the MAC array reads a value of each of ROWS tiles a cycle.
 constexpr int WINOGRAD_BANK = tile::WINOGRAD_INPUT_FLOATS / tile::ROWS / VEC * VEC;
-static_assert(tile::WINOGRAD_PRODUCT_FLOATS >= WINOGRAD_MAX_ELEMENTS * tile::ROWS * PANEL_MAX,
+static_assert(tile::WINOGRAD_PRODUCT_FLOATS >= WINOGRAD_MAX_ELEMENTS * (tile::ROWS * PANEL_MAX + VEC),
               "WINOGRAD_PRODUCT_FLOATS must hold the products of one tile of the MAC array");
-static_assert(WINOGRAD_BANK >= WINOGRAD_MAX_ELEMENTS * VEC, "WINOGRAD_INPUT_FLOATS must hold 16 channels");
+static_assert(WINOGRAD_BANK >= WINOGRAD_MAX_ELEMENTS * 2 * VEC, "WINOGRAD_INPUT_FLOATS must hold 16 channels");
 
 struct winograd_plan {
     int32_t elements;      // of a patch
     int32_t tile_rows;     // of an image
     int32_t tile_columns;
     int32_t channels;      // input channels rounded up to whole vectors
-    int32_t block;         // groups of ROWS tiles worked on together, at most
+    int32_t group;         // tiles that the MAC array takes at a time
+    int32_t block;         // groups worked on together, at most
     int32_t panels;
 };
 
-// Groups of ROWS tiles whose patches and products fit the local arrays. 0 if there are too many channels.
-inline int32_t winograd_block(int32_t elements, int32_t channels, int32_t vectors) {
-    const int32_t patches = WINOGRAD_BANK / (elements * channels);
-    const int32_t products = tile::WINOGRAD_PRODUCT_FLOATS / (elements * vectors * VEC * tile::ROWS);
-    return minimum(minimum(patches, products), BLOCK_MAX / tile::ROWS);
+// Tiles whose patches and products fit the local arrays, where a plane of them for each element has a vector to spare.
+// 0 if there are too many channels.
+inline int32_t tiles_that_fit(int32_t elements, int32_t channels, int32_t vectors) {
+#ifdef __SYNTHESIS__
+    const int32_t patches = (WINOGRAD_BANK / elements - VEC) / channels * tile::ROWS;
+#else
+    const int32_t patches = (WINOGRAD_BANK * tile::ROWS / elements - VEC) / channels;
+#endif
+    const int32_t products = (tile::WINOGRAD_PRODUCT_FLOATS / (elements * VEC) - 1) / vectors;
+    return minimum(minimum(patches, products), BLOCK_MAX);
 }
 
 inline winograd_plan plan_winograd(const winograd_command& c) {
@@ -49,7 +55,13 @@ inline winograd_plan plan_winograd(const winograd_command& c) {
 #else
     const int32_t vectors = c.vectors;
 #endif
-    p.block = winograd_block(p.elements, p.channels, vectors);
+    const int32_t fit = tiles_that_fit(p.elements, p.channels, vectors);
+#ifdef __SYNTHESIS__
+    p.group = tile::ROWS;
+#else
+    p.group = maximum(minimum(array_rows(vectors), fit), 1);
+#endif
+    p.block = fit / p.group;
     p.panels = ceil_div(c.out_channels, c.vectors * VEC);
     return p;
 }
@@ -198,16 +210,23 @@ vectors_of_panel:
     }
 }
 
-// Where the MAC array finds the tiles of a block in V: the block is padded to whole tiles of the array with its last.
-inline void fill_tile_table(block_table& table, int32_t count, int32_t channels) {
+// Where the MAC array finds the tiles of a block in V. In hardware the block is padded to whole groups with its last.
+inline void fill_tile_table(block_table& table, int32_t padded, int32_t count, int32_t channels) {
 each_tile:
-    for (int32_t i = 0; i < round_up(count, tile::ROWS); i++) {
+    for (int32_t i = 0; i < padded; i++) {
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=7 max=112
+#pragma HLS loop_tripcount min=7 max=56
         const int32_t from = minimum(i, count - 1);
+#ifdef __SYNTHESIS__
         table.source[i] = from % tile::ROWS * WINOGRAD_BANK + from / tile::ROWS * channels;
+#else
+        table.source[i] = from * channels;
+#endif
     }
 }
+
+// Vectors from one plane to the next: an odd number, so that the planes of a tile share no set of the host's cache.
+FPGA_INLINE int32_t plane_pitch(int32_t vectors) { return vectors | 1; }
 
 template <int TILE>
 inline void winograd_tiles(const winograd_command& c, const winograd_plan& p, const slice_grid& grid, float* v,
@@ -222,14 +241,19 @@ each_block:
 #pragma HLS loop_tripcount min=1 max=64
         const int64_t first_group = grid.unit_begin + all_groups * part / parts;
         const int64_t end_group = grid.unit_begin + all_groups * (part + 1) / parts;
-        const int64_t begin = first_group * tile::ROWS;
-        const int32_t count = static_cast<int32_t>(minimum(end_group * tile::ROWS, tiles) - begin);
-        const int32_t groups = static_cast<int32_t>(end_group - first_group);
-        const int64_t pitch = static_cast<int64_t>(groups) * p.channels;
-        fill_tile_table(table, count, p.channels);
+        const int64_t begin = first_group * p.group;
+        const int32_t count = static_cast<int32_t>(minimum(end_group * p.group, tiles) - begin);
+#ifdef __SYNTHESIS__
+        const int32_t padded = static_cast<int32_t>(end_group - first_group) * tile::ROWS;
+        const int64_t pitch = plane_pitch(padded / tile::ROWS * (p.channels / VEC)) * VEC;
+#else
+        const int32_t padded = count;
+        const int64_t pitch = plane_pitch(count * (p.channels / VEC)) * VEC;
+#endif
+        fill_tile_table(table, padded, count, p.channels);
     input_stage:
         for (int32_t i = 0; i < count; i++) {
-#pragma HLS loop_tripcount min=7 max=112
+#pragma HLS loop_tripcount min=7 max=56
             transform_patch<TILE>(v, table.source[i], pitch, c, p, tile_at(c, p, begin + i), arena);
         }
     each_panel:
@@ -241,14 +265,13 @@ each_block:
             step.k_stride = 1;
             step.vectors = minimum(c.vectors, ceil_div(c.out_channels - static_cast<int32_t>(column), VEC));
             step.first = true;
+            step.pixels = padded;
 #ifdef __SYNTHESIS__
             const int32_t row = tile::MAX_VECTORS;
-            step.pixels = groups * tile::ROWS;
 #else
             const int32_t row = step.vectors;
-            step.pixels = count;
 #endif
-            const int32_t plane = groups * tile::ROWS * row;
+            const int32_t plane = plane_pitch(padded * row);
         product_stage:
             for (int32_t e = 0; e < p.elements; e++) {
 #pragma HLS loop_tripcount min=16 max=36
@@ -267,7 +290,7 @@ each_block:
             }
         output_stage:
             for (int32_t i = 0; i < count; i++) {
-#pragma HLS loop_tripcount min=7 max=112
+#pragma HLS loop_tripcount min=7 max=56
                 const winograd_result r = {products + i * row, plane, column, step.vectors};
                 finish_tile<TILE>(r, c, tile_at(c, p, begin + i), arena, weights);
             }
@@ -294,8 +317,8 @@ inline uint32_t winograd(const winograd_command& c, const vec16* commands, vec16
 #endif
     const winograd_plan p = plan_winograd(c);
     const int64_t tiles = static_cast<int64_t>(c.batch) * p.tile_rows * p.tile_columns;
-    const int64_t groups = (tiles + tile::ROWS - 1) / tile::ROWS;
-    const slice_grid grid = choose_grid(p.panels, groups, tile::ROWS, c.vectors, slice, slices);
+    const int64_t groups = (tiles + p.group - 1) / p.group;
+    const slice_grid grid = choose_grid(p.panels, groups, p.group, c.vectors, slice, slices);
     if (c.tile_size == 4)
         winograd_tiles<4>(c, p, grid, v, products, table, k_offset, weight_block, arena, weights);
     else

@@ -13,6 +13,7 @@ from torch import nn
 from fpga_dynamo import explain
 from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.ops import winograd
+from fpga_dynamo.lowering.ops.convolution import panel_vectors
 from fpga_dynamo.lowering.ops.winograd import fastest_tile, pack_transformed
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.testing.reference import measure
@@ -103,18 +104,35 @@ def test_explain_names_it() -> None:
     assert "sequencer: winograd" in str(explain(model, torch.randn(1, 64, 28, 28)))
 
 
-def choice(target: Target, side: int, channels: int, batch: int = 1) -> int | None:
+NETWORKS: dict[str, list[tuple[int, int, int, int | None]]] = {
+    "ResNet": [(64, 56, 64, 4), (128, 28, 128, 4), (256, 14, 256, 4), (512, 7, 512, 2)],
+    "VGG19": [
+        (64, 224, 64, 4), (64, 112, 128, 4), (128, 112, 128, 4), (128, 56, 256, 4), (256, 56, 256, 4),
+        (256, 28, 512, 4), (512, 28, 512, 4), (512, 14, 512, 4),
+    ],
+    "Inception V3": [(32, 147, 64, 4), (64, 35, 96, 4), (96, 35, 96, 4), (448, 8, 384, 2)],
+    "DenseNet-121": [(128, 56, 32, 4), (128, 28, 32, 4), (128, 14, 32, 4), (128, 7, 32, 2)],
+    "SqueezeNet": [(16, 55, 64, 4), (32, 27, 128, 4), (48, 13, 192, 4), (64, 13, 256, 4)],
+}  # fmt: skip
+"""Input channels, side, output channels and the tile size, at batch 1, that was the fastest on one lane or on two."""
+
+
+def choice(target: Target, channels: int, side: int, out_channels: int) -> int | None:
     common = {
-        "batch": batch, "groups": 1, "in_channels": channels, "in_height": side, "in_width": side,
-        "out_channels": channels, "out_height": side, "out_width": side, "vectors": 4,
+        "batch": 1, "groups": 1, "in_channels": channels, "in_height": side, "in_width": side,
+        "out_channels": out_channels, "out_height": side, "out_width": side,
+        "vectors": panel_vectors(out_channels, target.tiles["MAX_VECTORS"]),
     }  # fmt: skip
     return fastest_tile(common, target)
 
 
-def test_the_choice_follows_what_was_measured(target: Target) -> None:
-    assert [choice(target, *shape) for shape in ((56, 64), (28, 128), (14, 256), (7, 512))] == [4, 4, 2, None]
-    assert choice(target, 14, 512) == 2, "more weights than results"
-    assert choice(target, 7, 16) is None, "too little to gain"
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_choice_follows_what_was_measured(target: Target, network: str) -> None:
+    assert [(*shape, choice(target, *shape)) for *shape, _ in NETWORKS[network]] == NETWORKS[network]
+
+
+def test_a_small_convolution_is_direct(target: Target) -> None:
+    assert choice(target, 16, 7, 16) is None
 
 
 def test_cycles_grow_with_the_work(target: Target) -> None:

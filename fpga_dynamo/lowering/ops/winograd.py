@@ -40,11 +40,15 @@ OPCODES = frozenset({"winograd", "move"})
 POINTS: dict[int, tuple[float, ...]] = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.625, -0.625, 1.5, -1.5)}
 """Finite interpolation points by tile size, those of hls_kernels/cores/winograd_transform.hpp; infinity is the last."""
 
-WORTH = 0.9
+WORTH = 0.95
 """Share of the direct convolution's cycles that Winograd may take: less gain is not worth its coarser rounding."""
 
-WORTH_LARGE_TILE = 0.85
-"""Share of the small tile's cycles that the large tile, which rounds more coarsely, may take."""
+WORTH_LARGE_TILE = 0.92
+"""Share of the small tile's cycles that the large tile, which rounds more coarsely and has more weights, may take."""
+
+SLICE_TILES, SLICE_PANELS = 16, 2
+"""What a slice is at least worth: each reads its panels' weights, the most of the memory traffic, and transforms its
+tiles' patches, which one panel alone would hardly pay for."""
 
 SMALLEST = 8000
 """Cycles of a direct convolution below which nothing is to be gained."""
@@ -170,7 +174,7 @@ def lower_winograd(match: Match, emitter: Emitter) -> Sequence[View]:
         reads=[x, residual, w, b],
         writes=[y],
         macs=macs_convolution(match),
-        slices=slices_of(ceil_div(tiles, emitter.target.tiles["ROWS"]), panels),
+        slices=max(2, slices_of(ceil_div(tiles, SLICE_TILES), ceil_div(panels, SLICE_PANELS))),
         input=Operand.of(x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
