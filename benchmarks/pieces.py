@@ -39,14 +39,15 @@ def memory(workload: str, contestant: str, threads: int, xclbin: str, calls: int
         for _ in range(2):
             compiled(x)
         gc.collect()
-        peak = _status("VmHWM")
+        peak = _status()["VmHWM"]
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins anew
         for _ in range(calls):
             compiled(x)
+    status = _status()
     figures: dict[str, float] = {
         "peak_bytes": peak,
-        "warm_peak_bytes": _status("VmHWM"),
-        "resident_bytes": _status("VmRSS"),
+        "warm_peak_bytes": status["VmHWM"],
+        "resident_bytes": status["VmRSS"],
     }
     if contestant == "fpga":
         figures["device_bytes"] = sum(bank["used"] for bank in open_card(_options(xclbin)).device.memory())
@@ -69,6 +70,8 @@ def _options(xclbin: str) -> Any:
     return Options(xclbin=xclbin)
 
 
-def _status(key: str) -> int:
+def _status() -> dict[str, int]:
+    """The sizes in bytes that the kernel tells of this process, all of one moment."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key + ":"))
+    fields = (line.split() for line in lines)
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in fields if words[-1] == "kB"}

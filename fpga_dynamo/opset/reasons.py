@@ -38,6 +38,7 @@ _OPS_BY_REASON = {
     ),
     "it is the mean's second moment, for which the reduce core has no command of its own": "var.correction var.dim",
     "it changes the running statistics; AOTAutograd hands over the functional form": "_native_batch_norm_legit",
+    "it changes the storage of a tensor that lives on the host": "resize_",
     "it reads the size of its input and no element; eager fills at the speed of memory": "fill.Scalar full_like",
 }
 

@@ -48,14 +48,13 @@ def patterns() -> tuple[Pattern, ...]:
 
 
 def core_aten() -> list[OpOverload]:
-    """The ops that carry PyTorch's tag `core`."""
-    packets = (getattr(aten, name) for name in dir(aten))
-    overloads = (
-        getattr(packet, name)
-        for packet in packets
-        if isinstance(packet, torch._ops.OpOverloadPacket)
-        for name in packet.overloads()
-    )
+    """The ops that carry PyTorch's tag `core`.
+
+    Asked of the dispatcher: `dir(torch.ops.aten)` grows with the names that a process happens to have looked up.
+    """
+    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    parts = (name.removeprefix("aten::").partition(".") for name in names)
+    overloads = (getattr(getattr(aten, op), overload or "default") for op, _, overload in parts)
     return [op for op in overloads if torch.Tag.core in op.tags]
 
 
@@ -110,7 +109,7 @@ def _elsewhere(op: OpOverload) -> Iterator[Row]:
 
     schema = op._schema
     if not any("Tensor" in str(result.type) for result in schema.returns) and short(op) not in REASONS:
-        yield answer("PS", "its result is a number that the host knows from the shape")
+        yield answer("PS", "its result is a number or truth value that the host knows from shape and strides")
     if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
         yield answer("in parts", "PyTorch takes it apart before a backend sees it")
     if torch.Tag.nondeterministic_seeded in op.tags:
