@@ -44,7 +44,7 @@ demo: $(installed)
 	$(bin)/python -m examples.demo
 
 test: lint
-	$(bin)/python -m pytest -q -m 'not slow' tests
+	$(bin)/python -m pytest -q --durations=25 -m 'not slow' tests
 
 # All that goes through AMD's XRT, over every way that this machine has: no card is needed.
 xrt: $(installed)
