@@ -14,6 +14,7 @@ from fpga_dynamo.lowering.patterns import (
     anchor_alone,
     follow,
     register_pattern,
+    registered,
     sole_user,
     unregister_pattern,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "refuse_float",
     "refuse_value",
     "register_pattern",
+    "registered",
     "shape",
     "sole_user",
     "unregister_pattern",

@@ -10,9 +10,8 @@ import operator
 
 from torch.fx import Node
 
-from fpga_dynamo.lowering.graph import GraphInfo, shape, value
+from fpga_dynamo.lowering.graph import BATCH_NORM, GraphInfo, shape, value
 from fpga_dynamo.lowering.ops.pointwise import (
-    BATCH_NORM,
     POINTWISE,
     GroupProgram,
     batch_norm_of,

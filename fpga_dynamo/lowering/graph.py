@@ -42,8 +42,14 @@ VIEW_TARGETS = frozenset(
 )
 """Targets that compute nothing: their result shows (or may show) the memory of their input."""
 
+RESHAPE_TARGETS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.default})
+"""Those that show the same elements in the same order in another shape."""
+
 IDENTITY_TARGETS = frozenset({aten.clone.default, aten.lift_fresh_copy.default})
 """Targets that copy: free on the card, where values are never changed in place."""
+
+BATCH_NORM = aten._native_batch_norm_legit_no_training.default
+"""A batch norm by running statistics; its value is item 0."""
 
 STORABLE = frozenset({torch.float32, torch.bool, torch.int64, torch.int32})
 """Types of element that the arena can hold."""

@@ -8,14 +8,15 @@ patterns lie in :mod:`fpga_dynamo.lowering.ops`, one file an op family; users ad
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torch.fx import Node
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.lowering.graph import aten, shape
+from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, shape
 
 if TYPE_CHECKING:
     from fpga_dynamo.lowering.emitter import Emitter
@@ -120,6 +121,16 @@ def unregister_pattern(name: str) -> None:
     TABLE.remove(name)
 
 
+@contextmanager
+def registered(pattern: Pattern) -> Iterator[None]:
+    """:func:`register_pattern` for as long as the block lasts."""
+    register_pattern(pattern)
+    try:
+        yield
+    finally:
+        unregister_pattern(pattern.name)
+
+
 # --- matching chains of single-user nodes -----------------------------------------------------------------------------
 
 
@@ -165,7 +176,7 @@ def follow(
 
 
 def _keeps_rows(node: Node) -> bool:
-    if node.target not in (aten.view.default, aten._unsafe_view.default):
+    if node.target not in RESHAPE_TARGETS:
         return False
     before, after = shape(node.all_input_nodes[0]), shape(node)
     return bool(before) and bool(after) and before[-1] == after[-1]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
 import torch
 
-from fpga_dynamo import Match, Pattern, register_pattern, unregister_pattern
+from fpga_dynamo import Match, Pattern
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, shape
@@ -64,16 +63,6 @@ FAULTY = Pattern(
     lower=lower,
     opcodes=frozenset({"faulty", "move"}),
 )
-
-
-@contextmanager
-def registered(pattern: Pattern) -> Iterator[None]:
-    """`pattern` in the table for as long as the block lasts."""
-    register_pattern(pattern)
-    try:
-        yield
-    finally:
-        unregister_pattern(pattern.name)
 
 
 def well(count: int = 20) -> torch.Tensor:

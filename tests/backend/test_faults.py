@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from backend_kit import counting, memory_used, mlp, on_card, run_python
-from fault_ops import FAULTY, Fault, faulty, ill, lower, registered, well
+from fault_ops import FAULTY, Fault, faulty, ill, lower, well
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 
@@ -20,6 +20,7 @@ import fpga_dynamo
 import xclbin_build
 import xclbin_build.axlf
 from fpga_dynamo import DeviceError, FpgaError, Pattern, VerificationError, XclbinError
+from fpga_dynamo.lowering.patterns import registered
 
 DATA = Path(__file__).parent / "data"
 FAULTY_CARD, SWAPPED_CARD, SMALL_CARD = 1, 2, 3

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from fpga_dynamo.lowering.decompose import WHOLE
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, shape
 from fpga_dynamo.lowering.ops.pointwise import POINTWISE
-from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, sole_user
+from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, registered, sole_user
 from fpga_dynamo.lowering.view import View, numel
 
 aten = torch.ops.aten
@@ -64,15 +63,6 @@ TRIPLE = Pattern(
     lower=lower_triple,
     opcodes=frozenset({"triple", "move"}),
 )
-
-
-@contextmanager
-def registered(pattern: Pattern) -> Iterator[None]:
-    register_pattern(pattern)
-    try:
-        yield
-    finally:
-        unregister_pattern(pattern.name)
 
 
 def test_a_core_of_the_user_s_runs_in_one_launch_with_the_built_in_ones() -> None:

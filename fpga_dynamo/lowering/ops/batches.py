@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from torch.fx import Node
 
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, argument, aten, shape
+from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, argument, aten, shape
 from fpga_dynamo.lowering.patterns import sole_user
 from fpga_dynamo.lowering.view import VEC, View
 
-_RESHAPES = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 _TRANSPOSES = (aten.permute.default, aten.transpose.int)
 
 
 def splits_batch(node: Node) -> bool:
     """Whether `node` is (b0 b1, m, n) seen as (b0, b1, m, n)."""
-    if node.target not in _RESHAPES:
+    if node.target not in RESHAPE_TARGETS:
         return False
     before, after = shape(node.all_input_nodes[0]), shape(node)
     return len(before) == 3 and len(after) == 4 and before[1:] == after[2:]
@@ -30,7 +29,11 @@ def splits_batch(node: Node) -> bool:
 def unmerged(node: Node, emitter: Emitter) -> Node | None:
     """The node of shape (b0, b1, m, n) that `node` shows as (b0 b1, m, n), if its value is not settled elsewhere."""
     while not emitter.made(node):
-        if node.target not in _RESHAPES and node.target not in IDENTITY_TARGETS and node.target != aten.expand.default:
+        if (
+            node.target not in RESHAPE_TARGETS
+            and node.target not in IDENTITY_TARGETS
+            and node.target != aten.expand.default
+        ):
             return None
         source = node.all_input_nodes[0]
         before, after = shape(source), shape(node)

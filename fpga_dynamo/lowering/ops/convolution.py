@@ -10,39 +10,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.lowering.graph import BATCH_NORM, GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, fields, residual_of
+from fpga_dynamo.lowering.ops.packing import pack_bias, pack_depthwise, pack_weight, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow
 from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
 from fpga_dynamo.lowering.weights import Expression
 
-BATCH_NORM = Step(
-    "batch_norm", (aten._native_batch_norm_legit_no_training.default,), lambda v, n: n.args[0] is v, through=0
-)
-
-
-def panel_vectors(channels: int, most: int) -> int:
-    """Width of a panel / VEC: of those that give the fewest panels, the narrowest, as it pads `channels` least."""
-    panels = ceil_div(channels, VEC * most)
-    return ceil_div(channels, VEC * panels)
+_NORM = Step("batch_norm", (BATCH_NORM,), lambda v, n: n.args[0] is v, through=0)
 
 
 def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     """The convolution and as much of its epilogue as follows along single users."""
-    steps = [BATCH_NORM] if _foldable(node, graph) else []
+    steps = [_NORM] if _foldable(node, graph) else []
     nodes, last, links = follow(node, [*steps, ADD, ACTIVATION], graph)
     return Match(pattern, (node, *nodes), (last,), dict(links))
 
 
 def _foldable(node: Node, graph: GraphInfo) -> bool:
     users = list(node.users)
-    if len(users) != 1 or users[0].target is not aten._native_batch_norm_legit_no_training.default:
+    if len(users) != 1 or users[0].target is not BATCH_NORM:
         return False
     return all(arg is None or graph.is_static(arg) for arg in users[0].args[1:5])  # type: ignore[arg-type]
 
@@ -89,76 +80,6 @@ def _is_depthwise(node: Node) -> bool:
     out_channels, in_channels = shape(operand(node, 1))[:2]
     groups = argument(node, "groups", 8)
     return in_channels == 1 and groups == out_channels and groups > 1
-
-
-# --- packing ----------------------------------------------------------------------------------------------------------
-
-
-def folded(
-    eps: float | None,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    gamma: torch.Tensor | None,
-    beta: torch.Tensor | None,
-    mean: torch.Tensor | None,
-    variance: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weight and bias in float64 with an inference batch norm folded in (eps None: there is none).
-
-    y = (conv(x) - mean) / sqrt(variance + eps) * gamma + beta
-    """
-    w = weight.double()
-    b = torch.zeros(w.shape[0], dtype=torch.float64) if bias is None else bias.double()
-    if eps is None or mean is None or variance is None:
-        return w, b
-    scale = torch.rsqrt(variance.double() + eps)
-    if gamma is not None:
-        scale = scale * gamma.double()
-    b = (b - mean.double()) * scale
-    return w * scale.reshape(-1, *[1] * (w.dim() - 1)), b if beta is None else b + beta.double()
-
-
-def _channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor | None:
-    """What folding multiplies each output channel by, in float32; None for one. Much smaller than the folded weight."""
-    if eps is None:
-        return None
-    factors, _ = folded(eps, torch.ones(weight.shape[0]), *tensors)  # type: ignore[arg-type]
-    return factors.to(torch.float32)
-
-
-def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
-    """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros."""
-    groups, vectors, eps = params
-    out_channels, in_channels, width = weight.shape[0] // groups, weight.shape[1], VEC * vectors
-    rows = weight.reshape(groups, out_channels, in_channels, -1).permute(0, 3, 2, 1)
-    factors = _channel_factors(eps, weight, *tensors)
-    factors = None if factors is None else factors.reshape(groups, 1, 1, out_channels)
-    packed = torch.empty(groups, ceil_div(out_channels, width), rows.shape[1], in_channels, width)
-    for panel in range(packed.shape[1]):  # one at a time: it stays in a cache between transposition and scaling
-        columns = slice(panel * width, min(out_channels, (panel + 1) * width))
-        block = packed[:, panel]
-        block[..., columns.stop - columns.start :] = 0
-        used = block[..., : columns.stop - columns.start]
-        used.copy_(rows[..., columns])
-        if factors is not None:
-            used.mul_(factors[..., columns])
-    return packed.flatten()
-
-
-def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
-    """[kernel row, kernel column][channel], channels padded with zeros."""
-    factors = _channel_factors(params[0], weight, *tensors)
-    rows = weight.to(torch.float32).reshape(weight.shape[0], -1).t()
-    rows = rows if factors is None else rows * factors
-    return F.pad(rows, (0, -rows.shape[1] % VEC)).flatten()
-
-
-def pack_bias(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
-    """[group][output channel], padded with zeros to whole panels."""
-    groups, width, eps = params
-    _, b = folded(eps, weight.new_empty(weight.shape[0], 0), *tensors)  # type: ignore[arg-type]
-    b = b.reshape(groups, -1)
-    return F.pad(b, (0, -b.shape[1] % width)).to(torch.float32).flatten()
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from torch.fx import Node
 
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, aten, shape
+from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, shape
 from fpga_dynamo.lowering.view import View
-
-_RESHAPES = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ def flattened(node: Node, emitter: Emitter) -> Flattened | None:
     """`node` as rows of whole channels-last images, if it is (images, channels x height x width) and they lie dense."""
     while not emitter.made(node):
         source = node.all_input_nodes[0]
-        if node.target not in IDENTITY_TARGETS and node.target not in _RESHAPES:
+        if node.target not in IDENTITY_TARGETS and node.target not in RESHAPE_TARGETS:
             return None
         if len(shape(source)) == 4 and shape(node) == (shape(source)[0], _elements(shape(source))):
             return _rows(emitter.view(source))

@@ -25,9 +25,10 @@ from fpga_dynamo.lowering.ops.batches import (
     unmerged,
 )
 from fpga_dynamo.lowering.ops.batches import split as _split
-from fpga_dynamo.lowering.ops.convolution import panel_vectors
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
 from fpga_dynamo.lowering.ops.flatten import flattened
+from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.pointwise import emit_sum
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
 
@@ -167,7 +168,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         terms.append(_split(_reshaped(emitter.view(other), shape(node), emitter), halves))
     act = activation(match.bound.get("activation")) or Activation()
     if len(terms) == 2:  # one addend too many for one epilogue: a second pass adds it
-        terms = [_sum(terms[0], terms[1], emitter)]
+        terms = [emit_sum(terms[0], terms[1], emitter)]
     residual = emitter.vector_rows(terms[0]) if terms else None
     emitter.command(
         "gemm",
@@ -228,12 +229,6 @@ def _reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:
     assert image is not None, "a view that keeps the last dimension can be undone"
     emitter.copy(view, image)
     return target
-
-
-def _sum(a: View, b: View, emitter: Emitter) -> View:
-    from fpga_dynamo.lowering.ops.pointwise import emit_sum
-
-    return emit_sum(a, b, emitter)
 
 
 TABLE.add(

@@ -16,13 +16,11 @@ from fpga_dynamo.codegen.micro import STREAMS, Assembly, MicroProgram, Operand
 from fpga_dynamo.lowering import command as commands
 from fpga_dynamo.lowering.command import Auxiliary
 from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
-from fpga_dynamo.lowering.ops.convolution import folded
+from fpga_dynamo.lowering.graph import BATCH_NORM, GraphInfo, argument, operand, refuse_float, shape, value
 from fpga_dynamo.lowering.ops.elementwise import RULES, operands, refuse_elementwise
+from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align, numel
-
-BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 
 def refuse_pointwise(node: Node, graph: GraphInfo) -> str | None:
@@ -43,30 +41,6 @@ def batch_norm_of(node: Node) -> Node | None:
     """The inference batch norm whose value `node` (an item 0) is."""
     source = node.args[0] if node.args else None
     return source if isinstance(source, Node) and source.target is BATCH_NORM else None
-
-
-def pack_scale(
-    params: tuple[float],
-    gamma: torch.Tensor | None,
-    beta: torch.Tensor | None,
-    mean: torch.Tensor,
-    variance: torch.Tensor,
-) -> torch.Tensor:
-    """gamma / sqrt(variance + eps)"""
-    scale, _ = folded(params[0], torch.ones_like(mean), None, gamma, beta, mean, variance)
-    return scale.to(torch.float32)
-
-
-def pack_shift(
-    params: tuple[float],
-    gamma: torch.Tensor | None,
-    beta: torch.Tensor | None,
-    mean: torch.Tensor,
-    variance: torch.Tensor,
-) -> torch.Tensor:
-    """beta - mean * gamma / sqrt(variance + eps)"""
-    _, shift = folded(params[0], torch.ones_like(mean), None, gamma, beta, mean, variance)
-    return shift.to(torch.float32)
 
 
 class GroupProgram:
@@ -145,8 +119,7 @@ def _source(stream: Node | tuple[Node, str], emitter: Emitter) -> View:
     eps = float(argument(norm, "eps", 6))
     source = operand(norm, 0)
     channels = shape(source)[1]
-    layout = pack_scale if which == "scale" else pack_shift
-    buffer = emitter.pack(layout, (eps,), operands_, channels, f"{norm.name} {which}")
+    buffer = emitter.pack(pack_scale_or_shift, (which, eps), operands_, channels, f"{norm.name} {which}")
     rank = len(shape(source))
     return View(buffer, (channels, *[1] * (rank - 2)), (1, *[0] * (rank - 2)))
 

@@ -13,12 +13,11 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, GraphInfo, argument, aten, shape, value
+from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, aten, shape, value
 from fpga_dynamo.lowering.ops.movement import cat_parts, check_movement
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
 from fpga_dynamo.lowering.view import View
 
-_RESHAPES = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 _GROUPS_BEHIND_CHANNELS = [0, 2, 1, 3, 4]
 
 
@@ -42,7 +41,7 @@ def match_shuffle(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
 
 
 def _groups(node: Node) -> bool:
-    if node.target not in _RESHAPES:
+    if node.target not in RESHAPE_TARGETS:
         return False
     before, after = shape(node.all_input_nodes[0]), shape(node)
     return len(after) == 5 and (before[0], *before[2:]) == (after[0], *after[3:])
@@ -56,7 +55,7 @@ def _transposes(node: Node) -> bool:
 
 
 def _reunites(node: Node) -> bool:
-    if node.target not in _RESHAPES:
+    if node.target not in RESHAPE_TARGETS:
         return False
     before, after = shape(node.all_input_nodes[0]), shape(node)
     return len(after) == 4 and (before[0], *before[3:]) == (after[0], *after[2:])

@@ -19,18 +19,16 @@ from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.lowering.ops.convolution import (
     check_convolution,
-    folded,
     geometry,
     image_strides,
     macs_convolution,
     match_convolution,
-    pack_bias,
-    panel_vectors,
     parameters_of,
     residual_image,
     slices_of,
 )
 from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
+from fpga_dynamo.lowering.ops.packing import folded, pack_bias, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.lowering.view import VEC, View, ceil_div
