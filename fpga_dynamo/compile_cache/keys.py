@@ -10,18 +10,17 @@ import sys
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import torch
 
 import fpga_dynamo
 from fpga_dynamo.compile_cache.plain import UnstorableError
-from fpga_dynamo.lowering.patterns import TABLE
+from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, WHOLE
+from fpga_dynamo.lowering.patterns import TABLE, Pattern
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
-
-SOURCES = ("lowering", "codegen", "compile_cache", "backend.py")
-"""What a program is made by, within the package: an entry is good for these very sources."""
 
 _IRRELEVANT = ("xclbin", "recipe", "driver", "device", "policy", "weight_check", "timeout", "dump_dir", "cache")
 """Options that a program does not depend on; the xclbin counts by what is in it. New options count until named here."""
@@ -44,12 +43,26 @@ def trace_key(graph: list[Any], state: list[Any], target: Target, options: Optio
 
 
 def _settings(target: Target, options: Options) -> list[Any]:
-    """Raises :class:`UnstorableError` if the user has patterns of their own, whose code the key does not know."""
-    for pattern in TABLE.patterns():
-        if not pattern.lower.__module__.startswith("fpga_dynamo.lowering."):
-            raise UnstorableError(f"pattern '{pattern.name}', which is not ours")
+    """Raises :class:`UnstorableError` if the user has patterns or decompositions whose code the key does not know."""
     chosen = {name: value for name, value in asdict(options).items() if name not in _IRRELEVANT}
-    return [target.uuid, json.dumps(target.manifest, sort_keys=True), chosen, TABLE.names()]
+    manifest = json.dumps(target.manifest, sort_keys=True)
+    patterns = [_pattern(pattern) for pattern in TABLE.patterns()]
+    taken_apart = [[str(op), _ours(parts, f"decomposition of {op}")] for op, parts in DECOMPOSITIONS.items()]
+    return [target.uuid, manifest, chosen, patterns, sorted(taken_apart), sorted(map(str, WHOLE))]
+
+
+def _pattern(pattern: Pattern) -> list[Any]:
+    functions = (pattern.match, pattern.check, pattern.lower, pattern.macs)
+    names = [_ours(function, f"pattern '{pattern.name}'") for function in functions]
+    return [pattern.name, [str(anchor) for anchor in pattern.anchors], sorted(pattern.opcodes), names]
+
+
+def _ours(function: Any, what: str) -> str:
+    """The name of one of this package's functions. Raises :class:`UnstorableError` for anything else."""
+    module = getattr(function, "__module__", "")
+    if not isinstance(function, FunctionType) or not module.startswith("fpga_dynamo.lowering."):
+        raise UnstorableError(f"{what}, which is not ours")
+    return f"{module}.{function.__qualname__}"
 
 
 @functools.cache
@@ -65,12 +78,11 @@ def _environment() -> list[str]:
 
 
 def _sources() -> str:
+    """Of all Python files of the package: an entry is good for these very sources."""
     package = Path(fpga_dynamo.__file__).parent
     total = hashlib.sha256()
-    for name in SOURCES:
-        part = package / name
-        for file in sorted(part.rglob("*.py")) if part.is_dir() else [part]:
-            content = file.read_bytes()
-            total.update(f"{file.relative_to(package).as_posix()} {len(content)}\n".encode())
-            total.update(content)
+    for file in sorted(package.rglob("*.py")):
+        content = file.read_bytes()
+        total.update(f"{file.relative_to(package).as_posix()} {len(content)}\n".encode())
+        total.update(content)
     return total.hexdigest()

@@ -19,32 +19,12 @@ from fpga_dynamo._native import bypass
 
 from . import trace
 from .dispatch import Dispatcher, Slot
+from .flight import Flight, taken_lock
 from .policies import Policy, make_policy
 from .task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 from .torch_state import TorchState, profiler_range, profiling
 
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
-
-
-class _Flight(Frame):
-    """A frame in flight, and how its caller takes part. All but `wake` is guarded by the scheduler's lock."""
-
-    __slots__ = ("first_start", "generation", "helping", "inbox", "parked", "running", "torch_state", "wake")
-    torch_state: TorchState  # the caller's, set unless the caller is sure to run all tasks itself
-    wake: threading.Lock  # taken; released once for each time that `parked` is reset
-
-    def __init__(self, graph: TaskGraph, values: Any, arrival: float, generation: int) -> None:
-        super().__init__(graph, values, arrival)
-        self.generation = generation
-        self.helping = False  # the caller takes the frame's next task
-        self.inbox: Slot | None = None  # the slot that the caller is to serve
-        self.parked = False  # the caller waits for `wake`
-        self.running = 0  # started and not completed tasks
-        self.first_start: float | None = None
-
-    @property
-    def over(self) -> bool:
-        return self.running == 0 and (self.tasks_left == 0 or self.error is not None)
 
 
 class _Worker:
@@ -54,14 +34,8 @@ class _Worker:
 
     def __init__(self, name: str) -> None:
         self.inbox: tuple[Scheduler, Slot, ReadyTask] | None = None
-        self.wake = _taken_lock()
+        self.wake = taken_lock()
         threading.Thread(target=_serve, args=(self,), name=f"fpga_dynamo {name}", daemon=True).start()
-
-
-def _taken_lock() -> threading.Lock:
-    lock = threading.Lock()
-    lock.acquire()
-    return lock
 
 
 def _serve(worker: _Worker) -> None:
@@ -141,7 +115,7 @@ class Scheduler:
 
     def _execute(self, graph: TaskGraph, values: Any) -> None:
         arrival = perf_counter()
-        flight = _Flight(graph, values, arrival, self._generation)
+        flight = Flight(graph, values, arrival, self._generation)
         alone = len(graph.tasks) == 1 and not (trace.recorders or profiling())
         if not alone:
             flight.torch_state = TorchState.capture()
@@ -186,7 +160,7 @@ class Scheduler:
                 self._hand_over(slot)
             self._advance(now)
 
-    def _run_in_place(self, slot: Slot, flight: _Flight) -> None:
+    def _run_in_place(self, slot: Slot, flight: Flight) -> None:
         """Run the frame's only task in the calling thread, with nothing between the task and its caller."""
         item = slot.running
         assert item is not None
@@ -204,7 +178,7 @@ class Scheduler:
             if dispatcher.ready:
                 self._advance(stopped)
 
-    def _abort(self, flight: _Flight, error: BaseException) -> None:
+    def _abort(self, flight: Flight, error: BaseException) -> None:
         """Free what the frame still holds after an exception that left `execute`, be it from a signal handler."""
         now = perf_counter()
         self._fail(flight, error)
@@ -216,13 +190,13 @@ class Scheduler:
                 self._hand_over(slot)
             self._advance(now)
 
-    def _await(self, flight: _Flight) -> None:
+    def _await(self, flight: Flight) -> None:
         """Serve the frame's tasks and wait for those that others serve, until the frame is over."""
         try:
             self._help(flight)
         except BaseException as interrupt:  # an exception from a signal handler; tasks' own are in flight.error
             with self._lock:
-                flight.wake, flight.parked = _taken_lock(), False
+                flight.wake, flight.parked = taken_lock(), False
                 self._fail(flight, interrupt)
             self._help(flight)  # running tasks still use the frame's values
             raise
@@ -231,7 +205,7 @@ class Scheduler:
         if flight.error is not None:
             raise flight.error
 
-    def _help(self, flight: _Flight) -> None:
+    def _help(self, flight: Flight) -> None:
         while True:
             with self._lock:
                 if flight.generation != self._generation and flight.tasks_left:
@@ -247,7 +221,7 @@ class Scheduler:
                     if flight.over:
                         return
                     if not flight.parked:
-                        flight.wake, flight.parked = _taken_lock(), True
+                        flight.wake, flight.parked = taken_lock(), True
                 item = slot.running if slot is not None else None
             if slot is not None and item is not None:
                 self._run(slot, item)
@@ -271,7 +245,7 @@ class Scheduler:
     def _run(self, slot: Slot, item: ReadyTask, worker: _Worker | None = None) -> None:
         """Run `item` on `slot`'s PE, as `worker` or as the frame's caller, and account for it."""
         flight, task = item.frame, item.task
-        assert isinstance(flight, _Flight)
+        assert isinstance(flight, Flight)
         item.thread = threading.get_ident()
         error: BaseException | None = None
         started: float | None = None
@@ -302,7 +276,7 @@ class Scheduler:
         self, slot: Slot, item: ReadyTask, started: float | None, stopped: float, error: BaseException | None
     ) -> None:
         dispatcher, flight = self._dispatcher, item.frame
-        assert isinstance(flight, _Flight)
+        assert isinstance(flight, Flight)
         flight.running -= 1
         if dispatcher.release(slot, item, stopped):
             self._hand_over(slot)
@@ -334,7 +308,7 @@ class Scheduler:
             started = dispatcher.decide(now)
         except Exception as error:  # the policy's fault: nobody could run these tasks, so their frames end
             for frame in {item.frame for item in dispatcher.ready}:
-                assert isinstance(frame, _Flight)
+                assert isinstance(frame, Flight)
                 self._fail(frame, error)
             return
         if trace.recorders and begun:
@@ -348,7 +322,7 @@ class Scheduler:
         item = slot.running
         assert item is not None
         flight = item.frame
-        assert isinstance(flight, _Flight)
+        assert isinstance(flight, Flight)
         flight.running += 1
         if flight.helping:
             flight.helping = False
@@ -369,18 +343,18 @@ class Scheduler:
         worker.inbox = (self, slot, item)
         worker.wake.release()
 
-    def _fail(self, flight: _Flight, error: BaseException) -> None:
+    def _fail(self, flight: Flight, error: BaseException) -> None:
         if flight.error is None:
             flight.error = error
             self._dispatcher.drop(flight)
         self._wake_if_due(flight)
 
-    def _wake_if_due(self, flight: _Flight) -> None:
+    def _wake_if_due(self, flight: Flight) -> None:
         if flight.over:
             self._unpark(flight)
 
     @staticmethod
-    def _unpark(flight: _Flight) -> None:
+    def _unpark(flight: Flight) -> None:
         if flight.parked:
             flight.parked = False
             flight.wake.release()

@@ -12,10 +12,12 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fpga_dynamo import Options, Pattern, register_pattern, unregister_pattern
+from fpga_dynamo import Options, register_pattern, unregister_pattern
 from fpga_dynamo.compile_cache.graphs import graph_from_plain, graph_to_plain
 from fpga_dynamo.compile_cache.keys import program_key
 from fpga_dynamo.compile_cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.lowering.decompose import DECOMPOSITIONS
+from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.runtime.card import open_card
 
 X = torch.randn(4, 6)
@@ -70,14 +72,31 @@ def test_whatever_a_program_depends_on_changes_its_key() -> None:
     assert not twice
 
 
-def test_patterns_of_the_users_own_are_not_cached() -> None:
-    pattern = Pattern("mine", (), lambda *_: None, lambda *_: None, lambda *_: [], frozenset())
-    register_pattern(pattern)
+@pytest.mark.parametrize("part", ["match", "check", "lower", "macs"])
+def test_patterns_of_the_users_own_are_not_cached(part: str) -> None:
+    """Be it a built-in one with another check."""
+    changes: dict[str, Any] = {part: lambda *_: None}
+    register_pattern(dataclasses.replace(TABLE.patterns()[0], name="mine", **changes))
     try:
         with pytest.raises(UnstorableError, match="pattern 'mine'"):
             key(torch.relu, X)
     finally:
         unregister_pattern("mine")
+
+
+def test_a_pattern_with_other_anchors_changes_keys() -> None:
+    before = key(torch.relu, X)
+    register_pattern(dataclasses.replace(TABLE.patterns()[0], name="mine", anchors=()))
+    try:
+        assert key(torch.relu, X) != before
+    finally:
+        unregister_pattern("mine")
+
+
+def test_decompositions_of_the_users_own_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DECOMPOSITIONS, torch.ops.aten.relu.default, lambda x: x.clamp(min=0))
+    with pytest.raises(UnstorableError, match=r"decomposition of aten\.relu\.default"):
+        key(torch.relu, X)
 
 
 VALUES = [

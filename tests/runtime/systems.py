@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from fpga_dynamo.runtime.policies import Assignment
+from fpga_dynamo.runtime.scheduler import Scheduler
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
+
+PATIENCE = 20
+"""Seconds until a test gives up on another thread."""
+
+
+def threads_of(scheduler: Scheduler) -> list[threading.Thread]:
+    """The threads that the scheduler has made for its PEs."""
+    names = {f"fpga_dynamo {pe.name}" for pe in scheduler.pes}
+    return [thread for thread in threading.enumerate() if thread.name in names]
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def host(index: int = 0, name: str | None = None) -> ProcessingElement:

@@ -1,13 +1,8 @@
 """The scheduler with real threads. Barriers prove that things run at the same time: without overlap they time out."""
 
-import gc
-import os
 import random
-import signal
 import threading
 import time
-import traceback
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,25 +10,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fpga_dynamo.runtime.policies import Adaptive, Policy, policy_names
+from fpga_dynamo.runtime.policies import Policy, policy_names
 from fpga_dynamo.runtime.scheduler import Scheduler
-from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.task import Task, TaskGraph
 
-from .systems import host, nothing, single, unit
-
-PATIENCE = 20  # seconds until a test gives up on another thread
-
-
-def threads_of(scheduler):
-    names = {f"fpga_dynamo {pe.name}" for pe in scheduler.pes}
-    return [thread for thread in threading.enumerate() if thread.name in names]
-
-
-def eventually(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+from .systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
 
 
 @pytest.mark.parametrize("policy", policy_names())
@@ -58,17 +39,6 @@ def test_a_chain_stays_in_the_callers_thread():
     scheduler.execute(TaskGraph("chain", tasks))
     assert seen == [("PL", threading.current_thread()), ("PS", threading.current_thread())] * 3
     assert threads_of(scheduler) == []
-
-
-def test_the_fast_path_is_cheap():
-    """Well below a launch. About 3 us where this was written; the bound leaves room for slow and busy machines."""
-    scheduler, graph = Scheduler([host(), unit("conv")]), single(nothing, "conv")
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        scheduler.execute(graph)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 15e-6
 
 
 def test_the_fast_path_honours_the_policys_choice():
@@ -189,145 +159,6 @@ def test_random_graphs_from_eight_threads(shapes, policy, seed):
         assert not scheduler._dispatcher.busy and not scheduler._dispatcher.ready
 
 
-class Broken(Exception):
-    pass
-
-
-def fail(pe, frame):
-    raise Broken("no luck")
-
-
-def test_an_exception_reaches_the_caller_with_its_traceback():
-    scheduler = Scheduler([host()])
-    two = TaskGraph("two", [Task("a", {"PS": 1}, nothing), Task("b", {"PS": 1}, fail, (0,))])
-    for graph in (single(fail, "PS"), two):
-        with pytest.raises(Broken, match="no luck") as caught:
-            scheduler.execute(graph)
-        assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "fail"
-        scheduler.execute(single(nothing, "PS"))  # the PE is free again
-
-
-def test_an_exception_on_another_thread_ends_the_frame_when_its_running_tasks_are_done():
-    scheduler = Scheduler([host(0), host(1)])
-    failed, log = threading.Event(), []
-
-    def wait(pe, frame):
-        if threading.current_thread() is not caller:
-            raise Broken("in a worker")
-        failed.wait(0.05)
-        log.append("the other one ended")
-
-    def unreachable(pe, frame):
-        log.append("unreachable")
-
-    caller = threading.current_thread()
-    tasks = [Task("a", {"PS": 1}, wait), Task("b", {"PS": 1}, wait), Task("c", {"PS": 1}, unreachable, (0,))]
-    tasks += [Task("d", {"PS": 1}, unreachable, (1,))]
-    with pytest.raises(Broken, match="in a worker") as caught:
-        scheduler.execute(TaskGraph("g", tasks))
-    assert log == ["the other one ended"]
-    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "wait"
-
-
-def test_other_frames_go_on_when_one_fails():
-    scheduler = Scheduler([host(0), host(1)], "eft")
-    ok = TaskGraph("ok", [Task(str(i), {"PS": 1e-3}, lambda pe, frame: time.sleep(1e-3)) for i in range(8)])
-    bad = TaskGraph("bad", [Task(str(i), {"PS": 1e-3}, fail if i == 3 else nothing) for i in range(8)])
-
-    def call(graph):
-        try:
-            scheduler.execute(graph)
-        except Broken:
-            return "broken"
-        return "done"
-
-    with ThreadPoolExecutor(4) as callers:
-        results = list(callers.map(call, [ok, bad] * 10, timeout=PATIENCE))
-    assert results == ["done", "broken"] * 10
-    assert not scheduler._dispatcher.busy
-
-
-def test_a_failed_frame_leaves_nothing_behind():
-    class Values:
-        pass
-
-    scheduler, values = Scheduler([host(0), host(1)]), Values()
-    gone = weakref.ref(values)
-    graph = TaskGraph("g", [Task("a", {"PS": 1}, fail), Task("b", {"PS": 1}, nothing)])
-    gc.disable()  # no reference cycle keeps a frame's tensors until the next collection
-    try:
-        with pytest.raises(Broken):
-            scheduler.execute(graph, values)
-        del values
-        eventually(lambda: gone() is None)
-    finally:
-        gc.enable()
-
-
-def test_a_task_that_nothing_supports():
-    with pytest.raises(SchedulerError, match=r"task 'launch' of 'single' runs on conv or gemm, but the .* are PS: add"):
-        Scheduler([host()]).execute(single(nothing, "gemm", "conv"))
-
-
-@pytest.mark.parametrize("tasks", [1, 2])
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (lambda ready, pes: [], "assigned none of . ready tasks"),
-        (lambda ready, pes: [(ready[0], pes[1])], "assigned task 't0' to 'conv_1'"),
-        (lambda ready, pes: [(ready[0], pes[0])] * 2, "assigned a task twice"),
-        (lambda ready, pes: 1 / 0, "division by zero"),
-    ],
-)
-def test_a_policy_that_breaks_the_contract_is_named_and_nobody_hangs(tasks, answer, message):
-    class Odd(Policy):
-        name = "odd"
-
-        def assign(self, ready, pes, now, available):
-            return answer(ready, pes) if self.odd else [(item, pes[0]) for item in ready]
-
-    policy = Odd()
-    scheduler = Scheduler([host(), unit("conv")], policy)
-    graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(tasks)])
-    policy.odd = True
-    with pytest.raises((SchedulerError, ZeroDivisionError), match=message):
-        scheduler.execute(graph)
-    policy.odd = False
-    scheduler.execute(graph)
-
-
-@pytest.mark.parametrize("tasks", [1, 2])
-@pytest.mark.parametrize("hook", ["observe", "estimates"])
-def test_a_policy_whose_other_methods_fail(hook, tasks):
-    policy = Adaptive()
-    scheduler = Scheduler([host(0), host(1)], policy)
-    graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(tasks)])
-
-    def broken(*arguments):
-        raise Broken(hook)
-
-    setattr(policy, hook, broken)
-    with pytest.raises(Broken, match=hook):
-        scheduler.execute(graph)
-    delattr(policy, hook)
-    scheduler.execute(graph)
-    assert not scheduler._dispatcher.busy
-
-
-def test_no_more_threads(monkeypatch):
-    def no_thread(self):
-        raise RuntimeError("can't start new thread")
-
-    scheduler = Scheduler([host(0), host(1)])
-    graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(6)])
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(RuntimeError, match="can't start new thread"):
-            scheduler.execute(graph)
-    scheduler.execute(graph)
-    assert not scheduler._dispatcher.busy
-
-
 def test_torch_state_of_the_caller_is_applied_everywhere():
     scheduler = Scheduler([host(0), host(1)])
     barrier, states = threading.Barrier(2), []
@@ -376,116 +207,6 @@ def test_a_task_may_execute_a_graph_on_the_pe_that_it_holds(policy, inner_tasks)
                 future.result(PATIENCE)
     assert log.count("out") == 6 and log.count("in") == 6 * inner_tasks
     assert not scheduler._dispatcher.busy
-
-
-def test_ctrl_c_while_the_caller_waits():
-    scheduler, ended = Scheduler([host(0), host(1)]), []
-    main = threading.current_thread()
-
-    def run(pe, frame):
-        if threading.current_thread() is not main:
-            time.sleep(0.02)  # now the caller waits
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.05)
-            ended.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        scheduler.execute(TaskGraph("g", [Task(name, {"PS": 1}, run) for name in "ab"]))
-    assert ended == [True]  # values are not in use any more
-    scheduler.execute(single(nothing, "PS"))
-    assert not scheduler._dispatcher.busy
-
-
-def test_ctrl_c_inside_a_task():
-    scheduler = Scheduler([host()])
-
-    def run(pe, frame):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(PATIENCE)
-
-    with pytest.raises(KeyboardInterrupt):
-        scheduler.execute(single(run, "PS"))
-    scheduler.execute(single(nothing, "PS"))
-
-
-def parallel_graph(name):
-    """Two tasks that end only if they run at the same time."""
-    barrier = threading.Barrier(2)
-
-    def run(pe, frame):
-        barrier.wait(PATIENCE)
-
-    return TaskGraph(name, [Task(str(i), {"PS": 1e-3}, run) for i in range(2)])
-
-
-def test_close_and_collection_end_the_threads():
-    scheduler = Scheduler([host(name="closed 0"), host(name="closed 1")])
-    graph = parallel_graph("g")
-    scheduler.execute(graph)
-    (thread,) = threads_of(scheduler)
-    scheduler.close()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-    with pytest.raises(SchedulerError, match="closed: make a new one"):
-        scheduler.execute(graph)
-
-    scheduler = Scheduler([host(name="collected 0"), host(name="collected 1")])
-    scheduler.execute(graph)
-    (thread,) = threads_of(scheduler)
-    del scheduler
-    gc.collect()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_the_child_of_a_fork_starts_afresh():
-    scheduler = Scheduler([host(0), host(1)])
-    scheduler.execute(parallel_graph("before"))  # there is a worker now, which the child will not have
-    occupied, free = threading.Event(), threading.Event()
-
-    def occupy(pe, frame):
-        occupied.set()
-        assert free.wait(PATIENCE)
-
-    other = threading.Thread(target=scheduler.execute, args=(single(occupy, "PS"),))
-    other.start()
-    assert occupied.wait(PATIENCE)
-    child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(PATIENCE)
-            scheduler.execute(parallel_graph("child"))  # needs both PEs, one of which is occupied in the parent
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    free.set()
-    other.join(PATIENCE)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    scheduler.execute(parallel_graph("parent"))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_frame_that_forks_fails_clearly_in_the_child_only():
-    scheduler, children = Scheduler([host(0)]), []
-
-    def fork(pe, frame):
-        children.append(os.fork())
-
-    graph = TaskGraph("forks", [Task("fork", {"PS": 1}, fork), Task("after", {"PS": 1}, nothing, (0,))])
-    try:
-        scheduler.execute(graph)
-        outcome = 2
-    except SchedulerError as error:
-        outcome = 0 if "forked while 'forks' ran" in str(error) else 3
-    except BaseException:
-        outcome = 4
-    if children == [0]:
-        os._exit(outcome)
-    assert outcome == 2
-    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
 
 
 def test_profiler_ranges():

@@ -15,6 +15,10 @@ class EarliestFinishTime(Policy):
     name = "eft"
     indifferent = True
 
+    def in_order(self, ready: Sequence[ReadyTask], pes: Sequence[ProcessingElement]) -> Sequence[ReadyTask]:
+        """The order in which the tasks choose."""
+        return ready
+
     def assign(
         self,
         ready: Sequence[ReadyTask],
@@ -26,7 +30,7 @@ class EarliestFinishTime(Policy):
             return [(ready[0], self.earliest_finish(ready[0].task, pes, now, available)[1])]
         planned = dict(available)
         assignments: list[Assignment] = []
-        for item in ready:
+        for item in self.in_order(ready, pes):
             finish, pe = self.earliest_finish(item.task, pes, now, planned)
             planned[pe] = finish
             assignments.append((item, pe))

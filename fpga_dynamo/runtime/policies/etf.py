@@ -27,8 +27,6 @@ class EarliestTaskFirst(Policy):
         now: float,
         available: Mapping[ProcessingElement, float],
     ) -> list[Assignment]:
-        if len(ready) == 1:
-            return [(ready[0], self.earliest_finish(ready[0].task, pes, now, available)[1])]
         planned = dict(available)
         heap = [(self.earliest_finish(item.task, pes, now, planned)[0], order) for order, item in enumerate(ready)]
         heapq.heapify(heap)
