@@ -13,7 +13,7 @@ from torch import nn
 from fpga_dynamo import explain
 from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.ops import winograd
-from fpga_dynamo.lowering.ops.convolution import panel_vectors
+from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.winograd import fastest_tile, pack_transformed
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.testing.reference import measure
