@@ -20,11 +20,28 @@ from fpga_dynamo.lowering import attention
 aten = torch.ops.aten
 
 
+def _glu(x: torch.Tensor, dim: int = -1) -> Any:
+    if x.dtype is not torch.float32 or not x.numel():
+        return NotImplemented
+    value, gate = x.chunk(2, dim)
+    return value * gate.sigmoid()
+
+
+def _log_sigmoid_forward(x: torch.Tensor) -> Any:
+    """(value, what eager keeps for the backward pass)"""
+    if x.dtype is not torch.float32 or not x.numel():
+        return NotImplemented
+    kept = (-x.abs()).exp()
+    return x.clamp(max=0) - kept.log1p(), kept
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._native_multi_head_attention.default: attention.native_multi_head_attention,
     aten._scaled_dot_product_flash_attention_for_cpu.default: attention.attention,
     aten._safe_softmax.default: attention.safe_softmax,
     aten._transformer_encoder_layer_fwd.default: attention.transformer_encoder_layer,
+    aten.glu.default: _glu,
+    aten.log_sigmoid_forward.default: _log_sigmoid_forward,
 }
 """ATen op -> its parts."""
 

@@ -54,6 +54,9 @@ BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 STORABLE = frozenset({torch.float32, torch.bool, torch.int64, torch.int32})
 """Types of element that the arena can hold."""
 
+INTEGERS = (torch.int32, torch.int64)
+"""Those of them that are held as the bits of an int32."""
+
 
 def value(node: Node) -> Any:
     """The fake tensor (or tuple of them, or number) that `node` stands for."""

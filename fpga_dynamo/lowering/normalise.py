@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.lowering.graph import aten, is_view, value
+from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, argument, aten, is_view, value
 
 
 def normalise(module: GraphModule) -> None:
@@ -15,8 +17,8 @@ def normalise(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         if _is_empty_item(node):
             _replace_by_empty(module, node)
-        elif _is_uninitialised_int64(node):
-            _replace_by_zeros(module, node)
+        elif (number := _filling(node)) is not None:
+            _replace_by_full(module, node, number)
 
 
 def _is_empty_item(node: Node) -> bool:
@@ -44,24 +46,55 @@ def _replace_by_empty(module: GraphModule, node: Node) -> None:
     module.graph.erase_node(node)
 
 
-def _is_uninitialised_int64(node: Node) -> bool:
-    """Memory that the graph writes to before it is read; what lies there may be numbers that int32 cannot hold."""
+FILLED: dict[Any, Callable[[Node], Any]] = {
+    aten.full_like.default: lambda node: argument(node, "fill_value", 1),
+    aten.new_full.default: lambda node: argument(node, "fill_value", 2),
+    aten.fill.Scalar: lambda node: argument(node, "value", 1),
+    aten.fill.Tensor: lambda node: _number(argument(node, "value", 1)),
+    aten.zeros_like.default: lambda node: 0,
+    aten.new_zeros.default: lambda node: 0,
+    aten.zero.default: lambda node: 0,
+    aten.ones_like.default: lambda node: 1,
+    aten.new_ones.default: lambda node: 1,
+}
+"""Ops that read the size of their input and no element -> the number that their result is full of."""
+
+_UNINITIALISED = (aten.empty.memory_format, aten.new_empty.default, aten.empty_like.default)
+
+
+def _number(node: Any) -> Any:
+    """The number that a scalar tensor of the graph is, or None."""
+    if isinstance(node, Node) and node.target in (aten.full.default, aten.scalar_tensor.default):
+        return node.args[-1]
+    if isinstance(node, Node) and node.target in IDENTITY_TARGETS:
+        return _number(node.args[0])
+    return None
+
+
+def _filling(node: Node) -> Any:
+    """The number that all elements of `node` are, whatever its inputs; None if there is none.
+
+    Memory that the graph writes to before it is read is full of zeros: what lies there may be numbers that int32 cannot
+    hold, and it must not keep the ops that write to it waiting for its input.
+    """
     fake = value(node)
-    return (
-        node.target in (aten.empty.memory_format, aten.new_empty.default)
-        and fake.dtype is torch.int64
-        and all(isinstance(size, int) for size in fake.shape)
-        and fake.is_contiguous()
-        and any(user.op != "output" for user in node.users)
-    )
+    if node.target not in FILLED and node.target not in _UNINITIALISED:
+        return None
+    if fake.layout is not torch.strided or not all(isinstance(n, int) for n in fake.shape) or not fake.is_contiguous():
+        return None
+    if node.target in FILLED:
+        number = FILLED[node.target](node)
+        return number if isinstance(number, (bool, int, float)) else None
+    written = any(user.op != "output" for user in node.users)
+    return 0 if written and (node.all_input_nodes or fake.dtype is torch.int64) else None
 
 
-def _replace_by_zeros(module: GraphModule, node: Node) -> None:
+def _replace_by_full(module: GraphModule, node: Node, number: Any) -> None:
     fake = value(node)
     with module.graph.inserting_before(node):
-        zeros = module.graph.call_function(
-            aten.full.default, (list(fake.shape), 0), {"dtype": fake.dtype, "device": fake.device}
+        full = module.graph.call_function(
+            aten.full.default, (list(fake.shape), number), {"dtype": fake.dtype, "device": fake.device}
         )
-    zeros.meta = dict(node.meta)
-    node.replace_all_uses_with(zeros)
+    full.meta = dict(node.meta)
+    node.replace_all_uses_with(full)
     module.graph.erase_node(node)

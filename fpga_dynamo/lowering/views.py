@@ -90,6 +90,26 @@ def _slice(node: Node, source: View, emitter: Emitter) -> View:
     return source.narrow(dim, first, shape(node)[dim], step)
 
 
+def _diagonal(node: Node, source: View, emitter: Emitter) -> View:
+    rank = len(source.shape)
+    offset = argument(node, "offset", 1, 0)
+    first, second = argument(node, "dim1", 2, 0) % rank, argument(node, "dim2", 3, 1) % rank
+    start = source.offset + (offset * source.strides[second] if offset > 0 else -offset * source.strides[first])
+    kept = [d for d in range(rank) if d not in (first, second)]
+    strides = (*(source.strides[d] for d in kept), source.strides[first] + source.strides[second])
+    return View(source.buffer, shape(node), strides, start, source.dtype)
+
+
+def _unfold(node: Node, source: View, emitter: Emitter) -> View:
+    """Windows along a dimension, which share elements where they overlap; each is the last dimension of the view."""
+    dim, step = argument(node, "dimension", 1) % max(len(source.shape), 1), argument(node, "step", 3)
+    strides = list(source.strides)
+    inner = strides[dim] if strides else 1
+    if strides:
+        strides[dim] *= step
+    return View(source.buffer, shape(node), (*strides, inner), source.offset, source.dtype)
+
+
 def _squeezed(source: View, wanted: Sequence[int]) -> View:
     """Only sizes of 1 differ between source and wanted: keep the strides of the others."""
     kept = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n != 1]
@@ -120,6 +140,8 @@ _RULES: dict[Any, _Rule] = {
     aten.split.Tensor: _split,
     aten.split_with_sizes.default: _split,
     aten.unbind.int: _unbind,
+    aten.diagonal.default: _diagonal,
+    aten.unfold.default: _unfold,
 }
 
 

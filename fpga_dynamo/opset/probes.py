@@ -30,6 +30,10 @@ def _image(t: Tensors, *args: Any) -> Arguments:
     return (t(1, 16, 8, 8), *args), {}
 
 
+def _volume(t: Tensors, *args: Any) -> Arguments:
+    return (t(1, 16, 4, 8, 8), *args), {}
+
+
 def _resize(t: Tensors, *args: Any) -> Arguments:
     return _image(t, [16, 16], *args)
 
@@ -49,11 +53,22 @@ PROBES: dict[OpOverload, Callable[[Tensors], Arguments]] = {
     aten.embedding.default: lambda t: ((t(16, 8, parameter=True), _indexed(t, 4)), {}),
     aten.index_select.default: lambda t: _rows(t, 0, _indexed(t, 4)),
     aten.gather.default: lambda t: _rows(t, 1, _indexed(t, 4, 4)),
+    aten.index.Tensor: lambda t: _rows(t, [_indexed(t, 4)]),
+    aten._unsafe_index.Tensor: lambda t: _rows(t, [_indexed(t, 4)]),
+    aten.index_copy.default: lambda t: _rows(t, 0, _indexed(t, 1), t(1, 16)),
+    aten.index_put.default: lambda t: _rows(t, [_indexed(t, 1)], t(16)),
     aten.bmm.default: lambda t: ((t(2, 4, 8), t(2, 8, 4)), {}),
     aten.baddbmm.default: lambda t: ((t(2, 4, 4), t(2, 4, 8), t(2, 8, 4)), {}),
     aten.cat.default: lambda t: (([t(4, 16), t(4, 16)],), {}),
     aten.stack.default: lambda t: (([t(4, 16), t(4, 16)],), {}),
     aten.constant_pad_nd.default: lambda t: _rows(t, [1, 1]),
+    **dict.fromkeys((aten.reflection_pad1d.default, aten.replication_pad1d.default), lambda t: _rows(t, [1, 1])),
+    **dict.fromkeys((aten.reflection_pad2d.default, aten.replication_pad2d.default), lambda t: _image(t, [1] * 4)),
+    **dict.fromkeys((aten.reflection_pad3d.default, aten.replication_pad3d.default), lambda t: _volume(t, [1] * 6)),
+    aten.roll.default: lambda t: _rows(t, [1], [0]),
+    aten.pixel_shuffle.default: lambda t: _image(t, 2),
+    aten.pixel_unshuffle.default: lambda t: _image(t, 2),
+    aten.im2col.default: lambda t: _image(t, [3, 3], [1, 1], [0, 0], [1, 1]),
     aten.flip.default: lambda t: _rows(t, [0]),
     aten.repeat.default: lambda t: _rows(t, [2, 2]),
     aten.slice_scatter.default: lambda t: _rows(t, t(2, 16), 0, 0, 2),
@@ -61,6 +76,14 @@ PROBES: dict[OpOverload, Callable[[Tensors], Arguments]] = {
     aten.sum.dim_IntList: lambda t: _rows(t, [1]),
     aten.mean.dim: lambda t: _rows(t, [1]),
     aten.prod.dim_int: lambda t: _rows(t, 1),
+    aten.var.correction: lambda t: _rows(t, [1]),
+    aten.std.correction: lambda t: _rows(t, [1]),
+    aten.var_mean.correction: lambda t: _rows(t, [1]),
+    aten.std_mean.correction: lambda t: _rows(t, [1]),
+    aten.linalg_vector_norm.default: lambda t: _rows(t, 2, [1]),
+    aten.logsumexp.default: lambda t: _rows(t, [1]),
+    **dict.fromkeys((aten.any.dim, aten.all.dim), lambda t: _rows(t, 1)),
+    **dict.fromkeys((aten.any.dims, aten.all.dims), lambda t: _rows(t, [1])),
     aten.max.dim: lambda t: _rows(t, 1),
     aten.min.dim: lambda t: _rows(t, 1),
     aten._softmax.default: lambda t: _rows(t, 1, False),
@@ -79,6 +102,10 @@ PROBES: dict[OpOverload, Callable[[Tensors], Arguments]] = {
     aten.adaptive_max_pool2d.default: lambda t: _image(t, [2, 2]),
     aten.avg_pool2d.default: lambda t: _image(t, [2, 2]),
     aten._adaptive_avg_pool2d.default: lambda t: _image(t, [2, 2]),
+    aten.max_pool3d_with_indices.default: lambda t: _volume(t, [2, 2, 2]),
+    aten.adaptive_max_pool3d.default: lambda t: _volume(t, [2, 2, 2]),
+    aten.avg_pool3d.default: lambda t: _volume(t, [2, 2, 2]),
+    aten._adaptive_avg_pool3d.default: lambda t: _volume(t, [2, 2, 2]),
     aten.upsample_nearest2d.default: _resize,
     aten.upsample_nearest2d.vec: lambda t: _resize(t, None),
     aten.upsample_bilinear2d.default: lambda t: _resize(t, False),
@@ -86,6 +113,7 @@ PROBES: dict[OpOverload, Callable[[Tensors], Arguments]] = {
     aten.where.self: lambda t: ((t(4, 16, dtype=torch.bool), t(4, 16), t(4, 16)), {}),
     aten.masked_fill.Scalar: lambda t: _rows(t, t(4, 16, dtype=torch.bool), 1),
     aten.masked_fill.Tensor: lambda t: _rows(t, t(4, 16, dtype=torch.bool), t()),
+    aten.threshold.default: lambda t: _rows(t, 0, 0),
     aten.clamp.default: lambda t: _rows(t, 0, 1),
     aten.clamp.Tensor: lambda t: _rows(t, t(4, 16), t(4, 16)),
     aten._to_copy.default: lambda t: ((t(4, 16),), {"dtype": torch.float32}),

@@ -12,6 +12,7 @@ from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.lowering.claim import claim
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, VIEW_TARGETS, aten
+from fpga_dynamo.lowering.normalise import FILLED
 from fpga_dynamo.lowering.ops.pointwise import POINTWISE
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
 from fpga_dynamo.lowering.target import Target
@@ -64,7 +65,7 @@ def rows(target: Target) -> list[Row]:
     Raises :class:`FpgaError` for an op that nothing decides on.
     """
     anchors = {op for pattern in patterns() for op in pattern.anchors}
-    known = {*core_aten(), *anchors, *DECOMPOSITIONS, *VIEW_TARGETS, *IDENTITY_TARGETS}
+    known = {*core_aten(), *anchors, *DECOMPOSITIONS, *VIEW_TARGETS, *IDENTITY_TARGETS, *FILLED}
     return sorted((_row(op, target) for op in known if isinstance(op, OpOverload)), key=lambda row: row.op.lower())
 
 
@@ -80,6 +81,8 @@ def _row(op: OpOverload, target: Target) -> Row:
         return _on_card(op, takers, target)
     if op in DECOMPOSITIONS:
         return Row(name, "in parts", why="AOTAutograd takes it apart by a rule of ours: every part is in this list")
+    if op in FILLED:
+        return Row(name, "constant", why="it reads the size of its input and no element: evaluated with the weights")
     if op in VIEW_TARGETS:
         return Row(name, "view", why="strides and an offset; no command")
     if op in IDENTITY_TARGETS:

@@ -70,6 +70,58 @@ SHAPES = {
     "one dimension, depthwise": Case(nn.Conv1d(18, 18, 3, padding=1, groups=18), (2, 18, 12)),
 }
 
+TRANSPOSED = {
+    "doubled, no overlap": Case(nn.ConvTranspose2d(9, 20, 2, stride=2), (2, 9, 4, 5), commands={"conv2d": 4}),
+    "stride 1 is one convolution": Case(nn.ConvTranspose2d(5, 18, 3, padding=1), (1, 5, 6, 7), commands={"conv2d": 1}),
+    "everything asymmetric": Case(
+        nn.ConvTranspose2d(6, 10, (3, 5), stride=(2, 3), padding=(0, 2), output_padding=(1, 2), groups=2), (2, 6, 4, 3)
+    ),
+    "dilation that shares a factor with the stride": Case(
+        nn.ConvTranspose2d(3, 17, 3, stride=4, dilation=2, output_padding=3), (1, 3, 3, 3)
+    ),
+    "a stride beyond the kernel leaves the bias, whatever the input": Case(
+        nn.ConvTranspose2d(3, 7, 2, stride=5, output_padding=4), torch.full((1, 3, 2, 2), torch.inf)
+    ),
+    "cropped more than the kernel reaches": Case(nn.ConvTranspose2d(3, 8, 2, stride=2, padding=3), (1, 3, 6, 6)),
+    "depthwise": Case(
+        nn.ConvTranspose2d(18, 18, 4, stride=2, padding=1, groups=18), (1, 18, 5, 5), commands={"depthwise": 4}
+    ),
+    "one dimension": Case(nn.ConvTranspose1d(5, 18, 4, stride=2, padding=1), (2, 5, 9)),
+    "with everything behind it": Case(
+        Call(
+            lambda x, y, w, mean, var: F.relu(
+                F.batch_norm(F.conv_transpose2d(x, w, stride=2), mean, var, eps=0.1) + y
+            ),
+            w=torch.randn(5, 17, 2, 2), mean=torch.randn(17), var=torch.rand(17),
+        ),
+        (2, 5, 4, 4), (2, 17, 8, 8), commands={"conv2d": 4},
+    ),
+}  # fmt: skip
+
+VOLUMES = {
+    "3x3x3": Case(nn.Conv3d(3, 18, 3, padding=1), (2, 3, 4, 5, 6), commands={"conv2d": 1}),
+    "everything asymmetric": Case(
+        nn.Conv3d(4, 6, (3, 2, 1), stride=(2, 1, 3), padding=(3, 0, 1), dilation=(1, 2, 1), groups=2), (2, 4, 5, 6, 7)
+    ),
+    "deep only, no copy": Case(nn.Conv3d(16, 18, (3, 1, 1), padding=(1, 0, 0)), (2, 16, 5, 3, 4)),
+    "flat, every second slice of a batch": Case(
+        nn.Conv3d(16, 18, (1, 3, 3), stride=(2, 1, 1)), (2, 16, 5, 4, 4), commands={"conv2d": 2}
+    ),
+    "depthwise and flat": Case(nn.Conv3d(16, 16, (1, 3, 3), groups=16), (1, 16, 3, 4, 4), commands={"depthwise": 1}),
+    "as a product of matrices": Case(nn.Conv3d(16, 18, 1), (2, 16, 3, 2, 2), commands={"gemm": 1}),
+    "with everything behind it": Case(
+        Call(
+            lambda x, y, w, mean, var: F.relu(F.batch_norm(F.conv3d(x, w), mean, var, eps=0.1) + y),
+            w=torch.randn(17, 3, 2, 2, 2), mean=torch.randn(17), var=torch.rand(17),
+        ),
+        (2, 3, 4, 4, 4), (2, 17, 3, 3, 3), commands={"conv2d": 1},
+    ),
+    "transposed": Case(
+        nn.ConvTranspose3d(4, 6, (3, 2, 3), stride=(2, 2, 1), padding=(1, 0, 1), groups=2), (2, 4, 3, 3, 4)
+    ),
+    "transposed along the depth only": Case(nn.ConvTranspose3d(4, 6, (2, 1, 1), stride=(2, 1, 1)), (1, 4, 3, 3, 4)),
+}  # fmt: skip
+
 GROUPS = {
     "whole vectors in each group": Case(nn.Conv2d(12, 32, 3, groups=2), (2, 12, 6, 6), commands=ONE),
     "groups of 8 channels": Case(nn.Conv2d(12, 32, 3, groups=4, padding=1), (1, 12, 6, 6), commands=ONE),
@@ -189,12 +241,6 @@ WEIGHTS = {
     "a weight computed in the graph stays on the PS": Case(
         lambda x, w: F.conv2d(x, torch.tanh(w)), (1, 3, 6, 6), (18, 3, 3, 3), offload=1 / 2, why="computed in the graph"
     ),
-    "transposed convolution stays on the PS": Case(
-        nn.Sequential(nn.ConvTranspose2d(4, 8, 3), nn.ReLU()), (1, 4, 5, 5), offload=1 / 2, why="transposed"
-    ),
-    "three dimensions stay on the PS": Case(
-        nn.Sequential(nn.Conv3d(2, 4, 3), nn.ReLU()), (1, 2, 5, 5, 5), offload=1 / 2, why="3 dimensions"
-    ),
     "float64 stays on the PS": Case(
         lambda x, w: F.conv2d(x, w),
         torch.randn(1, 3, 6, 6, dtype=torch.float64),
@@ -208,6 +254,16 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("case", SHAPES.values(), ids=SHAPES)
 def test_a_convolution_of_any_geometry_is_one_launch(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", TRANSPOSED.values(), ids=TRANSPOSED)
+def test_a_transposed_convolution_is_a_plain_one_for_each_phase_of_its_strides(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", VOLUMES.values(), ids=VOLUMES)
+def test_a_convolution_over_three_dimensions_is_one_over_images(case: Case) -> None:
     check(case)
 
 

@@ -87,11 +87,21 @@ OTHERS = {
     "batch norm by the batch's statistics": Case(
         nn.BatchNorm2d(10, track_running_stats=False), (3, 10, 4, 4), commands={"reduce": 1}
     ),
-    "RMS norm": Case(nn.RMSNorm(17), (2, 3, 17)),
-    "RMS norm by hand": Case(Call(rms_norm, scale=torch.randn(17)), (2, 3, 17)),
-    "L2 normalisation": Case(
-        lambda x: F.normalize(x, dim=1), (3, 17), offload=2 / 3, why="no pattern takes aten.linalg_vector_norm"
+    "RMS norm": Case(nn.RMSNorm(17), (2, 3, 17), commands={"reduce": 1}),
+    "RMS norm by hand": Case(Call(rms_norm, scale=torch.randn(17)), (2, 3, 17), commands={"reduce": 1}),
+    "RMS norm without a scale, over two dimensions": Case(
+        nn.RMSNorm((5, 17), elementwise_affine=False), (3, 5, 17), commands={"reduce": 1}
     ),
+    "RMS norm of channels": Case(
+        lambda x: x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 0.1), CHANNELS_LAST, commands={"reduce": 1}
+    ),
+    "a scale of another shape is multiplied by afterwards": Case(
+        Call(rms_norm, scale=torch.randn(3, 1)), (2, 3, 17), commands={"reduce": 1, "pointwise": 1}
+    ),
+    "the square's mean is wanted too": Case(
+        lambda x: (lambda m: (m, x * torch.rsqrt(m + 0.1)))(x.pow(2).mean(-1, keepdim=True)), (4, 17)
+    ),
+    "another factor than x": Case(lambda x, y: y * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1), (4, 17), (4, 17)),
 }
 
 

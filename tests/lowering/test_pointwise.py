@@ -51,6 +51,17 @@ UNARY = {
     "hardsigmoid": F.hardsigmoid,
     "softplus": F.softplus,
     "mish": F.mish,
+    "celu": lambda x: F.celu(x, 0.7),
+    "threshold": lambda x: F.threshold(x, 0.5, -2.0),
+    "frac": torch.frac,
+    "exp2": torch.exp2,
+    "nan_to_num": torch.nan_to_num,
+    "nan_to_num given": lambda x: torch.nan_to_num(x, 1.5, 2.5, -3.5),
+    "logit": torch.logit,
+    "logit of what is not too near": lambda x: torch.logit(x, 0.01),
+    "logsigmoid": F.logsigmoid,
+    "lerp": lambda x: torch.lerp(x, x + 1, 0.3),
+    "lerp from the end": lambda x: torch.lerp(x, x + 1, 0.75),
     "clamp": lambda x: x.clamp(-0.6, 1.2),
     "clamp min": lambda x: x.clamp(min=0.3),
     "clamp max": lambda x: x.clamp(max=0.3),
@@ -106,6 +117,10 @@ BINARY = {
     "fill by tensor": lambda x, y: x.masked_fill(y > 0, y[3]),
     "clamp by tensors": lambda x, y: torch.clamp(x, min=y),
     "lerp by hand": lambda x, y: x + 0.3 * (y - x),
+    "lerp by tensors": lambda x, y: torch.lerp(x, y, x),
+    "clamp_min by tensors": torch.clamp_min,
+    "clamp_max by tensors": torch.clamp_max,
+    "prelu": torch.ops.aten._prelu_kernel.default,
     "clamp between": lambda x, y: torch.clamp(x, y - 1, y + 1),
 }
 
@@ -188,8 +203,8 @@ TYPES = {
     "float64 stays on the PS": Case(
         lambda x: x * 2 + 1, torch.randn(3, dtype=torch.float64), offload=0.0, launches=0, why="float64"
     ),
-    "celu stays on the PS": Case(
-        lambda x: F.celu(x, 0.7), (5,), offload=0.0, launches=0, why="no pattern takes aten.celu"
+    "the inverse sine stays on the PS": Case(
+        torch.asin, (5,), offload=0.0, launches=0, why="no pattern takes aten.asin"
     ),
     "half precision stays on the PS": Case(lambda x: x.half() * 2, (5,), offload=0.0, launches=0, why="float16"),
     "complex stays on the PS": Case(

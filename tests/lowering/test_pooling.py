@@ -47,10 +47,26 @@ POOLS = {
     ),
     "in one dimension": Case(nn.MaxPool1d(2), (2, 10, 8), commands=ONE),
     "average in one dimension": Case(nn.AvgPool1d(3, 2, 1), (2, 10, 9), commands=ONE),
-    "an image without batch": Case(nn.MaxPool2d(2), (10, 6, 6), offload=0.0, launches=0, why="without a batch"),
+    "an image without batch": Case(nn.MaxPool2d(2), (10, 6, 6), commands=ONE),
     "with indices": Case(nn.MaxPool2d(2, return_indices=True), (1, 3, 4, 4), offload=0.0, launches=0, why="indices"),
     "float64": Case(
         nn.AvgPool2d(2), torch.randn(1, 3, 4, 4, dtype=torch.float64), offload=0.0, launches=0, why="float64"
+    ),
+}
+
+VOLUMES = {
+    "max": Case(nn.MaxPool3d(3, 2, 1), (2, 17, 5, 6, 7)),
+    "max, everything asymmetric": Case(
+        nn.MaxPool3d((3, 2, 1), (1, 2, 3), (1, 0, 0), (2, 1, 1), ceil_mode=True), (1, 3, 7, 5, 8)
+    ),
+    "average with padding counted": Case(nn.AvgPool3d(3, 2, 1, ceil_mode=True), (2, 10, 5, 6, 4)),
+    "average without the padding": Case(nn.AvgPool3d((2, 3, 2), 2, 1, count_include_pad=False), (1, 10, 5, 5, 4)),
+    "average with a divisor": Case(nn.AvgPool3d(2, divisor_override=3), (1, 10, 4, 4, 4)),
+    "adaptive average": Case(nn.AdaptiveAvgPool3d((2, 3, 1)), (2, 10, 5, 4, 6)),
+    "adaptive maximum": Case(nn.AdaptiveMaxPool3d((2, 1, 3)), (2, 10, 5, 4, 6)),
+    "without batch, a slice of the depth": Case(lambda x: F.max_pool3d(x[:, ::2], 2), (10, 8, 4, 4)),
+    "between convolutions": Case(
+        nn.Sequential(nn.Conv3d(3, 17, 3), nn.MaxPool3d(2), nn.Conv3d(17, 4, 1)), (2, 3, 6, 6, 6)
     ),
 }
 
@@ -73,6 +89,11 @@ MERGED = {
 
 @pytest.mark.parametrize("case", POOLS.values(), ids=POOLS)
 def test_windows_count_what_eager_counts(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", VOLUMES.values(), ids=VOLUMES)
+def test_windows_over_volumes_are_those_over_slices_and_then_along_the_depth(case: Case) -> None:
     check(case)
 
 

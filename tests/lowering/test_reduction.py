@@ -91,9 +91,6 @@ SOFTMAX = {
     "softmax of an expanded matrix": Case(lambda x: x.expand(4, 9).softmax(1), (1, 9)),
     "log-softmax": Case(lambda x: x.log_softmax(1), (5, 58), commands=ONE),
     "log-softmax over channels": Case(lambda x: x.log_softmax(1), CHANNELS_LAST, commands=ONE),
-    "logsumexp stays on the PS": Case(
-        lambda x: x.logsumexp(1), (5, 58), offload=0.0, launches=0, why="no pattern takes aten.logsumexp"
-    ),
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fpga_dynamo import Explanation
+
 
 @dataclass(frozen=True)
 class Row:
@@ -32,6 +34,53 @@ class Row:
         )
 
 
+@dataclass(frozen=True)
+class Partitioned:
+    """One network of tests/models/test_vision.py: launches as partitioned by cost and greedily, over all its graphs."""
+
+    name: str
+    node_offload: float
+    mac_offload: float
+    graphs: int
+    launches: int
+    greedy_launches: int
+    error_ratio: float | None
+
+    @classmethod
+    def of(cls, name: str, by_cost: Explanation, greedy: Explanation, error_ratio: float | None) -> Partitioned:
+        return cls(
+            name,
+            by_cost.node_offload,
+            by_cost.mac_offload,
+            by_cost.graph_count,
+            by_cost.pl_launches,
+            greedy.pl_launches,
+            error_ratio,
+        )
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.name,
+            f"{self.node_offload:.1%}",
+            f"{self.mac_offload:.2%}",
+            str(self.graphs),
+            str(self.launches),
+            str(self.greedy_launches),
+            "-" if self.error_ratio is None else f"{self.error_ratio:.2f}",
+        )
+
+
+PARTITIONED_HEAD = (
+    "model",
+    "nodes on the card",
+    "MACs on the card",
+    "graphs",
+    "launches by cost",
+    "launches, greedy",
+    "error / eager's",
+)
+
 HEAD = (
     "model",
     "parameters",
@@ -58,8 +107,16 @@ PUBLISHED = {
 @dataclass
 class OffloadTable:
     rows: list[Row] = field(default_factory=list)
+    partitions: list[Partitioned] = field(default_factory=list)
 
     def markdown(self) -> str:
-        lines = [HEAD, tuple("---" if i == 0 else "--:" for i in range(len(HEAD)))]
-        lines += [row.cells for row in self.rows]
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        return "\n".join(
+            _table(head, [row.cells for row in rows])
+            for head, rows in ((HEAD, self.rows), (PARTITIONED_HEAD, self.partitions))
+            if rows
+        )
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" if i == 0 else "--:" for i in range(len(head))), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -182,6 +182,40 @@ def _tanh_backward(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("MUL", x[0], p.op("SUB", 1.0, p.op("MUL", x[1], x[1])))
 
 
+def _celu(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    alpha = float(argument(n, "alpha", 1, 1))
+    negative = p.op("MUL", p.op("EXPM1", p.op("DIV", x[0], alpha)), alpha)
+    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], negative)
+
+
+def _threshold(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("WHERE", p.op("LE", x[0], x[1]), x[2], x[0])
+
+
+def _prelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], p.op("MUL", x[0], x[1]))
+
+
+def _lerp(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    near = p.op("LT", p.op("ABS", x[2]), 0.5)
+    factor, base = p.op("WHERE", near, x[2], p.op("SUB", x[2], 1.0)), p.op("WHERE", near, x[0], x[1])
+    return p.op("FMA", p.op("SUB", x[1], x[0]), factor, base)
+
+
+def _nan_to_num(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    largest = torch.finfo(torch.float32).max
+    given = [argument(n, name, i) for i, name in enumerate(("nan", "posinf", "neginf"), 1)]
+    nan, high, low = (d if g is None else float(g) for g, d in zip(given, (0.0, largest, -largest), strict=True))
+    number = p.op("WHERE", p.op("EQ", x[0], math.inf), high, p.op("WHERE", p.op("EQ", x[0], -math.inf), low, x[0]))
+    return p.op("WHERE", p.op("NE", x[0], x[0]), nan, number)
+
+
+def _logit(p: MicroProgram, n: Node, x: Operands) -> Operand:
+    eps = argument(n, "eps", 1)
+    given = _bounds(p, x[0], None, None) if eps is None else _bounds(p, x[0], float(eps), 1 - float(eps))
+    return p.op("LOG", p.op("DIV", given, p.op("SUB", 1.0, given)))
+
+
 RULES: dict[Any, Rule] = {
     aten.add.Tensor: _scaled_sum("ADD"),
     aten.add.Scalar: _scaled_sum("ADD"),
@@ -241,6 +275,8 @@ RULES: dict[Any, Rule] = {
     aten.clamp.Tensor: _clamp_tensor,
     aten.clamp_min.default: _direct("MAX"),
     aten.clamp_max.default: _direct("MIN"),
+    aten.clamp_min.Tensor: _direct("MAX"),
+    aten.clamp_max.Tensor: _direct("MIN"),
     aten.hardtanh.default: _hardtanh,
     aten.leaky_relu.default: _leaky_relu,
     aten.silu.default: _silu,
@@ -250,6 +286,15 @@ RULES: dict[Any, Rule] = {
     aten.hardsigmoid.default: _hardsigmoid,
     aten.softplus.default: _softplus,
     aten.mish.default: _mish,
+    aten.celu.default: _celu,
+    aten.threshold.default: _threshold,
+    aten._prelu_kernel.default: _prelu,
+    aten.lerp.Scalar: _lerp,
+    aten.lerp.Tensor: _lerp,
+    aten.frac.default: lambda p, n, x: p.op("SUB", x[0], p.op("TRUNC", x[0])),
+    aten.exp2.default: lambda p, n, x: p.op("POW", 2.0, x[0]),
+    aten.nan_to_num.default: _nan_to_num,
+    aten.logit.default: _logit,
     aten.pow.Tensor_Scalar: _power,
     aten.pow.Tensor_Tensor: _power,
     aten.pow.Scalar: _power,
@@ -271,6 +316,12 @@ _OPERAND_COUNT: dict[Any, int] = {
     aten.gelu.default: 1,
     aten.elu.default: 1,
     aten.softplus.default: 1,
+    aten.celu.default: 1,
+    aten.nan_to_num.default: 1,
+    aten.logit.default: 1,
+    aten.threshold.default: 3,
+    aten.lerp.Scalar: 3,
+    aten.lerp.Tensor: 3,
     aten.addcmul.default: 3,
     aten.addcdiv.default: 3,
     aten._to_copy.default: 1,

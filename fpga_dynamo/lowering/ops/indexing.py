@@ -7,6 +7,7 @@ again in eager, which raises the error that PyTorch users know.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -75,23 +76,46 @@ def lower_indexing(match: Match, emitter: Emitter) -> Sequence[View]:
         rows = out.reshape(dims)
         assert rows is not None, "rows of a new tensor lie at one distance"
         table_stride, index_stride, out_stride = (0, table.strides[1]), (index.strides[0], 0), rows.strides
-    emitter.command(
-        "gather",
-        reads=[table, index],
-        writes=[out],
-        slices=max(1, min(64, numel(dims) // 64)),
-        table=Operand.of(table),
-        index=Operand.of(index),
-        output=Operand.of(out),
-        table_in_weights=int(table.buffer.in_weights),
-        limit=limit,
-        row_stride=row_stride,
-        dims=pad_left(dims, 4, 1),
-        table_stride=pad_left(table_stride, 4, 0),
-        index_stride=pad_left(index_stride, 4, 0),
-        out_stride=pad_left(out_stride, 4, 0),
-    )
+    strides = (table_stride, index_stride, out_stride)
+    emit_gather(emitter, table, index, out, dims, strides, row_stride=row_stride, limit=limit)
     return [out]
+
+
+def emit_gather(
+    emitter: Emitter,
+    table: View,
+    index: View,
+    out: View,
+    dims: Sequence[int],
+    strides: Sequence[Sequence[int]],
+    *,
+    row_stride: int,
+    limit: int,
+) -> None:
+    """out[i] = table[i, index[i] row_stride] for i in `dims`, with strides of table, index and out; 0 <= index < limit.
+
+    One command, or several where there are more than four dimensions.
+    """
+    outer, inner = tuple(dims[:-4]), tuple(dims[-4:])
+    for place in itertools.product(*(range(n) for n in outer)):
+        table_at, index_at, out_at = (sum(i * s for i, s in zip(place, walk, strict=False)) for walk in strides)
+        table_stride, index_stride, out_stride = (pad_left(tuple(walk[-4:]), 4, 0) for walk in strides)
+        emitter.command(
+            "gather",
+            reads=[table, index],
+            writes=[out],
+            slices=max(1, min(64, numel(inner) // 64)),
+            table=Operand(table.buffer, table.offset + table_at),
+            index=Operand(index.buffer, index.offset + index_at),
+            output=Operand(out.buffer, out.offset + out_at),
+            table_in_weights=int(table.buffer.in_weights),
+            limit=limit,
+            row_stride=row_stride,
+            dims=pad_left(inner, 4, 1),
+            table_stride=table_stride,
+            index_stride=index_stride,
+            out_stride=out_stride,
+        )
 
 
 TABLE.add(

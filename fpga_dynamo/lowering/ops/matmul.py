@@ -28,7 +28,7 @@ from fpga_dynamo.lowering.ops.batches import split as _split
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
 from fpga_dynamo.lowering.ops.flatten import flattened
 from fpga_dynamo.lowering.ops.packing import panel_vectors
-from fpga_dynamo.lowering.ops.pointwise import emit_sum
+from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
 
@@ -168,7 +168,8 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         terms.append(_split(_reshaped(emitter.view(other), shape(node), emitter), halves))
     act = activation(match.bound.get("activation")) or Activation()
     if len(terms) == 2:  # one addend too many for one epilogue: a second pass adds it
-        terms = [emit_sum(terms[0], terms[1], emitter)]
+        whole = terms[0].shape
+        terms = [emit_elementwise(emitter, lambda p, x: p.op("ADD", *x), terms, whole, pitch=align(whole[-1]))]
     residual = emitter.vector_rows(terms[0]) if terms else None
     emitter.command(
         "gemm",

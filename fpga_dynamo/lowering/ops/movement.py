@@ -10,16 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Bits, Operand
 from fpga_dynamo.lowering.emitter import Emitter, pad_left
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.graph import INTEGERS, GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align
-
-_INTEGERS = (torch.int32, torch.int64)
 
 
 def check_movement(match: Match, graph: GraphInfo) -> str | None:
@@ -29,18 +26,16 @@ def check_movement(match: Match, graph: GraphInfo) -> str | None:
             return why
         if value(source).dtype != value(node).dtype:
             return f"it turns {value(source).dtype} into {value(node).dtype}"
-    if node.target is aten.constant_pad_nd.default and any(p < 0 for p in argument(node, "pad", 1)):
-        return "padding by a negative number is cropping, which has no command of its own"
     if node.target is aten.constant_pad_nd.default and not _representable(argument(node, "value", 2, 0), node):
         return "it pads with a number that int32 cannot hold"
     return refuse_value(node, "its result")
 
 
 def _representable(number: float, node: Node) -> bool:
-    return value(node).dtype not in _INTEGERS or -(1 << 31) <= int(number) < 1 << 31
+    return value(node).dtype not in INTEGERS or -(1 << 31) <= int(number) < 1 << 31
 
 
-def _like(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
+def like(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
     """A new tensor with dimensions in the memory order of `source`; an image stays one (and may have a place)."""
     if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4:
         return replace(emitter.image(node), dtype=value(node).dtype)
@@ -63,7 +58,7 @@ def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
     out = emitter.defined(node)  # by a part that has its place in it (place.py)
     if out is None:
         images = [s for s in sources if len(s.shape) == 4 and s.order() == CHANNELS_LAST[4]]
-        out = _like(images[0] if images else sources[0], shape(node), emitter, node)
+        out = like(images[0] if images else sources[0], shape(node), emitter, node)
     start = 0
     for source in sources:
         place = out.narrow(dim, start, source.shape[dim])
@@ -87,7 +82,7 @@ def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def fill(emitter: Emitter, out: View, number: float) -> None:
     """The whole buffer of `out`, padding included, so that later vectors read no garbage."""
-    integer = out.dtype in _INTEGERS
+    integer = out.dtype in INTEGERS
     emitter.command(
         "move",
         reads=[],
@@ -106,18 +101,22 @@ def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
     source = emitter.view(operand(node, 0))
     pads = list(argument(node, "pad", 1))
     number = argument(node, "value", 2, 0)
-    out = _unplaced(source, shape(node), emitter, node)
-    fill(emitter, out, number)
+    out = unplaced(source, shape(node), emitter, node)
+    if any(p > 0 for p in pads):
+        fill(emitter, out, number)
     inner = out
     for i in range(len(pads) // 2):
-        dim = len(source.shape) - 1 - i
-        inner = inner.narrow(dim, pads[2 * i], source.shape[dim])
+        dim, (before, after) = len(source.shape) - 1 - i, pads[2 * i : 2 * i + 2]
+        kept = source.shape[dim] + min(before, 0) + min(after, 0)
+        if kept <= 0:
+            return [out]
+        source, inner = source.narrow(dim, max(-before, 0), kept), inner.narrow(dim, max(before, 0), kept)
     emitter.copy(source, inner, layout_change=False)
     return [out]
 
 
-def _unplaced(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
-    """As :func:`_like`, in a buffer of its own, which may be filled whole."""
+def unplaced(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
+    """As :func:`like`, in a buffer of its own, which may be filled whole."""
     image = len(size) == 4 and source.order() == CHANNELS_LAST[4]
     order = CHANNELS_LAST[4] if image else tuple(range(len(size)))
     return emitter.tensor(size, order, dtype=value(node).dtype, pitch=align(size[1]) if image else None)
@@ -131,7 +130,7 @@ def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
     for d in dims:
         offset += (source.shape[d] - 1) * strides[d]
         strides[d] = -strides[d]
-    out = _like(source, shape(node), emitter, node)
+    out = like(source, shape(node), emitter, node)
     emitter.copy(replace(source, offset=offset, strides=tuple(strides)), out, layout_change=False)
     return [out]
 
@@ -156,7 +155,7 @@ def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
 def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
-    out = _like(base, shape(node), emitter, node)
+    out = like(base, shape(node), emitter, node)
     emitter.copy(base, out, layout_change=False)
     dim = argument(node, "dim", 2, 0) % len(base.shape)
     start, step, size = argument(node, "start", 3), argument(node, "step", 5, 1), base.shape[dim]
@@ -168,7 +167,7 @@ def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
 def lower_select_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
-    out = _like(base, shape(node), emitter, node)
+    out = like(base, shape(node), emitter, node)
     emitter.copy(base, out, layout_change=False)
     emitter.copy(part, out.select(argument(node, "dim", 2), argument(node, "index", 3)), layout_change=False)
     return [out]

@@ -43,6 +43,28 @@ def folded(
     return w * scale.reshape(-1, *[1] * (w.dim() - 1)), b if beta is None else b + beta.double()
 
 
+Form = tuple[int, bool, tuple[tuple[int, ...], ...], bool] | None
+"""Which of a parameter's weights a command multiplies by: groups, whether the parameter is that of a transposed
+convolution, the taps along each axis, and whether the first axis becomes part of the channels. None: all, in order."""
+
+
+def formed(form: Form, weight: torch.Tensor) -> torch.Tensor:
+    """The weights that `form` names as [output channel, channel of a group, taps of each axis].
+
+    A first axis that becomes part of the channels is outside of them: [output channel, depth and channel, ...].
+    """
+    if form is None:
+        return weight
+    groups, transposed, taps, folds = form
+    if transposed:
+        by_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+        weight = by_group.transpose(1, 2).flatten(0, 1)
+    for axis, wanted in enumerate(taps, 2):
+        if wanted != tuple(range(weight.shape[axis])):
+            weight = weight.index_select(axis, torch.tensor(wanted))
+    return weight.transpose(1, 2).flatten(1, 2) if folds else weight
+
+
 def _channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor | None:
     """What folding multiplies each output channel by, in float32; None for one. Much smaller than the folded weight."""
     if eps is None:
@@ -53,7 +75,8 @@ def _channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Te
 
 def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros."""
-    groups, vectors, eps = params
+    groups, vectors, eps, form = params
+    weight = formed(form, weight)
     out_channels, in_channels, width = weight.shape[0] // groups, weight.shape[1], VEC * vectors
     rows = weight.reshape(groups, out_channels, in_channels, -1).permute(0, 3, 2, 1)
     factors = _channel_factors(eps, weight, *tensors)
@@ -72,7 +95,9 @@ def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.T
 
 def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[kernel row, kernel column][channel], channels padded with zeros."""
-    factors = _channel_factors(params[0], weight, *tensors)
+    eps, form = params
+    weight = formed(form, weight)
+    factors = _channel_factors(eps, weight, *tensors)
     rows = weight.to(torch.float32).reshape(weight.shape[0], -1).t()
     rows = rows if factors is None else rows * factors
     return F.pad(rows, (0, -rows.shape[1] % VEC)).flatten()
@@ -80,8 +105,8 @@ def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torc
 
 def pack_bias(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][output channel], padded with zeros to whole panels."""
-    groups, width, eps = params
-    _, b = folded(eps, weight.new_empty(weight.shape[0], 0), *tensors)  # type: ignore[arg-type]
+    groups, width, eps, channels = params
+    _, b = folded(eps, weight.new_empty(channels, 0), *tensors)  # type: ignore[arg-type]
     b = b.reshape(groups, -1)
     return F.pad(b, (0, -b.shape[1] % width)).to(torch.float32).flatten()
 

@@ -6,7 +6,7 @@ Cycles: lowering/cost.py, core: hls_kernels/cores/pointwise.hpp, tests: tests/lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -16,7 +16,7 @@ from fpga_dynamo.codegen.micro import STREAMS, Assembly, MicroProgram, Operand
 from fpga_dynamo.lowering import command as commands
 from fpga_dynamo.lowering.command import Auxiliary
 from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left
-from fpga_dynamo.lowering.graph import BATCH_NORM, GraphInfo, argument, operand, refuse_float, shape, value
+from fpga_dynamo.lowering.graph import BATCH_NORM, INTEGERS, GraphInfo, argument, operand, refuse_float, shape, value
 from fpga_dynamo.lowering.ops.elementwise import RULES, operands, refuse_elementwise
 from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
@@ -70,7 +70,7 @@ class GroupProgram:
         if node in self._values:
             return self._values[node]
         stream = self._stream(node)
-        integer = value(node).dtype in (torch.int32, torch.int64)
+        integer = value(node).dtype in INTEGERS
         return self._program.op("INT_TO_FLOAT", stream) if integer else stream
 
     def _compute(self, node: Node) -> Operand:
@@ -98,16 +98,28 @@ def lower_pointwise(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
-def emit_sum(a: View, b: View, emitter: Emitter) -> View:
-    """a + b for two views of one shape."""
+def emit_elementwise(
+    emitter: Emitter,
+    rule: Callable[[MicroProgram, list[Operand]], Operand],
+    inputs: Sequence[View],
+    size: tuple[int, ...],
+    dtype: torch.dtype = torch.float32,
+    pitch: int | None = None,
+) -> View:
+    """A micro-program that is no group of nodes: `rule` gives its result from the inputs, which broadcast to `size`.
+
+    Whole numbers come in as floats. pitch: distance between the rows of the result.
+    """
     program = MicroProgram()
-    total = program.op("ADD", program.stream(0), program.stream(1))
-    assembly = program.assemble(total, 2)
-    assert assembly is not None
-    order = _order([a, b], a.shape)
-    streams = [_contiguous(v, order, emitter) for v in (a, b)]
-    out = emitter.tensor(a.shape, order, pitch=align(a.shape[-1]))
-    emit_micro(emitter, assembly, streams, out, order)
+    streams = [program.stream(i) for i in range(len(inputs))]
+    given = [program.op("INT_TO_FLOAT", s) if v.dtype in INTEGERS else s for s, v in zip(streams, inputs, strict=True)]
+    assembly = program.assemble(rule(program, given), len(inputs))
+    assert assembly is not None, "the rules of lowering fit the core's registers"
+    order = _order(inputs, size)
+    own = [tuple(d - len(size) + len(v.shape) for d in order if d >= len(size) - len(v.shape)) for v in inputs]
+    views = [_contiguous(v, dims, emitter).expand(size) for v, dims in zip(inputs, own, strict=True)]
+    out = emitter.tensor(size, order, dtype=dtype, pitch=pitch)
+    emit_micro(emitter, assembly, views, out, order)
     return out
 
 

@@ -1,4 +1,7 @@
-"""Pooling: max, average and adaptive windows, with a ReLU before or after it in the same command.
+"""Pooling: max, average and adaptive windows over two or three axes, with a ReLU before or after it in one command.
+
+Windows over volumes are taken in two steps, over the slices and then along the depth: maxima, sums and the numbers that
+they are divided by are products of one factor for an axis.
 
 Pattern, legality and commands; cycles: lowering/cost.py, core: hls_kernels/cores/pool.hpp,
 tests: tests/lowering/test_pooling.py.
@@ -8,20 +11,35 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, pair, refuse_float, shape
-from fpga_dynamo.lowering.ops.convolution import image_strides
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
+from fpga_dynamo.lowering.ops.conv_commands import image_strides
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, Activation, activation, fields
+from fpga_dynamo.lowering.ops.volumes import slices
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, follow, sole_user
-from fpga_dynamo.lowering.view import VEC, View, ceil_div
+from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align, ceil_div
 
-_MAX = (aten.max_pool2d_with_indices.default, aten.adaptive_max_pool2d.default)
-_ADAPTIVE = (aten._adaptive_avg_pool2d.default, aten.adaptive_max_pool2d.default)
+_MAX = (
+    aten.max_pool2d_with_indices.default,
+    aten.max_pool3d_with_indices.default,
+    aten.adaptive_max_pool2d.default,
+    aten.adaptive_max_pool3d.default,
+)
+_AVERAGE = (aten.avg_pool2d.default, aten.avg_pool3d.default)
+_ADAPTIVE_AVERAGE = (aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
+_ADAPTIVE = (*_ADAPTIVE_AVERAGE, aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+_VOLUMES = (
+    aten.max_pool3d_with_indices.default,
+    aten.avg_pool3d.default,
+    aten._adaptive_avg_pool3d.default,
+    aten.adaptive_max_pool3d.default,
+)
 
 
 def match_pool(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
@@ -65,23 +83,75 @@ def check_pool(match: Match, graph: GraphInfo) -> str | None:
         return "its indices are used; the pool core gives values only"
     if why := refuse_float(_input(match), "its input"):
         return why
-    if len(shape(_input(match))) != 4:
-        return "an image without a batch dimension has no core"
     if _divisor(_pool_node(match)) < 0:
         return "its sums are divided by a negative number; the pool core divides by positive ones"
     return refuse_float(match.root, "its result")
 
 
+@dataclass(frozen=True)
+class _Window:
+    """Settings by axis, and what an average is divided by (0: the number of pixels)."""
+
+    adaptive: bool
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    count_include_pad: bool = False
+    divisor: int = 0
+
+    def of(self, *axes: int | None, divisor: int) -> dict[str, Any]:
+        """The record's fields for two axes; None is one whose windows are single pixels."""
+        fields_ = {
+            name: tuple(default if axis is None else getattr(self, name)[axis] for axis in axes)
+            for name, default in (("kernel", 1), ("stride", 1), ("padding", 0), ("dilation", 1))
+        }
+        return {
+            **fields_,
+            "adaptive": int(self.adaptive),
+            "count_include_pad": int(self.count_include_pad),
+            "divisor": divisor,
+        }
+
+
 def lower_pool(match: Match, emitter: Emitter) -> Sequence[View]:
     node = _pool_node(match)
-    x = emitter.channels_last(emitter.view(_input(match)))
-    out = emitter.image(match.root)
-    batch, channels, in_height, in_width = x.shape
-    _, _, out_height, out_width = out.shape
+    x = emitter.view(_input(match))
+    axes = 3 if node.target in _VOLUMES else 2
+    batched = len(x.shape) == axes + 2
+    x = emitter.channels_last(x if batched else x.unsqueeze(0))
+    out = emitter.image(match.root) if batched else emitter.image(match.root, (1, *shape(match.root)))
     act = activation(match.bound.get("activation")) or Activation()
     if "relu" in match.bound:
         act = Activation("ACT_RELU")
+    window = _window(node, axes)
     kind = "POOL_MAX" if node.target in _MAX else "POOL_AVERAGE"
+    if axes == 2:
+        _emit(emitter, kind, x, out, window.of(0, 1, divisor=window.divisor), act)
+    else:
+        _emit_volume(emitter, kind, x, out, window, act)
+    return [out if batched else out.select(0, 0)]
+
+
+def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: _Window, act: Activation) -> None:
+    batch, channels, depth = x.shape[:3]
+    height, width = out.shape[3:]
+    images = slices(x)
+    if images is None:
+        dense = emitter.relaid(x, CHANNELS_LAST[5], align(channels))
+        images = slices(dense)
+    middle = emitter.tensor((batch, channels, depth, height, width), CHANNELS_LAST[5], pitch=align(channels))
+    target, rows = slices(middle), middle.reshape((batch, channels, depth, height * width))
+    result = out.reshape((batch, channels, out.shape[2], height * width))
+    assert images is not None and target is not None and rows is not None and result is not None, "dense images"
+    sums = 1 if window.divisor else 0
+    _emit(emitter, kind, images, target, window.of(1, 2, divisor=sums), Activation())
+    _emit(emitter, kind, rows, result, window.of(0, None, divisor=window.divisor), act)
+
+
+def _emit(emitter: Emitter, kind: str, x: View, out: View, window: dict[str, Any], act: Activation) -> None:
+    batch, channels, in_height, in_width = x.shape
+    _, _, out_height, out_width = out.shape
     emitter.command(
         "pool",
         reads=[x],
@@ -98,39 +168,36 @@ def lower_pool(match: Match, emitter: Emitter) -> Sequence[View]:
         out_width=out_width,
         in_stride=image_strides(x),
         out_stride=image_strides(out),
-        **_window(node),
+        **window,
         **fields(act, emitter.target.enums),
     )
-    return [out]
 
 
 def _divisor(node: Node) -> int:
     """What the sums of an average are divided by instead of the number of pixels; 0 if that is not given."""
-    return int(argument(node, "divisor_override", 6) or 0) if node.target is aten.avg_pool2d.default else 0
+    return int(argument(node, "divisor_override", 6) or 0) if node.target in _AVERAGE else 0
 
 
-def _window(node: Node) -> dict[str, Any]:
+def _window(node: Node, axes: int) -> _Window:
+    def sizes(name: str, position: int, default: Any) -> tuple[int, ...]:
+        given = argument(node, name, position, default)
+        values = [given] if isinstance(given, int) else list(given or default)
+        return tuple(int(size) for size in (values if len(values) == axes else values * axes))
+
     if node.target in _ADAPTIVE:
-        unit = {"kernel": (1, 1), "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
-        return {"adaptive": 1, "count_include_pad": 0, "divisor": 0, **unit}
-    kernel = pair(argument(node, "kernel_size", 1))
-    stride = pair(argument(node, "stride", 2) or kernel)
-    padding = pair(argument(node, "padding", 3, 0))
-    window = {"adaptive": 0, "kernel": kernel, "stride": stride, "padding": padding}
+        return _Window(True, (1,) * axes, (1,) * axes, (0,) * axes, (1,) * axes)
+    kernel = sizes("kernel_size", 1, None)
+    stride, padding = sizes("stride", 2, kernel), sizes("padding", 3, 0)
     if node.target in _MAX:
-        return {**window, "dilation": pair(argument(node, "dilation", 4, 1)), "count_include_pad": 0, "divisor": 0}
-    return {
-        **window,
-        "dilation": (1, 1),
-        "count_include_pad": int(argument(node, "count_include_pad", 5, True)),
-        "divisor": _divisor(node),
-    }
+        return _Window(False, kernel, stride, padding, sizes("dilation", 4, 1))
+    counts = bool(argument(node, "count_include_pad", 5, True))
+    return _Window(False, kernel, stride, padding, (1,) * axes, counts, _divisor(node))
 
 
 TABLE.add(
     Pattern(
         name="pool",
-        anchors=(*_MAX, aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default),
+        anchors=(*_MAX, *_AVERAGE, *_ADAPTIVE_AVERAGE),
         match=match_pool,
         check=check_pool,
         lower=lower_pool,

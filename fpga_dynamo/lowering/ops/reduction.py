@@ -10,6 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
@@ -73,11 +74,19 @@ def check_reduction(match: Match, graph: GraphInfo) -> str | None:
 
 def lower_reduction(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
-    return [emit_reduction(emitter, _KINDS[node.target], emitter.view(operand(node, 0)), _dims(node), match.root)]
+    x, fake = emitter.view(operand(node, 0)), value(node)
+    return [emit_reduction(emitter, _KINDS[node.target], x, _dims(node), shape(node), fake.dtype)]
 
 
-def emit_reduction(emitter: Emitter, kind: str, x: View, dims: tuple[int, ...], result: Node) -> View:
-    """One reduction command over `dims` of `x`; the view has the shape and dtype of `result`."""
+def emit_reduction(
+    emitter: Emitter,
+    kind: str,
+    x: View,
+    dims: tuple[int, ...],
+    wanted: tuple[int, ...],
+    dtype: torch.dtype = torch.float32,
+) -> View:
+    """One reduction command over `dims` of `x`; the view has the shape `wanted`, with those dimensions as 1 or not."""
     positional = kind in ("REDUCE_ARGMAX", "REDUCE_ARGMIN")
     x = emitter.in_arena(x)
     split = _split(x, dims, (), logical=positional)
@@ -92,9 +101,7 @@ def emit_reduction(emitter: Emitter, kind: str, x: View, dims: tuple[int, ...], 
     strides = dense(kept_shape, pitch=pitch)
     floats = max(strides[0] * kept_shape[0], pitch or 1) if kept_shape else 1
     buffer = Buffer(align(floats))
-    dtype = value(result).dtype
     by_dim = dict(zip(memory, strides, strict=True))
-    wanted = shape(result)
     keeps = len(wanted) == len(x.shape)
     out = View(buffer, wanted, tuple(by_dim.get(d, 1) for d in range(len(x.shape)) if keeps or d in by_dim), 0, dtype)
     k_sizes, (k_in, k_out) = collapse(kept_shape, (tuple(x.strides[d] for d in memory), strides))
@@ -231,7 +238,10 @@ def lower_with_index(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
     x = emitter.view(operand(node, 0))
     kinds = _WITH_INDEX[node.target]
-    return [emit_reduction(emitter, kinds[argument(item, "index", 1)], x, _dims(node), item) for item in match.outputs]
+    return [
+        emit_reduction(emitter, kinds[argument(item, "index", 1)], x, _dims(node), shape(item), value(item).dtype)
+        for item in match.outputs
+    ]
 
 
 def check_softmax(match: Match, graph: GraphInfo) -> str | None:

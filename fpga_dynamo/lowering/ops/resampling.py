@@ -13,7 +13,7 @@ from torch.fx import Node
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
-from fpga_dynamo.lowering.ops.convolution import image_strides
+from fpga_dynamo.lowering.ops.conv_commands import image_strides
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import VEC, View, ceil_div
 

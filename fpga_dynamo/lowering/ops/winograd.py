@@ -17,15 +17,14 @@ from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, shape
+from fpga_dynamo.lowering.ops.axes import axes
+from fpga_dynamo.lowering.ops.conv_commands import image_strides, slices_of
 from fpga_dynamo.lowering.ops.convolution import (
     check_convolution,
-    geometry,
-    image_strides,
     macs_convolution,
     match_convolution,
     parameters_of,
     residual_image,
-    slices_of,
 )
 from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
 from fpga_dynamo.lowering.ops.packing import folded, pack_bias, panel_vectors
@@ -68,9 +67,9 @@ def tile_size_of(node: Node, target: Target) -> int | None:
     sizes = (*source, *weight, *shape(node))
     if len(source) != 4 or not all(isinstance(size, int) for size in sizes) or min(sizes) < 1:
         return None
-    stride, padding, dilation = geometry(node)
-    plain = stride == dilation == (1, 1) and max(padding) <= 2 and argument(node, "groups", 8) == 1
-    if not plain or tuple(weight[2:]) != (3, 3) or argument(node, "transposed", 6):
+    if argument(node, "transposed", 6) or argument(node, "groups", 8) != 1:
+        return None
+    if not all(len(a.taps) == 3 and a.stride == a.dilation == 1 and a.padding <= 2 for (a,) in axes(node)):
         return None
     if weight[1] < VEC or weight[1] > target.tiles["K_BLOCK"]:
         return None
@@ -159,13 +158,12 @@ def lower_winograd(match: Match, emitter: Emitter) -> Sequence[View]:
         (tile_size, vectors, parameters.eps),
         parameters.operands,
         panels * elements * in_channels * width,
-        f"{operand(node, 1).name} [panel][{elements}][k][{width}]",
+        f"{parameters.weight_name} [panel][{elements}][k][{width}]",
     )
     b = None
     if parameters.has_bias:
-        b = emitter.pack(
-            pack_bias, (1, width, parameters.eps), parameters.operands, panels * width, f"{node.name} bias"
-        )
+        params = (1, width, parameters.eps, channels)
+        b = emitter.pack(pack_bias, params, parameters.operands, panels * width, parameters.bias_name)
     tiles = batch * ceil_div(out_height, tile_size) * ceil_div(out_width, tile_size)
     emitter.command(
         "winograd",
@@ -186,7 +184,7 @@ def lower_winograd(match: Match, emitter: Emitter) -> Sequence[View]:
         out_channels=channels,
         out_height=out_height,
         out_width=out_width,
-        padding=geometry(node)[1],
+        padding=tuple(axis.padding for (axis,) in axes(node)),
         in_stride=image_strides(x),
         out_stride=image_strides(y),
         residual_stride=(0, 0, 0) if residual is None else image_strides(residual),

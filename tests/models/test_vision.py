@@ -1,0 +1,177 @@
+"""Networks for detection, segmentation and classification: almost all arithmetic is on the card, in few launches, and
+the answer is as exact as eager's."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from detection_ops import detection_ops  # noqa: F401 - a fixture
+from offload_table import OffloadTable, Partitioned
+from torch import nn
+
+import fpga_dynamo
+from examples.models import UNet
+from fpga_dynamo.testing.reference import assert_close_to_eager
+from fpga_dynamo.testing.rounding import in_float64
+from fpga_dynamo.zoo import import_torchvision, randomise_batch_norm
+
+FACTOR, WINOGRAD_FACTOR = 4.0, 8.0
+"""Of eager float32's own error against float64: with direct sums, and where Winograd's method is taken."""
+
+SHARE = 0.99
+"""Of the multiply-accumulates."""
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+    gc.collect()
+
+
+class Heads(nn.Module):
+    """The part of a detector in front of the choice of boxes: backbone, pyramid and what is predicted everywhere."""
+
+    def __init__(self, detector: nn.Module) -> None:
+        super().__init__()
+        self.backbone = detector.backbone
+        self.head = detector.rpn.head if hasattr(detector, "rpn") else detector.head  # type: ignore[union-attr]
+
+    def forward(self, image: torch.Tensor) -> Any:
+        features = self.backbone(image)
+        maps = [features] if isinstance(features, torch.Tensor) else list(features.values())
+        return self.head(maps)
+
+
+def models() -> Any:
+    import_torchvision()
+    import torchvision.models
+
+    return torchvision.models
+
+
+def detector(name: str, **settings: Any) -> nn.Module:
+    """With few candidates, as random weights find something everywhere."""
+    build = getattr(models().detection, name)
+    return build(weights=None, weights_backbone=None, num_classes=5, **settings)
+
+
+FEW = {"topk_candidates": 30, "detections_per_img": 20, "score_thresh": 0.0}
+SMALL = {"min_size": 96, "max_size": 128}
+DETECTORS: dict[str, Callable[[], nn.Module]] = {
+    "ssd300_vgg16": lambda: detector("ssd300_vgg16", **FEW),
+    "ssdlite320_mobilenet_v3_large": lambda: detector("ssdlite320_mobilenet_v3_large", **FEW),
+    "retinanet_resnet50_fpn": lambda: detector("retinanet_resnet50_fpn", **FEW, **SMALL),
+    "fasterrcnn_resnet50_fpn": lambda: detector(
+        "fasterrcnn_resnet50_fpn",
+        rpn_pre_nms_top_n_test=50,
+        rpn_post_nms_top_n_test=20,
+        box_detections_per_img=10,
+        **SMALL,
+    ),
+}
+SIDES = {"ssd300_vgg16": 300, "ssdlite320_mobilenet_v3_large": 320}
+
+
+def segmentation(name: str) -> nn.Module:
+    return getattr(models().segmentation, name)(weights=None, weights_backbone=None)
+
+
+def vision_transformer() -> nn.Module:
+    return models().VisionTransformer(64, 16, num_layers=4, num_heads=6, hidden_dim=192, mlp_dim=768)
+
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "unet": (UNet, (1, 3, 96, 96)),
+    "fcn_resnet50": (lambda: segmentation("fcn_resnet50"), (1, 3, 64, 64)),
+    "deeplabv3_resnet50": (lambda: segmentation("deeplabv3_resnet50"), (1, 3, 64, 64)),
+    "lraspp_mobilenet_v3_large": (lambda: segmentation("lraspp_mobilenet_v3_large"), (1, 3, 64, 64)),
+    "efficientnet_b0": (lambda: models().efficientnet_b0(), (1, 3, 64, 64)),
+    "regnet_y_400mf": (lambda: models().regnet_y_400mf(), (1, 3, 64, 64)),
+    "convnext_tiny": (lambda: models().convnext_tiny(), (1, 3, 64, 64)),
+    "vision transformer, 4 layers": (vision_transformer, (1, 3, 64, 64)),
+    "swin_t": (lambda: models().swin_t(), (1, 3, 64, 64)),
+    "swin_v2_t": (lambda: models().swin_v2_t(), (1, 3, 64, 64)),
+    "r3d_18": (lambda: models().video.r3d_18(), (1, 3, 4, 32, 32)),
+    "r2plus1d_18": (lambda: models().video.r2plus1d_18(), (1, 3, 4, 32, 32)),
+}
+
+
+def randomised(model: nn.Module) -> nn.Module:
+    """In eval mode, with no layer that is zero: some models begin with such a head."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                parameter.normal_(0.0, 0.05)
+    return randomise_batch_norm(model, seed=2).eval()
+
+
+def check(name: str, model: nn.Module, inputs: tuple[Any, ...], *, launches: int = 1) -> Partitioned:
+    """Asserts error, offload and launches of a network that is one graph."""
+    with torch.no_grad():
+        eager = model(*inputs)
+        card = torch.compile(model, backend="fpga")(*inputs)
+        explained = fpga_dynamo.explain(model, *inputs)
+        greedy = fpga_dynamo.explain(model, *inputs, options={"partition": "greedy"})
+        exact = copy.deepcopy(model).double()(*in_float64(inputs))
+    factor = WINOGRAD_FACTOR if "winograd" in str(explained) else FACTOR
+    errors = assert_close_to_eager(card, eager, exact, factor)
+    assert explained.mac_offload >= SHARE, str(explained)
+    assert explained.pl_launches <= launches, str(explained)
+    ratio = max(e.compiled / e.eager for e in errors if e.eager)
+    return Partitioned.of(name, explained, greedy, ratio)
+
+
+def test_a_small_unet_is_one_launch() -> None:
+    torch.manual_seed(3)
+    row = check("unet", randomised(UNet(width=8)), (torch.randn(1, 3, 24, 24),))
+    assert row.node_offload == 1.0
+
+
+def test_a_small_swin_transformer_is_one_launch() -> None:
+    torch.manual_seed(3)
+    swin = models().SwinTransformer([4, 4], embed_dim=24, depths=[2], num_heads=[3], window_size=[2, 2], num_classes=5)
+    row = check("swin", randomised(swin), (torch.randn(1, 3, 24, 24),))
+    assert row.node_offload == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(name: str, offload_table: OffloadTable) -> None:
+    torch.manual_seed(3)
+    build, size = NETWORKS[name]
+    offload_table.partitions.append(check(name, randomised(build()), (torch.randn(size),)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DETECTORS)
+def test_heads_of_a_detector(name: str, offload_table: OffloadTable) -> None:
+    torch.manual_seed(3)
+    side = SIDES.get(name, 96)
+    heads = Heads(randomised(DETECTORS[name]()))
+    offload_table.partitions.append(check(f"{name}, heads", heads, (torch.randn(1, 3, side, side),)))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("detection_ops")
+@pytest.mark.parametrize("name", DETECTORS)
+def test_detector_from_image_to_boxes(name: str, offload_table: OffloadTable) -> None:
+    torch.manual_seed(3)
+    model = randomised(DETECTORS[name]())
+    images = [torch.rand(3, 96, 128)]
+    with torch.no_grad():
+        eager = model(images)
+        card = torch.compile(model, backend="fpga")(images)
+        explained = fpga_dynamo.explain(model, images)
+        greedy = fpga_dynamo.explain(model, images, options={"partition": "greedy"})
+    assert len(eager[0]["boxes"]) > 0
+    torch.testing.assert_close(card, eager, rtol=1e-3, atol=1e-2)
+    assert explained.mac_offload >= SHARE, str(explained)
+    # Every graph is one launch at most but for what a choice of boxes waits for: see the reasons in explain.
+    offload_table.partitions.append(Partitioned.of(name, explained, greedy, None))
