@@ -36,7 +36,8 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class GraphReport:
-    """One compiled graph; `layout_changes` are copies that only rearrange.
+    """One compiled graph; `layout_changes` are copies that only rearrange, `greedy_launches` what `launches` would be
+    with ``partition="greedy"``.
 
     In bytes, over all launches: arena_bytes and, of them, input_bytes and output_bytes, which cross between host and
     card; live_bytes, the least that the arena could have; weight_bytes as packed, and parameter_bytes, the tensors of
@@ -46,6 +47,7 @@ class GraphReport:
     name: str
     nodes: tuple[NodeReport, ...]
     launches: int
+    greedy_launches: int
     commands: int
     layout_changes: int
     opcodes: Mapping[str, int]
@@ -65,6 +67,7 @@ class GraphReport:
             name=program.name,
             nodes=tuple(_nodes(program)),
             launches=len(tasks),
+            greedy_launches=program.greedy_launches,
             commands=len(commands),
             layout_changes=sum(command.layout_change for command in commands),
             opcodes=dict(Counter(command.opcode for command in commands)),
@@ -103,6 +106,11 @@ class Explanation:
         return sum(graph.launches for graph in self.graphs)
 
     @property
+    def greedy_launches(self) -> int:
+        """What :attr:`pl_launches` would be with ``partition="greedy"``."""
+        return sum(graph.greedy_launches for graph in self.graphs)
+
+    @property
     def graph_count(self) -> int:
         return len(self.graphs)
 
@@ -121,7 +129,7 @@ class Explanation:
             console.print(_table(graph))
             opcodes = ", ".join(f"{count} {name}" for name, count in graph.opcodes.items())
             console.print(
-                f"{graph.launches} launch(es), {graph.commands} commands ({opcodes or 'none'}), "
+                f"{graph.launches} launch(es){_greedy(graph)}, {graph.commands} commands ({opcodes or 'none'}), "
                 f"{graph.layout_changes} of them layout changes; "
                 f"lowered in {graph.lowering_seconds * 1e3:.0f} ms"
             )
@@ -135,6 +143,11 @@ class Explanation:
             f"{self.pl_launches} PL launch(es) in {len(self.graphs)} graph(s)"
         )
         return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def _greedy(graph: GraphReport) -> str:
+    """The other number of launches, where it is another."""
+    return "" if graph.greedy_launches == graph.launches else f" ({graph.greedy_launches} if partitioned greedily)"
 
 
 def explain(

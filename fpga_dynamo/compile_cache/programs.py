@@ -36,7 +36,8 @@ def plan_to_plain(graph: GraphInfo, plan: Plan) -> tuple[dict[str, Any], bytes]:
     writer = _Writer(graph)
     segments = [writer.segment(s, lowered) for s, lowered in zip(plan.segments, plan.lowered, strict=True)]
     reasons = [[graph.position[node], why] for node, why in plan.reasons.items()]
-    return {"segments": segments, "reasons": reasons}, b"".join(writer.raw)
+    header = {"segments": segments, "reasons": reasons, "greedy_launches": plan.greedy_launches}
+    return header, b"".join(writer.raw)
 
 
 def plan_from_plain(graph: GraphInfo, header: dict[str, Any], raw: memoryview) -> Plan:
@@ -45,9 +46,10 @@ def plan_from_plain(graph: GraphInfo, header: dict[str, Any], raw: memoryview) -
     try:
         read = [reader.segment(data) for data in header["segments"]]
         reasons = {reader.node(i): str(why) for i, why in header["reasons"]}
+        greedy_launches = int(header["greedy_launches"])
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
         raise CorruptError(f"not a program: {error!r}") from error
-    return Plan([segment for segment, _ in read], [lowered for _, lowered in read], reasons)
+    return Plan([segment for segment, _ in read], [lowered for _, lowered in read], reasons, greedy_launches)
 
 
 class _Writer:

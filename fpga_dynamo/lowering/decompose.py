@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from fpga_dynamo.lowering import attention
+from fpga_dynamo.lowering import attention, recurrent
 
 aten = torch.ops.aten
 
 
 def _glu(x: torch.Tensor, dim: int = -1) -> Any:
-    if x.dtype is not torch.float32 or not x.numel():
+    if not _takes(x):
         return NotImplemented
     value, gate = x.chunk(2, dim)
     return value * gate.sigmoid()
@@ -29,10 +29,41 @@ def _glu(x: torch.Tensor, dim: int = -1) -> Any:
 
 def _log_sigmoid_forward(x: torch.Tensor) -> Any:
     """(value, what eager keeps for the backward pass)"""
-    if x.dtype is not torch.float32 or not x.numel():
+    if not _takes(x):
         return NotImplemented
     kept = (-x.abs()).exp()
     return x.clamp(max=0) - kept.log1p(), kept
+
+
+def _takes(*tensors: torch.Tensor) -> bool:
+    """Whether the cores compute in what the tensors hold, and there is something to compute."""
+    return all(t.dtype is torch.float32 and t.numel() for t in tensors)
+
+
+def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> Any:
+    """As a row by the transposed matrix, because the vector lanes run along columns."""
+    if not _takes(matrix, vector):
+        return NotImplemented
+    return torch.mm(vector.unsqueeze(0), matrix.t()).squeeze(0)
+
+
+def _dot(left: torch.Tensor, right: torch.Tensor) -> Any:
+    return (left * right).sum() if _takes(left, right) else NotImplemented
+
+
+def _trilinear(
+    left: torch.Tensor,
+    weight: torch.Tensor,
+    right: torch.Tensor,
+    *dims: list[int],
+    unroll_dim: int = 1,
+) -> Any:
+    """What a bilinear layer is: y[b, o] = sum of left[b, i] weight[o, i, j] right[b, j] over i and j."""
+    if dims != ([1, 3], [0], [1, 2], [2, 3]) or not _takes(left, weight, right):
+        return NotImplemented
+    outputs, inputs, _ = weight.shape
+    rows = torch.mm(left, weight.transpose(0, 1).reshape(inputs, -1)).view(left.shape[0], outputs, -1)
+    return torch.bmm(rows, right.unsqueeze(2)).squeeze(2)
 
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
@@ -40,6 +71,10 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: attention.attention,
     aten._safe_softmax.default: attention.safe_softmax,
     aten._transformer_encoder_layer_fwd.default: attention.transformer_encoder_layer,
+    aten.mkldnn_rnn_layer.default: recurrent.lstm_layer,
+    aten.mv.default: _mv,
+    aten.dot.default: _dot,
+    aten._trilinear.default: _trilinear,
     aten.glu.default: _glu,
     aten.log_sigmoid_forward.default: _log_sigmoid_forward,
 }

@@ -32,6 +32,8 @@ VIEW_TARGETS = frozenset(
         aten.t.default,
         aten.transpose.int,
         aten.unbind.int,
+        aten.unsafe_split.Tensor,
+        aten.unsafe_split_with_sizes.default,
         aten.unfold.default,
         aten.unsqueeze.default,
         aten.view.default,
@@ -53,6 +55,9 @@ BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 STORABLE = frozenset({torch.float32, torch.bool, torch.int64, torch.int32})
 """Types of element that the arena can hold."""
+
+EXACT_INTEGERS = 1 << 24
+"""Up to here float32 holds every whole number."""
 
 INTEGERS = (torch.int32, torch.int64)
 """Those of them that are held as the bits of an int32."""

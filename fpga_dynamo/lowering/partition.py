@@ -46,21 +46,28 @@ class Segment:
 
 @dataclass
 class Partition:
-    """segments: in an order in which they can run. reasons: why nodes are on the PS."""
+    """segments: in an order in which they can run. reasons: why nodes are on the PS.
+
+    greedy_launches: how many there are if everything goes to the card that a core can run.
+    """
 
     segments: list[Segment]
     reasons: dict[Node, str]
+    greedy_launches: int
 
 
 def partition(graph: GraphInfo, claims: Claims, *, greedy: bool) -> Partition:
     """Assigns groups to segments; `greedy` offloads whatever a core can run, whatever it costs."""
     reasons = dict(claims.reasons)
     matches = list(claims.matches)
+    greedy_launches: int | None = None
     while True:
         segments = _segments(graph, matches)
+        if greedy_launches is None:
+            greedy_launches = sum(segment.on_card for segment in segments)
         losing = [] if greedy else [s for s in segments if s.on_card and s.ps_seconds < s.seconds]
         if not losing:
-            return Partition(segments, reasons)
+            return Partition(segments, reasons, greedy_launches)
         # All at once: taking one segment away can only make its neighbours' transfers cheaper or vanish.
         lost = {match for segment in losing for match in segment.matches}
         matches = [match for match in matches if match not in lost]

@@ -47,6 +47,7 @@ class Plan:
     segments: list[Segment]
     lowered: list[Lowered | None]
     reasons: dict[Node, str]
+    greedy_launches: int
 
 
 def lower(module: GraphModule, target: Target, options: Options, static_inputs: Collection[int] = ()) -> Program:
@@ -96,7 +97,7 @@ def make_plan(graph: GraphInfo, options: Options) -> Plan:
     lowered = [
         emit_segment(graph, segment, watch=options.verify) if segment.on_card else None for segment in parts.segments
     ]
-    return Plan(parts.segments, lowered, parts.reasons)
+    return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)
 
 
 def assemble(graph: GraphInfo, plan: Plan) -> Program:
@@ -110,7 +111,17 @@ def assemble(graph: GraphInfo, plan: Plan) -> Program:
     output = next(node for node in graph.module.graph.nodes if node.op == "output")
     result, reads = _result(graph, tasks, output)
     attributes = {n: _attribute(graph.module, n) for n in graph.module.graph.nodes if n.op == "get_attr"}
-    return Program(name, graph, tasks, plan.reasons, graph.module, result, reads, attributes=attributes)
+    return Program(
+        name,
+        graph,
+        tasks,
+        plan.reasons,
+        graph.module,
+        result,
+        reads,
+        greedy_launches=plan.greedy_launches,
+        attributes=attributes,
+    )
 
 
 def describe(node: Node) -> str:

@@ -76,6 +76,7 @@ class Program:
 
     tasks: in an order in which they can run; `dependencies` of each are positions in it.
     outputs: makes the graph's results from the values of `result_reads`.
+    greedy_launches: how many there would be with ``partition="greedy"``.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Program:
     module: GraphModule
     result: Callable[..., Any]
     result_reads: list[Node]
+    greedy_launches: int = 0
     lowering_seconds: float = 0.0
     attributes: dict[Node, torch.Tensor] = field(default_factory=dict)
 

@@ -139,6 +139,8 @@ _RULES: dict[Any, _Rule] = {
     aten.slice.Tensor: _slice,
     aten.split.Tensor: _split,
     aten.split_with_sizes.default: _split,
+    aten.unsafe_split.Tensor: _split,
+    aten.unsafe_split_with_sizes.default: _split,
     aten.unbind.int: _unbind,
     aten.diagonal.default: _diagonal,
     aten.unfold.default: _unfold,

@@ -90,7 +90,11 @@ PRODUCTS = {
     "a batch with an epilogue": Case(
         lambda a, b, c: F.relu(a @ b + c), (2, 5, 9), (2, 9, 20), (2, 5, 20), commands=ONE
     ),
-    "a matrix by a vector": Case(lambda a, b: a @ b, (7, 20), (20,), offload=0.0, launches=0, why="aten.mv"),
+    "a matrix by a vector": Case(lambda a, b: a @ b, (7, 20), (20,), commands=ONE),
+    "a parameter by a vector": Case(Call(lambda a, w: w @ a, w=torch.randn(17, 20)), (20,), commands=ONE),
+    "a vector by a vector": Case(torch.dot, (300,), (300,)),
+    "a bilinear layer": Case(nn.Bilinear(8, 17, 5), (6, 8), (6, 17), commands={"gemm": 2, "pointwise": 1}),
+    "a sum over three letters": Case(lambda a, b: torch.einsum("bij,bkj->ik", a, b), (3, 5, 17), (3, 4, 17)),
 }
 
 ADDENDS = {

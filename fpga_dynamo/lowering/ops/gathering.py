@@ -18,15 +18,12 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.lowering.emitter import Emitter, collapse
-from fpga_dynamo.lowering.graph import INTEGERS, GraphInfo, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.graph import EXACT_INTEGERS, INTEGERS, GraphInfo, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.ops.indexing import emit_gather
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import VEC, View, dense, numel
 from fpga_dynamo.lowering.weights import encode_elements
-
-EXACT = 1 << 24
-"""Up to here float32 holds every whole number."""
 
 MOST_INDICES = 4
 """More would not fit the registers of the pointwise core."""
@@ -57,7 +54,7 @@ def check_gathering(match: Match, graph: GraphInfo) -> str | None:
         return f"it reads by more than {MOST_INDICES} index tensors that are not known before the call"
     # An image's pixels are padded to whole vectors.
     reach = VEC * numel(shape(table)) if len(indices) > 1 else max(shape(table))
-    return f"its table is so large that float32 does not hold every offset into it ({reach})" if reach > EXACT else None
+    return None if reach <= EXACT_INTEGERS else f"its table has offsets up to {reach}, further than float32 is exact"
 
 
 def lower_gathering(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -105,7 +102,7 @@ def _combined(
             wrapped = p.op("WHERE", p.op("LT", i, 0.0), p.op("ADD", i, float(size)), i)
             inside = p.op("AND", p.op("GE", wrapped, 0.0), p.op("LT", wrapped, float(size)))
             # Far enough below zero that no other index makes up for it.
-            offset = p.op("WHERE", inside, p.op("MUL", wrapped, float(stride)), float(-2 * EXACT))
+            offset = p.op("WHERE", inside, p.op("MUL", wrapped, float(stride)), float(-2 * EXACT_INTEGERS))
             total = offset if total is None else p.op("ADD", total, offset)
         assert total is not None
         return p.op("FLOAT_TO_INT", p.op("MAX", total, float(OUT_OF_RANGE)))

@@ -19,14 +19,21 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import INTEGERS, GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.graph import (
+    EXACT_INTEGERS,
+    INTEGERS,
+    GraphInfo,
+    argument,
+    aten,
+    operand,
+    refuse_value,
+    shape,
+    value,
+)
 from fpga_dynamo.lowering.ops.indexing import emit_gather
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import View, align
-
-EXACT = 1 << 24
-"""Up to here float32 holds every whole number."""
 
 
 def _parts(node: Node) -> tuple[Node, int, list[Node], Node]:
@@ -51,7 +58,7 @@ def check_scattering(match: Match, graph: GraphInfo) -> str | None:
         return "it writes where several indices say, or adds up; the cores write where the command says"
     if value(indices[0]).dtype not in INTEGERS or value(indices[0]).numel() != 1:
         return "it writes to several places that the data say; one is found by comparing, several would be many passes"
-    if not shape(tensor) or shape(tensor)[dim] > EXACT:
+    if not shape(tensor) or shape(tensor)[dim] > EXACT_INTEGERS:
         return "it has more places than float32 has whole numbers, or none"
     return None
 

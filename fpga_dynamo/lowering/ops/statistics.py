@@ -18,6 +18,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import (
+    EXACT_INTEGERS,
     GraphInfo,
     argument,
     aten,
@@ -32,9 +33,6 @@ from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.reduction import emit_reduction
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import View, numel
-
-EXACT_COUNT = 1 << 24
-"""Up to here float32 holds every whole number."""
 
 _VARIANCE: dict[Any, tuple[bool, bool]] = {
     aten.var.correction: (False, False),
@@ -97,7 +95,7 @@ def check_count(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     if value(operand(node, 0)).dtype is not torch.bool or value(node).dtype is not torch.int64:
         return "sums of whole numbers need more digits than float32 has; the reduce core counts truth values only"
-    if numel([shape(operand(node, 0))[d] for d in _dims(node)]) > EXACT_COUNT:
+    if numel([shape(operand(node, 0))[d] for d in _dims(node)]) > EXACT_INTEGERS:
         return "it counts more than 2^24 elements, further than float32 is exact"
     return check_truth(match, graph)
 
