@@ -15,7 +15,7 @@ from doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 from fpga_dynamo import Options
 from fpga_dynamo.cli import RIGHT
 from fpga_dynamo.lowering.claim import TABLE
-from fpga_dynamo.opset.reasons import REASONS
+from fpga_dynamo.lowering.reasons import REASONS
 from fpga_dynamo.opset.table import core_aten, patterns, short
 from fpga_dynamo.runtime.policies import policy_names
 from fpga_dynamo.stats import COUNTERS

@@ -6,12 +6,14 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from torch._ops import OpOverload
 from torch.fx import Node
 
 from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.fuse import fuse_elementwise
 from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view
 from fpga_dynamo.lowering.patterns import TABLE, Match
+from fpga_dynamo.lowering.reasons import REASONS, short
 
 
 @dataclass
@@ -75,4 +77,5 @@ def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:
         return "it is a view that eager makes for nothing"
     if disabled:
         return f"no pattern takes it with {', '.join(disabled)} disabled"
-    return f"no pattern takes {node.target}"
+    why = REASONS.get(short(node.target)) if isinstance(node.target, OpOverload) else None
+    return f"no pattern takes {node.target}" + (f": {why}" if why else "")

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from fpga_dynamo.lowering.reasons import short
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.opset import conditions
-from fpga_dynamo.opset.table import Row, core_aten, patterns, rows, short
+from fpga_dynamo.opset.table import Row, core_aten, patterns, rows
 
 _HEAD = """\
 # Operators

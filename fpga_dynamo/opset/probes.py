@@ -68,6 +68,7 @@ PROBES: dict[OpOverload, Callable[[Tensors], Arguments]] = {
     aten.roll.default: lambda t: _rows(t, [1], [0]),
     aten.pixel_shuffle.default: lambda t: _image(t, 2),
     aten.pixel_unshuffle.default: lambda t: _image(t, 2),
+    aten.channel_shuffle.default: lambda t: _image(t, 2),
     aten.im2col.default: lambda t: _image(t, [3, 3], [1, 1], [0, 0], [1, 1]),
     aten.flip.default: lambda t: _rows(t, [0]),
     aten.repeat.default: lambda t: _rows(t, [2, 2]),

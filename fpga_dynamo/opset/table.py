@@ -15,9 +15,9 @@ from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, VIEW_TARGETS, aten
 from fpga_dynamo.lowering.normalise import FILLED
 from fpga_dynamo.lowering.ops.pointwise import POINTWISE
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
+from fpga_dynamo.lowering.reasons import REASONS, short
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.opset.probes import probe
-from fpga_dynamo.opset.reasons import REASONS
 
 DTYPES = (
     torch.float32,
@@ -69,11 +69,6 @@ def rows(target: Target) -> list[Row]:
     return sorted((_row(op, target) for op in known if isinstance(op, OpOverload)), key=lambda row: row.op.lower())
 
 
-def short(op: OpOverload) -> str:
-    """`relu` of aten.relu.default, `max.dim` of aten.max.dim."""
-    return str(op).removeprefix("aten.").removesuffix(".default")
-
-
 def _row(op: OpOverload, target: Target) -> Row:
     name = short(op)
     takers = [pattern for pattern in patterns() if op in pattern.anchors]
@@ -122,5 +117,5 @@ def _elsewhere(op: OpOverload) -> Iterator[Row]:
     if not any("Tensor" in str(argument.type) for argument in schema.arguments):
         yield answer("constant", "it reads no tensor: evaluated once, when weights are packed")
     if short(op) not in REASONS:
-        raise FpgaError(f"there is neither a pattern nor a reason for {op}; add one to fpga_dynamo/opset/reasons.py")
+        raise FpgaError(f"there is neither a pattern nor a reason for {op}; add one to fpga_dynamo/lowering/reasons.py")
     yield answer("PS", REASONS[short(op)])

@@ -40,6 +40,10 @@ CASES = {
     ),
     "channels out of pixels": Case(nn.PixelUnshuffle(3), (2, 5, 6, 9)),
     "an image without batch": Case(nn.PixelShuffle(2), (8, 3, 3)),
+    "channels of three groups, shuffled": Case(nn.ChannelShuffle(3), (2, 12, 3, 4)),
+    "channels of an image between convolutions, shuffled": Case(
+        nn.Sequential(nn.Conv2d(3, 18, 1), nn.ChannelShuffle(2), nn.Conv2d(18, 4, 1)), (1, 3, 4, 4)
+    ),
     "windows as columns": Case(nn.Unfold((2, 3), dilation=(1, 2), padding=(1, 0), stride=(2, 1)), (2, 3, 5, 7)),
     "windows of an image without batch": Case(nn.Unfold(3), (2, 4, 5)),
     "overlapping windows as a view": Case(lambda x: x.unfold(2, 3, 2).sum(-1) + x.unfold(2, 3, 2)[..., 1], (2, 3, 9)),

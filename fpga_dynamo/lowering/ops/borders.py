@@ -135,6 +135,27 @@ def lower_pixel_unshuffle(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
+def lower_channel_shuffle(match: Match, emitter: Emitter) -> Sequence[View]:
+    """out[c g + i] = x[i C / g + c]"""
+    node = match.root
+    source = emitter.view(operand(node, 0))
+    groups, channels = int(argument(node, "groups", 1)), source.shape[1]
+    out = like(source, shape(node), emitter, node)
+    each = channels // groups
+    emitter.copy(_split_channels(source, each), _split_channels(out, groups, transposed=True), layout_change=False)
+    return [out]
+
+
+def _split_channels(view: View, inner: int, *, transposed: bool = False) -> View:
+    """(batch, channels, ...) as (batch, channels / inner, inner, ...), or with the two exchanged."""
+    batch, channels, *rest = view.shape
+    first, step, *others = view.strides
+    sizes, strides = (channels // inner, inner), (step * inner, step)
+    if transposed:
+        sizes, strides = sizes[::-1], strides[::-1]
+    return replace(view, shape=(batch, *sizes, *rest), strides=(first, *strides, *others))
+
+
 def _channels_apart(view: View, factor: int) -> View:
     """(..., c r^2, h, w) as (..., c, r, r, h, w)."""
     *lead, channels, height, width = view.shape
@@ -190,6 +211,7 @@ _LOWERINGS: tuple[tuple[str, tuple[Any, ...], Any, Callable[[Match, Emitter], Se
     ("roll", (aten.roll.default,), check_movement, lower_roll),
     ("pixel_shuffle", (aten.pixel_shuffle.default,), check_movement, lower_pixel_shuffle),
     ("pixel_unshuffle", (aten.pixel_unshuffle.default,), check_movement, lower_pixel_unshuffle),
+    ("channels_shuffled", (aten.channel_shuffle.default,), check_movement, lower_channel_shuffle),
     ("im2col", (aten.im2col.default,), check_movement, lower_im2col),
 )
 for _name, _anchors, _check, _lower in _LOWERINGS:

@@ -1,6 +1,8 @@
-"""Why ops of the core ATen set stay on the PS, where no rule of lowering says it already."""
+"""Why ops of the core ATen set stay on the PS, where no check of a pattern says it."""
 
 from __future__ import annotations
+
+from torch._ops import OpOverload
 
 _OPS_BY_REASON = {
     "windows that overlap add up in the gradient; the pool core gathers and does not scatter": (
@@ -36,3 +38,8 @@ _OPS_BY_REASON = {
 
 REASONS = {name: reason for reason, names in _OPS_BY_REASON.items() for name in names.split()}
 """ATen op, without `.default` -> the sentence."""
+
+
+def short(op: OpOverload) -> str:
+    """`relu` of aten.relu.default, `max.dim` of aten.max.dim."""
+    return str(op).removeprefix("aten.").removesuffix(".default")
