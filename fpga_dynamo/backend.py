@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule
@@ -22,10 +20,11 @@ from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
-from fpga_dynamo.lowering.specialise import has_symbols, specialised
+from fpga_dynamo.lowering.specialise import has_symbols
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import Card, open_card
 from fpga_dynamo.runtime.direct import direct
+from fpga_dynamo.runtime.dynamic import Dynamic
 from fpga_dynamo.runtime.executor import Executor
 from fpga_dynamo.runtime.lifetime import Lifetime
 from fpga_dynamo.wrappers import do_nothing
@@ -93,7 +92,7 @@ def _static_inputs(module: GraphModule) -> Collection[int]:
 
 def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
     if has_symbols(module):
-        return _PerShape(module, static, frame)
+        return Dynamic(module, lambda ready: _executor(ready, static, frame))
     return _executor(module, static, frame)
 
 
@@ -118,28 +117,6 @@ def _started(program: Program, frame: _Frame) -> Executor:
         executor = Executor(program, frame.card, frame.options, frame.lifetime)
     _executors.add(executor)
     return executor
-
-
-class _PerShape:
-    """A graph with symbolic sizes: lowered for each set of sizes when it first occurs."""
-
-    def __init__(self, module: GraphModule, static: Collection[int], frame: _Frame) -> None:
-        self._module = module
-        self._static = static
-        self._frame = frame
-        self._lock = threading.Lock()
-        self._known: dict[tuple[Any, ...], Executor] = {}
-
-    def __call__(self, *args: Any) -> Any:
-        key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
-        executor = self._known.get(key)
-        if executor is None:
-            with self._lock:
-                executor = self._known.get(key)
-                if executor is None:
-                    module = specialised(self._module, args)
-                    executor = self._known[key] = _executor(module, self._static, self._frame)
-        return executor(*args)
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,8 @@ from torch.utils.flop_counter import flop_registry
 from fpga_dynamo.backend import collect_programs, fpga
 from fpga_dynamo.lowering.graph import computes, source_line, value
 from fpga_dynamo.lowering.program import Program
+from fpga_dynamo.lowering.symbolic.size import Size
+from fpga_dynamo.lowering.symbolic.size import value as hinted
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class GraphReport:
     In bytes, over all launches: arena_bytes and, of them, input_bytes and output_bytes, which cross between host and
     card; live_bytes, the least that the arena could have; weight_bytes as packed, and parameter_bytes, the tensors of
     the model that they are packed from.
+
+    sizes: those that change from call to call, by symbol, as they are at this one; all figures are for them. The
+    program is for all sizes that `guards` hold for. occasion: why such a graph was lowered again.
     """
 
     name: str
@@ -58,11 +63,15 @@ class GraphReport:
     weight_bytes: int
     parameter_bytes: int
     lowering_seconds: float
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    guards: tuple[str, ...] = ()
+    occasion: str = ""
 
     @classmethod
     def of(cls, program: Program) -> GraphReport:
         tasks = program.card_tasks
         commands = [command for task in tasks for command in task.commands]
+        symbols = program.symbols
         return cls(
             name=program.name,
             nodes=tuple(_nodes(program)),
@@ -74,10 +83,13 @@ class GraphReport:
             arena_bytes=sum(task.plan.floats for task in tasks) * 4,
             live_bytes=sum(task.plan.live_floats for task in tasks) * 4,
             input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
-            output_bytes=sum(slot.numel for task in tasks for slot in task.outputs) * 4,
+            output_bytes=sum(hinted(slot.numel) for task in tasks for slot in task.outputs) * 4,
             parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
             weight_bytes=sum(buffer.floats for task in tasks for buffer in task.weights) * 4,
             lowering_seconds=program.lowering_seconds,
+            sizes={} if symbols is None else symbols.hints(),
+            guards=() if symbols is None else tuple(map(str, symbols.guards.values())),
+            occasion=program.occasion,
         )
 
 
@@ -133,6 +145,8 @@ class Explanation:
                 f"{graph.layout_changes} of them layout changes; "
                 f"lowered in {graph.lowering_seconds * 1e3:.0f} ms"
             )
+            for line in _about_sizes(graph):
+                console.print(line)
             console.print(
                 f"memory: arena {_size(graph.arena_bytes)} (at least {_size(graph.live_bytes)}; inputs "
                 f"{_size(graph.input_bytes)}, results {_size(graph.output_bytes)}), weights "
@@ -210,15 +224,24 @@ def macs(node: Node) -> int:
         return 0
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)  # type: ignore[misc]
     try:
-        return int(formula(*args, **kwargs, out_val=value(node))) // 2
+        return int(hinted(formula(*args, **kwargs, out_val=value(node)))) // 2
     except (TypeError, ValueError, RuntimeError):
         return 0
 
 
 def _bytes(node: Node) -> int:
     fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
-    concrete = [f for f in fakes if isinstance(f, torch.Tensor) and all(isinstance(s, int) for s in f.shape)]
-    return sum(f.numel() * f.element_size() for f in concrete)
+    concrete = [f for f in fakes if isinstance(f, torch.Tensor) and all(isinstance(s, (int, Size)) for s in f.shape)]
+    return sum(hinted(f.numel()) * f.element_size() for f in concrete)
+
+
+def _about_sizes(graph: GraphReport) -> list[str]:
+    """What is to be said of sizes that change from call to call."""
+    lines = []
+    if graph.sizes:
+        here = ", ".join(f"{name} = {size}" for name, size in graph.sizes.items())
+        lines.append(f"for all sizes: {here} here; guards: {', '.join(graph.guards)}")
+    return [*lines, graph.occasion] if graph.occasion else lines
 
 
 def _table(graph: GraphReport) -> Table:

@@ -1,4 +1,5 @@
-"""How long it takes until a model can run: first calls in processes of their own, and lowering by size.
+"""How long it takes until a model can run: first calls in processes of their own, lowering by size, and binding a
+program for all batches to another one.
 
 A cold process finds empty caches; a warm one those that a cold one left. The xclbin is built beforehand: that happens
 once on a machine, and for no model in particular.
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -23,8 +25,11 @@ from benchmarks.rounds import Timing
 from benchmarks.suites import Settings, guarded
 from benchmarks.workloads import INDUCTOR
 from fpga_dynamo import Options
+from fpga_dynamo.backend import collect_programs
 from fpga_dynamo.lowering.pipeline import lower
+from fpga_dynamo.lowering.symbolic.bind import Binder
 from fpga_dynamo.runtime.card import open_card, xclbin_path
+from fpga_dynamo.zoo import import_torchvision
 
 SECONDS = 0.0  # rounds are counted here, not timed
 PROCESSES = 3
@@ -35,6 +40,8 @@ SIZES = (500, 2000, 8000)
 _COLD_LIMIT, _WARM_LIMIT = 1 / 0.35, 1 / 0.5
 _LINEAR_LIMIT = 4.4
 """How much longer four times as many nodes may take."""
+BATCHES = range(2, 66)
+_BINDING_LIMIT = 5e-4
 
 
 def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
@@ -42,6 +49,7 @@ def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
         **{network: partial(_network, network, settings) for network in NETWORKS},
         "lowering one launch": partial(_lowering, "lowering one launch", _one_launch, settings),
         "lowering many segments": partial(_lowering, "lowering many segments", _many_segments, settings),
+        "binding resnet50": lambda: guarded("binding resnet50", _binding),
     }
     names = list(makers)[2:3] if settings.quick and not settings.only else settings.chosen(list(makers))
     for name in names:
@@ -95,6 +103,32 @@ def _by_size(build: Callable[[int], GraphModule], settings: Settings, row: Row) 
     if len(sizes) == len(SIZES):
         growth = row.timings["8000 nodes"].median / row.timings["2000 nodes"].median
         row.targets.append(Target("8000 nodes over 2000", growth, _LINEAR_LIMIT, "at most"))
+
+
+def _binding(row: Row) -> None:
+    """What a batch size that has not occurred costs: guards, command list, slots and the arena's plan."""
+    model = import_torchvision().models.resnet50().eval()
+    x = torch.randn(2, 3, 64, 64)
+    torch._dynamo.mark_dynamic(x, 0)
+    with torch.no_grad(), collect_programs() as programs:
+        torch.compile(model, backend="fpga")(x)
+    (program,) = programs
+    binder = Binder(program)
+    samples = []
+    for batch in BATCHES:
+        began = perf_counter()
+        if binder.failed_guard((batch,)) is not None:
+            raise ValueError(f"the program does not hold for a batch of {batch}")
+        binder.bind((batch,))
+        samples.append(perf_counter() - began)
+    row.timings = {OURS: Timing.of(samples)}
+    row.figures = {
+        "bind_us": row.timings[OURS].median * 1e6,
+        "guards": len(binder.guards),
+        "commands": sum(len(task.commands) for task in program.card_tasks),
+        "lowering_ms": program.lowering_seconds * 1e3,
+    }
+    row.targets.append(Target("seconds to bind a batch", row.timings[OURS].median, _BINDING_LIMIT, "at most"))
 
 
 def _one_launch(nodes: int) -> GraphModule:

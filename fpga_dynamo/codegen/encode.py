@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.lowering.command import Auxiliary, Bits, Command, Operand
+from fpga_dynamo.lowering.symbolic.size import Number, Size, pinned
+from fpga_dynamo.lowering.symbolic.size import value as hinted
 from fpga_dynamo.lowering.target import RecordField, Target
 from fpga_dynamo.lowering.view import Buffer, align
 from fpga_dynamo.lowering.weights import WeightBuffer
@@ -18,23 +20,36 @@ ABSENT = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
+class Patches:
+    """Words that may be others at other sizes: (word, arena buffer, offset in it) and (word, size)."""
+
+    arena: list[tuple[int, Buffer, Number]] = field(default_factory=list)
+    sizes: list[tuple[int, Size]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
 class CommandList:
-    """words: records, then what they refer to. fixups: (word, buffer, offset) that wait for the weights' addresses."""
+    """words: records, then what they refer to. fixups: (word, buffer, offset) that wait for the weights' addresses.
+
+    patches: of a list that sizes occur in, whose words are those for the sizes' hints.
+    """
 
     words: npt.NDArray[np.uint32]
     count: int
     fixups: tuple[tuple[int, WeightBuffer, int], ...]
+    patches: Patches | None = None
 
     def bound(self, weights: Mapping[Buffer, int]) -> npt.NDArray[np.uint32]:
         """The words with every weight at its offset (floats)."""
         words = self.words.copy()
-        for word, buffer, offset in self.fixups:
-            words[word] = weights[buffer] + offset
+        words[[word for word, _, _ in self.fixups]] = [weights[buffer] + offset for _, buffer, offset in self.fixups]
         return words
 
 
-def encode(commands: Sequence[Command], offsets: Mapping[Buffer, int], target: Target) -> CommandList:
-    """`offsets`: place of every arena buffer, in floats.
+def encode(
+    commands: Sequence[Command], offsets: Mapping[Buffer, int], target: Target, patches: Patches | None = None
+) -> CommandList:
+    """`offsets`: place of every arena buffer, in floats. `patches`: gets the words that depend on sizes, if any may.
 
     Raises :class:`FpgaError` for an opcode or a field that the xclbin does not have, or a value that does not fit it.
     """
@@ -46,42 +61,47 @@ def encode(commands: Sequence[Command], offsets: Mapping[Buffer, int], target: T
     for i, command in enumerate(commands):
         if command.opcode not in target.opcodes:
             raise FpgaError(f"{_who(command)}: the xclbin has no opcode '{command.opcode}'")
-        record = {field.name: field for field in target.records[command.opcode]}
+        record = {entry.name: entry for entry in target.records[command.opcode]}
         base = i * size
         words[base] = target.opcodes[command.opcode]
         for name, given in command.fields.items():
-            field = record.get(name)
-            if field is None:
+            entry = record.get(name)
+            if entry is None:
                 raise FpgaError(
                     f"{_who(command)}: record '{command.opcode}_command' of the xclbin has no field '{name}' "
                     f"(fields: {', '.join(record)})"
                 )
             values = list(given) if isinstance(given, (tuple, list)) else [given]
-            if len(values) != field.count:
+            if len(values) != entry.count:
                 raise FpgaError(
-                    f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {field.count} values, "
+                    f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {entry.count} values, "
                     f"not {given!r}"
                 )
-            for j, value in enumerate(values):
-                word = base + field.word + j
-                if isinstance(value, Auxiliary):
-                    if value.words not in shared:
-                        shared[value.words] = len(words) + len(tail)
-                        tail += [*value.words, *[0] * (align(len(value.words)) - len(value.words))]
-                    words[word] = shared[value.words]
-                elif isinstance(value, Operand) and isinstance(value.buffer, WeightBuffer):
-                    fixups.append((word, value.buffer, value.offset))
-                elif isinstance(value, Operand):
-                    words[word] = offsets[value.buffer] + value.offset
+            for j, item in enumerate(values):
+                word = base + entry.word + j
+                if isinstance(item, Auxiliary):
+                    if item.words not in shared:
+                        shared[item.words] = len(words) + len(tail)
+                        tail += [*item.words, *[0] * (align(len(item.words)) - len(item.words))]
+                    words[word] = shared[item.words]
+                elif isinstance(item, Operand) and isinstance(item.buffer, WeightBuffer):
+                    fixups.append((word, item.buffer, pinned(item.offset)))
+                elif isinstance(item, Operand):
+                    words[word] = offsets[item.buffer] + hinted(item.offset)
+                    if patches is not None:
+                        patches.arena.append((word, item.buffer, item.offset))
+                elif isinstance(item, Size) and patches is not None and entry.type != "float":
+                    words[word] = _bits(hinted(item), entry)
+                    patches.sizes.append((word, item))
                 else:
                     try:
-                        words[word] = _bits(value, field)
+                        words[word] = _bits(item, entry)
                     except (TypeError, ValueError) as error:
                         raise FpgaError(
-                            f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {field.type}, "
-                            f"not {value!r}"
+                            f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {entry.type}, "
+                            f"not {item!r}"
                         ) from error
-    return CommandList(np.concatenate([words, np.array(tail, np.uint32)]), len(commands), tuple(fixups))
+    return CommandList(np.concatenate([words, np.array(tail, np.uint32)]), len(commands), tuple(fixups), patches)
 
 
 def _who(command: Command) -> str:

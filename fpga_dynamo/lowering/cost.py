@@ -14,6 +14,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 
 from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.symbolic.size import larger, value, values
 from fpga_dynamo.lowering.target import Platform, Target
 from fpga_dynamo.lowering.view import VEC, align
 
@@ -82,15 +83,24 @@ def _compiled(opcode: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
 _REDUCE_PASSES = {"REDUCE_SOFTMAX": 3, "REDUCE_LOG_SOFTMAX": 3, "REDUCE_NORM": 3, "REDUCE_RMS_NORM": 2}
 
 
-def annotate(command: Command, target: Target) -> None:
-    """Fills in the command's cycles and the bytes that it moves to and from device memory."""
-    command.cycles = cycles(command.opcode, command.fields, target)
-    command.bytes = 4 * int(_quantities(command.opcode, command.fields, target)["moved"])
+def annotate(command: Command, target: Target) -> Any:
+    """Fills in the command's cycles and the bytes that it moves to and from device memory, at the sizes' hints.
+
+    Returns the bytes as a function of the sizes.
+    """
+    quantities = _quantities(command.opcode, command.fields, target)
+    command.cycles = _cycles(command.opcode, values(quantities), target)
+    moved = 4 * quantities["moved"]
+    command.bytes = value(moved)
+    return moved
 
 
 def cycles(opcode: str, fields: Fields, target: Target) -> float:
     """Cycles of a command with the given fields on one compute unit."""
-    quantities = _quantities(opcode, fields, target)
+    return _cycles(opcode, _quantities(opcode, fields, target), target)
+
+
+def _cycles(opcode: str, quantities: Mapping[str, float], target: Target) -> float:
     if opcode not in FORMULAS:
         return START + quantities["elements"] / VEC
     names, formula = _compiled(opcode)
@@ -125,8 +135,8 @@ def _window(f: Fields) -> dict[str, float]:
         "batch": f["batch"],
         "height": f["out_height"],
         "width": f["out_width"],
-        "kernel_h": max(kernel[0], 1),
-        "kernel_w": max(kernel[1], 1),
+        "kernel_h": larger(kernel[0], 1),
+        "kernel_w": larger(kernel[1], 1),
     }
 
 
@@ -217,14 +227,17 @@ def _reduce(f: Fields, target: Target) -> dict[str, float]:
 
 def _move(f: Fields, target: Target) -> dict[str, float]:
     elements = _product(f["dims"])
-    wide = f["out_stride"][-1] == 1 and (f.get("input") is None or f["in_stride"][-1] in (0, 1))
+    wide = value(f["out_stride"][-1]) == 1 and (f.get("input") is None or value(f["in_stride"][-1]) in (0, 1))
     return {"elements": elements, "lanes": VEC if wide else 1, "moved": 2 * elements}
 
 
 def _gather(f: Fields, target: Target) -> dict[str, float]:
     elements = _product(f["dims"])
-    wide = f["out_stride"][-1] == 1 and f["table_stride"][-1] == 1 and f["index_stride"][-1] == 0
+    wide = all(value(f[stride][-1]) == unit for stride, unit in _UNIT_STRIDES)
     return {"elements": elements, "lanes": VEC if wide else 1, "moved": 2 * elements}
+
+
+_UNIT_STRIDES = (("out_stride", 1), ("table_stride", 1), ("index_stride", 0))
 
 
 def _unknown(f: Fields, target: Target) -> dict[str, float]:

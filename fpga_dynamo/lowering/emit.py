@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.encode import CommandList, encode
+from fpga_dynamo.codegen.encode import CommandList, Patches, encode
 from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, value
@@ -15,6 +15,7 @@ from fpga_dynamo.lowering.memory import MemoryPlan, plan_memory
 from fpga_dynamo.lowering.partition import Segment
 from fpga_dynamo.lowering.place import plan_places
 from fpga_dynamo.lowering.program import Slot
+from fpga_dynamo.lowering.symbolic.size import identical
 from fpga_dynamo.lowering.view import Buffer, Role, View, align, dense, numel
 from fpga_dynamo.lowering.weights import WeightBuffer
 
@@ -47,10 +48,11 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False) -> 
     input_buffers = [view.buffer for view in inputs.values()]
     output_buffers = [view.buffer for view in outputs.values()]
     plan = plan_memory(emitter.commands, input_buffers, output_buffers)
+    patches = None if graph.sizes is None else Patches()
     return Lowered(
         commands=emitter.commands,
         plan=plan,
-        code=encode(emitter.commands, plan.offsets, graph.target),
+        code=encode(emitter.commands, plan.offsets, graph.target, patches),
         inputs=[_slot(node, view, plan) for node, view in inputs.items()],
         outputs=[_slot(node, view, plan) for node, view in outputs.items()],
         weights=_used_weights(emitter),
@@ -82,7 +84,8 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
     """
     wanted = _slot_view(node, Role.OUTPUT)
     found = emitter.view(node)
-    same = all(a == b or n == 1 for a, b, n in zip(found.strides, wanted.strides, found.shape, strict=True))
+    walks = zip(found.strides, wanted.strides, found.shape, strict=True)
+    same = all(identical(a, b) or n == 1 for a, b, n in walks)
     if same and found.offset == 0 and found.buffer.role is Role.TEMPORARY:
         found.buffer.role = Role.OUTPUT
         return found

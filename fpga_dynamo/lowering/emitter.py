@@ -12,6 +12,8 @@ from fpga_dynamo.lowering import cost, views
 from fpga_dynamo.lowering.command import Command, FieldValue, Operand
 from fpga_dynamo.lowering.graph import GraphInfo, is_view, shape, value
 from fpga_dynamo.lowering.patterns import Match
+from fpga_dynamo.lowering.symbolic.size import Size, identical, larger, pinned, smaller
+from fpga_dynamo.lowering.symbolic.size import value as hinted
 from fpga_dynamo.lowering.target import KernelInfo
 from fpga_dynamo.lowering.view import (
     CHANNELS_LAST,
@@ -195,8 +197,10 @@ class Emitter:
         floats: int,
         name: str = "",
     ) -> Buffer:
-        """A block of the weights region; equal requests share one."""
-        pack = Pack(layout, params, tuple(operands), floats)
+        """A block of the weights region; equal requests share one. Sizes that it depends on are pinned."""
+        for operand in operands:
+            pinned(() if operand is None else tuple(value(operand.node).shape))
+        pack = Pack(layout, pinned(params), tuple(operands), pinned(floats))
         sources = tuple(source.name for source in pack.sources)
         key = (pack.key, sources)
         if key not in self.weights:
@@ -236,27 +240,32 @@ class Emitter:
             writes=tuple(dict.fromkeys(v.buffer for v in writes)),
             nodes=tuple(n.name for n in self._match.nodes) if self._match else (),
             pattern=self._match.pattern.name if self._match else "layout",
-            macs=macs,
+            macs=hinted(macs),
             layout_change=layout_change,
         )
-        cost.annotate(command, self.target)
-        if opcode in cost.FORMULAS and isinstance(slices := fields.get("slices"), int):
-            command.fields["slices"] = max(1, min(slices, _slices_worth(command)))
+        moved = cost.annotate(command, self.target)
+        if opcode in cost.FORMULAS and isinstance(slices := fields.get("slices"), (int, Size)):
+            command.fields["slices"] = larger(1, smaller(slices, _slices_worth(macs, moved)))
         self.commands.append(command)
 
 
-def _slices_worth(command: Command) -> int:
+def _slices_worth(macs: int, moved: int) -> int:
     """Parts of at least a microsecond each on a lane, which is what handing one to another lane may cost.
 
     A lane does some 10^5 multiply-accumulates or moves some 20,000 bytes in a microsecond.
     """
-    return int(command.macs / 1e5 + command.bytes / 2e4)
+    return (macs + 5 * moved) // 100_000
 
 
 def extent_padded(view: View) -> int:
     """Floats from the first element to behind the last one's vector, for an image with contiguous channels."""
     spread = sum((n - 1) * s for d, (n, s) in enumerate(zip(view.shape, view.strides, strict=True)) if d != 1)
     return spread + align(view.shape[1])
+
+
+def slices_of(outer: int, inner: int = 1) -> int:
+    """Parts that a command of `outer` times `inner` independent ones is cut into at most."""
+    return larger(1, smaller(64, outer * inner))
 
 
 def pad_left(values: Sequence[int], count: int, fill: int) -> tuple[int, ...]:
@@ -273,7 +282,7 @@ def collapse(
         if size == 1:
             continue
         step = [s[d] for s in strides]
-        if sizes and all(k[-1] == s * size for k, s in zip(kept, step, strict=True)):
+        if sizes and all(identical(k[-1], s * size) for k, s in zip(kept, step, strict=True)):
             sizes[-1] *= size
             for k, s in zip(kept, step, strict=True):
                 k[-1] = s

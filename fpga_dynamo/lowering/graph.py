@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from fpga_dynamo.lowering.symbolic.graph import SYMBOLS
+from fpga_dynamo.lowering.symbolic.size import Size, Symbols, sizes_in
 from fpga_dynamo.lowering.target import Target
 
 aten = torch.ops.aten
@@ -69,7 +71,9 @@ def value(node: Node) -> Any:
 
 
 def shape(node: Node) -> tuple[int, ...]:
-    return tuple(int(size) for size in value(node).shape)
+    """The sizes of the value of `node`; a :class:`Size`, which is like an int, where one changes from call to call."""
+    sizes: Any = value(node).shape
+    return tuple([size if isinstance(size, Size) else int(size) for size in sizes])  # type: ignore[misc]
 
 
 def is_view(node: Node) -> bool:
@@ -113,6 +117,7 @@ class GraphInfo:
 
     static_inputs: positions of placeholders that are parameters or buffers.
     claimed: nodes that a pattern has taken (see the pass lowering/claim.py).
+    sizes: the placeholder for the symbols' values of a graph with sizes (symbolic/graph.py), else None.
     """
 
     module: GraphModule
@@ -122,10 +127,12 @@ class GraphInfo:
     placeholders: list[Node] = field(init=False)
     claimed: set[Node] = field(default_factory=set)
     static: set[Node] = field(init=False)
+    sizes: Node | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.position = {node: i for i, node in enumerate(self.module.graph.nodes)}
         self.placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        self.sizes = next((n for n in self.placeholders if SYMBOLS in n.meta), None)
         parameters = {self.placeholders[i] for i in self.static_inputs if i < len(self.placeholders)}
         self.static = self._closure(parameters)
 
@@ -141,13 +148,18 @@ class GraphInfo:
                     closed.add(node)
         return closed
 
+    @property
+    def symbols(self) -> Symbols | None:
+        """The symbols that sizes of the graph depend on, or None for a graph without."""
+        return None if self.sizes is None else self.sizes.meta[SYMBOLS]
+
     def is_static(self, node: Node) -> bool:
         """Whether `node` depends on parameters, buffers and constants only, so that it changes only when they do."""
         return node in self.static
 
     def from_inputs(self, node: Node) -> bool:
         """Whether `node` is a function of graph inputs through views alone or of static values (see pack sources)."""
-        while node.op == "call_function" and node not in self.static and is_view(node):
+        while node.op == "call_function" and node not in self.static and is_view(node) and not takes_sizes(node):
             node = node.all_input_nodes[0]
         return node in self.static or node.op == "placeholder"
 
@@ -156,10 +168,15 @@ def _small(fake: Any) -> bool:
     return isinstance(fake, torch.Tensor) and fake.numel() <= 1 << 20
 
 
+def takes_sizes(node: Node) -> bool:
+    """Whether an argument of `node` is a size that changes from call to call."""
+    return any(True for _ in sizes_in((node.args, node.kwargs)))
+
+
 def _symbolic(node: Node) -> bool:
     fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
-    return any(
-        not isinstance(fake, torch.Tensor) or any(isinstance(size, torch.SymInt) for size in fake.shape)
+    return takes_sizes(node) or any(
+        not isinstance(fake, torch.Tensor) or any(isinstance(size, (torch.SymInt, Size)) for size in fake.shape)
         for fake in fakes
         if fake is not None
     )

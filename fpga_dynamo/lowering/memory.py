@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.symbolic.size import value
 from fpga_dynamo.lowering.view import VEC, Buffer, Role, align
 
 STATUS_FLOATS = VEC
@@ -40,11 +41,11 @@ def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: 
     cursor = STATUS_FLOATS
     for buffer in outputs:
         offsets[buffer] = cursor
-        cursor += align(buffer.floats)
+        cursor += floats_of(buffer)
     output_end = cursor
     for buffer in inputs:
         offsets[buffer] = cursor
-        cursor += align(buffer.floats)
+        cursor += floats_of(buffer)
     base = cursor
     last_use = {buffer: i for i, command in enumerate(commands) for buffer in command.uses}
     free = _FreeList(base)
@@ -52,13 +53,13 @@ def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: 
     for i, command in enumerate(commands):
         for buffer in command.writes:
             if buffer not in offsets:
-                offsets[buffer] = free.take(align(buffer.floats))
-                live += align(buffer.floats)
+                offsets[buffer] = free.take(floats_of(buffer))
+                live += floats_of(buffer)
         most = max(most, live)
         for buffer in command.uses:
             if buffer.role is Role.TEMPORARY and last_use[buffer] == i and buffer in offsets:
-                free.give(offsets[buffer], align(buffer.floats))
-                live -= align(buffer.floats)
+                free.give(offsets[buffer], floats_of(buffer))
+                live -= floats_of(buffer)
     top = free.top
     if top > base + most:
         by_size = _by_size(commands, last_use, base)
@@ -66,6 +67,42 @@ def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: 
             offsets.update(by_size[0])
             top = by_size[1]
     return MemoryPlan(offsets, top, output_end, output_end, base, base + most)
+
+
+def floats_of(buffer: Buffer) -> int:
+    """Floats that a buffer takes in the arena, where its size changes from call to call at the hints."""
+    return align(value(buffer.floats))
+
+
+def stacking(commands: Sequence[Command], offsets: Mapping[Buffer, int]) -> dict[Buffer, list[Buffer]]:
+    """For each temporary, from the lowest up: the temporaries below it that it must stay above at any sizes.
+
+    Of two that live at once, the upper one comes after the lower one along these links: whenever a buffer begins to
+    live it is linked with its neighbours at that moment, and when one ends, those that it lay between are.
+    """
+    last_use = {buffer: i for i, command in enumerate(commands) for buffer in command.uses}
+    below: dict[Buffer, dict[Buffer, None]] = {}
+    alive: list[tuple[int, int, Buffer]] = []
+
+    def link(place: int) -> None:
+        if 0 < place < len(alive):
+            below[alive[place][2]][alive[place - 1][2]] = None
+
+    for i, command in enumerate(commands):
+        for buffer in command.writes:
+            if buffer.role is Role.TEMPORARY and buffer not in below:
+                below[buffer] = {}
+                entry = (offsets[buffer], buffer.id, buffer)
+                place = bisect.bisect(alive, entry[:2], key=lambda e: e[:2])
+                alive.insert(place, entry)
+                link(place)
+                link(place + 1)
+        for buffer in command.uses:
+            if buffer in below and last_use[buffer] == i:
+                place = bisect.bisect_left(alive, (offsets[buffer], buffer.id), key=lambda e: e[:2])
+                del alive[place]
+                link(place)
+    return {buffer: list(below[buffer]) for buffer in sorted(below, key=lambda b: offsets[b])}
 
 
 def _by_size(
@@ -82,8 +119,8 @@ def _by_size(
     offsets: dict[Buffer, int] = {}
     placed: list[tuple[int, int, int, int]] = []  # begin, end in memory; first, last command; by begin
     top = base
-    for buffer in sorted(first_use, key=lambda b: (-align(b.floats), first_use[b])):
-        first, last, size = first_use[buffer], last_use[buffer], align(buffer.floats)
+    for buffer in sorted(first_use, key=lambda b: (-floats_of(b), first_use[b])):
+        first, last, size = first_use[buffer], last_use[buffer], floats_of(buffer)
         start = base
         for begin, end, born, dead in placed:
             if born <= last and first <= dead:

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, argument, aten, is_view, value
+from fpga_dynamo.lowering.symbolic.size import Size
 
 
 def normalise(module: GraphModule) -> None:
@@ -80,7 +81,9 @@ def _filling(node: Node) -> Any:
     fake = value(node)
     if node.target not in FILLED and node.target not in _UNINITIALISED:
         return None
-    if fake.layout is not torch.strided or not all(isinstance(n, int) for n in fake.shape) or not fake.is_contiguous():
+    if fake.layout is not torch.strided or not all(isinstance(n, (int, Size)) for n in fake.shape):
+        return None
+    if not fake.is_contiguous():
         return None
     if node.target in FILLED:
         number = FILLED[node.target](node)

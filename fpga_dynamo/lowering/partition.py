@@ -19,6 +19,7 @@ from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.claim import Claims
 from fpga_dynamo.lowering.graph import GraphInfo, is_effectful, is_view, value
 from fpga_dynamo.lowering.patterns import Match
+from fpga_dynamo.lowering.symbolic.size import value as hinted
 from fpga_dynamo.lowering.target import KernelInfo
 from fpga_dynamo.lowering.views import is_lowerable_view
 
@@ -295,7 +296,7 @@ def _connect(graph: GraphInfo, segments: list[Segment], bases: dict[Node, Node],
 
 def _nbytes(node: Node) -> int:
     fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
-    return sum(f.numel() * f.element_size() for f in fakes if isinstance(f, torch.Tensor) and not _symbolic(f))
+    return sum(hinted(f.numel()) * f.element_size() for f in fakes if isinstance(f, torch.Tensor) and not _symbolic(f))
 
 
 def _symbolic(fake: torch.Tensor) -> bool:
@@ -305,7 +306,7 @@ def _symbolic(fake: torch.Tensor) -> bool:
 def _card_seconds(match: Match, graph: GraphInfo) -> float:
     """Before lowering: the MAC array's share, or one vector a cycle for what it reads and writes."""
     tiles = graph.target.tiles
-    macs = match.pattern.macs(match)
+    macs = hinted(match.pattern.macs(match))
     array = tiles["ROWS"] * tiles["MAX_VECTORS"] * 16
     vectors = sum(_nbytes(node) for node in match.outputs) / 64
     cycles = macs / array if macs else vectors * max(1, len(match.nodes))
@@ -316,7 +317,7 @@ def _ps_seconds(segment: Segment, graph: GraphInfo) -> float:
     platform = graph.target.platform
     total = 0.0
     for group, nodes in _groups(segment):
-        macs = group.pattern.macs(group) if isinstance(group, Match) else 0
+        macs = hinted(group.pattern.macs(group)) if isinstance(group, Match) else 0
         for i, node in enumerate(nodes):
             if is_view(node) or node.op != "call_function":
                 continue

@@ -67,6 +67,8 @@ def lower_to_plan(
         graph = prepare(module, target, static_inputs)
         plan = make_plan(graph, options)
         program = assemble(graph, plan)
+        if program.symbols is not None:
+            program.symbols.open = False
     program.lowering_seconds = time.perf_counter() - began
     log.info(
         "%s: %d launches with %d commands, %d eager tasks, lowered in %.1f ms",

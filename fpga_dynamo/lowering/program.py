@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.graph import GraphInfo
 from fpga_dynamo.lowering.memory import MemoryPlan
 from fpga_dynamo.lowering.partition import Segment
+from fpga_dynamo.lowering.symbolic.size import Symbols
 from fpga_dynamo.lowering.weights import WeightBuffer
 
 
@@ -27,6 +29,31 @@ class Slot:
     dtype: torch.dtype
     offset: int
     numel: int
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What a launch is at certain sizes: its commands, its slots, and the extent of its arena, in floats.
+
+    Outputs lie from the arena's begin to `output_end`, inputs from there to `input_end`.
+    """
+
+    code: CommandList
+    inputs: list[Slot]
+    outputs: list[Slot]
+    floats: int
+    output_end: int
+    input_end: int
+
+    @cached_property
+    def in_bytes(self) -> int:
+        """What a launch takes to the card."""
+        return sum(slot.numel for slot in self.inputs) * 4
+
+    @cached_property
+    def out_bytes(self) -> int:
+        """What it brings back."""
+        return sum(slot.numel for slot in self.outputs) * 4
 
 
 @dataclass(eq=False)
@@ -45,6 +72,12 @@ class CardTask:
     eager: Callable[..., Any]
     eager_reads: list[Node]
     dependencies: tuple[int, ...] = ()
+
+    @cached_property
+    def form(self) -> Form:
+        """The launch as lowered; for a task with sizes, at their hints."""
+        plan = self.plan
+        return Form(self.code, self.inputs, self.outputs, plan.floats, plan.output_end, plan.input_end)
 
     @property
     def reads(self) -> list[Node]:
@@ -72,11 +105,12 @@ Task = CardTask | HostTask
 
 @dataclass(eq=False)
 class Program:
-    """A compiled graph.
+    """A compiled graph; one with `symbols` is for all sizes that their guards hold for (symbolic/bind.py).
 
     tasks: in an order in which they can run; `dependencies` of each are positions in it.
     outputs: makes the graph's results from the values of `result_reads`.
     greedy_launches: how many there would be with ``partition="greedy"``.
+    occasion: why a graph that sizes change of was lowered again, or for these sizes alone.
     """
 
     name: str
@@ -89,6 +123,11 @@ class Program:
     greedy_launches: int = 0
     lowering_seconds: float = 0.0
     attributes: dict[Node, torch.Tensor] = field(default_factory=dict)
+    occasion: str = ""
+
+    @property
+    def symbols(self) -> Symbols | None:
+        return self.graph.symbols
 
     @property
     def card_tasks(self) -> list[CardTask]:

@@ -15,7 +15,9 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.lowering.graph import GraphInfo
+from fpga_dynamo.lowering.graph import GraphInfo, takes_sizes
+from fpga_dynamo.lowering.symbolic.code import evaluator
+from fpga_dynamo.lowering.symbolic.size import Size, sizes_in
 
 Values = list[Any]
 
@@ -26,11 +28,14 @@ class Part:
     A value is let go of behind the last node that uses it, as in a function's local variable that is overwritten.
     """
 
-    def __init__(self, module: GraphModule, reads: Sequence[Node], nodes: Sequence[Node], result: Any) -> None:
+    def __init__(
+        self, module: GraphModule, reads: Sequence[Node], nodes: Sequence[Node], result: Any, sizes: Node | None
+    ) -> None:
         self._module = module
         self._reads = reads
         self._nodes = nodes
         self._result = result
+        self._sizes = sizes
         self._lock = threading.Lock()
         self._call: Callable[..., Any] | None = None
 
@@ -43,65 +48,77 @@ class Part:
     def _built(self) -> Callable[..., Any]:
         with self._lock:
             if self._call is None:
-                self._call = _assembled(self._module, self._reads, self._nodes, self._result)
+                self._call = self._assembled()
             return self._call
 
+    def _assembled(self) -> Callable[..., Any]:
+        place = {node: i for i, node in enumerate((*self._reads, *self._nodes))}
+        assembly = _Assembly(self._module, place, self._sizes)
+        give = assembly.template(self._result)
+        if not self._nodes:
+            return lambda *args: give(args)
+        last_use: dict[Node, int] = {}
+        for i, node in enumerate(self._nodes):
+            last_use.update(dict.fromkeys((node, *node.all_input_nodes), i))
+        map_arg(self._result, lambda node: last_use.pop(node, None))
+        dying: list[list[int]] = [[] for _ in self._nodes]
+        for node, i in last_use.items():
+            dying[i].append(place[node])
+        steps = [(assembly.step(node), place[node], tuple(dead)) for node, dead in zip(self._nodes, dying, strict=True)]
+        room = [None] * len(self._nodes)
 
-def _assembled(module: GraphModule, reads: Sequence[Node], nodes: Sequence[Node], result: Any) -> Callable[..., Any]:
-    place = {node: i for i, node in enumerate((*reads, *nodes))}
-    give = _template(result, place)
-    if not nodes:
-        return lambda *args: give(args)
-    last_use: dict[Node, int] = {}
-    for i, node in enumerate(nodes):
-        last_use.update(dict.fromkeys((node, *node.all_input_nodes), i))
-    map_arg(result, lambda node: last_use.pop(node, None))
-    dying: list[list[int]] = [[] for _ in nodes]
-    for node, i in last_use.items():
-        dying[i].append(place[node])
-    steps = [(_step(module, node, place), place[node], tuple(dead)) for node, dead in zip(nodes, dying, strict=True)]
-    room = [None] * len(nodes)
+        def run(*args: Any) -> Any:
+            values: Values = [*args, *room]
+            for step, target, dead in steps:
+                values[target] = step(values)
+                for i in dead:
+                    values[i] = None
+            return give(values)
 
-    def run(*args: Any) -> Any:
-        values: Values = [*args, *room]
-        for step, target, dead in steps:
-            values[target] = step(values)
-            for i in dead:
-                values[i] = None
-        return give(values)
-
-    return run
-
-
-def _step(module: GraphModule, node: Node, place: dict[Node, int]) -> Callable[[Values], Any]:
-    if node.op == "get_attr":
-        constant = operator.attrgetter(str(node.target))(module)
-        return lambda values: constant
-    target: Any = node.target
-    args = _template(tuple(node.args), place)
-    if not node.kwargs:
-        return lambda values: target(*args(values))
-    kwargs = _template(dict(node.kwargs), place)
-    return lambda values: target(*args(values), **kwargs(values))
+        return run
 
 
-def _template(structure: Any, place: dict[Node, int]) -> Callable[[Sequence[Any]], Any]:
-    """What makes `structure` with every node replaced by its value."""
-    if isinstance(structure, Node):
-        return operator.itemgetter(place[structure])
-    if isinstance(structure, (tuple, list)) and structure:
-        if all(isinstance(item, Node) for item in structure):
-            return _gathered([place[item] for item in structure], type(structure))
-        parts = [_template(item, place) for item in structure]
-        kind = list if isinstance(structure, list) else tuple
-        return lambda values: kind([part(values) for part in parts])
-    if isinstance(structure, dict) and structure:
-        named = {key: _template(item, place) for key, item in structure.items()}
-        return lambda values: {key: part(values) for key, part in named.items()}
-    if isinstance(structure, slice):
-        bounds = [_template(bound, place) for bound in (structure.start, structure.stop, structure.step)]
-        return lambda values: slice(*[bound(values) for bound in bounds])
-    return lambda values: structure
+class _Assembly:
+    """Nodes as functions of a list of values, in which each node has its place."""
+
+    def __init__(self, module: GraphModule, place: dict[Node, int], sizes: Node | None) -> None:
+        self._module = module
+        self._place = place
+        self._sizes = sizes
+
+    def step(self, node: Node) -> Callable[[Values], Any]:
+        """What computes `node`."""
+        if node.op == "get_attr":
+            constant = operator.attrgetter(str(node.target))(self._module)
+            return lambda values: constant
+        target: Any = node.target
+        args = self.template(tuple(node.args))
+        if not node.kwargs:
+            return lambda values: target(*args(values))
+        kwargs = self.template(dict(node.kwargs))
+        return lambda values: target(*args(values), **kwargs(values))
+
+    def template(self, structure: Any) -> Callable[[Sequence[Any]], Any]:
+        """What makes `structure` with every node and every size replaced by its value."""
+        if isinstance(structure, Node):
+            return operator.itemgetter(self._place[structure])
+        if isinstance(structure, Size):
+            assert self._sizes is not None, "a graph with sizes has a placeholder for them"
+            place, evaluate = self._place[self._sizes], evaluator(structure.symbols, [structure])
+            return lambda values: evaluate(*values[place])[0]
+        if isinstance(structure, (tuple, list)) and structure:
+            if all(isinstance(item, Node) for item in structure):
+                return _gathered([self._place[item] for item in structure], type(structure))
+            parts = [self.template(item) for item in structure]
+            kind = list if isinstance(structure, list) else tuple
+            return lambda values: kind([part(values) for part in parts])
+        if isinstance(structure, dict) and structure:
+            named = {key: self.template(item) for key, item in structure.items()}
+            return lambda values: {key: part(values) for key, part in named.items()}
+        if isinstance(structure, slice):
+            bounds = [self.template(bound) for bound in (structure.start, structure.stop, structure.step)]
+            return lambda values: slice(*[bound(values) for bound in bounds])
+        return lambda values: structure
 
 
 def _gathered(places: Sequence[int], kind: type) -> Callable[[Sequence[Any]], Any]:
@@ -144,4 +161,7 @@ def extract(
     is_read = [node in boundary or node.op == "placeholder" for node in ordered]
     reads = [node for node, read in zip(ordered, is_read, strict=True) if read]
     nodes = [node for node, read in zip(ordered, is_read, strict=True) if not read]
-    return Part(graph.module, reads, nodes, list(outputs) if result is None else result), reads
+    given_result = list(outputs) if result is None else result
+    if graph.sizes is not None and (any(map(takes_sizes, nodes)) or any(True for _ in sizes_in(given_result))):
+        reads.append(graph.sizes)
+    return Part(graph.module, reads, nodes, given_result, graph.sizes), reads

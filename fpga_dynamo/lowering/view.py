@@ -13,6 +13,8 @@ from enum import Enum
 
 import torch
 
+from fpga_dynamo.lowering.symbolic.size import Size, identical
+
 VEC = 16
 """Lanes of a vector, in floats; buffers are aligned to it."""
 
@@ -145,7 +147,7 @@ def _reshaped_strides(old: Sequence[int], strides: Sequence[int], new: Sequence[
     for size, stride in zip(old, strides, strict=True):
         if size == 1:
             continue
-        if groups and groups[-1][1] == stride * size:
+        if groups and identical(groups[-1][1], stride * size):
             groups[-1] = (groups[-1][0] * size, stride)
         else:
             groups.append((size, stride))
@@ -192,5 +194,5 @@ CHANNELS_LAST: dict[int, tuple[int, ...]] = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (
 
 
 def row_pitch(size: int) -> int:
-    """Distance between rows: a multiple of the vector, but short rows lie dense."""
-    return align(size) if size >= VEC else size
+    """Distance between rows: a multiple of the vector, but short rows lie dense if it is known that they are short."""
+    return align(size) if isinstance(size, Size) or size >= VEC else size

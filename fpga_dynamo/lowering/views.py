@@ -71,7 +71,7 @@ def _split(node: Node, source: View, emitter: Emitter) -> tuple[View, ...]:
     dim = argument(node, "dim", 2, 0) % len(source.shape)
     pieces, start = [], 0
     for piece in value(node):
-        length = int(piece.shape[dim])
+        length = piece.shape[dim]
         pieces.append(source.narrow(dim, start, length))
         start += length
     return tuple(pieces)

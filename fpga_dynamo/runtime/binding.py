@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch.fx import Node
 
+from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.lowering.program import CardTask
 from fpga_dynamo.runtime.card import COMMANDS, Card
 from fpga_dynamo.runtime.change import ChangeDetector, Stamp
@@ -19,7 +21,7 @@ BINDINGS = 32
 
 
 class Binding:
-    """Packed weights of one set of source tensors; `commands` is the command list in device memory.
+    """Packed weights of one set of source tensors, and the command lists in device memory that point at them.
 
     on_death: called when one of the tensors is gone, by the garbage collector and so at any time.
     """
@@ -46,12 +48,28 @@ class Binding:
         self.entries = list(self._held.values())
         self.stamps = stamps
         """Of the sources as they were packed; another list whenever something was packed again."""
-        offsets = {buffer: entry.offset for buffer, entry in zip(task.weights, self.entries, strict=True)}
-        words = task.code.bound(offsets)  # type: ignore[arg-type]
-        self.commands = card.buffer(task.kernel, COMMANDS, words.nbytes, host=True)
-        self.commands.write(words.data, 0)
-        direction = card.driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
-        self.commands.sync(direction, words.nbytes, 0)
+        self._task = task
+        self._card = card
+        self._commands: weakref.WeakKeyDictionary[CommandList, Any] = weakref.WeakKeyDictionary()
+
+    def commands(self, code: CommandList) -> Any:
+        """The buffer with `code` in device memory, a command list of the task; it goes when `code` does."""
+        found = self._commands.get(code)
+        if found is None:
+            with self._lock:
+                found = self._commands.get(code)
+                if found is None:
+                    found = self._commands[code] = self._written(code)
+        return found
+
+    def _written(self, code: CommandList) -> Any:
+        offsets = {buffer: entry.offset for buffer, entry in zip(self._task.weights, self.entries, strict=True)}
+        words = code.bound(offsets)  # type: ignore[arg-type]
+        buffer = self._card.buffer(self._task.kernel, COMMANDS, words.nbytes, host=True)
+        buffer.write(words.data, 0)
+        direction = self._card.driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
+        buffer.sync(direction, words.nbytes, 0)
+        return buffer
 
     def is_for(self, tensors: Sequence[torch.Tensor]) -> bool:
         return all(ref() is tensor for ref, tensor in zip(self._references, tensors, strict=True))

@@ -13,7 +13,7 @@ from torch.fx import Node
 from fpga_dynamo import stats
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.graph import computes
-from fpga_dynamo.lowering.program import CardTask, HostTask, Program
+from fpga_dynamo.lowering.program import CardTask, Form, HostTask, Program
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime import verify
 from fpga_dynamo.runtime.binding import Bindings
@@ -55,6 +55,7 @@ class Executor:
         self._result_reads = [self._slot(node) for node in program.result_reads]
         self._failure = len(self._place)
         self._failures: dict[int, Exception] = {}
+        self._forms = [task.form for task in program.card_tasks]
         self.direct: Direct | None = None
         self.graph = TaskGraph(program.name, tasks) if tasks else None
         self.scheduler: Scheduler = card.scheduler(options.policy)
@@ -66,8 +67,12 @@ class Executor:
 
     def __call__(self, *args: Any) -> Any:
         """The graph's results (a tuple or list, as the graph has it)."""
+        return self.run(args, self._forms)
+
+    def run(self, args: Sequence[Any], forms: Sequence[Form]) -> Any:
+        """As a call; `forms`: what the program's launches are at the sizes of `args`."""
         failure = self._failures.pop(threading.get_ident(), None) if self._failures else None
-        values: Values = [*args, *[None] * (len(self._place) - self._inputs), failure]
+        values: Values = [*args, *[None] * (len(self._place) - self._inputs), failure, forms]
         for place, tensor in self._constants:
             values[place] = tensor
         if self._parameter is not None:
@@ -132,6 +137,7 @@ class Executor:
 
     def _card_task(self, task: CardTask) -> Callable[[ProcessingElement, Frame], None]:
         launcher = Launcher(task, self.card, self.options.timeout)
+        number = len(self.launchers)
         bindings = Bindings(task, self.card, self.options.weight_check, launcher.free)
         self.launchers.append(launcher)
         self.bindings.append(bindings)
@@ -152,7 +158,8 @@ class Executor:
                 parameters = [values[place] for place in sources]
                 inputs = [values[place] for place in reads]
                 binding = bindings.find(parameters)
-                results: Sequence[Any] = launcher(pe.index, binding, inputs)
+                form = values[self._failure + 1][number]
+                results: Sequence[Any] = launcher(pe.index, binding, inputs, form)
             except (DeviceError, OutOfRangeError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:

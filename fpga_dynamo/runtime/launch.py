@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from fpga_dynamo import stats
+from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.lowering.program import CardTask, Slot
+from fpga_dynamo.lowering.program import CardTask, Form, Slot
 from fpga_dynamo.runtime import synced, trace
 from fpga_dynamo.runtime.binding import Binding
 from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
@@ -22,17 +23,21 @@ LONGEST_MS = (1 << 31) - 1
 
 
 class Arena:
-    """A task's activations on one compute unit: memory, and the run handle whose arguments point at it."""
+    """A task's activations on one compute unit: memory, and the run handle whose arguments point at it.
 
-    def __init__(self, task: CardTask, card: Card, unit: int) -> None:
+    It serves all forms of the task that need no more than `floats`.
+    """
+
+    def __init__(self, task: CardTask, card: Card, unit: int, floats: int) -> None:
+        self.floats = floats
         self._card = card
         self._count = task.code.count
         self.fast = hasattr(card.driver.run, "execute_io")
-        self.buffer = card.buffer(task.kernel, ARENA, task.plan.floats * 4, host=not self.fast)
+        self.buffer = card.buffer(task.kernel, ARENA, floats * 4, host=not self.fast)
         self.run = card.driver.run(card.kernels[task.kernel, unit])
         self.run.set_arg(COUNT, self._count)
         self.run.set_arg(ARENA, self.buffer)
-        self._binding: weakref.ref[Binding] | None = None
+        self._commands: tuple[weakref.ref[Binding], weakref.ref[CommandList]] | None = None
         self._lock = threading.Lock()
         self._busy = False
         self._traced = False
@@ -43,12 +48,13 @@ class Arena:
         else:  # an argument has to be set, though nothing reads it
             self.run.set_arg(WEIGHTS, card.buffer(task.kernel, WEIGHTS, 64, host=False))
 
-    def begin(self, binding: Binding) -> None:
+    def begin(self, binding: Binding, code: CommandList) -> None:
         """Points the run at the binding's commands; until :meth:`end` the weights region stays where it is."""
         with self._lock:
-            if self._binding is None or self._binding() is not binding:
-                self.run.set_arg(COMMANDS, binding.commands)
-                self._binding = weakref.ref(binding)
+            known = self._commands
+            if known is None or known[0]() is not binding or known[1]() is not code:
+                self.run.set_arg(COMMANDS, binding.commands(code))
+                self._commands = (weakref.ref(binding), weakref.ref(code))
             self._busy = True
 
     def trace(self, wanted: bool) -> None:
@@ -94,22 +100,20 @@ class Launcher:
         self._lock = threading.Lock()
         self._arenas: dict[int, list[Arena]] = {}
         self._state = card.driver.ert_cmd_state
-        self._in_bytes = sum(slot.numel for slot in task.inputs) * 4
-        self._out_bytes = sum(slot.numel for slot in task.outputs) * 4
 
-    def __call__(self, unit: int, binding: Binding, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The task's outputs for the given inputs, in order.
+    def __call__(self, unit: int, binding: Binding, tensors: Sequence[torch.Tensor], form: Form) -> list[torch.Tensor]:
+        """The task's outputs for the given inputs, in order; `form`: what the task is at their sizes.
 
         Raises :class:`DeviceError` if the launch failed, OutOfRangeError if an input cannot be represented.
         """
         task = self._task
-        sources = [to_slot(tensor, slot) for tensor, slot in zip(tensors, task.inputs, strict=True)]
-        results = [empty_for(slot) for slot in task.outputs]
-        arena = self._take(unit)
+        sources = [to_slot(tensor, slot) for tensor, slot in zip(tensors, form.inputs, strict=True)]
+        results = [empty_for(slot) for slot in form.outputs]
+        arena = self._take(unit, form.floats)
         try:
-            arena.begin(binding)
+            arena.begin(binding, form.code)
             arena.trace(bool(trace.recorders))
-            state = self._execute(arena, sources, results)
+            state = self._execute(arena, sources, results, form)
             if state != self._state.ERT_CMD_STATE_COMPLETED:
                 raise DeviceError(self.explain(arena.run, state))
             arena.report(self._units[unit], task)
@@ -119,18 +123,17 @@ class Launcher:
         stats.add(
             pl_launches=1,
             pl_commands=task.code.count,
-            bytes_to_device=self._in_bytes,
-            bytes_from_device=self._out_bytes,
+            bytes_to_device=form.in_bytes,
+            bytes_from_device=form.out_bytes,
         )
-        return [from_slot(raw, slot) for raw, slot in zip(results, task.outputs, strict=True)]
+        return [from_slot(raw, slot) for raw, slot in zip(results, form.outputs, strict=True)]
 
-    def _execute(self, arena: Arena, sources: list[torch.Tensor], results: list[torch.Tensor]) -> Any:
-        task = self._task
+    def _execute(self, arena: Arena, sources: list[torch.Tensor], results: list[torch.Tensor], form: Form) -> Any:
         if arena.fast:
-            inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, task.inputs, strict=True)]
-            outputs = [_piece(tensor, slot) for tensor, slot in zip(results, task.outputs, strict=True)]
+            inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, form.inputs, strict=True)]
+            outputs = [_piece(tensor, slot) for tensor, slot in zip(results, form.outputs, strict=True)]
             return arena.run.execute_io(inputs, outputs, arena.buffer, self.timeout_ms)
-        return synced.launch(self._card.driver, arena.run, arena.buffer, task, sources, results, self.timeout_ms)
+        return synced.launch(self._card.driver, arena.run, arena.buffer, form, sources, results, self.timeout_ms)
 
     def explain(self, run: Any, state: Any) -> str:
         """What became of a run that ended in another state than completed, one sentence."""
@@ -140,12 +143,15 @@ class Launcher:
             hint = f" (options={{'timeout': seconds}} allows more than {self.timeout_ms / 1000:g} s)"
         return f"{self._task.name} on kernel {self._task.kernel} of {self._card.path}: {sentence}{hint}"
 
-    def _take(self, unit: int) -> Arena:
+    def _take(self, unit: int, floats: int) -> Arena:
         with self._lock:
             free = self._arenas.setdefault(unit, [])
             if free:
-                return free.pop()
-        return Arena(self._task, self._card, unit)
+                arena = free.pop()
+                if arena.floats >= floats:
+                    return arena
+                del arena  # a larger one takes its place
+        return Arena(self._task, self._card, unit, floats)
 
     def _give(self, unit: int, arena: Arena) -> None:
         with self._lock:

@@ -3,11 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from backend_kit import Net, assert_same_answer, counting, mlp, on_card
+from backend_kit import Net, assert_same_answer, counting, memory_used, mlp, on_card
 from torch import nn
+
+from fpga_dynamo.backend import collect_programs
+from fpga_dynamo.explain import Explanation, GraphReport
+from fpga_dynamo.lowering.program import Program
+from fpga_dynamo.lowering.symbolic.bind import Binder
+from fpga_dynamo.lowering.symbolic.size import SizeError
+from fpga_dynamo.runtime.dynamic import BOUND_SIZES
+
+
+class Residual(nn.Module):
+    """A residual network in small: 3x3 and 1x1 convolutions, batch norm, pooling, addition, a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.pool = nn.MaxPool2d(3, 2, 1)
+        self.left = nn.Sequential(nn.Conv2d(16, 32, 3, 2, padding=1), nn.BatchNorm2d(32))
+        self.right = nn.Conv2d(16, 32, 1, 2)
+        self.head = nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.pool(self.stem(x))
+        x = torch.relu(self.left(x) + self.right(x))
+        return self.head(torch.flatten(nn.functional.adaptive_avg_pool2d(x, 1), 1))
+
+
+def programs(model: nn.Module, x: torch.Tensor, *, dynamic: bool) -> list[Program]:
+    """What one call of `model` is compiled to; `dynamic`: for all batches and square images."""
+    torch._dynamo.reset()
+    with torch.no_grad(), collect_programs() as made:
+        torch.compile(model, backend="fpga", options={"partition": "greedy"}, dynamic=dynamic)(x)
+    return made
+
+
+def in_no_grad(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with gradients off in whatever thread calls it."""
+
+    def call(*args: Any) -> Any:
+        with torch.no_grad():
+            return function(*args)
+
+    return call
 
 
 class Sequence(nn.Module):
@@ -46,16 +91,136 @@ def test_sizes_that_change(name: str, dynamic: bool | None) -> None:
         assert grown["pl_launches"] >= 1 and grown["ps_nodes"] == grown["ps_fallbacks"] == 0
 
 
-def test_dynamo_traces_once_for_all_sizes_and_the_backend_lowers_for_each() -> None:
+@pytest.mark.parametrize("marked", [False, True], ids=["automatic", "marked"])
+def test_one_program_for_all_batches(marked: bool) -> None:
+    model = Residual().eval()
+    compiled = on_card(model)
+    with counting() as grown:
+        for n in (2, 3, 4, 5, 8) if marked else (1, 2, 3, 4, 5, 8):
+            x = torch.randn(n, 3, 8, 8)
+            if marked:
+                torch._dynamo.mark_dynamic(x, 0)
+            with torch.compiler.set_stance("default" if n < 3 else "fail_on_recompile"):
+                assert_same_answer(compiled, model, x)
+    assert grown["graphs_compiled"] == (1 if marked else 2)
+    assert grown["ps_nodes"] == grown["ps_fallbacks"] == 0
+
+
+def test_one_program_for_all_lengths_of_a_sequence() -> None:
+    model = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True).eval()
+    compiled = on_card(model)
+    with counting() as grown:
+        for length in (7, 16, 5, 33, 64, 2):
+            x = torch.randn(2, length, 32)
+            torch._dynamo.mark_dynamic(x, 1)
+            with torch.compiler.set_stance("default" if length == 7 else "fail_on_recompile"):
+                assert_same_answer(compiled, model, x)
+    assert grown["graphs_compiled"] == 1 and grown["ps_fallbacks"] == 0
+
+
+def test_one_program_for_all_sizes_of_an_image() -> None:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 1), nn.AdaptiveAvgPool2d(3)
+    ).eval()
+    compiled = on_card(model)
+    with counting() as grown:
+        for height, width in ((17, 24), (20, 13), (48, 33), (17, 24)):
+            x = torch.randn(2, 3, height, width)
+            torch._dynamo.mark_dynamic(x, 2)
+            torch._dynamo.mark_dynamic(x, 3)
+            assert_same_answer(compiled, model, x)
+    assert grown["graphs_compiled"] == 1 and grown["ps_nodes"] == grown["ps_fallbacks"] == 0
+
+
+def test_a_bound_program_has_the_words_of_one_that_is_lowered_for_the_size() -> None:
+    model = Residual().eval()
+    (dynamic,) = programs(model, torch.randn(4, 3, 8, 8), dynamic=True)
+    binder = Binder(dynamic)
+    for n in (2, 5, 8, 64):
+        (static,) = programs(model, torch.randn(n, 3, 8, 8), dynamic=False)
+        assert binder.failed_guard((n, 8)) is None
+        (mine,), (theirs,) = binder.bind((n, 8)).forms, [task.form for task in static.card_tasks]
+        np.testing.assert_array_equal(mine.code.words, theirs.code.words)
+        places = [[(s.shape, s.strides, s.offset, s.numel) for s in f.inputs + f.outputs] for f in (mine, theirs)]
+        assert places[0] == places[1]
+        assert (mine.floats, mine.output_end, mine.input_end) == (theirs.floats, theirs.output_end, theirs.input_end)
+
+
+def test_a_guard_that_fails_makes_a_second_variant() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).sum(0)
+
+    compiled = on_card(function)
+    with counting() as grown, collect_programs() as made:
+        for length in (8, 40, 9, 41):
+            x = torch.randn(3, 5, length)
+            torch._dynamo.mark_dynamic(x, 2)
+            assert_same_answer(compiled, function, x)
+    assert grown["graphs_compiled"] == len(made) == 2, "short rows lie dense, long ones padded"
+    report = GraphReport.of(made[1])
+    assert list(report.sizes.values()) == [40] and made[0].name in report.occasion
+    assert report.occasion in str(Explanation((report,)))
+
+
+def test_threads_with_different_sizes_at_once() -> None:
+    model = Residual().eval()
+    compiled = on_card(model)
+    images = [torch.randn(n, 3, 8, 8) for n in (2, 3, 4, 5, 6, 7) * 4]
+    with torch.no_grad():
+        for x in images[:2]:
+            compiled(x)
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(in_no_grad(compiled), images))
+    for x, result in zip(images, results, strict=True):
+        torch.testing.assert_close(result, model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_more_sizes_than_are_kept_bound() -> None:
     model = mlp(16, 32, 8).eval()
     compiled = on_card(model)
-    traced = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    with counting() as grown:
-        for n in (2, 3, 4, 5, 3, 4):
+    used = []
+    with counting() as grown, torch.no_grad():
+        for sizes in ((2 * BOUND_SIZES, *range(2, BOUND_SIZES + 1)), range(BOUND_SIZES + 1, 2 * BOUND_SIZES)):
+            for n in sizes:
+                x = torch.randn(n, 16)
+                torch._dynamo.mark_dynamic(x, 0)
+                torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+            used.append(memory_used())
+    assert grown["graphs_compiled"] == 1
+    assert used[0] == used[1], "command lists of sizes that are let go of are, too"
+
+
+def test_what_sizes_cannot_say_is_lowered_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise SizeError("nothing to be said")
+
+    monkeypatch.setattr("fpga_dynamo.runtime.dynamic.sized_graph", refuse)
+    model = mlp(16, 32, 8).eval()
+    compiled = on_card(model)
+    with collect_programs() as made:
+        for n in (2, 3, 4, 3):
             assert_same_answer(compiled, model, torch.randn(n, 16))
-    assert grown["graphs_compiled"] == 4
-    traced = torch._dynamo.utils.counters["stats"]["unique_graphs"] - traced
-    assert traced == 2, "one for the first size, one for all others"
+    assert [program.occasion for program in made] == ["", *["lowered for these sizes alone: nothing to be said"] * 2]
+
+
+def test_tensors_of_no_dimension_beside_sizes_that_change() -> None:
+    def function(x: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(x) * scale
+        return y, y.mean()
+
+    compiled = on_card(function)
+    for n in (2, 3, 9):
+        assert_same_answer(compiled, function, torch.randn(n, 5), torch.tensor(1.5))
+
+
+def test_a_number_that_is_a_size_and_is_returned() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, int, torch.Tensor]:
+        return torch.relu(x), x.shape[0] * 2, torch.ones(x.shape[0], 3) + x[:, :3]
+
+    compiled = on_card(function)
+    for n in (2, 3, 9):
+        x = torch.randn(n, 5)
+        torch.testing.assert_close(compiled(x), function(x))
 
 
 def test_weights_are_packed_once_for_all_sizes() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.ops.axes import Axis
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.ops.packing import Form, pack_bias, pack_depthwise, pack_weight, panel_vectors
@@ -77,10 +77,6 @@ def readable(x: View, depthwise: bool) -> bool:
 
 def image_strides(view: View) -> tuple[int, int, int]:
     return (view.strides[0], view.strides[2], view.strides[3])
-
-
-def slices_of(outer: int, inner: int) -> int:
-    return max(1, min(64, outer * inner))
 
 
 def _emit_depthwise(c: Convolution, emitter: Emitter) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter, pad_left
+from fpga_dynamo.lowering.emitter import Emitter, pad_left, slices_of
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import View, dense, numel
@@ -104,7 +104,7 @@ def emit_gather(
             "gather",
             reads=[table, index],
             writes=[out],
-            slices=max(1, min(64, numel(inner) // 64)),
+            slices=slices_of(numel(inner) // 64),
             table=Operand(table.buffer, table.offset + table_at),
             index=Operand(index.buffer, index.offset + index_at),
             output=Operand(out.buffer, out.offset + out_at),

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.lowering.ops.batches import (
     batches,
@@ -176,7 +176,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         reads=[a, b, bias, residual],
         writes=[y],
         macs=macs_matmul(match),
-        slices=max(1, min(64, batch * ceil_div(rows, 7) * panels)),
+        slices=slices_of(batch * ceil_div(rows, 7), panels),
         a=Operand.of(a),
         b=b_operand,
         bias=None if bias is None else Operand(bias),

@@ -15,7 +15,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.micro import STREAMS, Assembly, MicroProgram, Operand
 from fpga_dynamo.lowering import command as commands
 from fpga_dynamo.lowering.command import Auxiliary
-from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left
+from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left, slices_of
 from fpga_dynamo.lowering.graph import BATCH_NORM, INTEGERS, GraphInfo, argument, operand, refuse_float, shape, value
 from fpga_dynamo.lowering.ops.elementwise import RULES, operands, refuse_elementwise
 from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
@@ -192,7 +192,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
             "pointwise",
             reads=list(inputs),
             writes=[out],
-            slices=max(1, min(64, numel(rest) // 2048)),
+            slices=slices_of(numel(rest) // 2048),
             program=Auxiliary(assembly.words(emitter.target.enums)),
             instructions=len(assembly.instructions),
             constants=Auxiliary(assembly.constant_words()),

@@ -17,7 +17,7 @@ from typing import Any
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
 from fpga_dynamo.lowering.ops.conv_commands import image_strides
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, Activation, activation, fields
@@ -156,7 +156,7 @@ def _emit(emitter: Emitter, kind: str, x: View, out: View, window: dict[str, Any
         "pool",
         reads=[x],
         writes=[out],
-        slices=max(1, min(64, batch * out_height * ceil_div(channels, VEC))),
+        slices=slices_of(batch * out_height, ceil_div(channels, VEC)),
         kind=emitter.target.enums[kind],
         input=Operand.of(x),
         output=Operand.of(out),

@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left
+from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left, slices_of
 from fpga_dynamo.lowering.graph import (
     GraphInfo,
     argument,
@@ -211,7 +211,7 @@ def _emit(
         "reduce",
         reads=[x, scale, shift],
         writes=[out],
-        slices=max(1, min(64, numel(kept[0]))),
+        slices=slices_of(numel(kept[0])),
         kind=emitter.target.enums[kind],
         input=Operand.of(x),
         output=Operand.of(out),

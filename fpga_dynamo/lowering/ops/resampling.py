@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
 from fpga_dynamo.lowering.ops.conv_commands import image_strides
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
@@ -55,7 +55,7 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
         "resample",
         reads=[x],
         writes=[out],
-        slices=max(1, min(64, batch * out_height * ceil_div(channels, VEC))),
+        slices=slices_of(batch * out_height, ceil_div(channels, VEC)),
         mode=emitter.target.enums["RESAMPLE_BILINEAR" if bilinear else "RESAMPLE_NEAREST"],
         input=Operand.of(x),
         output=Operand.of(out),

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import INTEGERS, GraphInfo, argument, aten, operand, refuse_value, value
+from fpga_dynamo.lowering.graph import INTEGERS, GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.symbolic.size import sizes_in
 from fpga_dynamo.lowering.view import View
 from fpga_dynamo.lowering.weights import pack_rows, row_layout
 
@@ -23,6 +24,8 @@ def check_triangle(match: Match, graph: GraphInfo) -> str | None:
     source = operand(match.root, 0)
     if why := refuse_value(source, "its input"):
         return why
+    if any(True for _ in sizes_in(shape(source)[-2:])):
+        return "its matrix changes in size from call to call; the mask is a constant of one size"
     if value(source).dtype in INTEGERS:
         return "its elements are whole numbers, of which float32 holds those up to 2^24 only"
     return None

@@ -15,10 +15,10 @@ from torch.fx import Node
 
 from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.lowering.ops.axes import axes
-from fpga_dynamo.lowering.ops.conv_commands import image_strides, slices_of
+from fpga_dynamo.lowering.ops.conv_commands import image_strides
 from fpga_dynamo.lowering.ops.convolution import (
     check_convolution,
     macs_convolution,
@@ -29,6 +29,7 @@ from fpga_dynamo.lowering.ops.convolution import (
 from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
 from fpga_dynamo.lowering.ops.packing import folded, pack_bias, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.symbolic.size import larger, values
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.lowering.view import VEC, View, ceil_div
 
@@ -63,8 +64,8 @@ def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
 
 def tile_size_of(node: Node, target: Target) -> int | None:
     """Tile size of the fastest method for a convolution, by its cycles; None if that is the direct one."""
-    source, weight = shape(operand(node, 0)), shape(operand(node, 1))
-    sizes = (*source, *weight, *shape(node))
+    source, weight, result = values((shape(operand(node, 0)), shape(operand(node, 1)), shape(node)))
+    sizes = (*source, *weight, *result)
     if len(source) != 4 or not all(isinstance(size, int) for size in sizes) or min(sizes) < 1:
         return None
     if argument(node, "transposed", 6) or argument(node, "groups", 8) != 1:
@@ -80,8 +81,8 @@ def tile_size_of(node: Node, target: Target) -> int | None:
         "in_height": source[2],
         "in_width": source[3],
         "out_channels": weight[0],
-        "out_height": shape(node)[2],
-        "out_width": shape(node)[3],
+        "out_height": result[2],
+        "out_width": result[3],
         "vectors": panel_vectors(weight[0], target.tiles["MAX_VECTORS"]),
     }
     return fastest_tile(common, target)
@@ -170,7 +171,7 @@ def lower_winograd(match: Match, emitter: Emitter) -> Sequence[View]:
         reads=[x, residual, w, b],
         writes=[y],
         macs=macs_convolution(match),
-        slices=max(2, slices_of(ceil_div(tiles, SLICE_TILES), ceil_div(panels, SLICE_PANELS))),
+        slices=larger(2, slices_of(ceil_div(tiles, SLICE_TILES), ceil_div(panels, SLICE_PANELS))),
         input=Operand.of(x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),

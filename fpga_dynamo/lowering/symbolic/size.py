@@ -1,0 +1,515 @@
+"""Sizes that change from call to call, as lowering computes with them: polynomials over symbols, with a hint.
+
+A :class:`Size` behaves like the int that it is at the call which lowering is done for, its *hint*, and remembers how it
+follows from the symbols. What arithmetic cannot keep (a comparison that decides something, a use as a plain number)
+goes through :class:`Symbols`, which decides by the hint and records the condition as a guard. Nothing that depends on a
+symbol is so ever taken for a constant: a program is right wherever its guards hold.
+
+Polynomials are kept in a normal form, so that two sizes are the same function of the symbols if (not only if) they are
+equal as Python objects. Divisions that do not come out even are atoms, as symbols are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Union
+
+Monomial = tuple[int, ...]
+"""A product of atoms, as their sorted numbers; the empty one is 1."""
+
+Terms = Mapping[Monomial, int]
+"""A polynomial: the coefficients of its monomials, none of them 0."""
+
+Number = Union[int, "Size"]
+
+
+class SizeError(Exception):
+    """Something that sizes cannot say; the graph is lowered for each set of sizes instead."""
+
+
+@dataclass(frozen=True)
+class Atom:
+    """What polynomials are made of: a symbol, or ``floor``, ``ceil``, ``max``, ``min`` of two numbers."""
+
+    kind: str
+    name: str = ""
+    arguments: tuple[Number, ...] = ()
+    hint: int = 0
+    least: int = 0
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.name, self.arguments))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Atom) or (self.kind, self.name) != (other.kind, other.name):
+            return False
+        return all(identical(a, b) for a, b in zip(self.arguments, other.arguments, strict=True))
+
+
+@dataclass(frozen=True)
+class Guard:
+    """``size relation 0``, with a relation out of ``==``, ``!=``, ``>``, ``>=``; it holds for the hints."""
+
+    size: Size
+    relation: str
+
+    def __str__(self) -> str:
+        return f"{self.size} {self.relation} 0"
+
+
+class Symbols:
+    """The symbols of one lowering, their hints, and the guards that it has recorded."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.guards: dict[tuple[frozenset[tuple[Monomial, int]], str], Guard] = {}
+        self.open = True
+        self._atoms: list[Atom] = []
+        self._numbers: dict[Atom, int] = {}
+
+    def symbol(self, name: str, hint: int, least: int) -> Size:
+        """A new symbol that is never below `least`, which the caller sees to (and at least 1)."""
+        if hint < least or least < 1:
+            raise SizeError(f"{name} is {hint}, but a symbol is at least {max(least, 1)}")
+        self.names.append(name)
+        made = self._of_atom(Atom("symbol", name, (), hint, least))
+        self._guard(made - least, ">=")
+        return made
+
+    def hints(self) -> dict[str, int]:
+        """The symbols' values at the call that lowering is done for."""
+        return {atom.name: atom.hint for atom in self._atoms if atom.kind == "symbol"}
+
+    def atom(self, number: int) -> Atom:
+        return self._atoms[number]
+
+    def _of_atom(self, atom: Atom) -> Size:
+        number = self._numbers.get(atom)
+        if number is None:
+            number = self._numbers[atom] = len(self._atoms)
+            self._atoms.append(atom)
+        return Size(self, {(number,): 1}, self._atoms[number].hint)
+
+    # --- numbers ------------------------------------------------------------------------------------------------------
+
+    def make(self, terms: dict[Monomial, int], hint: int) -> Number:
+        """The polynomial, as an int where it is one."""
+        terms = {monomial: factor for monomial, factor in terms.items() if factor}
+        if not terms:
+            return 0
+        if len(terms) == 1 and () in terms:
+            return terms[()]
+        return Size(self, terms, hint)
+
+    def divided(self, a: Number, b: Number) -> Number:
+        """a // b. Raises ZeroDivisionError for a b that is 0."""
+        if not self.holds(b, "!="):
+            raise ZeroDivisionError("division by zero")
+        if identical(a, b):
+            return 1
+        if isinstance(b, int) and b < 0:
+            a, b = -a, -b
+        even, rest = _even_part(self, a, b)
+        if isinstance(rest, int) and isinstance(b, int):
+            return even + rest // b
+        if isinstance(rest, int) and rest == 0:
+            return even
+        if isinstance(rest, Size) and all(factor < 0 for factor in rest.terms.values()):
+            return even - self._quotient("ceil", -rest, b)
+        return even + self._quotient("floor", rest, b)
+
+    def _quotient(self, kind: str, a: Number, b: Number) -> Number:
+        up = kind == "ceil"
+        hint = -(-value(a) // value(b)) if up else value(a) // value(b)
+        least = -(1 << 62)
+        low, divisor = lower_bound(a), lower_bound(b)
+        if low is not None and low >= 0 and divisor is not None and divisor > 0:
+            least = (-(-low // b) if up else low // b) if isinstance(b, int) else int(up and low > 0)
+        return self._of_atom(Atom(kind, "", (a, b), hint, least))
+
+    def extreme(self, kind: str, a: Number, b: Number) -> Number:
+        """The larger (kind ``max``) or the smaller (``min``) of two numbers, without a guard."""
+        difference = a - b
+        if isinstance(difference, int):
+            return a if (difference >= 0) == (kind == "max") else b
+        low = lower_bound(difference)
+        if low is not None and low >= 0:
+            return a if kind == "max" else b
+        low = lower_bound(-difference)
+        if low is not None and low >= 0:
+            return b if kind == "max" else a
+        chosen = max if kind == "max" else min
+        bounds = [bound for bound in (lower_bound(a), lower_bound(b)) if bound is not None]
+        both = chosen(bounds) if len(bounds) == 2 else -(1 << 62)
+        least = max(bounds) if kind == "max" and bounds else both
+        return self._of_atom(Atom(kind, "", (a, b), chosen(value(a), value(b)), least))
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    def holds(self, size: Number, relation: str) -> bool:
+        """Whether ``size relation 0``: known for all sizes, or decided by the hint and guarded."""
+        known = self.settled(size, relation)
+        if known is not None:
+            return known
+        assert isinstance(size, Size)
+        truth = _RELATIONS[relation](size.hint)
+        if truth:
+            self._guard(size, relation)
+        else:
+            negated, sign = _NEGATIONS[relation]
+            self._guard(size if sign > 0 else -size, negated)
+        return truth
+
+    def settled(self, size: Number, relation: str) -> bool | None:
+        """Whether ``size relation 0`` where that is so for all sizes, or for none."""
+        if isinstance(size, int):
+            return _RELATIONS[relation](size)
+        low, high = lower_bound(size), lower_bound(-size)
+        if low is not None and low > 0:
+            return relation != "=="
+        if high is not None and high > 0:
+            return relation == "!="
+        if relation == ">=" and low is not None and low >= 0:
+            return True
+        if relation == ">" and high is not None and high >= 0:
+            return False
+        return None
+
+    def pin(self, size: Size) -> int:
+        """The hint, with a guard that the size is this and no other."""
+        self.holds(size - size.hint, "==")
+        return size.hint
+
+    def _guard(self, size: Number, relation: str) -> None:
+        if not isinstance(size, Size):
+            return
+        if not self.open:
+            raise SizeError(f"lowering is over, and {size} {relation} 0 would decide something")
+        content = math.gcd(*size.terms.values()) if () not in size.terms or relation in ("==", "!=") else 1
+        terms = {monomial: factor // content for monomial, factor in size.terms.items()}
+        if relation in ("==", "!=") and terms[max(terms)] < 0:
+            terms = {monomial: -factor for monomial, factor in terms.items()}
+        reduced = Size(self, terms, 0)
+        self.guards.setdefault((frozenset(terms.items()), relation), Guard(reduced, relation))
+
+
+_RELATIONS: Final = {
+    "==": lambda n: n == 0,
+    "!=": lambda n: n != 0,
+    ">": lambda n: n > 0,
+    ">=": lambda n: n >= 0,
+}
+_NEGATIONS: Final = {"==": ("!=", 1), "!=": ("==", 1), ">": (">=", -1), ">=": (">", -1)}
+
+
+class Size:
+    """An int that depends on symbols; see the module's description."""
+
+    __slots__ = ("hint", "symbols", "terms")
+
+    def __init__(self, symbols: Symbols, terms: Terms, hint: int) -> None:
+        self.symbols = symbols
+        self.terms = terms
+        self.hint = hint
+
+    # --- arithmetic ---------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            other_terms: Terms = {(): int(other)}
+            hint = self.hint + other
+        elif isinstance(other, Size):
+            other_terms, hint = other.terms, self.hint + other.hint
+        else:
+            return self._as_number(other, "__add__")
+        terms = dict(self.terms)
+        for monomial, factor in other_terms.items():
+            terms[monomial] = terms.get(monomial, 0) + factor
+        return self.symbols.make(terms, hint)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Any:
+        return Size(self.symbols, {monomial: -factor for monomial, factor in self.terms.items()}, -self.hint)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, (int, Size)) else self._as_number(other, "__sub__")
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other if isinstance(other, (int, Size)) else self._as_number(other, "__rsub__")
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            return self.symbols.make({m: factor * int(other) for m, factor in self.terms.items()}, self.hint * other)
+        if not isinstance(other, Size):
+            return self._as_number(other, "__mul__")
+        terms: dict[Monomial, int] = {}
+        for mine, factor in self.terms.items():
+            for theirs, other_factor in other.terms.items():
+                monomial = tuple(sorted((*mine, *theirs)))
+                terms[monomial] = terms.get(monomial, 0) + factor * other_factor
+        return self.symbols.make(terms, self.hint * other.hint)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: Any) -> Any:
+        if not isinstance(exponent, int) or exponent < 0:
+            return self._as_number(exponent, "__pow__")
+        result: Any = 1
+        for _ in range(exponent):
+            result = result * self
+        return result
+
+    def __floordiv__(self, other: Any) -> Any:
+        if not isinstance(other, (int, Size)):
+            return self._as_number(other, "__floordiv__")
+        return self.symbols.divided(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return self._as_number(other, "__rfloordiv__")
+        return self.symbols.divided(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        if not isinstance(other, (int, Size)):
+            return self._as_number(other, "__mod__")
+        return self - self.symbols.divided(self, other) * other
+
+    def __rmod__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return self._as_number(other, "__rmod__")
+        return other - self.symbols.divided(other, self) * self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __truediv__(self, other: Any) -> Any:
+        ratio = _ratio(self, other)
+        return ratio if ratio is not None else self._as_number(other, "__truediv__")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._as_number(other, "__rtruediv__")
+
+    def __abs__(self) -> Any:
+        return self if self.symbols.holds(self, ">=") else -self
+
+    def _as_number(self, other: Any, operation: str) -> Any:
+        """The operation on the plain number, which pins the size."""
+        if isinstance(other, Size):
+            other = int(other)
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        own = float(int(self)) if isinstance(other, float) else int(self)
+        return getattr(own, operation)(other)
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Size) and self.terms == other.terms:
+            return True
+        if not isinstance(other, (int, Size)):
+            return isinstance(other, float) and int(self) == other
+        return self.symbols.holds(self - other, "==")
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compared(other, lambda: (other - self, ">"), "__lt__")
+
+    def __le__(self, other: Any) -> bool:
+        return self._compared(other, lambda: (other - self, ">="), "__le__")
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compared(other, lambda: (self - other, ">"), "__gt__")
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compared(other, lambda: (self - other, ">="), "__ge__")
+
+    def _compared(self, other: Any, question: Any, operation: str) -> Any:
+        if isinstance(other, (int, Size)):
+            return self.symbols.holds(*question())
+        return self._as_number(other, operation)
+
+    def __bool__(self) -> bool:
+        return self.symbols.holds(self, "!=")
+
+    def __int__(self) -> int:
+        return self.symbols.pin(self)
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return float(self.symbols.pin(self))
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return " + ".join(self._words()).replace("+ -", "- ")
+
+    def _words(self) -> Iterator[str]:
+        for monomial, factor in sorted(self.terms.items(), reverse=True):
+            names = [_atom_text(self.symbols.atom(number)) for number in monomial]
+            if factor == 1 and names:
+                yield "*".join(names)
+            elif factor == -1 and names:
+                yield "-" + "*".join(names)
+            else:
+                yield "*".join([str(factor), *names])
+
+
+def _atom_text(atom: Atom) -> str:
+    if atom.kind == "symbol":
+        return atom.name
+    return f"{atom.kind}({', '.join(map(str, atom.arguments))})"
+
+
+# --- for passes -------------------------------------------------------------------------------------------------------
+
+
+def value(number: Any) -> Any:
+    """The plain number that `number` is at the call that is lowered for. For costs and reports: records nothing."""
+    return number.hint if isinstance(number, Size) else number
+
+
+def values(numbers: Any) -> Any:
+    """:func:`value` of all numbers in tuples, lists and dicts."""
+    if isinstance(numbers, (tuple, list)):
+        return type(numbers)([values(number) for number in numbers])
+    if isinstance(numbers, dict):
+        return {key: values(number) for key, number in numbers.items()}
+    return value(numbers)
+
+
+def identical(a: Any, b: Any) -> bool:
+    """Whether two numbers are equal whatever the symbols are, as far as the normal form shows. Records nothing."""
+    if isinstance(a, Size) and isinstance(b, Size):
+        return a.terms == b.terms
+    return not isinstance(a, Size) and not isinstance(b, Size) and bool(a == b)
+
+
+def larger(a: Number, b: Number) -> Any:
+    """max(a, b) as a function of the symbols, where Python's max decides and so guards."""
+    symbols = _symbols_of(a, b)
+    return max(a, b) if symbols is None else symbols.extreme("max", a, b)
+
+
+def smaller(a: Number, b: Number) -> Any:
+    """min(a, b) as a function of the symbols, where Python's min decides and so guards."""
+    symbols = _symbols_of(a, b)
+    return min(a, b) if symbols is None else symbols.extreme("min", a, b)
+
+
+def pinned(structure: Any) -> Any:
+    """`structure` with every size as a plain int, guarded."""
+    if isinstance(structure, (tuple, list)):
+        return type(structure)([pinned(item) for item in structure])
+    return int(structure) if isinstance(structure, Size) else structure
+
+
+def sizes_in(structure: Any) -> Iterator[Size]:
+    """The sizes in nested tuples, lists, dicts and slices."""
+    if isinstance(structure, Size):
+        yield structure
+    elif isinstance(structure, (tuple, list)):
+        for item in structure:
+            yield from sizes_in(item)
+    elif isinstance(structure, dict):
+        yield from sizes_in(list(structure.values()))
+    elif isinstance(structure, slice):
+        yield from sizes_in((structure.start, structure.stop, structure.step))
+
+
+def _symbols_of(*numbers: Number) -> Symbols | None:
+    return next((number.symbols for number in numbers if isinstance(number, Size)), None)
+
+
+# --- polynomials ------------------------------------------------------------------------------------------------------
+
+
+def lower_bound(number: Number) -> int | None:
+    """A bound that the number is never below, or None if none is known.
+
+    Every atom is its least value plus something that is not negative; where no coefficient of the polynomial in those
+    somethings is negative, its constant is a bound.
+    """
+    if isinstance(number, int):
+        return number
+    if all(factor >= 0 for factor in number.terms.values()):
+        total = 0
+        for monomial, factor in number.terms.items():
+            leasts = [number.symbols.atom(atom).least for atom in monomial]
+            if any(least < 0 for least in leasts):
+                return None
+            total += factor * math.prod(leasts)
+        return total
+    shifted: dict[Monomial, int] = {}
+    for monomial, factor in number.terms.items():
+        for part, product in _shifted(number.symbols, monomial):
+            shifted[part] = shifted.get(part, 0) + factor * product
+    if any(factor < 0 for part, factor in shifted.items() if part):
+        return None
+    return shifted.get((), 0)
+
+
+def _shifted(symbols: Symbols, monomial: Monomial) -> Iterable[tuple[Monomial, int]]:
+    """The product of (atom + least) over the atoms of `monomial`, multiplied out."""
+    parts: list[tuple[Monomial, int]] = [((), 1)]
+    for atom in monomial:
+        least = symbols.atom(atom).least
+        parts = [
+            piece
+            for part, product in parts
+            for piece in (((*part, atom), product), *(((part, product * least),) if least else ()))
+        ]
+    return parts
+
+
+def _even_part(symbols: Symbols, a: Number, b: Number) -> tuple[Number, Number]:
+    """(q, r) with a = q b + r, where r has the terms of a that b, a number or a single term, does not divide."""
+    divisor: Terms = {(): b} if isinstance(b, int) else b.terms
+    terms: Terms = {(): a} if isinstance(a, int) else a.terms
+    if len(divisor) != 1 or (isinstance(a, int) and isinstance(b, Size)):
+        return 0, a
+    ((by, factor),) = divisor.items()
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, own in terms.items():
+        left = _without(monomial, by)
+        if left is None or own % factor:
+            rest[monomial] = own
+        else:
+            quotient[left] = own // factor
+    q, r = (symbols.make(part, _evaluated(symbols, part)) for part in (quotient, rest))
+    return q, r
+
+
+def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for atom in factors:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def _evaluated(symbols: Symbols, terms: Terms) -> int:
+    return sum(factor * math.prod(symbols.atom(atom).hint for atom in monomial) for monomial, factor in terms.items())
+
+
+def _ratio(a: Size, b: Any) -> float | None:
+    """a / b where that is one number whatever the symbols are."""
+    if not isinstance(b, Size) or a.terms.keys() != b.terms.keys():
+        return None
+    ratios = {Fraction(factor, b.terms[monomial]) for monomial, factor in a.terms.items()}
+    only: Sequence[Fraction] = list(ratios)
+    return only[0].numerator / only[0].denominator if len(only) == 1 else None
