@@ -10,10 +10,11 @@ from lowering_cases import Case, check
 from torch import nn
 
 LAYERS = {
-    "LSTM": Case(nn.LSTM(8, 20), (4, 2, 8)),
-    "LSTM, batch first, two layers, both ways": Case(nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True), (2, 3, 8)),
-    "GRU": Case(nn.GRU(8, 17), (3, 2, 8)),
-    "RNN": Case(nn.RNN(8, 17, nonlinearity="relu"), (3, 2, 8)),
+    "LSTM, batch first, two layers, both ways": Case(
+        nn.LSTM(8, 17, 2, batch_first=True, bidirectional=True), (2, 2, 8)
+    ),
+    "GRU": Case(nn.GRU(8, 17), (2, 2, 8)),
+    "RNN": Case(nn.RNN(8, 17, nonlinearity="relu"), (2, 2, 8)),
     "LSTM cell": Case(nn.LSTMCell(8, 17), (2, 8)),
     "GRU cell": Case(nn.GRUCell(8, 17), (2, 8)),
 }

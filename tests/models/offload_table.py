@@ -47,14 +47,14 @@ class Partitioned:
     error_ratio: float | None
 
     @classmethod
-    def of(cls, name: str, by_cost: Explanation, greedy: Explanation, error_ratio: float | None) -> Partitioned:
+    def of(cls, name: str, explained: Explanation, error_ratio: float | None) -> Partitioned:
         return cls(
             name,
-            by_cost.node_offload,
-            by_cost.mac_offload,
-            by_cost.graph_count,
-            by_cost.pl_launches,
-            greedy.pl_launches,
+            explained.node_offload,
+            explained.mac_offload,
+            explained.graph_count,
+            explained.pl_launches,
+            explained.greedy_launches,
             error_ratio,
         )
 
