@@ -9,7 +9,7 @@
 
 namespace fpga {
 
-constexpr uint32_t CARD_ABI = 1;
+constexpr uint32_t CARD_ABI = 2;
 
 struct cu_call {
     const uint8_t* registers;   // the CU's s_axilite map as latched at the start, CU_REGISTER_BYTES long
@@ -32,6 +32,7 @@ struct cu_entry {
     uint32_t (*slices)(const cu_call*, uint32_t step);
     uint32_t (*execute)(cu_call*, uint32_t step, uint32_t slice, uint32_t slices);  // 0, or a status other than 0
     void (*end)(cu_call*, uint32_t status, uint32_t step);  // called once unless begin refused
+    uint64_t stack;                                     // bytes that these take of a thread's stack, at most
 };
 
 }  // namespace fpga

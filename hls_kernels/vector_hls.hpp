@@ -79,58 +79,40 @@ lanes:
     return r;
 }
 
-inline ivec16 bits_of(const vec16& x) {
-    ivec16 r;
-lanes:
-    for (int i = 0; i < VEC; i++) {
-#pragma HLS unroll
-        float_or_bits u;
-        u.as_float = x[i];
-        r[i] = u.as_bits;
-    }
-    return r;
+FPGA_INLINE int32_t lane_bits(float x) {
+    float_or_bits u;
+    u.as_float = x;
+    return u.as_bits;
 }
 
-inline vec16 from_bits(const ivec16& x) {
-    vec16 r;
-lanes:
-    for (int i = 0; i < VEC; i++) {
-#pragma HLS unroll
-        float_or_bits u;
-        u.as_bits = x[i];
-        r[i] = u.as_float;
-    }
-    return r;
+FPGA_INLINE float lane_value(int32_t x) {
+    float_or_bits u;
+    u.as_bits = x;
+    return u.as_float;
 }
 
-inline vec16 to_float(const ivec16& x) {
-    vec16 r;
-lanes:
-    for (int i = 0; i < VEC; i++) {
-#pragma HLS unroll
-        r[i] = static_cast<float>(x[i]);
+#define FPGA_CONVERT(name, from, to, lane_of)      \
+    inline to name(const from& x) {                \
+        to r;                                      \
+    lanes:                                         \
+        for (int i = 0; i < VEC; i++) {            \
+            _Pragma("HLS unroll")                  \
+            r[i] = lane_of(x[i]);                  \
+        }                                          \
+        return r;                                  \
     }
-    return r;
-}
-
-inline ivec16 to_int(const vec16& x) {
-    ivec16 r;
-lanes:
-    for (int i = 0; i < VEC; i++) {
-#pragma HLS unroll
-        r[i] = static_cast<int32_t>(x[i]);
-    }
-    return r;
-}
+FPGA_CONVERT(bits_of, vec16, ivec16, lane_bits)
+FPGA_CONVERT(from_bits, ivec16, vec16, lane_value)
+FPGA_CONVERT(to_float, ivec16, vec16, static_cast<float>)
+FPGA_CONVERT(to_int, vec16, ivec16, static_cast<int32_t>)
+#undef FPGA_CONVERT
 
 inline vec16 load_aligned(const vec16* region, int64_t at) { return region[at / VEC]; }
 inline void store_aligned(vec16* region, int64_t at, const vec16& x) { region[at / VEC] = x; }
 inline float scalar_at(const vec16* region, int64_t at) { return region[at / VEC][at % VEC]; }
 
 inline int32_t int_at(const vec16* region, int64_t at) {
-    float_or_bits u;
-    u.as_float = scalar_at(region, at);
-    return u.as_bits;
+    return lane_bits(scalar_at(region, at));
 }
 
 inline vec16 load_lanes(const vec16* region, int64_t at, int lanes) {

@@ -4,6 +4,7 @@
 #include "../command.hpp"
 #include "../vector.hpp"
 #include "nest.hpp"
+#include "rows.hpp"
 
 namespace fpga {
 
@@ -43,24 +44,15 @@ runs:
         }
         const int64_t from = c.table + p.offset[1] + static_cast<int64_t>(index) * c.row_stride;
         const int64_t to = c.output + p.offset[0];
-        if (!contiguous) {
-        elements:
-            for (int32_t e = 0; e < length; e++) {
-#pragma HLS pipeline II=2
-#pragma HLS loop_tripcount min=1 max=64
-                store_scalar(arena, to + e * to_step, scalar_at(region, from + e * from_step));
-            }
+        if (contiguous) {
+            copy_row(arena, to, region, from, length);
             continue;
         }
-    run:
-        for (int32_t e = 0; e < length; e += VEC) {
-#pragma HLS pipeline II=1
+    elements:
+        for (int32_t e = 0; e < length; e++) {
+#pragma HLS pipeline II=2
 #pragma HLS loop_tripcount min=1 max=64
-            const int32_t lanes = length - e;
-            if (lanes >= VEC)
-                store(arena, to + e, load(region, from + e));
-            else
-                store_lanes(arena, to + e, load_lanes(region, from + e, lanes), lanes);
+            store_scalar(arena, to + e * to_step, scalar_at(region, from + e * from_step));
         }
     }
     return status;

@@ -255,13 +255,9 @@ inline void gemm_bounds(const gemm_command& c, bounds& b) {
                    .dim(c.depth, c.b_stride[2])
                    .dim(c.columns, c.b_stride[3]));
     if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, packed);
-    const extent residual =
-        extent(stored).dim(c.batch[0], c.residual_stride[0]).dim(c.batch[1], c.residual_stride[1]).dim(
-            c.rows, c.residual_stride[2]);
-    const extent output =
-        extent(stored).dim(c.batch[0], c.out_stride[0]).dim(c.batch[1], c.out_stride[1]).dim(c.rows, c.out_stride[2]);
-    if (c.residual != ABSENT) b.read(REGION_ARENA, c.residual, residual);
-    b.write(REGION_ARENA, c.output, output);
+    if (c.residual != ABSENT)
+        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.residual_stride));
+    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.out_stride));
 }
 
 #endif

@@ -106,13 +106,8 @@ inline void resample_bounds(const resample_command& c, bounds& b) {
               "has a scale that is negative or not finite");
     if (!b.ok()) return;
     const int64_t read = resample_reads_whole_vectors(c) ? round_up(c.channels, VEC) : c.channels;
-    b.read(REGION_ARENA, c.input,
-           extent(read).dim(c.batch, c.in_stride[0]).dim(c.in_height, c.in_stride[1]).dim(c.in_width, c.in_stride[2]));
-    b.write(REGION_ARENA, c.output,
-            extent(c.channels)
-                .dim(c.batch, c.out_stride[0])
-                .dim(c.out_height, c.out_stride[1])
-                .dim(c.out_width, c.out_stride[2]));
+    b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride));
+    b.write(REGION_ARENA, c.output, pixels_extent(c.channels, c.batch, c.out_height, c.out_width, c.out_stride));
 }
 #endif
 

@@ -35,29 +35,16 @@ void fill_images(tb::memory& arena, tb::random_source& random, uint32_t base, co
                     arena[pixel_at(base, stride, n, y, x) + i] = random.real(-1, 1);
 }
 
-// Runs every slice of a command by itself, then lets `compare` look at the output.
+// Lets `compare` look at the pixels of the output.
 template <class COMMAND, class RUN, class COMPARE>
-void run_and_compare(const COMMAND& c, RUN run, tb::memory& arena, const tb::memory& weights, int batch,
-                     int out_height, int out_width, int stored, COMPARE compare) {
-    for (uint32_t slices : {1u, 3u, 8u}) {
-        for (int n = 0; n < batch; n++)
-            for (int y = 0; y < out_height; y++)
-                for (int x = 0; x < out_width; x++) {
-                    const size_t at = pixel_at(c.output, c.out_stride, n, y, x);
-                    arena.poison(at, at + stored);
-                }
-        arena.watch();
-        for (int n = 0; n < batch; n++)
-            for (int y = 0; y < out_height; y++)
-                for (int x = 0; x < out_width; x++) arena.allow(pixel_at(c.output, c.out_stride, n, y, x), stored);
-        for (uint32_t slice = 0; slice < slices; slice++) {
-            const uint32_t status = run(c, nullptr, arena.region(), weights.region(), slice, slices);
-            report.check(status == fpga::STATUS_OK, "status " + std::to_string(status));
-        }
-        const int64_t stray = arena.stray();
-        report.check(stray < 0, "stray store at float " + std::to_string(stray));
-        compare("slices " + std::to_string(slices) + ", ");
-    }
+void run_and_compare(const COMMAND& c, RUN run, tb::memory& arena, const tb::memory& weights, int stored,
+                     COMPARE compare) {
+    const auto each_pixel = [&](const auto& visit) {
+        for (int n = 0; n < c.batch; n++)
+            for (int y = 0; y < c.out_height; y++)
+                for (int x = 0; x < c.out_width; x++) visit(pixel_at(c.output, c.out_stride, n, y, x));
+    };
+    tb::run_sliced(report, c, run, arena, weights, stored, each_pixel, compare);
 }
 
 int output_size(int in, int before, int after, int kernel, int stride, int dilation) {
@@ -147,7 +134,7 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
 #ifndef __SYNTHESIS__
     if (!report.bounded(c, fpga::conv2d_bounds, arena, weights)) return;
 #endif
-    run_and_compare(c, fpga::conv2d, arena, weights, c.batch, c.out_height, c.out_width, stored,
+    run_and_compare(c, fpga::conv2d, arena, weights, stored,
                     [&](const std::string& run) {
                         size_t i = 0;
                         for (int n = 0; n < c.batch; n++)
@@ -273,7 +260,7 @@ void check_depthwise(fpga::depthwise_command c, tb::random_source& random) {
     if (!report.bounded(c, fpga::depthwise_bounds, arena, weights)) return;
 #endif
     run_and_compare(
-        c, fpga::depthwise, arena, weights, c.batch, c.out_height, c.out_width, stored,
+        c, fpga::depthwise, arena, weights, stored,
         [&](const std::string& run) {
             for (int n = 0; n < c.batch; n++)
                 for (int y = 0; y < c.out_height; y++)

@@ -134,27 +134,18 @@ void check(const shape& s, tb::random_source& random) {
 #endif
 
     const int stored = fpga::round_up(s.columns, VEC);
-    for (uint32_t slices : {1u, 3u, 8u}) {
-        each_row(c, [&](int i, int j, int r) {
-            const size_t row = at(c.output, out_stride, i, j, r, 0);
-            arena.poison(row, row + stored);
-        });
-        arena.watch();
-        each_row(c, [&](int i, int j, int r) { arena.allow(at(c.output, out_stride, i, j, r, 0), stored); });
-        for (uint32_t slice = 0; slice < slices; slice++) {
-            const uint32_t status = fpga::gemm(c, nullptr, arena.region(), weights.region(), slice, slices);
-            report.check(status == fpga::STATUS_OK, "status " + std::to_string(status));
-        }
-        const int64_t stray = arena.stray();
-        report.check(stray < 0, "stray store at float " + std::to_string(stray));
+    const auto each_output = [&](const auto& visit) {
+        each_row(c, [&](int i, int j, int r) { visit(at(c.output, out_stride, i, j, r, 0)); });
+    };
+    tb::run_sliced(report, c, fpga::gemm, arena, weights, stored, each_output, [&](const std::string& where) {
         size_t e = 0;
         each_row(c, [&](int i, int j, int r) {
             for (int n = 0; n < s.columns; n++, e++)
                 report.close(arena[at(c.output, out_stride, i, j, r, n)], expected[e], tolerance[e],
-                             "slices " + std::to_string(slices) + ", matrix " + std::to_string(i) + " " +
-                                 std::to_string(j) + ", row " + std::to_string(r) + ", column " + std::to_string(n));
+                             where + "matrix " + std::to_string(i) + " " + std::to_string(j) + ", row " +
+                                 std::to_string(r) + ", column " + std::to_string(n));
         });
-    }
+    });
 }
 
 void run_case(const shape& s, tb::random_source& random) {

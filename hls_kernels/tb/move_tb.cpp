@@ -79,9 +79,9 @@ void run_move(tb::report& report, tb::random_source& random, int round) {
     }
     c.output = arena.allocate(lay_out(c.dims, 6, c.out_stride, random, random.chance(0.3)));
     report.begin(name + (filling ? " fill" : ""));
-    bounds extents(0, arena.size(), weights.size());
-    move_bounds(c, extents);
-    report.check(extents.ok(), extents.message());
+#ifndef __SYNTHESIS__
+    report.bounded(c, fpga::move_bounds, arena, weights);
+#endif
     arena.watch();
     tensor_index at;
     each(c.dims, 6, at, [&] { arena.allow(address(c.output, c.out_stride, at, 6), 1); });
@@ -164,9 +164,9 @@ void run_gather(tb::report& report, tb::random_source& random, int round) {
     });
     report.begin("gather " + std::to_string(c.dims[0]) + "x" + std::to_string(c.dims[1]) + "x" +
                  std::to_string(c.dims[2]) + "x" + std::to_string(c.dims[3]) + (rows ? " rows" : " elements"));
-    bounds extents(0, arena.size(), weights.size());
-    gather_bounds(c, extents);
-    report.check(extents.ok(), extents.message());
+#ifndef __SYNTHESIS__
+    report.bounded(c, fpga::gather_bounds, arena, weights);
+#endif
     const auto index = [&] { return int_at(arena.region(), index_of()); };
     arena.watch();
     each(c.dims, 4, at, [&] {
@@ -210,9 +210,9 @@ void run_resample(tb::report& report, tb::random_source& random, int round) {
     c.output = arena.allocate(int64_t(c.batch) * c.out_stride[0]);
     report.begin("resample mode " + std::to_string(c.mode) + " " + std::to_string(in[0]) + "x" + std::to_string(in[1]) +
                  " to " + std::to_string(out[0]) + "x" + std::to_string(out[1]));
-    bounds extents(0, arena.size(), 0);
-    resample_bounds(c, extents);
-    report.check(extents.ok(), extents.message());
+#ifndef __SYNTHESIS__
+    report.bounded(c, fpga::resample_bounds, arena, tb::memory());
+#endif
     arena.watch();
     const int32_t size[4] = {c.batch, c.out_height, c.out_width, c.channels};
     const int32_t to[4] = {c.out_stride[0], c.out_stride[1], c.out_stride[2], 1};

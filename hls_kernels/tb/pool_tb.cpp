@@ -93,9 +93,9 @@ void run(tb::report& report, tb::random_source& random, int round) {
                  std::to_string(c.kernel[0]) + "x" + std::to_string(c.kernel[1]) + " stride " +
                  std::to_string(c.stride[1]) + " out " + std::to_string(c.out_height) + "x" +
                  std::to_string(c.out_width) + " adaptive " + std::to_string(c.adaptive));
-    fpga::bounds bounds(0, arena.size(), 0);
-    fpga::pool_bounds(c, bounds);
-    report.check(bounds.ok(), bounds.message());
+#ifndef __SYNTHESIS__
+    report.bounded(c, fpga::pool_bounds, arena, tb::memory());
+#endif
     arena.watch();
     for (int n = 0; n < c.batch; n++)
         for (int y = 0; y < c.out_height; y++)

@@ -141,6 +141,26 @@ private:
     bool failed_here_ = false;
 };
 
+// Runs a core in 1, 3 and 8 slices. each_row(visit) names the rows of its output, by the offset of their first float;
+// they are poisoned before each run, which may change their first `stored` floats and nothing else. compare(where) then
+// looks at the results.
+template <class COMMAND, class CORE, class ROWS, class COMPARE>
+void run_sliced(report& report, const COMMAND& c, CORE core, memory& arena, const memory& weights, int stored,
+                ROWS each_row, COMPARE compare) {
+    for (uint32_t slices : {1u, 3u, 8u}) {
+        each_row([&](size_t at) { arena.poison(at, at + stored); });
+        arena.watch();
+        each_row([&](size_t at) { arena.allow(at, stored); });
+        for (uint32_t slice = 0; slice < slices; slice++) {
+            const uint32_t status = core(c, nullptr, arena.region(), weights.region(), slice, slices);
+            report.check(status == fpga::STATUS_OK, "status " + std::to_string(status));
+        }
+        const int64_t stray = arena.stray();
+        report.check(stray < 0, "stray store at float " + std::to_string(stray));
+        compare("slices " + std::to_string(slices) + ", ");
+    }
+}
+
 // The activations of command.hpp in double precision; NaN stays NaN.
 inline double reference_activation(double x, int32_t kind, double a, double b) {
     const auto clamp = [](double v, double low, double high) { return v < low ? low : v > high ? high : v; };

@@ -155,23 +155,14 @@ void winograd_case(const geometry& g, tb::random_source& random) {
     if (!report.bounded(c, fpga::winograd_bounds, arena, weights)) return;
 #endif
     const int stored = fpga::round_up(c.out_channels, VEC);
-    for (uint32_t slices : {1u, 3u, 8u}) {
-        output.each_pixel([&](size_t at) { arena.poison(at, at + stored); });
-        arena.watch();
-        output.each_pixel([&](size_t at) { arena.allow(at, stored); });
-        for (uint32_t slice = 0; slice < slices; slice++) {
-            const uint32_t status = fpga::winograd(c, nullptr, arena.region(), weights.region(), slice, slices);
-            report.check(status == fpga::STATUS_OK, "status " + std::to_string(status));
-        }
-        const int64_t stray = arena.stray();
-        report.check(stray < 0, "stray store at float " + std::to_string(stray));
+    const auto each_row = [&](const auto& visit) { output.each_pixel(visit); };
+    tb::run_sliced(report, c, fpga::winograd, arena, weights, stored, each_row, [&](const std::string& where) {
         size_t i = 0;
         output.each_pixel([&](size_t at) {
             for (int o = 0; o < c.out_channels; o++, i++)
-                report.close(arena[at + o], expected[i], tolerance[i],
-                             "slices " + std::to_string(slices) + ", float " + std::to_string(at + o));
+                report.close(arena[at + o], expected[i], tolerance[i], where + "float " + std::to_string(at + o));
         });
-    }
+    });
 }
 
 geometry random_geometry(tb::random_source& random) {

@@ -40,6 +40,7 @@ KERNELS = [
     Kernel("steps", "data* n steps slices", [0, 1]),
     Kernel("misbehave", "out* what step ms"),
     Kernel("pair", "out* what step ms", [0, 0]),
+    Kernel("deep", "out*"),
 ]
 HANG, SEGFAULT, DIVIDE, OVERRUN, OVERFLOW_STACK, STATUS, REFUSE, SLEEP, HANG_IN_END = range(1, 10)
 

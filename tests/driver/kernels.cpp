@@ -75,6 +75,18 @@ uint32_t steps_execute(cu_call* call, uint32_t step, uint32_t slice, uint32_t sl
     return 0;
 }
 
+// deep(out): 6 slices, each with a large local array; out gets, for each, what the array's ends hold.
+constexpr uint64_t DEEP_BYTES = uint64_t{12} << 20;
+uint32_t deep_slices(const cu_call*, uint32_t) { return 6; }
+uint32_t deep_execute(cu_call* call, uint32_t, uint32_t slice, uint32_t) {
+    volatile char local[DEEP_BYTES];
+    local[0] = static_cast<char>(slice);
+    local[DEEP_BYTES - 1] = 1;
+    uint64_t bytes;
+    region<int32_t>(call, 0x10, &bytes)[slice] = local[0] + local[DEEP_BYTES - 1];
+    return 0;
+}
+
 // misbehave(out, what, step): steps of 4 slices; in the given step something goes wrong. out gets 1 from `end`.
 enum { HANG = 1, SEGFAULT, DIVIDE, OVERRUN, OVERFLOW_STACK, STATUS, REFUSE, SLEEP, HANG_IN_END };
 uint32_t misbehave_begin(cu_call* call) {
@@ -123,6 +135,7 @@ void misbehave_end(cu_call* call, uint32_t status, uint32_t) {
 KERNEL(vadd) = {fpga::CARD_ABI, vadd_begin, one_slice, vadd_execute, nothing};
 KERNEL(empty) = {fpga::CARD_ABI, one_step, one_slice, empty_execute, nothing};
 KERNEL(steps) = {fpga::CARD_ABI, steps_begin, steps_slices, steps_execute, nothing};
+KERNEL(deep) = {fpga::CARD_ABI, one_step, deep_slices, deep_execute, nothing, DEEP_BYTES + 4096};
 KERNEL(misbehave) = {fpga::CARD_ABI, misbehave_begin, four_slices, misbehave_execute, misbehave_end};
 KERNEL(pair) = {fpga::CARD_ABI, misbehave_begin, four_slices, misbehave_execute, misbehave_end};  // on two units
 #ifdef WRONG_ABI

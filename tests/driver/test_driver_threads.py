@@ -121,3 +121,20 @@ def test_callback_may_start_the_next_run(card: Card) -> None:
     for _ in range(20):
         assert rounds.acquire(timeout=10)
     run.wait(10000)
+
+
+def test_a_kernel_has_the_stack_that_it_needs_on_any_thread(card: Card) -> None:
+    """Its local arrays are larger than the stacks of the caller and of threads made by default."""
+    out = card.array(np.zeros(6, np.int32))
+    run = xrt.run(card.kernel("deep"))
+    run.set_arg(0, out)
+    states = []
+    before = threading.stack_size(512 << 10)
+    try:
+        caller = threading.Thread(target=lambda: states.append(run.execute(60000)))
+        caller.start()
+    finally:
+        threading.stack_size(before)
+    caller.join()
+    assert states == [State.ERT_CMD_STATE_COMPLETED], run.error
+    np.testing.assert_array_equal(card.fetch(out, np.int32), np.arange(6) + 1)

@@ -47,6 +47,25 @@ def test_every_core_has_a_bench() -> None:
     assert cores <= {bench.stem.removesuffix("_tb") for bench in BENCHES}
 
 
+def test_benches_compile_as_synthesis_sees_them() -> None:
+    """So that they can be run on that side of every `#ifdef __SYNTHESIS__` too."""
+    options = (
+        "-std=c++17",
+        "-fsyntax-only",
+        "-D__SYNTHESIS__",
+        "-Wno-unknown-pragmas",
+        f"-I{ROOT}",
+        f"-I{ROOT}/tb/hls",
+    )
+
+    def complaints(bench: Path) -> str:
+        command = [*find_compiler().command, *options, str(bench)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS).stderr
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        assert "".join(pool.map(complaints, BENCHES)) == ""
+
+
 @pytest.mark.parametrize("bench", BENCHES, ids=lambda bench: bench.stem)
 def test_bench(bench: Path, compilations: dict[Path, tuple[Path, Future[subprocess.CompletedProcess[str]]]]) -> None:
     program, compilation = compilations[bench]

@@ -81,7 +81,7 @@ class Card:
     def start(self, kernel: str, arguments: dict[str, int | float], slices: int | None = None) -> list[int]:
         """Runs a kernel; returns how many slices each step asked for. `slices` forces another number of slices."""
         entry = CuEntry.in_dll(self.library, f"fpga_cu_{kernel}")
-        assert entry.abi == 1
+        assert entry.abi == 2
         registers = self.registers(kernel, arguments)
         translate = _TRANSLATE(self.translate)
         call = CuCall(registers.ctypes.data, translate, None, 12345)

@@ -17,6 +17,7 @@ import pytest
 from cu_card import aligned, encode
 
 import xclbin_build
+from hls_kernels import ROOT
 from xclbin_build import RecipeError, ToolchainError, read
 from xclbin_build.axlf import Axlf, Mode, Section, write
 from xclbin_build.build import load_design
@@ -26,7 +27,7 @@ from xclbin_build.toolchain.vitis import link_config, write_sources
 
 DATA = Path(__file__).parent / "data"
 DESIGN = load_design(DATA / "user.toml", platform="u250")
-VIEWS = {"simulation": [], "synthesis": ["-D__SYNTHESIS__", f"-I{DATA / 'hls'}"]}
+VIEWS = {"simulation": [], "synthesis": ["-D__SYNTHESIS__", f"-I{ROOT / 'tb' / 'hls'}"]}
 
 
 def compile_hls(directory: Path, source: str, *options: str) -> None:

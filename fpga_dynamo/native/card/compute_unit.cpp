@@ -105,7 +105,9 @@ struct compute_unit::activity {
 
 compute_unit::compute_unit(const kernel_info& kernel, compute_unit_info info, const fpga::cu_entry& entry,
                            lane_team& team, size_t board, const address_space& memory)
-    : kernel_(kernel), info_(std::move(info)), entry_(entry), team_(team), board_(board), memory_(memory) {}
+    : kernel_(kernel), info_(std::move(info)), entry_(entry), team_(team), board_(board), memory_(memory) {
+    team_.need_stack(entry.stack);
+}
 
 compute_unit::~compute_unit() {
     {
@@ -119,7 +121,7 @@ compute_unit::~compute_unit() {
 void compute_unit::enqueue(std::shared_ptr<ert_command> command) {
     {
         std::lock_guard lock(mutex_);
-        if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+        if (!thread_.joinable()) thread_ = kernel_thread(entry_.stack, [this] { serve(); });
         command->set_state(ert_state::queued);
         queue_.push_back(std::move(command));
         load_.fetch_add(1, std::memory_order_relaxed);
@@ -128,6 +130,7 @@ void compute_unit::enqueue(std::shared_ptr<ert_command> command) {
 }
 
 bool compute_unit::execute(ert_command& command, unsigned timeout_ms) {
+    if (!stack_has(entry_.stack)) return false;
     {
         std::lock_guard lock(mutex_);
         if (current_ || !queue_.empty()) return false;

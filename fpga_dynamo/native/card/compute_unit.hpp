@@ -8,10 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "card_abi.hpp"
 #include "ert_command.hpp"
+#include "kernel_thread.hpp"
 #include "lanes.hpp"
 #include "xclbin.hpp"
 
@@ -40,8 +40,8 @@ class compute_unit {
 
     // Runs the command on this unit's thread, after those that wait already.
     void enqueue(std::shared_ptr<ert_command> command);
-    // Runs it on the calling thread if the unit is idle; false if it is not, and nothing has happened. A run that takes
-    // longer than timeout_ms (0: no limit) ends as ert_state::timeout.
+    // Runs it on the calling thread if the unit is idle and the thread's stack is large enough; else false, and nothing
+    // has happened. A run that takes longer than timeout_ms (0: no limit) ends as ert_state::timeout.
     bool execute(ert_command& command, unsigned timeout_ms);
 
     // Ends a command that waits or runs; it ends as `as` unless it ends by itself first.
@@ -72,7 +72,7 @@ class compute_unit {
     std::deque<std::shared_ptr<ert_command>> queue_;
     ert_command* current_ = nullptr;  // running, on executor_
     pthread_t executor_{};
-    std::thread thread_;              // started by the first enqueue
+    kernel_thread thread_;            // started by the first enqueue
     bool stopping_ = false;
     std::atomic<size_t> load_{0};
     int shared_users_ = 0;

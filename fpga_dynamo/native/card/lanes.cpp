@@ -28,12 +28,12 @@ lane_team::~lane_team() {
         stopping_.store(true);
     }
     wake_.notify_all();
-    for (std::thread& helper : helpers_) helper.join();
+    for (kernel_thread& helper : helpers_) helper.join();
 }
 
 void lane_team::start_helpers() {
     helpers_.reserve(lanes_ - 1);
-    for (unsigned i = 1; i < lanes_; ++i) helpers_.emplace_back([this, i] { serve(i); });
+    for (unsigned i = 1; i < lanes_; ++i) helpers_.emplace_back(stack_, [this, i] { serve(i); });
     helper_count_.store(helpers_.size(), std::memory_order_release);
 }
 

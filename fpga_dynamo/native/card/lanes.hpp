@@ -1,14 +1,14 @@
 // The lanes of a card: host threads that help its compute units with the slices of a step.
 #pragma once
-#include <pthread.h>
-
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include "kernel_thread.hpp"
 
 namespace card_model {
 
@@ -28,6 +28,8 @@ class lane_team {
     lane_team& operator=(const lane_team&) = delete;
 
     unsigned lanes() const { return lanes_; }
+    // What slices will take of a thread's stack; before the first run.
+    void need_stack(size_t bytes) { stack_ = std::max(stack_, bytes); }
 
     // Runs the task for slices 0 .. count - 1 and returns when all have ended. One caller per board at a time;
     // never waits for a helper that has not claimed a slice.
@@ -62,7 +64,8 @@ class lane_team {
     std::unique_ptr<board[]> boards_;
     const size_t board_count_;
     std::once_flag started_;
-    std::vector<std::thread> helpers_;
+    size_t stack_ = 0;
+    std::vector<kernel_thread> helpers_;
     std::atomic<size_t> helper_count_{0};  // of helpers_ that interrupt may look at
     alignas(64) std::atomic<uint32_t> published_{0};
     std::atomic<uint32_t> parked_{0};

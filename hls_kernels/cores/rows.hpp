@@ -1,0 +1,49 @@
+// Rows of elements as move and gather write them: copied, filled, spread.
+#pragma once
+#include "../vector.hpp"
+
+namespace fpga {
+
+inline void copy_row(vec16* arena, int64_t to, const vec16* region, int64_t from, int32_t count) {
+row:
+    for (int32_t i = 0; i < count; i += VEC) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=256
+        const int32_t lanes = count - i;
+        if (lanes >= VEC)
+            store(arena, to + i, load(region, from + i));
+        else
+            store_lanes(arena, to + i, load_lanes(region, from + i, lanes), lanes);
+    }
+}
+
+inline void fill_row(vec16* arena, int64_t to, float value, int32_t count) {
+row:
+    for (int32_t i = 0; i < count; i += VEC) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=256
+        const int32_t lanes = count - i;
+        if (lanes >= VEC)
+            store(arena, to + i, vec16(value));
+        else
+            store_lanes(arena, to + i, vec16(value), lanes);
+    }
+}
+
+// A contiguous row to elements `step` apart, as the parts of a channel shuffle.
+inline void spread_row(vec16* arena, int64_t to, int64_t step, const vec16* region, int64_t from, int32_t count) {
+vectors:
+    for (int32_t i = 0; i < count; i += VEC) {
+#pragma HLS loop_tripcount min=1 max=16
+        const int32_t lanes = minimum(count - i, VEC);
+        const vec16 x = lanes == VEC ? load(region, from + i) : load_lanes(region, from + i, lanes);
+        int64_t at = to + i * step;
+    spread:
+        UNROLL for (int j = 0; j < VEC; j++, at += step) {
+#pragma HLS pipeline II=1
+            if (j < lanes) store_scalar(arena, at, x[j]);
+        }
+    }
+}
+
+}  // namespace fpga
