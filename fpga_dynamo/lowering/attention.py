@@ -32,10 +32,26 @@ def attention(
     if dropout_p or any(t.dtype is not torch.float32 or not t.numel() for t in tensors):
         return NotImplemented
     batch, heads, rows, width = query.shape
-    columns = key.shape[2]
-    factor = 1 / math.sqrt(width) if scale is None else scale
-    keys, values = (_of_all_heads(t, heads) for t in (key, value))
+    keys, values = (of_all_heads(t, heads) for t in (key, value))
     masked = attn_mask is not None
+    scores = attention_scores(query, keys, is_causal, attn_mask, scale)
+    largest = scores.amax(-1, keepdim=True)
+    weights = _softmax_or_zero(scores, largest, -1) if masked else scores.softmax(-1)
+    summed = largest + (scores - largest).exp().sum(-1, keepdim=True).log()
+    if masked:
+        summed = torch.where(largest == -math.inf, 0.0, summed)
+    output = torch.bmm(weights, merged(values)).view(batch, heads, rows, width)
+    logsumexp = summed.view(batch, heads, rows).transpose(1, 2).contiguous().transpose(1, 2)
+    return _laid_out_like(output, query), logsumexp
+
+
+def attention_scores(
+    query: torch.Tensor, keys: torch.Tensor, is_causal: bool, attn_mask: torch.Tensor | None, scale: float | None
+) -> torch.Tensor:
+    """What the softmax is taken of, (N H, L, S), for a query (N, H, L, E) and keys (N, H, S, E)."""
+    batch, heads, rows, width = query.shape
+    columns = keys.shape[2]
+    factor = 1 / math.sqrt(width) if scale is None else scale
     if attn_mask is not None:
         bias = attn_mask.expand(batch, heads, rows, columns).reshape(-1, rows, columns)
     elif is_causal:
@@ -43,20 +59,11 @@ def attention(
         bias = future.expand(batch * heads, rows, columns)
     else:
         bias = torch.zeros(1, 1, 1, dtype=query.dtype, device=query.device)
-    scores = torch.baddbmm(
-        bias, _merged(query), _merged(keys.transpose(2, 3)), beta=int(masked or is_causal), alpha=factor
-    )
-    largest = scores.amax(-1, keepdim=True)
-    weights = _softmax_or_zero(scores, largest, -1) if masked else scores.softmax(-1)
-    summed = largest + (scores - largest).exp().sum(-1, keepdim=True).log()
-    if masked:
-        summed = torch.where(largest == -math.inf, 0.0, summed)
-    output = torch.bmm(weights, _merged(values)).view(batch, heads, rows, width)
-    logsumexp = summed.view(batch, heads, rows).transpose(1, 2).contiguous().transpose(1, 2)
-    return _laid_out_like(output, query), logsumexp
+    added = int(attn_mask is not None or is_causal)
+    return torch.baddbmm(bias, merged(query), merged(keys.transpose(2, 3)), beta=added, alpha=factor)
 
 
-def _of_all_heads(tensor: torch.Tensor, heads: int) -> torch.Tensor:
+def of_all_heads(tensor: torch.Tensor, heads: int) -> torch.Tensor:
     """(N, H', L, E) as (N, H, L, E), each of the H' heads repeated H / H' times."""
     batch, own, rows, width = tensor.shape
     if own == heads:
@@ -64,7 +71,7 @@ def _of_all_heads(tensor: torch.Tensor, heads: int) -> torch.Tensor:
     return tensor.unsqueeze(2).expand(batch, own, heads // own, rows, width).reshape(batch, heads, rows, width)
 
 
-def _merged(tensor: torch.Tensor) -> torch.Tensor:
+def merged(tensor: torch.Tensor) -> torch.Tensor:
     """(N, H, L, E) as (N H, L, E)."""
     return tensor.reshape(-1, *tensor.shape[2:])
 
@@ -171,10 +178,10 @@ def native_multi_head_attention(
         hidden = mask.to(torch.bool)
         hidden = hidden.view(batch, 1, 1, columns) if mask_type == 1 else hidden
         added = torch.where(hidden, -math.inf, 0.0).to(query.dtype)
-        bias = _merged(added.expand(batch, num_head, rows, columns))
-    scores = torch.baddbmm(bias, _merged(q), _merged(k.transpose(2, 3)), beta=int(mask is not None), alpha=factor)
+        bias = merged(added.expand(batch, num_head, rows, columns))
+    scores = torch.baddbmm(bias, merged(q), merged(k.transpose(2, 3)), beta=int(mask is not None), alpha=factor)
     weights = scores.softmax(-1)
-    heads = torch.bmm(weights, _merged(v)).view(batch, num_head, rows, width)
+    heads = torch.bmm(weights, merged(v)).view(batch, num_head, rows, width)
     output = _linear(heads.transpose(1, 2).reshape(batch, rows, embed_dim), proj_weight, proj_bias)
     if not need_weights:
         return output, query.new_empty(0)

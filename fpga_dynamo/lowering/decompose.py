@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from fpga_dynamo.lowering import attention, recurrent
+from fpga_dynamo.lowering import attention, attention_backward, backward, recurrent
 
 aten = torch.ops.aten
 
@@ -69,7 +69,11 @@ def _trilinear(
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._native_multi_head_attention.default: attention.native_multi_head_attention,
     aten._scaled_dot_product_flash_attention_for_cpu.default: attention.attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward.attention_backward,
     aten._safe_softmax.default: attention.safe_softmax,
+    aten.convolution_backward.default: backward.convolution_backward,
+    aten.mse_loss.default: backward.mse_loss,
+    aten.mse_loss_backward.default: backward.mse_loss_backward,
     aten._transformer_encoder_layer_fwd.default: attention.transformer_encoder_layer,
     aten.mkldnn_rnn_layer.default: recurrent.lstm_layer,
     aten.mv.default: _mv,

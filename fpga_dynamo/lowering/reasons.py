@@ -8,10 +8,6 @@ _OPS_BY_REASON = {
     "windows that overlap add up in the gradient; the pool core gathers and does not scatter": (
         "_adaptive_avg_pool2d_backward avg_pool2d_backward max_pool2d_with_indices_backward col2im"
     ),
-    "it is a transposed convolution and a contraction over pixels; no core has either": "convolution_backward",
-    "it reads statistics of the forward pass, which the reduce core keeps to itself": (
-        "native_group_norm_backward native_layer_norm_backward"
-    ),
     "it writes where the data say; the cores write where the command says": (
         "embedding_dense_backward masked_scatter scatter.src scatter.value scatter_add scatter_reduce.two"
     ),

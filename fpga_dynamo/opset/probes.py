@@ -34,6 +34,14 @@ def _volume(t: Tensors, *args: Any) -> Arguments:
     return (t(1, 16, 4, 8, 8), *args), {}
 
 
+def _images(t: Tensors, *args: Any) -> Arguments:
+    return _image(t, t(1, 16, 8, 8), *args)
+
+
+def _per_channel(t: Tensors, count: int) -> list[torch.Tensor]:
+    return [t(16) for _ in range(count)]
+
+
 def _resize(t: Tensors, *args: Any) -> Arguments:
     return _image(t, [16, 16], *args)
 
@@ -99,6 +107,22 @@ PROBES: dict[OpOverload, Callable[[Tensors], Arguments]] = {
     aten._native_batch_norm_legit_no_training.default: lambda t: _image(
         t, *(t(16, parameter=True) for _ in range(4)), 0.1, 1e-5
     ),
+    aten._native_batch_norm_legit_functional.default: lambda t: _image(t, *_per_channel(t, 4), True, 0.1, 1e-5),
+    aten.native_batch_norm_backward.default: lambda t: _images(t, *_per_channel(t, 5), True, 1e-5, [True, True, True]),
+    aten.native_layer_norm_backward.default: lambda t: (
+        (t(4, 16), t(4, 16), [16], t(4, 1), t(4, 1), *_per_channel(t, 2), [True, True, True]),
+        {},
+    ),
+    aten.native_group_norm_backward.default: lambda t: _images(
+        t, t(1, 4), t(1, 4), t(16), 1, 16, 64, 4, [True, True, True]
+    ),
+    aten.convolution_backward.default: lambda t: _images(
+        t, t(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [False, True, False]
+    ),
+    aten._softmax_backward_data.default: lambda t: _rows(t, t(4, 16), 1, t().dtype),
+    aten._log_softmax_backward_data.default: lambda t: _rows(t, t(4, 16), 1, t().dtype),
+    aten.leaky_relu_backward.default: lambda t: _rows(t, t(4, 16), 0.1, False),
+    aten.elu_backward.default: lambda t: _rows(t, 1.0, 1.0, 1.0, False, t(4, 16)),
     aten.max_pool2d_with_indices.default: lambda t: _image(t, [2, 2]),
     aten.adaptive_max_pool2d.default: lambda t: _image(t, [2, 2]),
     aten.avg_pool2d.default: lambda t: _image(t, [2, 2]),
@@ -177,7 +201,8 @@ def probe(op: OpOverload, dtype: torch.dtype, target: Target) -> Probe | None:
     used = node = builder.graph.call_function(op, tuple(tree_map(builder.node_of, args)), kwargs)
     node.meta["val"] = result
     if isinstance(result, (tuple, list)):
-        used = builder.graph.call_function(operator.getitem, (node, 0))
-        used.meta["val"] = result[0]
+        index = next(i for i, item in enumerate(result) if item is not None)
+        used = builder.graph.call_function(operator.getitem, (node, index))
+        used.meta["val"] = result[index]
     builder.graph.output((used,))
     return Probe(GraphInfo(GraphModule({}, builder.graph), target, builder.static), node)

@@ -2,11 +2,13 @@
 
 from fpga_dynamo.lowering.ops import (  # noqa: F401
     borders,
+    conv_gradient,
     convolution,
     gathering,
     indexing,
     matmul,
     movement,
+    norm_statistics,
     normalization,
     pooling,
     reduction,
@@ -14,6 +16,7 @@ from fpga_dynamo.lowering.ops import (  # noqa: F401
     rms_norm,
     scattering,
     shuffle,
+    softmax_backward,
     statistics,
     triangles,
     winograd,

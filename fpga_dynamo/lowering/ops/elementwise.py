@@ -15,6 +15,8 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, refuse_value, value
+from fpga_dynamo.lowering.ops import elementwise_backward
+from fpga_dynamo.lowering.ops.elementwise_backward import BACKWARD_RULES
 
 Operands = Sequence[Operand | float]
 Rule = Callable[[MicroProgram, Node, Operands], Operand]
@@ -170,18 +172,6 @@ def _masked_fill(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("WHERE", x[1], x[2], x[0])
 
 
-def _threshold_backward(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("WHERE", p.op("LE", x[1], x[2]), 0.0, x[0])
-
-
-def _sigmoid_backward(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", p.op("MUL", x[0], p.op("SUB", 1.0, x[1])), x[1])
-
-
-def _tanh_backward(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", x[0], p.op("SUB", 1.0, p.op("MUL", x[1], x[1])))
-
-
 def _celu(p: MicroProgram, n: Node, x: Operands) -> Operand:
     alpha = float(argument(n, "alpha", 1, 1))
     negative = p.op("MUL", p.op("EXPM1", p.op("DIV", x[0], alpha)), alpha)
@@ -302,11 +292,9 @@ RULES: dict[Any, Rule] = {
     aten.addcdiv.default: _addcdiv,
     aten.masked_fill.Scalar: _masked_fill,
     aten.masked_fill.Tensor: _masked_fill,
-    aten.threshold_backward.default: _threshold_backward,
-    aten.sigmoid_backward.default: _sigmoid_backward,
-    aten.tanh_backward.default: _tanh_backward,
     aten._to_copy.default: _cast,
     aten.copy.default: _cast,
+    **BACKWARD_RULES,
 }
 
 _OPERAND_COUNT: dict[Any, int] = {
@@ -342,6 +330,8 @@ def operands(node: Node) -> list[Node | float]:
     if node.target is aten.clamp.Tensor:
         given = [node.args[0], argument(node, "min", 1), argument(node, "max", 2)]
         return [g for g in given if g is not None]  # type: ignore[misc]
+    if node.target in elementwise_backward.OPERANDS:
+        return elementwise_backward.OPERANDS[node.target](node)
     count = _OPERAND_COUNT.get(node.target, 2)
     found: list[Node | float] = []
     for arg in node.args[:count]:

@@ -108,7 +108,7 @@ def emit_elementwise(
 ) -> View:
     """A micro-program that is no group of nodes: `rule` gives its result from the inputs, which broadcast to `size`.
 
-    Whole numbers come in as floats. pitch: distance between the rows of the result.
+    Whole numbers come in as floats. pitch: distance between the rows of the result; an image's pixels are padded.
     """
     program = MicroProgram()
     streams = [program.stream(i) for i in range(len(inputs))]
@@ -118,6 +118,8 @@ def emit_elementwise(
     order = _order(inputs, size)
     own = [tuple(d - len(size) + len(v.shape) for d in order if d >= len(size) - len(v.shape)) for v in inputs]
     views = [_contiguous(v, dims, emitter).expand(size) for v, dims in zip(inputs, own, strict=True)]
+    if pitch is None and len(size) == 4 and order == CHANNELS_LAST[4]:
+        pitch = align(size[1])
     out = emitter.tensor(size, order, dtype=dtype, pitch=pitch)
     emit_micro(emitter, assembly, views, out, order)
     return out
