@@ -27,7 +27,7 @@ from fpga_dynamo.runtime.direct import direct
 from fpga_dynamo.runtime.dynamic import Dynamic
 from fpga_dynamo.runtime.executor import Executor
 from fpga_dynamo.runtime.lifetime import Lifetime
-from fpga_dynamo.wrappers import do_nothing
+from fpga_dynamo.wrappers import REPLACED_INPUT, do_nothing, in_forward_ad
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,9 @@ def fpga(
     cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
     parsed = Options.parse(options)
+    if in_forward_ad():
+        log.warning("a graph runs in eager: the card does not carry the tangents of forward-mode differentiation")
+        return gm
     frame = _Frame(open_card(parsed), parsed)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
     if _collector.get() is None and (program := trace.load()) is not None:
@@ -75,8 +78,14 @@ def fpga(
         inference_compiler=compile_inference,
         decompositions=DECOMPOSITIONS,
     )
-    with kept_whole():
-        compiled = wrapped(gm, list(example_inputs))
+    try:
+        with kept_whole():
+            compiled = wrapped(gm, list(example_inputs))
+    except AssertionError as error:
+        if REPLACED_INPUT not in str(error):
+            raise
+        log.warning("a graph runs in eager: it puts another tensor's memory behind an input, which cannot be traced")
+        return gm
     trace.store()
     if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
         return direct(compiled, frame.inference[0], len(example_inputs))

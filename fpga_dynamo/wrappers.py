@@ -1,4 +1,4 @@
-"""When what AOTAutograd puts around an inference graph does nothing at run time, so that it may be left out."""
+"""What is known of AOTAutograd: when its wrappers do nothing at run time, and which graphs it does not take."""
 
 from __future__ import annotations
 
@@ -6,8 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import GlobalStateSource
 from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta, ViewAndMutationMeta
 from torch._guards import TracingContext
+from torch.autograd import forward_ad
+
+REPLACED_INPUT = "Encountered a set_ on a graph input"
+"""In AOTAutograd's error for ``x.data = y`` and its like on a graph input."""
+
+
+def in_forward_ad() -> bool:
+    """Whether inputs may be dual tensors, whose tangents eager's ops carry. Dynamo compiles anew when that changes."""
+    context = TracingContext.try_get()
+    if context is not None:
+        context.guards_context.dynamo_guards.add(GlobalStateSource().make_guard(GuardBuilder.DUAL_LEVEL))
+    return forward_ad._current_level >= 0
 
 
 def do_nothing(example_inputs: Sequence[Any]) -> bool:

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.fuse import fuse_elementwise
-from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view
+from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, mutates
 from fpga_dynamo.lowering.patterns import TABLE, Match
 from fpga_dynamo.lowering.reasons import REASONS, short
 
@@ -29,6 +29,10 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = Tr
 
     winograd: whether convolutions may be claimed by the pattern of that name.
     """
+    mutating = next(filter(mutates, graph.module.graph.nodes), None)
+    if mutating is not None:
+        order = f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
+        return Claims(reasons={node: order for node in graph.module.graph.nodes if computes(node)})
     disabled = tuple(disabled)
     table = TABLE.by_anchor(disabled if winograd else (*disabled, "winograd"))
     claims = Claims()

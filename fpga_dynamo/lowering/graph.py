@@ -100,6 +100,16 @@ def is_effectful(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in node.target.tags or schema.is_mutable or not schema.returns
 
 
+def mutates(node: Node) -> bool:
+    """Whether `node` changes memory that other nodes may show: they read it before or after, and no edge says so.
+
+    A name that ends in an underscore says so too: the schema of resize_storage_bytes_ does not.
+    """
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return node.target._schema.is_mutable or node.target.overloadpacket.__name__.endswith("_")
+
+
 def source_line(node: Node) -> str:
     """``file.py:12 in forward`` of the user's code that gave `node`, or an empty string."""
     trace = node.meta.get("stack_trace") or ""

@@ -23,15 +23,22 @@ def normalise(module: GraphModule) -> None:
 
 
 def _is_empty_item(node: Node) -> bool:
-    """An item without elements: what an inference batch norm saves for its backward. One of a view shows its input."""
+    """An item without elements: what an inference batch norm saves for its backward. One of a view shows its input.
+
+    Of operands of several dtypes PyTorch's kernels make another dtype than tracing foretells, and the backward asks
+    for theirs.
+    """
     fake = value(node)
+    if node.target is not operator.getitem or not isinstance(fake, torch.Tensor):
+        return False
+    whole = node.all_input_nodes[0]
+    operands = [value(operand) for operand in whole.all_input_nodes]
     return (
-        node.target is operator.getitem
-        and isinstance(fake, torch.Tensor)
-        and all(isinstance(size, int) for size in fake.shape)
+        all(isinstance(size, int) for size in fake.shape)
         and fake.numel() == 0
-        and not is_view(node.all_input_nodes[0])
-        and value(node.all_input_nodes[0])[0].numel() != 0
+        and not is_view(whole)
+        and value(whole)[0].numel() != 0
+        and all(operand.dtype is fake.dtype for operand in operands if isinstance(operand, torch.Tensor))
     )
 
 

@@ -21,6 +21,7 @@ from fpga_dynamo.lowering.specialise import specialised
 from fpga_dynamo.lowering.symbolic.bind import Binder, Sizes
 from fpga_dynamo.lowering.symbolic.graph import sized_graph, sources_of, symbol_values
 from fpga_dynamo.lowering.symbolic.size import SizeError
+from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.executor import Executor
 
 log = logging.getLogger(__name__)
@@ -92,15 +93,21 @@ class Dynamic:
         self._names, self._sources = list(sources), list(sources.values())
 
     def __call__(self, *args: Any) -> Any:
-        """The graph's results."""
+        """The graph's results; eager's where tensors are fake, or nested, each with a ragged size of its own."""
+        if torch_state.tensors_are_fake():
+            return self._module(*args)
         if self.reason is None:
             values = symbol_values(self._sources, args)
+            if any(isinstance(size, torch.SymInt) for size in values):
+                return self._module(*args)
             found = self._bound.get(values)
             if found is None:
                 found = self._bind(values)
             if found is not None:
                 variant, sizes = found
                 return variant.executor.run((*args, sizes.values), sizes.forms)
+        if any(isinstance(a, torch.SymInt) for a in args):
+            return self._module(*args)
         return self._for_these_sizes(args)(*args)
 
     # --- all sizes at once --------------------------------------------------------------------------------------------

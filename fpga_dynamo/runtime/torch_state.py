@@ -15,6 +15,13 @@ AUTOCAST_DEVICES = ("cpu", "cuda")
 # True while torch.profiler records this thread. Not public, hence the default: without it, no ranges.
 profiling = getattr(torch.autograd, "_profiler_enabled", lambda: False)
 
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+
+
+def tensors_are_fake() -> bool:
+    """Whether this thread is in a FakeTensorMode, whose tensors hold no data."""
+    return torch._C._get_dispatch_mode(_FAKE) is not None
+
 
 # Dynamo's own check of tensors, and Inductor's allocation. Not public either: without them there are no direct calls.
 _guards = getattr(torch._C._dynamo, "guards", None)

@@ -1,0 +1,94 @@
+"""Programs of a kind that few write: each once gave another answer than eager's, or none."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from backend_kit import counting, on_card
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.autograd import forward_ad
+
+Tensor = torch.Tensor
+
+
+def test_backward_of_a_batch_norm_in_eval_under_autocast() -> None:
+    """It saves empty tensors, of another dtype than tracing foretells, and its backward asks for theirs."""
+    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval(), torch.randn(2, 3, 6, 6)
+    twin = copy.deepcopy(model)
+    for called in (on_card(model), twin):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            answer = called(x)
+        answer.float().square().mean().backward()
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=0.05, atol=0.05)
+
+
+def test_nested_tensors() -> None:
+    """Each has a ragged size of its own, a symbol for which no number can be written in."""
+    layer = nn.Linear(4, 4)
+    compiled = on_card(lambda x: torch.relu(layer(x)) * 2)
+    for length in (3, 5, 1):
+        x = torch.nested.nested_tensor([torch.randn(2, 4), torch.randn(length, 4)], layout=torch.jagged)
+        with torch.no_grad():
+            answer = compiled(x)
+            torch.testing.assert_close(answer.values(), (torch.relu(layer(x)) * 2).values())
+
+
+def test_tangents_of_forward_mode_are_eager_s() -> None:
+    """Also where the code was compiled, and has run on the card, for inputs without tangents."""
+
+    def function(x: Tensor) -> Tensor:
+        return torch.relu(x) * 2 + x.sin()
+
+    compiled, x, tangent = on_card(function), torch.randn(5), torch.randn(5)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), function(x))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, tangent)
+        mine, theirs = (forward_ad.unpack_dual(called(dual)) for called in (compiled, function))
+        torch.testing.assert_close(mine.primal, theirs.primal)
+        torch.testing.assert_close(mine.tangent, theirs.tangent)
+    with counting() as grown:
+        torch.testing.assert_close(compiled(x), function(x))
+    assert grown["pl_launches"] == 1
+
+
+def test_an_input_that_is_given_other_memory() -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        x.data = y
+        return torch.relu(x) * 2
+
+    compiled = on_card(function)
+    for _ in range(2):
+        x, y = torch.randn(4), torch.randn(4)
+        torch.testing.assert_close(compiled(x, y), torch.relu(y) * 2)
+        assert x.data_ptr() == y.data_ptr()
+
+
+def test_an_input_whose_memory_is_given_back_after_its_last_use() -> None:
+    """No edge of the graph says that the launch reads it before."""
+
+    def function(x: Tensor) -> Tensor:
+        y = torch.relu(x) * 2
+        x.untyped_storage().resize_(0)
+        return y
+
+    compiled = on_card(function)
+    for _ in range(3):
+        x = torch.randn(400)
+        expected = torch.relu(x) * 2
+        torch.testing.assert_close(compiled(x), expected)
+        assert x.untyped_storage().nbytes() == 0
+
+
+def test_a_call_on_fake_tensors_of_what_has_run_on_real_ones() -> None:
+    """They have no data: what reads some dies."""
+    compiled, x = on_card(lambda x: torch.relu(x) * 2), torch.randn(3, 4)
+    for _ in range(3):
+        compiled(x)
+    with FakeTensorMode() as mode:
+        answer = compiled(mode.from_tensor(x))
+    assert isinstance(answer, FakeTensor) and answer.shape == x.shape
+    torch.testing.assert_close(compiled(x), torch.relu(x) * 2)
