@@ -72,7 +72,7 @@ def rows(target: Target) -> list[Row]:
 def _row(op: OpOverload, target: Target) -> Row:
     name = short(op)
     takers = [pattern for pattern in patterns() if op in pattern.anchors]
-    if takers:
+    if takers and _reads_tensors(op):
         return _on_card(op, takers, target)
     if op in DECOMPOSITIONS:
         return Row(name, "in parts", why="AOTAutograd takes it apart by a rule of ours: every part is in this list")
@@ -83,6 +83,10 @@ def _row(op: OpOverload, target: Target) -> Row:
     if op in IDENTITY_TARGETS:
         return Row(name, "view", why="no value on the card is changed in place, so that a copy is the same value")
     return next(_elsewhere(op))
+
+
+def _reads_tensors(op: OpOverload) -> bool:
+    return any("Tensor" in str(argument.type) for argument in op._schema.arguments)
 
 
 def _on_card(op: OpOverload, takers: list[Pattern], target: Target) -> Row:
@@ -114,7 +118,7 @@ def _elsewhere(op: OpOverload) -> Iterator[Row]:
         yield answer("PS", "it draws from eager's random stream, which only eager advances as eager does")
     if any(argument.is_out for argument in schema.arguments):
         yield answer("in parts", "AOTAutograd makes it functional: the op without `out`, and a copy")
-    if not any("Tensor" in str(argument.type) for argument in schema.arguments):
+    if not _reads_tensors(op):
         yield answer("constant", "it reads no tensor: evaluated once, when weights are packed")
     if short(op) not in REASONS:
         raise FpgaError(f"there is neither a pattern nor a reason for {op}; add one to fpga_dynamo/lowering/reasons.py")

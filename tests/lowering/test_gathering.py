@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from lowering_cases import GREEDY, Call, Case, check
 
+from fpga_dynamo.backend import collect_programs
+
 ROW, COLUMN = torch.tensor([2, 0, -1, 1]), torch.tensor([[0], [-3], [1]])
 
 CASES = {
@@ -77,3 +79,17 @@ def test_an_index_out_of_range_is_eager_s_error_even_if_the_other_makes_up_for_i
     for i, j in ((3, 0), (0, 4), (-4, 0), (1, -5), (2**31 - 1, 1)):
         with torch.no_grad(), pytest.raises(IndexError, match="out of bounds"):
             compiled(x, torch.tensor([0, i]), torch.tensor([1, j]))
+
+
+def test_as_many_rows_as_the_call_asks_for_are_one_program() -> None:
+    def rows(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return x[i] + torch.ones_like(i, dtype=torch.float32)[:, None]
+
+    torch._dynamo.reset()
+    compiled = torch.compile(rows, backend="fpga", options=GREEDY, dynamic=True)
+    x = torch.randn(20, 7)
+    with torch.no_grad(), collect_programs() as programs:
+        for count in (5, 7, 3):
+            i = torch.randint(-20, 20, (count,))
+            assert torch.equal(compiled(x, i), rows(x, i))
+    assert len(programs) == 1 and not programs[0].reasons

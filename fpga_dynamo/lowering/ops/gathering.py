@@ -17,11 +17,12 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
-from fpga_dynamo.lowering.emitter import Emitter, collapse
+from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left
 from fpga_dynamo.lowering.graph import EXACT_INTEGERS, INTEGERS, GraphInfo, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.ops.indexing import emit_gather
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.symbolic.size import identical
 from fpga_dynamo.lowering.view import VEC, View, dense, numel
 from fpga_dynamo.lowering.weights import encode_elements
 
@@ -60,7 +61,7 @@ def check_gathering(match: Match, graph: GraphInfo) -> str | None:
 def lower_gathering(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     table, indices = emitter.view(operand(node, 0)), _indices(node)
-    index_shape = tuple(torch.broadcast_shapes(*(shape(index) for index in indices.values())))
+    index_shape = _broadcast([shape(index) for index in indices.values()])
     rest = [d for d in range(len(table.shape)) if d not in indices]
     first = min(indices)
     together = max(indices) - first + 1 == len(indices)
@@ -80,6 +81,13 @@ def lower_gathering(match: Match, emitter: Emitter) -> Sequence[View]:
     row_stride = table.strides[first] if one else 1
     emit_gather(emitter, table, index, out, sizes, walks, row_stride=row_stride, limit=limit)
     return [out]
+
+
+def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that all `shapes` broadcast to, which they are known to do."""
+    rank = max(map(len, shapes))
+    aligned = [pad_left(size, rank, 1) for size in shapes]
+    return tuple(next((n for n in sizes if not identical(n, 1)), 1) for sizes in zip(*aligned, strict=True))
 
 
 def _combined(

@@ -26,8 +26,13 @@ def check_movement(match: Match, graph: GraphInfo) -> str | None:
             return why
         if value(source).dtype != value(node).dtype:
             return f"it turns {value(source).dtype} into {value(node).dtype}"
-    if node.target is aten.constant_pad_nd.default and not _representable(argument(node, "value", 2, 0), node):
-        return "it pads with a number that int32 cannot hold"
+    fills = {aten.constant_pad_nd.default: ("value", 2), aten.full.default: ("fill_value", 1)}
+    if node.target in fills:
+        number = argument(node, *fills[node.target], 0)
+        if not isinstance(number, (int, float)):
+            return "it is full of a number that is not known before the call"
+        if not _representable(number, node):
+            return "it is full of a number that int32 cannot hold"
     return refuse_value(node, "its result")
 
 
@@ -94,6 +99,13 @@ def fill(emitter: Emitter, out: View, number: float) -> None:
         in_stride=(0,) * 6,
         out_stride=pad_left((1,), 6, 0),
     )
+
+
+def lower_full(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    out = emitter.tensor(shape(node), dtype=value(node).dtype)
+    fill(emitter, out, argument(node, "fill_value", 1))
+    return [out]
 
 
 def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -177,6 +189,7 @@ _MOVE = frozenset({"move"})
 _LOWERINGS: dict[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]]]] = {
     aten.cat.default: ("cat", lower_cat),
     aten.stack.default: ("stack", lower_stack),
+    aten.full.default: ("full", lower_full),
     aten.constant_pad_nd.default: ("pad", lower_pad),
     aten.flip.default: ("flip", lower_flip),
     aten.repeat.default: ("repeat", lower_repeat),
