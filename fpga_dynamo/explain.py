@@ -83,7 +83,7 @@ class GraphReport:
             arena_bytes=sum(task.plan.floats for task in tasks) * 4,
             live_bytes=sum(task.plan.live_floats for task in tasks) * 4,
             input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
-            output_bytes=sum(hinted(slot.numel) for task in tasks for slot in task.outputs) * 4,
+            output_bytes=sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs),
             parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
             weight_bytes=sum(buffer.floats for task in tasks for buffer in task.weights) * 4,
             lowering_seconds=program.lowering_seconds,

@@ -31,6 +31,7 @@ enum opcode : int32_t {
     OP_GATHER = 8,
     OP_RESAMPLE = 9,
     OP_WINOGRAD = 10,
+    OP_CONVERT = 11,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
 
@@ -271,6 +272,22 @@ enum micro_op : int32_t {
     MICRO_EXPM1 = 38,
     MICRO_LOG1P = 39,
     MICRO_RELU = 40,       // NaN stays NaN
+    MICRO_ROUND_BF16 = 41, // to the nearest bfloat16
+    MICRO_ROUND_F16 = 42,  // to the nearest binary16; 65520 and more give infinity
+    // Operands hold the bits of an int32, and so does the result, which wraps around; comparisons give 0.0 or 1.0.
+    MICRO_INT_ADD = 43,
+    MICRO_INT_SUB = 44,
+    MICRO_INT_MUL = 45,
+    MICRO_INT_MIN = 46,
+    MICRO_INT_MAX = 47,
+    MICRO_INT_EQ = 48,
+    MICRO_INT_LT = 49,
+    MICRO_BITS_AND = 50,
+    MICRO_BITS_OR = 51,
+    MICRO_BITS_XOR = 52,
+    MICRO_SHIFT_LEFT = 53,     // by 0 to 31
+    MICRO_SHIFT_RIGHT = 54,    // the same, the sign comes in from above
+    MICRO_INT_FLOOR_DIV = 55,  // rounded down; the divisor is 1 or more
 };
 
 enum reduce_kind : int32_t {
@@ -360,6 +377,26 @@ struct resample_command {
     float scale[2];             // height, width
     int32_t in_stride[3];       // image, row, column; the channel's is 1
     int32_t out_stride[3];
+};
+
+// What the elements of a dense tensor are that lie closer than one a word, in the order of their addresses.
+enum element_format : int32_t {
+    FORMAT_BF16 = 0,  // as words: floats that are rounded when they are narrowed
+    FORMAT_F16 = 1,
+    FORMAT_U8 = 2,    // as words: the bits of an int32, of which narrowing keeps the low ones
+    FORMAT_I8 = 3,
+};
+
+// Conversion of a dense tensor of `count` elements from narrow elements to words, or (narrow = 1) from words to narrow
+// elements. input and output are multiples of 16 floats, and both tensors end with a whole vector.
+struct convert_command {
+    int32_t opcode;
+    int32_t slices;
+    uint32_t input;             // arena
+    uint32_t output;            // arena
+    int32_t count;
+    int32_t format;
+    int32_t narrow;
 };
 
 }  // namespace fpga

@@ -3,12 +3,15 @@
 // Under g++ a vec16 is a GNU vector, under Vitis HLS it is hls::vector<float, 16>; both headers give the same names:
 //
 //   vec16(float), ivec16(int32_t)        every lane holds the value
-//   + - * / (vec16), + - * & | ^ << >> (ivec16; >> is arithmetic), += -= *=, v[lane] to read a lane
+//   + - * / (vec16), + - * / & | ^ << >> (ivec16; + - * wrap around, / rounds toward zero, >> is arithmetic),
+//   += -= *=, v[lane] to read a lane
 //   veq vne vlt vle vgt vge(a, b)        mask: an ivec16 of 0 or -1; a comparison with NaN is false but for vne
 //   select(mask, a, b)                   lane by lane mask ? a : b, of vec16 or ivec16
 //   any(mask)                            whether a lane of the mask is set
 //   lane_numbers()                       0, 1, ... 15
 //   rotate_lanes<N>(x)                   lane i of the result is lane (i + N) % 16 of x
+//   doubled_lanes<HALF>(x)               lane i of the result is lane 8 HALF + i / 2 of the ivec16 x
+//   even_lanes(a, b), odd_lanes(a, b)    the lanes 0, 2, ... 14 (1, 3, ... 15) of the ivec16 a, then those of b
 //   bits_of(vec16), from_bits(ivec16)    the same 32-bit patterns seen as the other type
 //   to_float(ivec16), to_int(vec16)      conversion; to_int rounds toward zero, NaN and out of range: undefined value
 //   load(pointer, at), store(pointer, at, x)

@@ -7,6 +7,7 @@ namespace fpga {
 
 typedef float native_float16 __attribute__((vector_size(64)));
 typedef int32_t native_int16 __attribute__((vector_size(64)));
+typedef uint32_t native_uint16 __attribute__((vector_size(64)));
 // As they lie in memory: at any float's address, whatever type the host wrote there.
 typedef float memory_float16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float memory_float __attribute__((may_alias));
@@ -31,17 +32,21 @@ struct ivec16 {
     FPGA_INLINE ivec16() {}
     FPGA_INLINE ivec16(int32_t x) : v(x - native_int16{}) {}
     FPGA_INLINE explicit ivec16(native_int16 x) : v(x) {}
+    FPGA_INLINE explicit ivec16(native_uint16 x) : v((native_int16)x) {}
+    FPGA_INLINE native_uint16 u() const { return (native_uint16)v; }
     FPGA_INLINE int32_t operator[](int lane) const { return v[lane]; }
-    FPGA_INLINE ivec16& operator+=(const ivec16& o) { v += o.v; return *this; }
-    FPGA_INLINE ivec16& operator-=(const ivec16& o) { v -= o.v; return *this; }
-    FPGA_INLINE ivec16& operator*=(const ivec16& o) { v *= o.v; return *this; }
-    FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b) { return ivec16(a.v + b.v); }
-    FPGA_INLINE friend ivec16 operator-(const ivec16& a, const ivec16& b) { return ivec16(a.v - b.v); }
-    FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b) { return ivec16(a.v * b.v); }
+    FPGA_INLINE ivec16& operator+=(const ivec16& o) { return *this = *this + o; }
+    FPGA_INLINE ivec16& operator-=(const ivec16& o) { return *this = *this - o; }
+    FPGA_INLINE ivec16& operator*=(const ivec16& o) { return *this = *this * o; }
+    // Unsigned, because only that may wrap around.
+    FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b) { return ivec16(a.u() + b.u()); }
+    FPGA_INLINE friend ivec16 operator-(const ivec16& a, const ivec16& b) { return ivec16(a.u() - b.u()); }
+    FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b) { return ivec16(a.u() * b.u()); }
+    FPGA_INLINE friend ivec16 operator/(const ivec16& a, const ivec16& b) { return ivec16(a.v / b.v); }
     FPGA_INLINE friend ivec16 operator&(const ivec16& a, const ivec16& b) { return ivec16(a.v & b.v); }
     FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b) { return ivec16(a.v | b.v); }
     FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b) { return ivec16(a.v ^ b.v); }
-    FPGA_INLINE friend ivec16 operator<<(const ivec16& a, const ivec16& b) { return ivec16(a.v << b.v); }
+    FPGA_INLINE friend ivec16 operator<<(const ivec16& a, const ivec16& b) { return ivec16(a.u() << b.u()); }
     FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b) { return ivec16(a.v >> b.v); }
 };
 
@@ -71,6 +76,21 @@ FPGA_INLINE vec16 rotate_lanes(const vec16& x) {
     for (int i = 0; i < VEC; i++) from[i] = (i + BY) % VEC;
     return vec16(__builtin_shuffle(x.v, from));
 }
+
+template <int HALF>
+FPGA_INLINE ivec16 doubled_lanes(const ivec16& x) {
+    native_int16 from;
+    for (int i = 0; i < VEC; i++) from[i] = VEC / 2 * HALF + i / 2;
+    return ivec16(__builtin_shuffle(x.v, from));
+}
+template <int FIRST>
+FPGA_INLINE ivec16 every_other_lane(const ivec16& a, const ivec16& b) {
+    native_int16 from;
+    for (int i = 0; i < VEC; i++) from[i] = 2 * i + FIRST;
+    return ivec16(__builtin_shuffle(a.v, b.v, from));
+}
+FPGA_INLINE ivec16 even_lanes(const ivec16& a, const ivec16& b) { return every_other_lane<0>(a, b); }
+FPGA_INLINE ivec16 odd_lanes(const ivec16& a, const ivec16& b) { return every_other_lane<1>(a, b); }
 
 FPGA_INLINE ivec16 bits_of(const vec16& x) { return ivec16((native_int16)x.v); }
 FPGA_INLINE vec16 from_bits(const ivec16& x) { return vec16((native_float16)x.v); }

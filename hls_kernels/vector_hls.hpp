@@ -79,6 +79,31 @@ lanes:
     return r;
 }
 
+template <int HALF>
+inline ivec16 doubled_lanes(const ivec16& x) {
+    ivec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = x[VEC / 2 * HALF + i / 2];
+    }
+    return r;
+}
+
+template <int FIRST>
+inline ivec16 every_other_lane(const ivec16& a, const ivec16& b) {
+    ivec16 r;
+lanes:
+    for (int i = 0; i < VEC / 2; i++) {
+#pragma HLS unroll
+        r[i] = a[2 * i + FIRST];
+        r[VEC / 2 + i] = b[2 * i + FIRST];
+    }
+    return r;
+}
+inline ivec16 even_lanes(const ivec16& a, const ivec16& b) { return every_other_lane<0>(a, b); }
+inline ivec16 odd_lanes(const ivec16& a, const ivec16& b) { return every_other_lane<1>(a, b); }
+
 FPGA_INLINE int32_t lane_bits(float x) {
     float_or_bits u;
     u.as_float = x;

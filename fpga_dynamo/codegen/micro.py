@@ -28,15 +28,22 @@ class MicroProgram:
 
     def __init__(self) -> None:
         self.operations: list[tuple[str, tuple[Operand, ...]]] = []
-        self.constants: list[float] = []
+        self.constant_words: list[int] = []
         self._known: dict[tuple[str, tuple[Operand, ...]], Operand] = {}
-        self._constant_index: dict[bytes, int] = {}
+        self._constant_index: dict[int, int] = {}
 
     def constant(self, number: float) -> Operand:
-        bits = struct.pack("<f", _to_float32(number))
+        """A number as a float32."""
+        return self._word(struct.unpack("<I", struct.pack("<f", _to_float32(number)))[0])
+
+    def integer(self, number: int) -> Operand:
+        """A number as an int32, which it must fit."""
+        return self._word(struct.unpack("<I", struct.pack("<i", number))[0])
+
+    def _word(self, bits: int) -> Operand:
         if bits not in self._constant_index:
-            self._constant_index[bits] = len(self.constants)
-            self.constants.append(_to_float32(number))
+            self._constant_index[bits] = len(self.constant_words)
+            self.constant_words.append(bits)
         return Operand("constant", self._constant_index[bits])
 
     @staticmethod
@@ -54,7 +61,7 @@ class MicroProgram:
 
     def assemble(self, result: Operand, output_stream: int) -> Assembly | None:
         """Allocates registers, the result going straight to `output_stream`. None if the program does not fit."""
-        if len(self.constants) > CONSTANTS or output_stream >= STREAMS:
+        if len(self.constant_words) > CONSTANTS or output_stream >= STREAMS:
             return None
         needed = self._needed(result)
         if len(needed) + 1 > INSTRUCTIONS:
@@ -89,7 +96,7 @@ class MicroProgram:
             lines.append(Instruction(name, target, a, b, c, len(sources)))
         if result.kind != "temporary":
             lines.append(Instruction("COPY", STREAM_BASE + output_stream, code(result), arity=1))
-        return Assembly(tuple(lines), tuple(self.constants))
+        return Assembly(tuple(lines), tuple(self.constant_words))
 
     def _needed(self, result: Operand) -> list[int]:
         """Positions of the operations that `result` depends on, in order."""
@@ -124,7 +131,7 @@ class Assembly:
     """A micro-program with registers allocated."""
 
     instructions: tuple[Instruction, ...]
-    constants: tuple[float, ...]
+    constant_words: tuple[int, ...]
 
     def words(self, enums: Mapping[str, int]) -> tuple[int, ...]:
         """Two 32-bit words an instruction."""
@@ -133,8 +140,10 @@ class Assembly:
             out += [enums[f"MICRO_{line.name}"] | line.target << 8 | line.a << 16 | line.b << 24, line.c]
         return tuple(out)
 
-    def constant_words(self) -> tuple[int, ...]:
-        return tuple(struct.unpack("<I", struct.pack("<f", number))[0] for number in self.constants)
+    @property
+    def constants(self) -> tuple[float, ...]:
+        """The constants as floats, which they are but for those of integer operations."""
+        return tuple(struct.unpack("<f", struct.pack("<I", word))[0] for word in self.constant_words)
 
     def __str__(self) -> str:
         constants = "".join(f"k{i} = {number!r}\n" for i, number in enumerate(self.constants))

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from fpga_dynamo.lowering.dtypes import FLOATS
+
 
 def attention(
     query: torch.Tensor,
@@ -26,11 +28,15 @@ def attention(
 
     query (N, H, L, E), key and value (N, H or a divisor of it, S, E), attn_mask broadcastable to (N, H, L, S). Rows
     that are masked altogether give 0, and a logsumexp of 0, as ATen's kernel does (native/cpu/FlashAttentionKernel).
-    The backward pass needs the logsumexp; in inference it is dead code.
+    The backward pass needs the logsumexp; in inference it is dead code. All is float32 between operands of 16 bits and
+    an output of the same type, as in ATen's kernel.
     """
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    if dropout_p or any(t.dtype is not torch.float32 or not t.numel() for t in tensors):
+    if dropout_p or any(t.dtype not in FLOATS or not t.numel() for t in tensors):
         return NotImplemented
+    dtype = query.dtype
+    query, key, value = (t.to(torch.float32) for t in (query, key, value))
+    attn_mask = None if attn_mask is None else attn_mask.to(torch.float32)
     batch, heads, rows, width = query.shape
     keys, values = (of_all_heads(t, heads) for t in (key, value))
     masked = attn_mask is not None
@@ -40,7 +46,7 @@ def attention(
     summed = largest + (scores - largest).exp().sum(-1, keepdim=True).log()
     if masked:
         summed = torch.where(largest == -math.inf, 0.0, summed)
-    output = torch.bmm(weights, merged(values)).view(batch, heads, rows, width)
+    output = torch.bmm(weights, merged(values)).view(batch, heads, rows, width).to(dtype)
     logsumexp = summed.view(batch, heads, rows).transpose(1, 2).contiguous().transpose(1, 2)
     return _laid_out_like(output, query), logsumexp
 
@@ -85,7 +91,7 @@ def _laid_out_like(tensor: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
 
 def safe_softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> Any:
     """Softmax that gives 0 where a whole row is -inf."""
-    if x.dtype is not torch.float32 or dtype not in (None, torch.float32) or not x.numel() or not x.dim():
+    if x.dtype not in FLOATS or dtype not in (None, x.dtype) or not x.numel() or not x.dim():
         return NotImplemented
     return _softmax_or_zero(x, x.amax(dim, keepdim=True), dim)
 
@@ -117,7 +123,7 @@ def transformer_encoder_layer(
     mask_type: int | None = None,
 ) -> Any:
     """The op that nn.TransformerEncoderLayer is in inference: src and its result (N, L, E)."""
-    if src.is_nested or src.dim() != 3 or src.dtype is not torch.float32 or not src.numel():
+    if src.is_nested or src.dim() != 3 or src.dtype not in FLOATS or not src.numel():
         return NotImplemented
 
     def norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -158,7 +164,7 @@ def native_multi_head_attention(
     mask is true where nothing is to be attended to: (L, S), (N, S) or (N, H, L, S) for mask_type 0, 1 and 2.
     """
     tensors = (query, key, value)
-    if any(t.is_nested or t.dim() != 3 or t.dtype is not torch.float32 or not t.numel() for t in tensors):
+    if any(t.is_nested or t.dim() != 3 or t.dtype not in FLOATS or not t.numel() for t in tensors):
         return NotImplemented
     if mask is not None and mask_type not in (0, 1, 2):
         return NotImplemented

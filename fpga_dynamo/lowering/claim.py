@@ -65,11 +65,9 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = Tr
 
 def _refused(match: Match, graph: GraphInfo) -> str | None:
     why = match.pattern.check(match, graph)
-    if why is None and not graph.target.kernels_for(match.pattern.opcodes):
+    if why is None and not graph.target.kernels_for(match.opcodes):
         kernels = graph.target.kernels
-        lacking = [
-            f"{kernel.name} lacks {', '.join(sorted(match.pattern.opcodes - kernel.opcodes))}" for kernel in kernels
-        ]
+        lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
         return f"no kernel of the xclbin has all opcodes that it takes: {'; '.join(lacking) or 'there is no sequencer'}"
     return why
 

@@ -47,6 +47,7 @@ def _formulas() -> dict[str, sympy.Expr]:
         "move": sympy.ceiling(elements / lanes),
         "gather": sympy.ceiling(elements / lanes),
         "resample": pixels * vector_channels * 4,
+        "convert": sympy.ceiling(elements / VEC),
         "winograd": _winograd_cycles(),
     }
 
@@ -237,6 +238,11 @@ def _gather(f: Fields, target: Target) -> dict[str, float]:
     return {"elements": elements, "lanes": VEC if wide else 1, "moved": 2 * elements}
 
 
+def _convert(f: Fields, target: Target) -> dict[str, float]:
+    wide = {target.enums["FORMAT_BF16"]: 2, target.enums["FORMAT_F16"]: 2}
+    return {"elements": f["count"], "moved": f["count"] + f["count"] // wide.get(f["format"], 4)}
+
+
 _UNIT_STRIDES = (("out_stride", 1), ("table_stride", 1), ("index_stride", 0))
 
 
@@ -256,4 +262,5 @@ _QUANTITIES: Mapping[str, Callable[[Fields, Target], dict[str, float]]] = {
     "gather": _gather,
     "resample": _channelwise,
     "winograd": _winograd,
+    "convert": _convert,
 }

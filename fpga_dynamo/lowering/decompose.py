@@ -16,6 +16,7 @@ import torch
 from torch._C import DispatchKey
 
 from fpga_dynamo.lowering import attention, attention_backward, backward, recurrent
+from fpga_dynamo.lowering.dtypes import FLOATS
 
 aten = torch.ops.aten
 
@@ -23,21 +24,22 @@ aten = torch.ops.aten
 def _glu(x: torch.Tensor, dim: int = -1) -> Any:
     if not _takes(x):
         return NotImplemented
-    value, gate = x.chunk(2, dim)
-    return value * gate.sigmoid()
+    value, gate = x.to(torch.float32).chunk(2, dim)
+    return (value * gate.sigmoid()).to(x.dtype)
 
 
 def _log_sigmoid_forward(x: torch.Tensor) -> Any:
     """(value, what eager keeps for the backward pass)"""
     if not _takes(x):
         return NotImplemented
-    kept = (-x.abs()).exp()
-    return x.clamp(max=0) - kept.log1p(), kept
+    wide = x.to(torch.float32)
+    kept = (-wide.abs()).exp()
+    return (wide.clamp(max=0) - kept.log1p()).to(x.dtype), kept.to(x.dtype)
 
 
 def _takes(*tensors: torch.Tensor) -> bool:
     """Whether the cores compute in what the tensors hold, and there is something to compute."""
-    return all(t.dtype is torch.float32 and t.numel() for t in tensors)
+    return all(t.dtype in FLOATS and t.numel() for t in tensors)
 
 
 def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> Any:
@@ -48,7 +50,10 @@ def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> Any:
 
 
 def _dot(left: torch.Tensor, right: torch.Tensor) -> Any:
-    return (left * right).sum() if _takes(left, right) else NotImplemented
+    if not _takes(left, right):
+        return NotImplemented
+    products = left.to(torch.float32) * right.to(torch.float32)
+    return products.sum().to(left.dtype)
 
 
 def _trilinear(

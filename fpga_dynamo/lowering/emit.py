@@ -9,14 +9,15 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.encode import CommandList, Patches, encode
 from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.dtypes import NARROW, slot_bytes
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, value
 from fpga_dynamo.lowering.memory import MemoryPlan, plan_memory
 from fpga_dynamo.lowering.partition import Segment
 from fpga_dynamo.lowering.place import plan_places
 from fpga_dynamo.lowering.program import Slot
-from fpga_dynamo.lowering.symbolic.size import identical
-from fpga_dynamo.lowering.view import Buffer, Role, View, align, dense, numel
+from fpga_dynamo.lowering.symbolic.size import identical, larger
+from fpga_dynamo.lowering.view import VEC, Buffer, Role, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.weights import WeightBuffer
 
 
@@ -64,7 +65,8 @@ def _slot_view(node: Node, role: Role) -> View:
     fake = value(node)
     size = tuple(fake.shape)
     strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
-    return View(Buffer(align(max(1, numel(size))), role, node.name), size, strides, 0, fake.dtype)
+    words = ceil_div(larger(1, numel(size)) * slot_bytes(fake.dtype), 4)
+    return View(Buffer(align(words), role, node.name, fake.dtype in NARROW), size, strides, 0, fake.dtype)
 
 
 def is_dense(fake: torch.Tensor) -> bool:
@@ -86,6 +88,13 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
     found = emitter.view(node)
     walks = zip(found.strides, wanted.strides, found.shape, strict=True)
     same = all(identical(a, b) or n == 1 for a, b, n in walks)
+    if wanted.buffer.packed:
+        if not same or found.offset % VEC or found.buffer.in_weights:
+            dense_ = View(Buffer(align(wanted.numel)), wanted.shape, wanted.strides, 0, found.dtype)
+            emitter.copy(found, dense_, layout_change=layout_change)
+            found = dense_
+        emitter.convert(found, wanted)
+        return wanted
     if same and found.offset == 0 and found.buffer.role is Role.TEMPORARY:
         found.buffer.role = Role.OUTPUT
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.fx import Node
 
 from fpga_dynamo.lowering import cost, views
 from fpga_dynamo.lowering.command import Command, FieldValue, Operand
+from fpga_dynamo.lowering.dtypes import NARROW
 from fpga_dynamo.lowering.graph import GraphInfo, is_view, shape, value
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.symbolic.size import Size, identical, larger, pinned, smaller
@@ -63,7 +65,7 @@ class Emitter:
                 if last in self.graph.static and isinstance(value(last), torch.Tensor):
                     self._values[last] = self.weight_rows(last)
                 elif (given := self._external(last)) is not None:
-                    self._values[last] = given
+                    self._values[last] = self.widened(given) if given.buffer.packed else given
                 elif is_view(last):
                     chain.append(last.all_input_nodes[0])
                 else:
@@ -143,6 +145,28 @@ class Emitter:
                 in_stride=pad_left(ins[-6:], 6, 0),
                 out_stride=pad_left(outs[-6:], 6, 0),
             )
+
+    def convert(self, source: View, target: View) -> None:
+        """A command that widens `source` or narrows into `target`, whichever is packed; both dense and alike."""
+        narrow = target.buffer.packed
+        packed = target if narrow else source
+        self.command(
+            "convert",
+            reads=[source],
+            writes=[target],
+            slices=slices_of(source.numel // 4096),
+            input=Operand.of(source),
+            output=Operand.of(target),
+            count=source.numel,
+            format=self.target.enums[f"FORMAT_{NARROW[packed.dtype]}"],
+            narrow=int(narrow),
+        )
+
+    def widened(self, source: View) -> View:
+        """A packed slot as a dense tensor of words."""
+        target = replace(source, buffer=Buffer(align(larger(1, source.numel)), name=source.buffer.name))
+        self.convert(source, target)
+        return target
 
     def relaid(self, source: View, order: Sequence[int], pitch: int | None = None) -> View:
         """`source` with dimensions in memory order `order`; a copy is made once for all who ask for it."""

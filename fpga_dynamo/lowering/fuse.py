@@ -16,6 +16,7 @@ from fpga_dynamo.lowering.ops.pointwise import (
     GroupProgram,
     batch_norm_of,
     refuse_pointwise,
+    refuse_program,
 )
 from fpga_dynamo.lowering.patterns import Match
 
@@ -59,8 +60,8 @@ def _eligible(graph: GraphInfo, reasons: dict[Node, str]) -> set[Node]:
                 reasons[node] = "its value is not used"
                 continue
             result = items[0]
-        if GroupProgram([result]).assembly is None:
-            reasons[node] = "its micro-program does not fit the core's registers"
+        if why := refuse_program(result, graph):
+            reasons[node] = why
             continue
         found.add(result)
     return found

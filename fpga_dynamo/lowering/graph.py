@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from fpga_dynamo.lowering.dtypes import FLOATS, INTEGERS
 from fpga_dynamo.lowering.symbolic.graph import SYMBOLS
 from fpga_dynamo.lowering.symbolic.size import Size, Symbols, sizes_in
 from fpga_dynamo.lowering.target import Target
@@ -55,19 +56,22 @@ IDENTITY_TARGETS = frozenset({aten.clone.default, aten.lift_fresh_copy.default})
 BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 """A batch norm by running statistics; its value is item 0."""
 
-STORABLE = frozenset({torch.float32, torch.bool, torch.int64, torch.int32})
+STORABLE = frozenset({*FLOATS, *INTEGERS, torch.bool})
 """Types of element that the arena can hold."""
 
 EXACT_INTEGERS = 1 << 24
 """Up to here float32 holds every whole number."""
 
-INTEGERS = (torch.int32, torch.int64)
-"""Those of them that are held as the bits of an int32."""
-
 
 def value(node: Node) -> Any:
     """The fake tensor (or tuple of them, or number) that `node` stands for."""
     return node.meta.get("val")
+
+
+def values(node: Node) -> list[torch.Tensor]:
+    """The fake tensors that `node` stands for: one, or those of its tuple."""
+    fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
+    return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
 
 
 def shape(node: Node) -> tuple[int, ...]:
@@ -206,7 +210,7 @@ def _refuse_tensor(fake: Any, what: str) -> str | None:
     if not isinstance(fake, torch.Tensor):
         return f"{what} is no tensor but {type(fake).__name__}"
     if fake.dtype not in STORABLE:
-        return f"{what} is {_name(fake.dtype)}; the cores hold float32, bool, int32 and int64"
+        return f"{what} is {_name(fake.dtype)}; the cores hold {_named(STORABLE)}"
     if fake.layout is not torch.strided:
         return f"{what} is {fake.layout}, not a strided tensor"
     if fake.device.type != "cpu":
@@ -215,21 +219,26 @@ def _refuse_tensor(fake: Any, what: str) -> str | None:
         return f"{what} has a size that is not known before the call"
     if fake.numel() == 0:
         return f"{what} has no elements"
-    if fake.numel() >= 1 << 31:
-        return f"{what} has 2^31 elements or more"
+    if fake.numel() >= 1 << 30:
+        return f"{what} has 2^30 elements or more"
     return None
 
 
 def refuse_float(node: Node, what: str) -> str | None:
-    """Why `node` is not a float32 tensor that the arena can hold, or None."""
+    """Why `node` is not a tensor of real numbers that the arena can hold, or None."""
     fake = value(node)
-    if isinstance(fake, torch.Tensor) and fake.dtype is not torch.float32:
-        return f"{what} is {_name(fake.dtype)}; this core computes in float32"
+    if isinstance(fake, torch.Tensor) and fake.dtype not in FLOATS:
+        return f"{what} is {_name(fake.dtype)}; this core computes in float32, from {_named(FLOATS)}"
     return refuse_value(node, what)
 
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def _named(dtypes: Collection[torch.dtype]) -> str:
+    *most, last = sorted(map(_name, dtypes))
+    return f"{', '.join(most)} and {last}"
 
 
 def operand(node: Node, position: int) -> Node:

@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, shape
+from fpga_dynamo.lowering.dtypes import NARROW
+from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, shape, values
 
 if TYPE_CHECKING:
     from fpga_dynamo.lowering.emitter import Emitter
@@ -36,6 +38,15 @@ class Match:
     @property
     def root(self) -> Node:
         return self.outputs[0]
+
+    @property
+    def opcodes(self) -> frozenset[str]:
+        """Opcodes that the match may take: those of the pattern, and what values of other types take besides."""
+        needed = self.pattern.opcodes
+        dtypes = {v.dtype for node in self.nodes for arg in (node, *node.all_input_nodes) for v in values(arg)}
+        if "reduce" in needed and torch.bool in dtypes:
+            needed |= {"pointwise"}  # which makes a count an integer
+        return needed if dtypes.isdisjoint(NARROW) else needed | {"convert", "pointwise"}
 
     def __hash__(self) -> int:
         return id(self)
@@ -154,6 +165,7 @@ def follow(
     """
     nodes: list[Node] = []
     links: dict[str, Node] = {}
+    value_dtype = dtype_of(value)
     for step in steps:
         between: list[Node] = []
         user = sole_user(value)
@@ -163,6 +175,8 @@ def follow(
         before = between[-1] if between else value
         if user is None or user in graph.claimed or user.target not in step.targets or not step.accept(before, user):
             continue
+        if dtype_of(user) is not value_dtype:
+            continue  # what promotes to another type sees the value rounded
         if step.through is None:
             nodes += [*between, user]
             links[step.name], value = user, user
@@ -173,6 +187,11 @@ def follow(
         nodes += [*between, user, item]
         links[step.name], value = user, item
     return nodes, value, links
+
+
+def dtype_of(node: Node) -> torch.dtype | None:
+    """The dtype of the (first) tensor that `node` gives."""
+    return next((fake.dtype for fake in values(node)), None)
 
 
 def _keeps_rows(node: Node) -> bool:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import torch
 from torch.fx import Node
 
+from fpga_dynamo.lowering.dtypes import FLOATS
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import aten, shape, value
 from fpga_dynamo.lowering.ops.movement import cat_parts
@@ -45,7 +45,7 @@ def plan_places(matches: Sequence[Match], emitter: Emitter) -> None:
 
 def _joins_channels(cat: Node) -> bool:
     _, dim = cat_parts(cat)
-    return cat.target is aten.cat.default and len(shape(cat)) == 4 and dim == 1 and value(cat).dtype is torch.float32
+    return cat.target is aten.cat.default and len(shape(cat)) == 4 and dim == 1 and value(cat).dtype in FLOATS
 
 
 def _longest(cats: Sequence[Node]) -> list[tuple[Node, list[Node]]]:

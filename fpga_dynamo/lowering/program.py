@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.lowering.command import Command
+from fpga_dynamo.lowering.dtypes import slot_bytes
 from fpga_dynamo.lowering.graph import GraphInfo
 from fpga_dynamo.lowering.memory import MemoryPlan
 from fpga_dynamo.lowering.partition import Segment
@@ -29,6 +30,10 @@ class Slot:
     dtype: torch.dtype
     offset: int
     numel: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * slot_bytes(self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +53,12 @@ class Form:
     @cached_property
     def in_bytes(self) -> int:
         """What a launch takes to the card."""
-        return sum(slot.numel for slot in self.inputs) * 4
+        return sum(slot.nbytes for slot in self.inputs)
 
     @cached_property
     def out_bytes(self) -> int:
         """What it brings back."""
-        return sum(slot.numel for slot in self.outputs) * 4
+        return sum(slot.nbytes for slot in self.outputs)
 
 
 @dataclass(eq=False)

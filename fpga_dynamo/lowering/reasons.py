@@ -18,15 +18,12 @@ _OPS_BY_REASON = {
     "no core sorts: compare-and-swap stages would take area that the MAC array uses for every other op": "sort topk",
     "eager adds up in float64; no core scans, and a product with a triangle of ones would round in float32": "cumsum",
     "distances in any norm between all pairs; the MAC array has products only": "_cdist_forward _pdist_forward",
-    "its numbers are complex; the cores hold float32, bool, int32 and int64": "_fft_c2r _fft_r2c",
+    "its numbers are complex; the cores hold real numbers, integers and truth values": "_fft_c2r _fft_r2c",
     "no micro-operation computes it, and what it could be made of loses digits": (
         "acos acosh asin asinh atan atan2 atanh cosh sinh tan log10 log2"
     ),
     "a quotient that rounding moves over a whole number would change the result by one": (
-        "div.Scalar_mode div.Tensor_mode fmod.Scalar fmod.Tensor remainder.Scalar remainder.Tensor"
-    ),
-    "bitwise logic of numbers needs integer arithmetic; the pointwise core computes in float32": (
-        "bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar bitwise_xor.Tensor"
+        "fmod.Scalar fmod.Tensor remainder.Tensor"
     ),
     "it changes the running statistics; AOTAutograd hands over the functional form": "_native_batch_norm_legit",
     "it changes the storage of a tensor that lives on the host": "resize_",

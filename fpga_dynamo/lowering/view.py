@@ -7,7 +7,7 @@ make a new :class:`View` of the same :class:`Buffer`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -48,11 +48,15 @@ class Role(Enum):
 
 @dataclass(eq=False)
 class Buffer:
-    """A block of device memory, `floats` long. Temporaries, inputs and outputs lie in the arena, weights apart."""
+    """A block of device memory, `floats` long. Temporaries, inputs and outputs lie in the arena, weights apart.
+
+    packed: elements of a narrow type lie as on the host, not a word each; only the command ``convert`` reads those.
+    """
 
     floats: int
     role: Role = Role.TEMPORARY
     name: str = ""
+    packed: bool = False
     id: int = field(default_factory=lambda: next(_ids))
 
     @property
@@ -64,7 +68,8 @@ class Buffer:
 class View:
     """A tensor on the device: `strides` and `offset` in floats.
 
-    A bool element is the float 0 or 1; an integer element holds the bits of an int32.
+    dtype: what the elements are, see :mod:`fpga_dynamo.lowering.dtypes`; float32 for a value of fewer bits says that it
+    is not rounded yet. A bool element is the float 0 or 1; an integer element holds the bits of an int32.
     """
 
     buffer: Buffer
@@ -191,6 +196,12 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 CHANNELS_LAST: dict[int, tuple[int, ...]] = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 """Dimension order, outermost first, of an image batch whose vector lanes run along channels."""
+
+
+def common_dtype(views: Iterable[View]) -> torch.dtype:
+    """What copies of all these hold: their dtype, or float32 where some are not rounded yet."""
+    dtypes = {view.dtype for view in views}
+    return dtypes.pop() if len(dtypes) == 1 else torch.float32
 
 
 def row_pitch(size: int) -> int:

@@ -15,6 +15,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from fpga_dynamo.lowering.dtypes import HALVES, INTEGERS, to_int32
 from fpga_dynamo.lowering.graph import GraphInfo
 from fpga_dynamo.lowering.view import Buffer, Role, align, dense, row_pitch
 
@@ -109,10 +110,15 @@ class Pack:
 
     def build(self, tensors: Mapping[Node, torch.Tensor]) -> torch.Tensor:
         """The block's content, a contiguous float32 tensor of `floats` elements."""
-        values = [None if e is None else e.evaluate(tensors) for e in self.operands]
+        values = [None if e is None else _widened(e.evaluate(tensors)) for e in self.operands]
         flat = self.layout(self.params, *values)
         assert flat.numel() == self.floats, f"{self.key}: packed {flat.numel()} floats, planned {self.floats}"
         return flat.contiguous()
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    """What layouts compute with: 16 bits are for storage only."""
+    return tensor.to(torch.float32) if tensor.dtype in HALVES else tensor
 
 
 class WeightBuffer(Buffer):
@@ -131,9 +137,12 @@ def pack_rows(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
 
 
 def encode_elements(tensor: torch.Tensor) -> torch.Tensor:
-    """The float32 tensor whose bits are the arena's representation of `tensor`."""
-    if tensor.dtype in (torch.int64, torch.int32):
-        return tensor.to(torch.int32).view(torch.float32)
+    """The float32 tensor whose bits are the arena's representation of `tensor`.
+
+    Raises :class:`OutOfRangeError` for an integer beyond int32.
+    """
+    if tensor.dtype in INTEGERS:
+        return to_int32(tensor).view(torch.float32)
     return tensor.to(torch.float32)
 
 

@@ -26,6 +26,8 @@ DTYPES = (
     torch.bfloat16,
     torch.int64,
     torch.int32,
+    torch.int8,
+    torch.uint8,
     torch.bool,
 )
 

@@ -18,7 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from fpga_dynamo import _native
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.lowering.graph import is_view, value
+from fpga_dynamo.lowering.graph import STORABLE, is_view, value
 from fpga_dynamo.lowering.program import CardTask, Program, Slot
 from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.binding import Binding, Bindings
@@ -32,7 +32,7 @@ from fpga_dynamo.runtime.transfer import is_slot
 if TYPE_CHECKING:
     from fpga_dynamo.runtime.executor import Executor
 
-_DTYPES = {torch.float32: "float32", torch.int32: "int32", torch.int64: "int64", torch.bool: "bool"}
+_DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in STORABLE}
 
 Result = tuple[Slot, tuple[int, ...], tuple[int, ...]]
 """A slot, and the shape and strides in which the graph returns it."""

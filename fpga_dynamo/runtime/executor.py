@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from fpga_dynamo import stats
 from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.lowering.dtypes import OutOfRangeError
 from fpga_dynamo.lowering.graph import computes
 from fpga_dynamo.lowering.program import CardTask, Form, HostTask, Program
 from fpga_dynamo.options import Options
@@ -23,7 +24,6 @@ from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.runtime.lifetime import Lifetime
 from fpga_dynamo.runtime.scheduler import Scheduler
 from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGraph
-from fpga_dynamo.runtime.transfer import OutOfRangeError
 
 log = logging.getLogger(__name__)
 

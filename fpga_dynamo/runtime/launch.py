@@ -169,4 +169,4 @@ class Launcher:
 
 
 def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:
-    return (tensor.data_ptr(), slot.numel * 4, slot.offset * 4)
+    return (tensor.data_ptr(), slot.nbytes, slot.offset * 4)

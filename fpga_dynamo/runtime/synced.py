@@ -27,7 +27,7 @@ def launch(
     A run that passes its time-out is ended, as far as the card can do that.
     """
     for tensor, slot in zip(inputs, form.inputs, strict=True):
-        arena.write_ptr(tensor.data_ptr(), slot.numel * 4, slot.offset * 4)
+        arena.write_ptr(tensor.data_ptr(), slot.nbytes, slot.offset * 4)
     begin, end = form.output_end * 4, form.input_end * 4
     if end > begin:
         arena.sync(driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, end - begin, begin)
@@ -36,7 +36,7 @@ def launch(
     if state == driver.ert_cmd_state.ERT_CMD_STATE_COMPLETED:
         arena.sync(driver.xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE, begin, 0)
         for tensor, slot in zip(outputs, form.outputs, strict=True):
-            arena.read_ptr(tensor.data_ptr(), slot.numel * 4, slot.offset * 4)
+            arena.read_ptr(tensor.data_ptr(), slot.nbytes, slot.offset * 4)
     elif state == driver.ert_cmd_state.ERT_CMD_STATE_TIMEOUT:
         run.abort()
     return state

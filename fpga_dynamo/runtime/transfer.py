@@ -1,16 +1,14 @@
-"""Tensors to and from slots of the arena: dense memory in eager's strides, floats or int32 bits."""
+"""Tensors to and from slots of the arena: dense memory in eager's strides, elements as lowering/dtypes.py says."""
 
 from __future__ import annotations
 
 import torch
 
+from fpga_dynamo.lowering.dtypes import INTEGERS, NARROW, to_int32
 from fpga_dynamo.lowering.program import Slot
 
-_INTEGERS = (torch.int64, torch.int32)
-
-
-class OutOfRangeError(ValueError):
-    """An integer that int32 cannot hold; the partition has to run in eager."""
+_WORDS = INTEGERS - NARROW.keys()
+"""Integers that cross as an int32 each."""
 
 
 def to_slot(tensor: torch.Tensor, slot: Slot) -> torch.Tensor:
@@ -18,16 +16,12 @@ def to_slot(tensor: torch.Tensor, slot: Slot) -> torch.Tensor:
 
     Raises :class:`OutOfRangeError` for an int64 value beyond int32.
     """
-    if slot.dtype is torch.float32:
-        if _strides_agree(tensor, slot) and not tensor.is_neg():
-            return tensor
-    elif slot.dtype is torch.bool:
+    if tensor.dtype is not slot.dtype:  # an eager op may give another type than its fake tensor said
+        tensor = tensor.to(slot.dtype)
+    if slot.dtype is torch.bool:
         tensor = tensor.to(torch.float32)
-    elif slot.dtype in _INTEGERS:
-        narrow = tensor.to(torch.int32)
-        if slot.dtype is torch.int64 and not torch.equal(narrow.to(torch.int64), tensor):
-            raise OutOfRangeError(f"a value of {slot.node} does not fit int32, which the card computes with")
-        tensor = narrow
+    elif slot.dtype in _WORDS:
+        tensor = to_int32(tensor)
     if _strides_agree(tensor, slot) and not tensor.is_neg():
         return tensor
     dense = torch.empty_strided(slot.shape, slot.strides, dtype=tensor.dtype)
@@ -41,7 +35,7 @@ def is_slot(tensor: torch.Tensor, slot: Slot) -> bool:
 
 def empty_for(slot: Slot) -> torch.Tensor:
     """Memory that receives a slot's content."""
-    dtype = torch.int32 if slot.dtype in _INTEGERS else torch.float32
+    dtype = slot.dtype if slot.dtype in NARROW else torch.int32 if slot.dtype in _WORDS else torch.float32
     return torch.empty_strided(slot.shape, slot.strides, dtype=dtype)
 
 

@@ -1,4 +1,4 @@
-"""``verify=True``: every launch is shadowed by eager, in float32 and in float64, and the first divergence is named."""
+"""``verify=True``: every launch is shadowed by eager, as it is and in float64, and the first divergence is named."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from fpga_dynamo.errors import VerificationError
+from fpga_dynamo.lowering.dtypes import FLOATS
 from fpga_dynamo.lowering.program import CardTask
 
 FACTOR = 8.0
-"""How many times eager float32's own error against float64 a value may err."""
+"""How many times eager's own error against float64 a value may err."""
 
 FLOOR_ULPS = 32.0
 """And how many units in the last place of the largest value besides, for values that eager gets exactly."""
@@ -45,7 +46,7 @@ def _describe(task: CardTask, i: int) -> str:
 
 def _in_float64(task: CardTask, arguments: Sequence[Any]) -> Sequence[torch.Tensor] | None:
     """The same in float64, or None for a graph that does not take it (a dtype is written into it, say)."""
-    wide = [a.double() if isinstance(a, torch.Tensor) and a.dtype is torch.float32 else a for a in arguments]
+    wide = [a.double() if isinstance(a, torch.Tensor) and a.dtype in FLOATS else a for a in arguments]
     try:
         return task.eager(*wide)
     except (RuntimeError, TypeError):
@@ -75,7 +76,7 @@ def _divergence(result: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor, 
     mine, theirs, truth = (t[finite].double() for t in (result, eager, exact))
     if truth.numel() == 0:
         return None
-    own, allowed = (theirs - truth).abs().max(), torch.finfo(torch.float32).eps * truth.abs().max()
+    own, allowed = (theirs - truth).abs().max(), torch.finfo(eager.dtype).eps * truth.abs().max()
     bound = FACTOR * own + FLOOR_ULPS * allowed
     error = (mine - truth).abs().max()
     if error <= bound:

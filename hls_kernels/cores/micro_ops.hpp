@@ -2,6 +2,7 @@
 #pragma once
 #include "../command.hpp"
 #include "../math.hpp"
+#include "../narrow.hpp"
 #include "../tiles.hpp"
 #include "../vector.hpp"
 
@@ -9,6 +10,27 @@ namespace fpga {
 
 FPGA_INLINE vec16 one_where(const ivec16& mask) { return select(mask, vec16(1.0f), vec16(0.0f)); }
 FPGA_INLINE ivec16 truth(const vec16& x) { return vne(x, vec16(0.0f)); }
+
+// Shift counts and divisors that no program should hold do no harm.
+template <int OP>
+FPGA_INLINE ivec16 integer_micro(const ivec16& a, const ivec16& b) {
+    switch (OP) {
+        case MICRO_INT_ADD: return a + b;
+        case MICRO_INT_SUB: return a - b;
+        case MICRO_INT_MUL: return a * b;
+        case MICRO_INT_MIN: return select(vlt(a, b), a, b);
+        case MICRO_INT_MAX: return select(vgt(a, b), a, b);
+        case MICRO_BITS_AND: return a & b;
+        case MICRO_BITS_OR: return a | b;
+        case MICRO_BITS_XOR: return a ^ b;
+        case MICRO_SHIFT_LEFT: return a << (b & ivec16(31));
+        case MICRO_SHIFT_RIGHT: return a >> (b & ivec16(31));
+        default: {  // MICRO_INT_FLOOR_DIV
+            const ivec16 divisor = select(vlt(b, ivec16(1)), ivec16(1), b), quotient = a / divisor;
+            return quotient + vlt(a, quotient * divisor);  // a mask is -1
+        }
+    }
+}
 
 template <int OP>
 FPGA_INLINE vec16 micro(const vec16& a, const vec16& b, const vec16& c) {
@@ -53,6 +75,21 @@ FPGA_INLINE vec16 micro(const vec16& a, const vec16& b, const vec16& c) {
         case MICRO_EXPM1: return vexpm1(a);
         case MICRO_LOG1P: return vlog1p(a);
         case MICRO_RELU: return vrelu(a);
+        case MICRO_ROUND_BF16: return round_to_bf16(a);
+        case MICRO_ROUND_F16: return round_to_f16(a);
+        case MICRO_INT_EQ: return one_where(veq(bits_of(a), bits_of(b)));
+        case MICRO_INT_LT: return one_where(vlt(bits_of(a), bits_of(b)));
+        case MICRO_INT_ADD:
+        case MICRO_INT_SUB:
+        case MICRO_INT_MUL:
+        case MICRO_INT_MIN:
+        case MICRO_INT_MAX:
+        case MICRO_BITS_AND:
+        case MICRO_BITS_OR:
+        case MICRO_BITS_XOR:
+        case MICRO_SHIFT_LEFT:
+        case MICRO_SHIFT_RIGHT:
+        case MICRO_INT_FLOOR_DIV: return from_bits(integer_micro<OP>(bits_of(a), bits_of(b)));
         default: return a;  // MICRO_COPY
     }
 }
@@ -68,7 +105,7 @@ elements:
     }
 }
 
-FPGA_INLINE bool micro_op_is_known(int32_t op) { return op >= MICRO_COPY && op <= MICRO_RELU; }
+FPGA_INLINE bool micro_op_is_known(int32_t op) { return op >= MICRO_COPY && op <= MICRO_INT_FLOOR_DIV; }
 
 inline void run_micro(int32_t op, float* to, const float* a, const float* b, const float* c, int n) {
     switch (op) {
@@ -113,6 +150,21 @@ inline void run_micro(int32_t op, float* to, const float* a, const float* b, con
         case MICRO_EXPM1: return micro_block<MICRO_EXPM1>(to, a, b, c, n);
         case MICRO_LOG1P: return micro_block<MICRO_LOG1P>(to, a, b, c, n);
         case MICRO_RELU: return micro_block<MICRO_RELU>(to, a, b, c, n);
+        case MICRO_ROUND_BF16: return micro_block<MICRO_ROUND_BF16>(to, a, b, c, n);
+        case MICRO_ROUND_F16: return micro_block<MICRO_ROUND_F16>(to, a, b, c, n);
+        case MICRO_INT_ADD: return micro_block<MICRO_INT_ADD>(to, a, b, c, n);
+        case MICRO_INT_SUB: return micro_block<MICRO_INT_SUB>(to, a, b, c, n);
+        case MICRO_INT_MUL: return micro_block<MICRO_INT_MUL>(to, a, b, c, n);
+        case MICRO_INT_MIN: return micro_block<MICRO_INT_MIN>(to, a, b, c, n);
+        case MICRO_INT_MAX: return micro_block<MICRO_INT_MAX>(to, a, b, c, n);
+        case MICRO_INT_EQ: return micro_block<MICRO_INT_EQ>(to, a, b, c, n);
+        case MICRO_INT_LT: return micro_block<MICRO_INT_LT>(to, a, b, c, n);
+        case MICRO_BITS_AND: return micro_block<MICRO_BITS_AND>(to, a, b, c, n);
+        case MICRO_BITS_OR: return micro_block<MICRO_BITS_OR>(to, a, b, c, n);
+        case MICRO_BITS_XOR: return micro_block<MICRO_BITS_XOR>(to, a, b, c, n);
+        case MICRO_SHIFT_LEFT: return micro_block<MICRO_SHIFT_LEFT>(to, a, b, c, n);
+        case MICRO_SHIFT_RIGHT: return micro_block<MICRO_SHIFT_RIGHT>(to, a, b, c, n);
+        case MICRO_INT_FLOOR_DIV: return micro_block<MICRO_INT_FLOOR_DIV>(to, a, b, c, n);
         default: return;
     }
 }

@@ -1,13 +1,14 @@
-// core: move; opcodes: move, gather, resample
+// core: move; opcodes: move, gather, resample, convert
 //
 // Strided copies of 32-bit patterns. Rows that are contiguous on both sides go vector by vector; where the innermost
 // dimension of the output is another than that of the input, 16 x 16 blocks are transposed on the way; rows that are
-// contiguous in the input only are read vector by vector; the rest goes element by element. gather and resample have
-// files of their own.
+// contiguous in the input only are read vector by vector; the rest goes element by element. gather, resample and convert
+// have files of their own.
 #pragma once
 #include "../bounds.hpp"
 #include "../command.hpp"
 #include "../vector.hpp"
+#include "convert.hpp"
 #include "gather.hpp"
 #include "nest.hpp"
 #include "resample.hpp"

@@ -123,6 +123,52 @@ void every_operation(tb::report& report) {
     }
 }
 
+int64_t integer_reference(int op, int64_t a, int64_t b) {
+    using namespace fpga;
+    switch (op) {
+        case MICRO_INT_ADD: return a + b;
+        case MICRO_INT_SUB: return a - b;
+        case MICRO_INT_MUL: return a * b;
+        case MICRO_INT_MIN: return std::min(a, b);
+        case MICRO_INT_MAX: return std::max(a, b);
+        case MICRO_INT_EQ: return int_bits(a == b);
+        case MICRO_INT_LT: return int_bits(a < b);
+        case MICRO_BITS_AND: return a & b;
+        case MICRO_BITS_OR: return a | b;
+        case MICRO_BITS_XOR: return a ^ b;
+        case MICRO_SHIFT_LEFT: return a * (int64_t{1} << b);
+        case MICRO_SHIFT_RIGHT: return a >> b;
+        case MICRO_INT_FLOOR_DIV: return (a - ((a % b) + b) % b) / b;
+        default: std::abort();
+    }
+}
+
+// Pairs of integers at all ends of the range; results are taken modulo 2^32.
+void every_integer_operation(tb::report& report) {
+    using namespace fpga;
+    const int32_t value[] = {0, 1, -1, 2, -7, 31, 100, (1 << 24) + 1, 0x7f800001, INT32_MAX, INT32_MIN, INT32_MIN + 1};
+    const int n = static_cast<int>(sizeof value / sizeof *value);
+    for (int op = MICRO_INT_ADD; op <= MICRO_INT_FLOOR_DIV; op++) {
+        const bool shift = op == MICRO_SHIFT_LEFT || op == MICRO_SHIFT_RIGHT;
+        float to[VEC], left[VEC], right[VEC];
+        report.begin("integer operation " + std::to_string(op));
+        for (int first = 0; first < n * n; first += VEC) {
+            for (int i = 0; i < VEC; i++) {
+                const int pair = std::min(first + i, n * n - 1);
+                const int32_t y = value[pair % n];
+                left[i] = float_bits(value[pair / n]);
+                right[i] = float_bits(shift ? y & 31 : op == MICRO_INT_FLOOR_DIV ? std::max(y, 1) : y);
+            }
+            run_micro(op, to, left, right, right, 1);
+            for (int i = 0; i < VEC; i++) {
+                const auto want = static_cast<uint32_t>(integer_reference(op, int_bits(left[i]), int_bits(right[i])));
+                report.check(static_cast<uint32_t>(int_bits(to[i])) == want,
+                             std::to_string(int_bits(left[i])) + ", " + std::to_string(int_bits(right[i])));
+            }
+        }
+    }
+}
+
 void lay_out(pointwise_command& c, int s, tb::memory& where, tb::random_source& random, bool output) {
     int64_t stride[4];
     const int kind = random.integer(0, 4);
@@ -264,6 +310,7 @@ int main() {
     tb::report report("pointwise");
     tb::random_source random(3);
     every_operation(report);
+    every_integer_operation(report);
     refusals(report);
     for (int round = 0; round < 1500; round++) random_program(report, random, round);
     return report.finish();

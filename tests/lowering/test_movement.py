@@ -159,7 +159,11 @@ OTHERS = {
     "pad integers with a negative number": Case(lambda x: F.pad(x, (1, 1), value=-8388607), torch.arange(5)),
     "pad bools": Case(lambda x: F.pad(x > 0, (1, 2), value=True), (3, 4)),
     "pad integers with a number beyond int32 stays on the PS": Case(
-        lambda x: F.pad(x, (1, 1), value=1 << 40), torch.arange(5), offload=0.0, launches=0, why="int32 cannot hold"
+        lambda x: F.pad(x, (1, 1), value=1 << 40),
+        torch.arange(5),
+        offload=0.0,
+        launches=0,
+        why="card cannot hold",
     ),
     "flip": Case(lambda x: x.flip(1), (3, 17)),
     "flip an image": Case(lambda x: x.flip((2, 3)), (2, 17, 4, 5)),

@@ -17,7 +17,7 @@ from typing import Any
 
 os.environ["FPGA_DYNAMO_PROGRAM_CACHE"] = "0"  # what lowering makes today is what is tested
 
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "bool", "complex64")
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64")
 EVERYTHING = (
     ["--samples", "32"],
     ["--backward", "--samples", "8"],

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, pair, shape, value
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, pair, shape
 from fpga_dynamo.lowering.ops.movement import check_movement, fill, like, unplaced
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import View, dense, numel
@@ -35,7 +35,7 @@ def lower_border(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     source = emitter.view(operand(node, 0))
     pads = list(argument(node, "padding", 1))
-    out = like(source, shape(node), emitter, node)
+    out = like([source], shape(node), emitter, node)
     rank = len(source.shape)
     begin = [0] * rank
     for i in range(len(pads) // 2):
@@ -83,7 +83,7 @@ def lower_roll(match: Match, emitter: Emitter) -> Sequence[View]:
     by_dim: dict[int, int] = {}
     for dim, shift in zip(dims, shifts, strict=True):
         by_dim[dim % len(source.shape)] = by_dim.get(dim % len(source.shape), 0) + shift
-    out = like(source, shape(node), emitter, node)
+    out = like([source], shape(node), emitter, node)
     _roll(emitter, source, out, by_dim)
     return [out]
 
@@ -121,7 +121,7 @@ def lower_pixel_shuffle(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     factor = int(argument(node, "upscale_factor", 1))
     source = emitter.view(operand(node, 0))
-    out = like(source, shape(node), emitter, node)
+    out = like([source], shape(node), emitter, node)
     emitter.copy(_channels_apart(source, factor), _pixels_apart(out, factor), layout_change=False)
     return [out]
 
@@ -130,7 +130,7 @@ def lower_pixel_unshuffle(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     factor = int(argument(node, "downscale_factor", 1))
     source = emitter.view(operand(node, 0))
-    out = like(source, shape(node), emitter, node)
+    out = like([source], shape(node), emitter, node)
     emitter.copy(_pixels_apart(source, factor), _channels_apart(out, factor), layout_change=False)
     return [out]
 
@@ -140,7 +140,7 @@ def lower_channel_shuffle(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     source = emitter.view(operand(node, 0))
     groups, channels = int(argument(node, "groups", 1)), source.shape[1]
-    out = like(source, shape(node), emitter, node)
+    out = like([source], shape(node), emitter, node)
     each = channels // groups
     emitter.copy(_split_channels(source, each), _split_channels(out, groups, transposed=True), layout_change=False)
     return [out]
@@ -186,7 +186,7 @@ def lower_im2col(match: Match, emitter: Emitter) -> Sequence[View]:
     source = source if batched else source.unsqueeze(0)
     if any(padding):
         size = (*source.shape[:2], *(n + 2 * p for n, p in zip(source.shape[2:], padding, strict=True)))
-        padded = unplaced(source, size, emitter, node)
+        padded = unplaced(source, size, emitter)
         fill(emitter, padded, 0.0)
         inner = padded.narrow(2, padding[0], source.shape[2]).narrow(3, padding[1], source.shape[3])
         emitter.copy(source, inner, layout_change=False)
@@ -200,7 +200,7 @@ def lower_im2col(match: Match, emitter: Emitter) -> Sequence[View]:
         shape=(*source.shape[:2], *kernel, *steps),
         strides=(image, channel, row * dilation[0], column * dilation[1], row * stride[0], column * stride[1]),
     )
-    out = View(emitter.tensor((numel(shape(node)),)).buffer, shape(node), dense(shape(node)), 0, value(node).dtype)
+    out = View(emitter.tensor((numel(shape(node)),)).buffer, shape(node), dense(shape(node)), 0, source.dtype)
     emitter.copy(windows, replace(out, shape=windows.shape, strides=dense(windows.shape)), layout_change=False)
     return [out]
 

@@ -14,9 +14,11 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
+from fpga_dynamo.lowering.dtypes import FLOATS, INTEGERS
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, refuse_value, value
-from fpga_dynamo.lowering.ops import elementwise_backward
 from fpga_dynamo.lowering.ops.elementwise_backward import BACKWARD_RULES
+from fpga_dynamo.lowering.ops.integers import INTEGER_RULES, refuse_integers
+from fpga_dynamo.lowering.ops.operands import CASTS, COMPARISONS, compute_dtype, is_condition, operands
 
 Operands = Sequence[Operand | float]
 Rule = Callable[[MicroProgram, Node, Operands], Operand]
@@ -142,18 +144,7 @@ def _addcdiv(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 
 def _cast(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    source, target = _input_dtype(n), value(n).dtype
-    if target is torch.bool and source is not torch.bool:
-        return p.op("NE", x[0], 0.0)
-    if target in (torch.int32, torch.int64) and source is torch.bool:
-        return p.op("FLOAT_TO_INT", x[0])
-    return p.op("COPY", x[0])
-
-
-def _input_dtype(n: Node) -> torch.dtype:
-    # copy(self, source) shows `source` in the place of `self`
-    given = n.args[1] if n.target is aten.copy.default else n.args[0]
-    return value(given).dtype  # type: ignore[arg-type]
+    return p.op("NE", x[0], 0.0) if value(n).dtype is torch.bool else p.op("COPY", x[0])
 
 
 def _isnan(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -193,7 +184,7 @@ def _lerp(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 
 def _nan_to_num(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    largest = torch.finfo(torch.float32).max
+    largest = torch.finfo(value(n).dtype).max
     given = [argument(n, name, i) for i, name in enumerate(("nan", "posinf", "neginf"), 1)]
     nan, high, low = (d if g is None else float(g) for g, d in zip(given, (0.0, largest, -largest), strict=True))
     number = p.op("WHERE", p.op("EQ", x[0], math.inf), high, p.op("WHERE", p.op("EQ", x[0], -math.inf), low, x[0]))
@@ -257,9 +248,6 @@ RULES: dict[Any, Rule] = {
     aten.logical_xor.default: _logical_xor,
     aten.isnan.default: _isnan,
     aten.isinf.default: _isinf,
-    aten.bitwise_and.Tensor: _direct("AND"),
-    aten.bitwise_or.Tensor: _direct("OR"),
-    aten.bitwise_not.default: _direct("NOT"),
     aten.where.self: _direct("WHERE"),
     aten.clamp.default: _clamp,
     aten.clamp.Tensor: _clamp_tensor,
@@ -297,59 +285,58 @@ RULES: dict[Any, Rule] = {
     **BACKWARD_RULES,
 }
 
-_OPERAND_COUNT: dict[Any, int] = {
-    aten.clamp.default: 1,
-    aten.hardtanh.default: 1,
-    aten.leaky_relu.default: 1,
-    aten.gelu.default: 1,
-    aten.elu.default: 1,
-    aten.softplus.default: 1,
-    aten.celu.default: 1,
-    aten.nan_to_num.default: 1,
-    aten.logit.default: 1,
-    aten.threshold.default: 3,
-    aten.lerp.Scalar: 3,
-    aten.lerp.Tensor: 3,
-    aten.addcmul.default: 3,
-    aten.addcdiv.default: 3,
-    aten._to_copy.default: 1,
-    aten.where.self: 3,
-    aten.masked_fill.Scalar: 3,
-    aten.masked_fill.Tensor: 3,
-    aten.threshold_backward.default: 3,
+_BOTH = _direct("AND")
+_EITHER = _direct("OR")
+
+BOOL_RULES: dict[Any, Rule] = {
+    aten.add.Tensor: _EITHER,
+    aten.mul.Tensor: _BOTH,
+    aten.bitwise_and.Tensor: _BOTH,
+    aten.bitwise_or.Tensor: _EITHER,
+    aten.bitwise_xor.Tensor: _direct("NE"),
+    aten.bitwise_not.default: _direct("NOT"),
+    **{
+        op: RULES[op]
+        for op in (
+            *COMPARISONS,
+            aten.logical_and.default,
+            aten.logical_or.default,
+            aten.logical_not.default,
+            aten.logical_xor.default,
+            aten.minimum.default,
+            aten.maximum.default,
+            aten.where.self,
+            aten.masked_fill.Scalar,
+            aten.masked_fill.Tensor,
+        )
+    },
 }
-"""How many leading arguments are operands, where it is not "all tensors and numbers up to two"."""
+"""The same for truth values, 0.0 or 1.0."""
 
-_BOOLEAN_ONLY = {aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.bitwise_not.default}
+ANCHORS = tuple(dict.fromkeys((*RULES, *BOOL_RULES, *INTEGER_RULES)))
 
 
-def operands(node: Node) -> list[Node | float]:
-    """The FX nodes and numbers that the rule's operands stand for."""
-    if node.target is aten.copy.default:
-        return [node.args[1]]  # type: ignore[list-item]
-    if node.target is aten.clamp.Tensor:
-        given = [node.args[0], argument(node, "min", 1), argument(node, "max", 2)]
-        return [g for g in given if g is not None]  # type: ignore[misc]
-    if node.target in elementwise_backward.OPERANDS:
-        return elementwise_backward.OPERANDS[node.target](node)
-    count = _OPERAND_COUNT.get(node.target, 2)
-    found: list[Node | float] = []
-    for arg in node.args[:count]:
-        found.append(arg if isinstance(arg, Node) else float(arg))  # type: ignore[arg-type]
-    return found
+def compute(p: MicroProgram, node: Node, given: Sequence[Operand | float]) -> Operand:
+    """The value of `node` but for rounding, from operands in the type that it computes in."""
+    if node.target in CASTS:
+        return _cast(p, node, given)
+    dtype = compute_dtype(node)
+    if dtype in INTEGERS:
+        whole = [x if isinstance(x, Operand) else p.integer(int(x)) for x in given]
+        return INTEGER_RULES[node.target](p, node, whole)
+    numbers = [x if isinstance(x, Operand) else float(x) for x in given]
+    return (BOOL_RULES if dtype is torch.bool else RULES)[node.target](p, node, numbers)
 
 
 def refuse_elementwise(node: Node, graph: GraphInfo) -> str | None:
     """Why the pointwise core cannot compute `node`, or None."""
-    if node.target not in RULES:
+    if node.target not in ANCHORS:
         return "it is no element-wise op that the pointwise core knows"
     if why := refuse_value(node, "its result"):
         return why
-    result = value(node).dtype
     for arg in node.all_input_nodes:
         if not isinstance(value(arg), torch.Tensor):
             return f"its argument {arg} is not known before the call"
-    casts = node.target in (aten._to_copy.default, aten.copy.default)
     try:
         given = operands(node)
     except TypeError:
@@ -357,22 +344,28 @@ def refuse_elementwise(node: Node, graph: GraphInfo) -> str | None:
     for operand in given:
         if isinstance(operand, Node) and (why := _refuse_operand(operand, graph)):
             return why
-    kinds = {value(o).dtype for o in given if isinstance(o, Node)}
-    integers = kinds & {torch.int32, torch.int64}
-    if casts:
-        if integers and result in (torch.int32, torch.int64):
-            return "a cast between integer types has no core"
-        if integers and result is not torch.float32:
-            return f"a cast from {_names(integers)} to {_names({result})} has no core"
-        if result in (torch.int32, torch.int64) and kinds != {torch.bool}:
-            return "a cast from float to integer is not exact beyond the range of int32"
-        return None
-    if integers:
-        return f"an operand is {_names(integers)}; the pointwise core computes in float32"
-    if result not in (torch.float32, torch.bool):
-        return f"its result is {_names({result})}; the pointwise core computes in float32"
-    if node.target in _BOOLEAN_ONLY and kinds != {torch.bool}:
-        return "bitwise logic is lowered for bool only"
+    return _refuse_cast(node) if node.target in CASTS else _refuse_arithmetic(node, compute_dtype(node))
+
+
+def _refuse_cast(node: Node) -> str | None:
+    (source,) = operands(node)
+    if value(node).dtype in INTEGERS and value(source).dtype in FLOATS:  # type: ignore[arg-type]
+        return "a cast from float to integer is not exact beyond the range of int32"
+    return None
+
+
+def _refuse_arithmetic(node: Node, dtype: torch.dtype) -> str | None:
+    masks = [o for i, o in enumerate(operands(node)) if is_condition(node, i)]
+    if any(value(mask).dtype is not torch.bool for mask in masks):  # type: ignore[arg-type]
+        return "its mask is not bool"
+    if dtype in INTEGERS:
+        return refuse_integers(node, dtype)
+    if dtype is torch.bool:
+        return None if node.target in BOOL_RULES else "it has no micro-operations for truth values"
+    if node.target not in RULES:
+        return "it has micro-operations for integers only"
+    if dtype not in FLOATS:
+        return f"it computes in {str(dtype).removeprefix('torch.')}, which the card does not"
     return None
 
 
@@ -383,7 +376,3 @@ def _refuse_operand(node: Node, graph: GraphInfo) -> str | None:
     if fake.dim() == 0 and fake.dtype is torch.float64 and graph.is_static(node):
         return None  # a number in the guise of a tensor: it does not take part in type promotion
     return refuse_value(node, f"its operand {node}")
-
-
-def _names(dtypes: set[torch.dtype]) -> str:
-    return ", ".join(sorted(str(d).removeprefix("torch.") for d in dtypes))

@@ -18,7 +18,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left
-from fpga_dynamo.lowering.graph import EXACT_INTEGERS, INTEGERS, GraphInfo, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.graph import EXACT_INTEGERS, GraphInfo, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.ops.indexing import emit_gather
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
@@ -47,7 +47,7 @@ def check_gathering(match: Match, graph: GraphInfo) -> str | None:
     for index in indices.values():
         if why := refuse_value(index, "its index"):
             return why
-        if value(index).dtype not in INTEGERS:
+        if value(index).dtype not in (torch.int64, torch.int32):
             return f"its index is {value(index).dtype}, not an integer: the size of its result depends on the data"
     if all(graph.is_static(index) for index in indices.values()):
         return None
@@ -72,7 +72,7 @@ def lower_gathering(match: Match, emitter: Emitter) -> Sequence[View]:
     one = len(indices) == 1
     places = tuple((table.shape[d], 1 if one else table.strides[d]) for d in indices)
     index = _combined(node, places, indices, index_shape, emitter)
-    out = emitter.tensor(shape(node), dtype=value(node).dtype)
+    out = emitter.tensor(shape(node), dtype=table.dtype)
     zeros = (0,) * len(index_shape)
     table_strides = (*(table.strides[d] for d in lead), *zeros, *(table.strides[d] for d in trail))
     index_strides = ((0,) * len(lead)) + index.strides + ((0,) * len(trail))

@@ -50,7 +50,7 @@ def lower_indexing(match: Match, emitter: Emitter) -> Sequence[View]:
     table, index = emitter.view(table_node), emitter.in_arena(emitter.view(index_node))
     rank = len(table.shape)
     dim %= rank
-    out = emitter.tensor(shape(node), dtype=value(node).dtype)
+    out = emitter.tensor(shape(node), dtype=table.dtype)
     row_stride, limit = table.strides[dim], table.shape[dim]
     if node.target is aten.gather.default:
         dims = index.shape

@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Bits, Operand
+from fpga_dynamo.lowering.dtypes import HALVES, INTEGERS, span_of
 from fpga_dynamo.lowering.emitter import Emitter, pad_left
-from fpga_dynamo.lowering.graph import INTEGERS, GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
-from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align
+from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align, common_dtype
 
 
 def check_movement(match: Match, graph: GraphInfo) -> str | None:
@@ -32,20 +34,25 @@ def check_movement(match: Match, graph: GraphInfo) -> str | None:
         if not isinstance(number, (int, float)):
             return "it is full of a number that is not known before the call"
         if not _representable(number, node):
-            return "it is full of a number that int32 cannot hold"
+            return "it is full of a number that its type on the card cannot hold"
     return refuse_value(node, "its result")
 
 
 def _representable(number: float, node: Node) -> bool:
-    return value(node).dtype not in INTEGERS or -(1 << 31) <= int(number) < 1 << 31
+    low, high = span_of(value(node).dtype)
+    return value(node).dtype not in INTEGERS or low <= number <= high
 
 
-def like(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
-    """A new tensor with dimensions in the memory order of `source`; an image stays one (and may have a place)."""
+def like(sources: Sequence[View], size: Sequence[int], emitter: Emitter, node: Node) -> View:
+    """A new tensor with dimensions in the memory order of the first of `sources`, which will be copied into it.
+
+    An image stays one (and may have a place).
+    """
+    source, dtype = sources[0], common_dtype(sources)
     if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4:
-        return replace(emitter.image(node), dtype=value(node).dtype)
+        return replace(emitter.image(node), dtype=dtype)
     order = source.order() if len(source.shape) == len(size) and 0 not in source.strides else range(len(size))
-    return emitter.tensor(size, tuple(order), dtype=value(node).dtype)
+    return emitter.tensor(size, tuple(order), dtype=dtype)
 
 
 # --- cat and stack ----------------------------------------------------------------------------------------------------
@@ -63,7 +70,7 @@ def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
     out = emitter.defined(node)  # by a part that has its place in it (place.py)
     if out is None:
         images = [s for s in sources if len(s.shape) == 4 and s.order() == CHANNELS_LAST[4]]
-        out = like(images[0] if images else sources[0], shape(node), emitter, node)
+        out = like([*images[:1], *sources], shape(node), emitter, node)
     start = 0
     for source in sources:
         place = out.narrow(dim, start, source.shape[dim])
@@ -76,9 +83,10 @@ def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
 def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     parts, dim = cat_parts(node)
-    out = emitter.tensor(shape(node), dtype=value(node).dtype)
-    for i, part in enumerate(parts):
-        emitter.copy(emitter.view(part), out.select(dim, i), layout_change=False)
+    sources = [emitter.view(part) for part in parts]
+    out = emitter.tensor(shape(node), dtype=common_dtype(sources))
+    for i, source in enumerate(sources):
+        emitter.copy(source, out.select(dim, i), layout_change=False)
     return [out]
 
 
@@ -88,6 +96,8 @@ def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
 def fill(emitter: Emitter, out: View, number: float) -> None:
     """The whole buffer of `out`, padding included, so that later vectors read no garbage."""
     integer = out.dtype in INTEGERS
+    if out.dtype in HALVES:
+        number = torch.tensor(number).to(out.dtype).item()
     emitter.command(
         "move",
         reads=[],
@@ -113,7 +123,7 @@ def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
     source = emitter.view(operand(node, 0))
     pads = list(argument(node, "pad", 1))
     number = argument(node, "value", 2, 0)
-    out = unplaced(source, shape(node), emitter, node)
+    out = unplaced(source, shape(node), emitter)
     if any(p > 0 for p in pads):
         fill(emitter, out, number)
     inner = out
@@ -127,11 +137,11 @@ def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
-def unplaced(source: View, size: Sequence[int], emitter: Emitter, node: Node) -> View:
+def unplaced(source: View, size: Sequence[int], emitter: Emitter) -> View:
     """As :func:`like`, in a buffer of its own, which may be filled whole."""
     image = len(size) == 4 and source.order() == CHANNELS_LAST[4]
     order = CHANNELS_LAST[4] if image else tuple(range(len(size)))
-    return emitter.tensor(size, order, dtype=value(node).dtype, pitch=align(size[1]) if image else None)
+    return emitter.tensor(size, order, dtype=source.dtype, pitch=align(size[1]) if image else None)
 
 
 def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -142,7 +152,7 @@ def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
     for d in dims:
         offset += (source.shape[d] - 1) * strides[d]
         strides[d] = -strides[d]
-    out = like(source, shape(node), emitter, node)
+    out = like([source], shape(node), emitter, node)
     emitter.copy(replace(source, offset=offset, strides=tuple(strides)), out, layout_change=False)
     return [out]
 
@@ -151,7 +161,7 @@ def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     source = emitter.view(operand(node, 0))
     repeats = list(argument(node, "repeats", 1))
-    out = emitter.tensor(shape(node), dtype=value(node).dtype)
+    out = emitter.tensor(shape(node), dtype=source.dtype)
     lead = len(repeats) - len(source.shape)
     sizes = (*[1] * lead, *source.shape)
     strides = (*[0] * lead, *source.strides)
@@ -167,7 +177,7 @@ def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
 def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
-    out = like(base, shape(node), emitter, node)
+    out = like([base, part], shape(node), emitter, node)
     emitter.copy(base, out, layout_change=False)
     dim = argument(node, "dim", 2, 0) % len(base.shape)
     start, step, size = argument(node, "start", 3), argument(node, "step", 5, 1), base.shape[dim]
@@ -179,7 +189,7 @@ def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
 def lower_select_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
-    out = like(base, shape(node), emitter, node)
+    out = like([base, part], shape(node), emitter, node)
     emitter.copy(base, out, layout_change=False)
     emitter.copy(part, out.select(argument(node, "dim", 2), argument(node, "index", 3)), layout_change=False)
     return [out]

@@ -17,8 +17,9 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.lowering.compose import elementwise, reduced
+from fpga_dynamo.lowering.dtypes import HALVES
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, aten, operand, refuse_float, refuse_value, shape
+from fpga_dynamo.lowering.graph import GraphInfo, aten, operand, refuse_float, refuse_value, shape, value
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.view import View, numel
 
@@ -96,6 +97,8 @@ def _check(match: Match, graph: GraphInfo) -> str | None:
     for position, given in enumerate(node.args):
         if isinstance(given, Node) and position not in saved and (why := refuse_float(given, f"its operand {given}")):
             return why
+    if any(isinstance(given, Node) and value(given).dtype in HALVES for given in node.args):
+        return "of 16 bits, its statistics have another type in eager than tracing says"
     if node.target is _BATCH and not node.args[5]:
         return "it normalises by the running statistics and hands them on; the card updates them or leaves them alone"
     if len(shape(operand(node, 0))) < 2:

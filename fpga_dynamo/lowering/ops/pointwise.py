@@ -15,9 +15,12 @@ from torch.fx import Node
 from fpga_dynamo.codegen.micro import STREAMS, Assembly, MicroProgram, Operand
 from fpga_dynamo.lowering import command as commands
 from fpga_dynamo.lowering.command import Auxiliary
+from fpga_dynamo.lowering.dtypes import HALVES, INTEGERS
 from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left, slices_of
-from fpga_dynamo.lowering.graph import BATCH_NORM, INTEGERS, GraphInfo, argument, operand, refuse_float, shape, value
-from fpga_dynamo.lowering.ops.elementwise import RULES, operands, refuse_elementwise
+from fpga_dynamo.lowering.graph import BATCH_NORM, GraphInfo, argument, operand, refuse_float, shape, value
+from fpga_dynamo.lowering.ops.elementwise import ANCHORS, compute, refuse_elementwise
+from fpga_dynamo.lowering.ops.integers import wrapped
+from fpga_dynamo.lowering.ops.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
 from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align, numel
@@ -37,6 +40,17 @@ def refuse_pointwise(node: Node, graph: GraphInfo) -> str | None:
     return None
 
 
+def refuse_program(node: Node, graph: GraphInfo) -> str | None:
+    """Why the pointwise core of this xclbin cannot run the micro-program of `node` alone, or None."""
+    assembly = GroupProgram([node]).assembly
+    if assembly is None:
+        return "its micro-program does not fit the core's registers"
+    missing = sorted({f"MICRO_{i.name}" for i in assembly.instructions} - graph.target.enums.keys())
+    if missing:
+        return f"the pointwise core of the xclbin has no {', '.join(missing)}; build the xclbin anew"
+    return None
+
+
 def batch_norm_of(node: Node) -> Node | None:
     """The inference batch norm whose value `node` (an item 0) is."""
     source = node.args[0] if node.args else None
@@ -46,10 +60,13 @@ def batch_norm_of(node: Node) -> Node | None:
 class GroupProgram:
     """The micro-program of a group and the streams that it reads.
 
-    A stream is an FX node or, for a batch norm's scale and shift, (the batch norm, "scale" or "shift").
+    A stream is an FX node or, for a batch norm's scale and shift, (the batch norm, "scale" or "shift"). Values of
+    16 bits are rounded where a node makes them, as eager does, and where they come from outside unless `rounded` says
+    that they are.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], rounded: Callable[[Node], bool] = lambda node: False) -> None:
+        self._rounded = rounded
         self.streams: list[Node | tuple[Node, str]] = []
         self._program = MicroProgram()
         self._values: dict[Node, Operand] = {}
@@ -66,25 +83,53 @@ class GroupProgram:
             self.streams.append(key)
         return MicroProgram.stream(self._stream_index[key])
 
-    def _operand(self, node: Node) -> Operand:
+    def _value(self, node: Node) -> Operand:
         if node in self._values:
             return self._values[node]
         stream = self._stream(node)
-        integer = value(node).dtype in INTEGERS
-        return self._program.op("INT_TO_FLOAT", stream) if integer else stream
+        return stream if self._rounded(node) else self._round(stream, value(node).dtype)
+
+    def _operand(self, given: Node | float, dtype: torch.dtype) -> Operand | float:
+        """An operand of an op that computes in `dtype`."""
+        if not isinstance(given, Node):
+            return given
+        x, own = self._value(given), value(given).dtype
+        if own in INTEGERS and dtype not in INTEGERS:
+            return self._round(self._program.op("INT_TO_FLOAT", x), dtype)
+        if own not in INTEGERS and dtype in INTEGERS:
+            return self._program.op("FLOAT_TO_INT", x)
+        return x
+
+    def _round(self, given: Operand | float, dtype: torch.dtype) -> Operand:
+        """`given` rounded to `dtype` if that has 16 bits."""
+        if dtype in HALVES:
+            return self._program.op(f"ROUND_{HALVES[dtype]}", given)
+        return given if isinstance(given, Operand) else self._program.constant(given)
 
     def _compute(self, node: Node) -> Operand:
-        norm = batch_norm_of(node)
+        norm, dtype = batch_norm_of(node), value(node).dtype
         if norm is not None:
-            x = self._operand(operand(norm, 0))
-            return self._program.op("FMA", x, self._stream((norm, "scale")), self._stream((norm, "shift")))
-        given = [self._operand(o) if isinstance(o, Node) else o for o in operands(node)]
-        return RULES[node.target](self._program, node, given)
+            x = self._value(operand(norm, 0))
+            scaled = self._program.op("FMA", x, self._stream((norm, "scale")), self._stream((norm, "shift")))
+            return self._round(scaled, dtype)
+        result = compute(self._program, node, self._operands(node))
+        if dtype in INTEGERS:
+            return wrapped(self._program, result, dtype)
+        return result if is_exact(node) else self._round(result, dtype)
+
+    def _operands(self, node: Node) -> list[Operand | float]:
+        dtype = compute_dtype(node)
+        given = [self._operand(o, torch.bool if is_condition(node, i) else dtype) for i, o in enumerate(operands(node))]
+        if node.target not in COMPARISONS or dtype not in HALVES:
+            return given
+        as_is = [isinstance(o, Node) and value(o).dtype is dtype for o in operands(node)]
+        return [x if own else self._round(x, dtype) for x, own in zip(given, as_is, strict=True)]
 
 
 def lower_pointwise(match: Match, emitter: Emitter) -> Sequence[View]:
     root = match.root
-    program = GroupProgram([n for n in match.nodes if n.target is not BATCH_NORM])
+    nodes = [n for n in match.nodes if n.target is not BATCH_NORM]
+    program = GroupProgram(nodes, lambda node: emitter.view(node).dtype is value(node).dtype)
     assert program.assembly is not None, "the fusion pass keeps groups that fit"
     size = shape(root)
     sources = [_source(stream, emitter) for stream in program.streams]
@@ -108,7 +153,8 @@ def emit_elementwise(
 ) -> View:
     """A micro-program that is no group of nodes: `rule` gives its result from the inputs, which broadcast to `size`.
 
-    Whole numbers come in as floats. pitch: distance between the rows of the result; an image's pixels are padded.
+    Whole numbers come in as floats, and a result of 16 bits is not rounded yet. pitch: distance between its rows; an
+    image's pixels are padded.
     """
     program = MicroProgram()
     streams = [program.stream(i) for i in range(len(inputs))]
@@ -120,8 +166,25 @@ def emit_elementwise(
     views = [_contiguous(v, dims, emitter).expand(size) for v, dims in zip(inputs, own, strict=True)]
     if pitch is None and len(size) == 4 and order == CHANNELS_LAST[4]:
         pitch = align(size[1])
-    out = emitter.tensor(size, order, dtype=dtype, pitch=pitch)
+    out = emitter.tensor(size, order, dtype=torch.float32 if dtype in HALVES else dtype, pitch=pitch)
     emit_micro(emitter, assembly, views, out, order)
+    return out
+
+
+def emit_rounded(node: Node, emitter: Emitter) -> View:
+    """The value of `node` as eager has it: rounded to its type, by a command of its own if need be."""
+    x, dtype = emitter.view(node), value(node).dtype
+    return x if x.dtype is dtype else emit_unary(f"ROUND_{HALVES[dtype]}", x, dtype, emitter)
+
+
+def emit_unary(operation: str, x: View, dtype: torch.dtype, emitter: Emitter) -> View:
+    """A command of one micro-operation; its result is of `dtype`."""
+    program = MicroProgram()
+    assembly = program.assemble(program.op(operation, program.stream(0)), 1)
+    assert assembly is not None
+    order = x.order()
+    out = emitter.tensor(x.shape, order, dtype=dtype)
+    emit_micro(emitter, assembly, [_contiguous(x, order, emitter)], out, order)
     return out
 
 
@@ -197,8 +260,8 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
             slices=slices_of(numel(rest) // 2048),
             program=Auxiliary(assembly.words(emitter.target.enums)),
             instructions=len(assembly.instructions),
-            constants=Auxiliary(assembly.constant_words()),
-            constant_count=len(assembly.constants),
+            constants=Auxiliary(assembly.constant_words),
+            constant_count=len(assembly.constant_words),
             inputs=len(inputs),
             outputs=1,
             dims=pad_left(rest, 4, 1),
@@ -241,7 +304,7 @@ def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> boo
 
 POINTWISE = Pattern(
     name="pointwise",
-    anchors=(*RULES, BATCH_NORM),
+    anchors=(*ANCHORS, BATCH_NORM),
     match=anchor_alone,
     check=lambda match, graph: None,
     lower=lower_pointwise,

@@ -14,6 +14,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.dtypes import HALVES
 from fpga_dynamo.lowering.emitter import Emitter, collapse, pad_left, slices_of
 from fpga_dynamo.lowering.graph import (
     GraphInfo,
@@ -27,6 +28,7 @@ from fpga_dynamo.lowering.graph import (
     value,
 )
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
+from fpga_dynamo.lowering.ops.pointwise import emit_rounded
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import Buffer, View, align, dense, numel
 
@@ -44,6 +46,8 @@ _KINDS: dict[Any, str] = {
     aten.argmax.default: "REDUCE_ARGMAX",
     aten.argmin.default: "REDUCE_ARGMIN",
 }
+_OF_ALL = frozenset(getattr(aten, name).default for name in ["sum", "mean", "prod", "max", "min"])
+_POSITIONS = ("REDUCE_ARGMAX", "REDUCE_ARGMIN")
 _WITH_INDEX: dict[Any, tuple[str, str]] = {
     aten.max.dim: ("REDUCE_MAX", "REDUCE_ARGMAX"),
     aten.min.dim: ("REDUCE_MIN", "REDUCE_ARGMIN"),
@@ -53,7 +57,7 @@ _SOFTMAX: dict[Any, str] = {aten._softmax.default: "REDUCE_SOFTMAX", aten._log_s
 
 def _dims(node: Node) -> tuple[int, ...]:
     rank = len(shape(operand(node, 0)))
-    if node.target in (aten.sum.default, aten.mean.default, aten.prod.default, aten.max.default, aten.min.default):
+    if node.target in _OF_ALL:
         return tuple(range(rank))
     return normalise_dims(argument(node, "dim", 1), rank)
 
@@ -67,15 +71,21 @@ def check_reduction(match: Match, graph: GraphInfo) -> str | None:
         return "a scalar is not reduced on the card"
     if any((why := refuse_value(output, "its result")) for output in match.outputs):
         return why
-    if _KINDS.get(node.target) not in ("REDUCE_ARGMAX", "REDUCE_ARGMIN") and node.target not in _WITH_INDEX:
+    if _KINDS.get(node.target) not in _POSITIONS and node.target not in _WITH_INDEX:
         return refuse_float(node, "its result")
     return None
 
 
 def lower_reduction(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
-    x, fake = emitter.view(operand(node, 0)), value(node)
-    return [emit_reduction(emitter, _KINDS[node.target], x, _dims(node), shape(node), fake.dtype)]
+    kind, fake = _KINDS[node.target], value(node)
+    return [emit_reduction(emitter, kind, _source(kind, node, emitter), _dims(node), shape(node), fake.dtype)]
+
+
+def _source(kind: str, node: Node, emitter: Emitter) -> View:
+    """The input; rounded for a position, since rounding makes equals of which the first counts."""
+    source = operand(node, 0)
+    return emit_rounded(source, emitter) if kind in _POSITIONS else emitter.view(source)
 
 
 def emit_reduction(
@@ -87,7 +97,7 @@ def emit_reduction(
     dtype: torch.dtype = torch.float32,
 ) -> View:
     """One reduction command over `dims` of `x`; the view has the shape `wanted`, with those dimensions as 1 or not."""
-    positional = kind in ("REDUCE_ARGMAX", "REDUCE_ARGMIN")
+    positional = kind in _POSITIONS
     x = emitter.in_arena(x)
     split = _split(x, dims, (), logical=positional)
     if split is None:
@@ -101,6 +111,7 @@ def emit_reduction(
     strides = dense(kept_shape, pitch=pitch)
     floats = max(strides[0] * kept_shape[0], pitch or 1) if kept_shape else 1
     buffer = Buffer(align(floats))
+    dtype = torch.float32 if dtype in HALVES else dtype  # not rounded yet
     by_dim = dict(zip(memory, strides, strict=True))
     keeps = len(wanted) == len(x.shape)
     out = View(buffer, wanted, tuple(by_dim.get(d, 1) for d in range(len(x.shape)) if keeps or d in by_dim), 0, dtype)
@@ -236,12 +247,12 @@ def match_with_index(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | 
 
 def lower_with_index(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
-    x = emitter.view(operand(node, 0))
-    kinds = _WITH_INDEX[node.target]
-    return [
-        emit_reduction(emitter, kinds[argument(item, "index", 1)], x, _dims(node), shape(item), value(item).dtype)
-        for item in match.outputs
-    ]
+    results = []
+    for item in match.outputs:
+        kind, fake = _WITH_INDEX[node.target][argument(item, "index", 1)], value(item)
+        x = _source(kind, node, emitter)
+        results.append(emit_reduction(emitter, kind, x, _dims(node), shape(item), fake.dtype))
+    return results
 
 
 def check_softmax(match: Match, graph: GraphInfo) -> str | None:

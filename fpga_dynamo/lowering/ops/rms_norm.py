@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch.fx import Node
 
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_float, shape
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_float, shape, value
 from fpga_dynamo.lowering.ops.reduction import emit_rowwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
 from fpga_dynamo.lowering.view import View
@@ -55,6 +55,8 @@ def _scales(scale: Node, source: Node, dims: tuple[int, ...]) -> bool:
 
 def check_rms_norm(match: Match, graph: GraphInfo) -> str | None:
     scale = match.bound.get("scale")
+    if len({value(node).dtype for node in match.nodes}) > 1:
+        return "its parts are of several types, between which eager rounds"
     if scale is not None and (why := refuse_float(scale, "its scale")):
         return why
     return refuse_float(operand(match.nodes[0], 0), "its input") or refuse_float(match.root, "its result")

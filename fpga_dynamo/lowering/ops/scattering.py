@@ -18,10 +18,10 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
+from fpga_dynamo.lowering.dtypes import INTEGERS
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import (
     EXACT_INTEGERS,
-    INTEGERS,
     GraphInfo,
     argument,
     aten,
@@ -56,7 +56,7 @@ def check_scattering(match: Match, graph: GraphInfo) -> str | None:
     adds = node.target is aten.index_put.default and argument(node, "accumulate", 3, False)
     if adds or len(indices) > 1:
         return "it writes where several indices say, or adds up; the cores write where the command says"
-    if value(indices[0]).dtype not in INTEGERS or value(indices[0]).numel() != 1:
+    if value(indices[0]).dtype not in (torch.int64, torch.int32) or value(indices[0]).numel() != 1:
         return "it writes to several places that the data say; one is found by comparing, several would be many passes"
     if not shape(tensor) or shape(tensor)[dim] > EXACT_INTEGERS:
         return "it has more places than float32 has whole numbers, or none"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
 from torch.fx import Node
 
+from fpga_dynamo.lowering.dtypes import FLOATS
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, aten, shape, value
 from fpga_dynamo.lowering.ops.movement import cat_parts, check_movement
@@ -23,7 +23,7 @@ _GROUPS_BEHIND_CHANNELS = [0, 2, 1, 3, 4]
 
 def match_shuffle(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     parts, dim = cat_parts(node)
-    if dim != 1 or len(shape(node)) != 4 or value(node).dtype is not torch.float32:
+    if dim != 1 or len(shape(node)) != 4 or value(node).dtype not in FLOATS:
         return None
     chain = [node]
     for step in (_groups, _transposes, _reunites):

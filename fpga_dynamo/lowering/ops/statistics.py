@@ -29,7 +29,7 @@ from fpga_dynamo.lowering.graph import (
     shape,
     value,
 )
-from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
+from fpga_dynamo.lowering.ops.pointwise import emit_elementwise, emit_rounded
 from fpga_dynamo.lowering.ops.reduction import emit_reduction
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import View, numel
@@ -84,6 +84,8 @@ def check_truth(match: Match, graph: GraphInfo) -> str | None:
     source = operand(match.root, 0)
     if why := refuse_value(source, "its input") or refuse_value(match.root, "its result"):
         return why
+    if match.pattern.name == "truth" and value(match.root).dtype is not torch.bool:
+        return "its result is no truth value but a byte"
     if not shape(source):
         return "a scalar is not reduced on the card"
     # Elsewhere no dimension means all of them.
@@ -185,7 +187,7 @@ def lower_logsumexp(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def lower_truth(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    x = emitter.view(operand(node, 0))
+    x = emit_rounded(operand(node, 0), emitter)
     if x.dtype is not torch.bool:
         x = replace(_map(emitter, lambda p, v: p.op("NE", v[0], 0.0), x), dtype=torch.bool)
     kind = "REDUCE_MAX" if node.target in _ANY else "REDUCE_MIN"

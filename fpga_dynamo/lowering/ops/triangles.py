@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from fpga_dynamo.lowering.dtypes import INTEGERS
 from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import INTEGERS, GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.symbolic.size import sizes_in

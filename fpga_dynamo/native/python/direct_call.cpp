@@ -70,14 +70,14 @@ direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object
     for (const nb::handle slot : inputs) {
         const auto kind = element_of(nb::cast<std::string>(slot[1]));
         inputs_.push_back({nb::cast<Py_ssize_t>(slot[0]), kind, nb::cast<size_t>(slot[2]), nb::cast<uint64_t>(slot[3])});
-        bytes_in_ += inputs_.back().count * 4;
+        bytes_in_ += inputs_.back().bytes();
         if (inputs_.back().position < 0 || inputs_.back().position >= arity_) throw nb::value_error("no such input");
     }
     for (const nb::handle slot : outputs) {
         const auto kind = element_of(nb::cast<std::string>(slot[3]));
         outputs_.push_back({nb::borrow(slot[0]), nb::borrow(slot[1]), nb::borrow(slot[2]), kind,
                             nb::cast<size_t>(slot[4]), nb::cast<uint64_t>(slot[5])});
-        bytes_out_ += outputs_.back().count * 4;
+        bytes_out_ += outputs_.back().bytes();
     }
 }
 
@@ -85,8 +85,8 @@ void direct_call::bind(nb::object run, nb::object memory, nb::object owner, nb::
     auto fresh = std::make_shared<binding>();
     fresh->run = &nb::cast<python_run&>(run);
     fresh->memory = &nb::cast<const card_model::buffer&>(memory);
-    for (const input& in : inputs_) fresh->memory->check_range("an input", in.count * 4, in.offset);
-    for (const output& out : outputs_) fresh->memory->check_range("an output", out.count * 4, out.offset);
+    for (const input& in : inputs_) fresh->memory->check_range("an input", in.bytes(), in.offset);
+    for (const output& out : outputs_) fresh->memory->check_range("an output", out.bytes(), out.offset);
     fresh->run_object = std::move(run);
     fresh->memory_object = std::move(memory);
     fresh->owner = std::move(owner);
@@ -166,14 +166,14 @@ nb::object direct_call::new_results() const {
 ert_state direct_call::run(const binding& b, const std::vector<const void*>& from, const std::vector<void*>& to) const {
     for (size_t i = 0; i < inputs_.size(); ++i) {
         const input& in = inputs_[i];
-        uint8_t* slot = b.memory->window(card_model::direction::to_device, in.count * 4, in.offset);
+        uint8_t* slot = b.memory->window(card_model::direction::to_device, in.bytes(), in.offset);
         if (!copy_in(in.kind, from[i], slot, in.count)) return ert_state::created;
     }
     const ert_state state = b.run->execute(timeout_ms_);
     if (state != ert_state::completed) return state;
     for (size_t i = 0; i < outputs_.size(); ++i) {
         const output& out = outputs_[i];
-        const uint8_t* slot = b.memory->window(card_model::direction::from_device, out.count * 4, out.offset);
+        const uint8_t* slot = b.memory->window(card_model::direction::from_device, out.bytes(), out.offset);
         copy_out(out.kind, slot, to[i], out.count);
     }
     return state;

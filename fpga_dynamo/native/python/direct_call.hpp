@@ -24,12 +24,14 @@ class direct_call {
         element kind;
         size_t count;
         uint64_t offset;
+        size_t bytes() const { return count * slot_bytes(kind); }
     };
     struct output {
         nb::object size, stride, dtype;  // arguments of `empty`
         element kind;
         size_t count;
         uint64_t offset;
+        size_t bytes() const { return count * slot_bytes(kind); }
     };
     // A parameter as it was when it was packed.
     struct source {

@@ -23,8 +23,12 @@ element element_of(const std::string& dtype) {
     if (dtype == "int32") return element::int32;
     if (dtype == "int64") return element::int64;
     if (dtype == "bool") return element::boolean;
-    throw nanobind::value_error(("a slot holds float32, int32, int64 or bool, not " + dtype).c_str());
+    if (dtype == "float16" || dtype == "bfloat16") return element::two_bytes;
+    if (dtype == "uint8" || dtype == "int8") return element::byte;
+    throw nanobind::value_error(("no slot holds elements of type " + dtype).c_str());
 }
+
+size_t slot_bytes(element kind) { return kind == element::byte ? 1 : kind == element::two_bytes ? 2 : 4; }
 
 bool copy_in(element kind, const void* tensor, void* slot, size_t count) {
     if (kind == element::int64) return narrow(static_cast<const int64_t*>(tensor), static_cast<int32_t*>(slot), count);
@@ -33,7 +37,7 @@ bool copy_in(element kind, const void* tensor, void* slot, size_t count) {
         auto* to = static_cast<float*>(slot);
         for (size_t i = 0; i < count; ++i) to[i] = from[i] ? 1.0f : 0.0f;
     } else {
-        std::memcpy(slot, tensor, count * 4);
+        std::memcpy(slot, tensor, count * slot_bytes(kind));
     }
     return true;
 }
@@ -48,6 +52,6 @@ void copy_out(element kind, const void* slot, void* tensor, size_t count) {
         auto* to = static_cast<uint8_t*>(tensor);
         for (size_t i = 0; i < count; ++i) to[i] = from[i] != 0.0f;
     } else {
-        std::memcpy(tensor, slot, count * 4);
+        std::memcpy(tensor, slot, count * slot_bytes(kind));
     }
 }

@@ -1,11 +1,14 @@
-// What crosses between a tensor's memory and a slot of an arena, which holds floats or int32 bits.
+// What crosses between a tensor's memory and a slot of an arena, which holds floats, int32 bits or the narrow elements
+// of fpga_dynamo/lowering/dtypes.py as they are.
 #pragma once
 #include <cstddef>
 #include <string>
 
-enum class element { float32, int32, int64, boolean };
+enum class element { float32, int32, int64, boolean, two_bytes, byte };
 
 element element_of(const std::string& dtype);  // "float32"; throws nb::value_error
+
+size_t slot_bytes(element kind);  // of one element
 
 // `count` elements from a tensor; false if an int64 does not fit into an int32, and then the slot is half written.
 bool copy_in(element kind, const void* tensor, void* slot, size_t count);

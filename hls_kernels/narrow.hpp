@@ -1,0 +1,59 @@
+// Numbers of fewer bits than a float: bfloat16 and binary16 ("f16"), as 16-bit patterns in the lanes of an ivec16 and as
+// floats that have been rounded to them. Rounding is to the nearest, ties to even; what is too large becomes an
+// infinity, and NaN stays NaN. All is integer arithmetic but for subnormal f16, so that units that take subnormal floats
+// for zero give the same.
+#pragma once
+#include "vector.hpp"
+
+namespace fpga {
+
+constexpr int32_t F16_SMALLEST_NORMAL = 0x38800000;  // 2^-14 as the bits of a float
+constexpr int32_t F16_OVERFLOW = 0x477ff000;         // 65520, from where on rounding gives infinity
+constexpr int32_t FLOAT_INFINITY_BITS = 0x7f800000;
+
+FPGA_INLINE ivec16 magnitude_bits(const vec16& x) { return bits_of(x) & ivec16(INT32_MAX); }
+FPGA_INLINE ivec16 sign_bit(const vec16& x) { return bits_of(x) & ivec16(INT32_MIN); }
+
+// Bits of a magnitude after rounding away the `DROPPED` lowest ones, which are left as they come out.
+template <int DROPPED>
+FPGA_INLINE ivec16 rounded_up(const ivec16& magnitude) {
+    return magnitude + ivec16((1 << (DROPPED - 1)) - 1) + ((magnitude >> ivec16(DROPPED)) & ivec16(1));
+}
+
+FPGA_INLINE vec16 round_to_bf16(const vec16& x) {
+    const ivec16 a = magnitude_bits(x), rounded = rounded_up<16>(a) & ivec16(~0xffff);
+    return from_bits(select(vgt(a, ivec16(FLOAT_INFINITY_BITS)), a | ivec16(0x400000), rounded) | sign_bit(x));
+}
+
+// |x| below 2^-14 as a multiple of 2^-24: the sum with 0.5 rounds to that.
+FPGA_INLINE vec16 half_plus(const ivec16& magnitude) { return from_bits(magnitude) + vec16(0.5f); }
+
+FPGA_INLINE vec16 round_to_f16(const vec16& x) {
+    const ivec16 a = magnitude_bits(x);
+    ivec16 y = rounded_up<13>(a) & ivec16(~0x1fff);
+    y = select(vlt(a, ivec16(F16_SMALLEST_NORMAL)), bits_of(half_plus(a) - vec16(0.5f)), y);
+    y = select(vlt(a, ivec16(F16_OVERFLOW)), y, ivec16(FLOAT_INFINITY_BITS));
+    return from_bits(select(vgt(a, ivec16(FLOAT_INFINITY_BITS)), a, y) | sign_bit(x));
+}
+
+FPGA_INLINE ivec16 bf16_pattern(const vec16& x) { return (bits_of(round_to_bf16(x)) >> ivec16(16)) & ivec16(0xffff); }
+FPGA_INLINE vec16 from_bf16(const ivec16& pattern) { return from_bits(pattern << ivec16(16)); }
+
+FPGA_INLINE ivec16 f16_pattern(const vec16& x) {
+    const ivec16 a = magnitude_bits(x);
+    ivec16 y = (rounded_up<13>(a) - ivec16(112 << 23)) >> ivec16(13);  // the exponent's bias: 127 - 15
+    y = select(vlt(a, ivec16(F16_SMALLEST_NORMAL)), bits_of(half_plus(a)) - bits_of(vec16(0.5f)), y);
+    y = select(vlt(a, ivec16(F16_OVERFLOW)), y, ivec16(0x7c00));
+    y = select(vgt(a, ivec16(FLOAT_INFINITY_BITS)), ivec16(0x7e00), y);
+    return y | ((sign_bit(x) >> ivec16(16)) & ivec16(0x8000));
+}
+
+FPGA_INLINE vec16 from_f16(const ivec16& pattern) {
+    const ivec16 a = pattern & ivec16(0x7fff), exponent = a >> ivec16(10);
+    const ivec16 normal = (a << ivec16(13)) + ivec16(112 << 23);
+    ivec16 y = select(veq(exponent, ivec16(0)), bits_of(to_float(a) * vec16(0x1p-24f)), normal);
+    y = select(veq(exponent, ivec16(31)), (a << ivec16(13)) | ivec16(FLOAT_INFINITY_BITS), y);
+    return from_bits(y | ((pattern & ivec16(0x8000)) << ivec16(16)));
+}
+
+}  // namespace fpga
