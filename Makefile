@@ -1,4 +1,4 @@
-# make demo | test | bench | fuzz | opinfo | lint | models | clean; each installs into a virtual environment of its own
+# make demo | test | bench | fuzz | opinfo | lint | models | transformers | clean; each installs into a virtual environment of its own
 # first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -26,7 +26,7 @@ installed := $(VENV)/.installed
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test bench fuzz opinfo lint models clean
+.PHONY: setup demo test bench fuzz opinfo lint models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -71,8 +71,16 @@ opinfo: $(installed)
 # Every network of the README's table; writes that table.
 models: $(installed)
 	mkdir -p out
-	$(bin)/python -m pytest -q -m slow tests/models --offload-table out/offload.md
+	$(bin)/python -m pytest -q -m slow tests/models/test_models.py --offload-table out/offload.md
 	cat out/offload.md
+
+# Models of transformers, which this installs.
+transformers: $(VENV)/.transformers
+	$(bin)/python -m pytest -q -s -m slow tests/models/test_transformers.py
+
+$(VENV)/.transformers: $(installed)
+	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[transformers]'
+	touch $@
 
 bench: $(installed) $(if $(filter all,$(PEERS)),$(VENV)/.peers)
 	$(bin)/python -m benchmarks --out out/bench $(BENCH)
