@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
+from torch._decomp.decompositions import upsample_compute_output_size
 
 from fpga_dynamo.lowering import attention, attention_backward, backward, recurrent
 from fpga_dynamo.lowering.dtypes import FLOATS
@@ -89,13 +90,28 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
 }
 """ATen op -> its parts."""
 
-WHOLE = (
-    aten.upsample_nearest2d.default,
-    aten.upsample_nearest2d.vec,
-    aten.upsample_bilinear2d.default,
-    aten.upsample_bilinear2d.vec,
-)
-"""Ops with a core that PyTorch takes apart itself while it traces, into gathers and sums."""
+
+def _nearest(x: torch.Tensor, output_size: list[int] | None, scale_factors: list[float] | None) -> torch.Tensor:
+    size = upsample_compute_output_size(x.shape, output_size, scale_factors)
+    return aten.upsample_nearest2d.default(x, size, *(scale_factors or (None, None)))
+
+
+def _bilinear(
+    x: torch.Tensor, output_size: list[int] | None, align_corners: bool, scale_factors: list[float] | None
+) -> torch.Tensor:
+    size = upsample_compute_output_size(x.shape, output_size, scale_factors)
+    return aten.upsample_bilinear2d.default(x, size, align_corners, *(scale_factors or (None, None)))
+
+
+WHOLE: dict[Any, Callable[..., Any] | None] = {
+    aten.upsample_nearest2d.default: None,
+    aten.upsample_nearest2d.vec: _nearest,
+    aten.upsample_bilinear2d.default: None,
+    aten.upsample_bilinear2d.vec: _bilinear,
+}
+"""Ops with a core that PyTorch takes apart itself while it traces, into gathers and sums.
+
+The value: what an op that names its output's size in another way is, with sizes that may be symbolic."""
 
 _tracing = threading.RLock()
 
@@ -109,12 +125,15 @@ def kept_whole() -> Iterator[None]:
     with _tracing:
         saved = [(op, dict(op.py_kernels)) for op in WHOLE]
         try:
-            for op in WHOLE:
+            for op, kernel in WHOLE.items():
                 for key in (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd):
                     op.py_kernels.pop(key, None)
+                if kernel is not None:
+                    op.py_kernels[DispatchKey.CompositeImplicitAutograd] = kernel
                 op._dispatch_cache.clear()
             yield
         finally:
             for op, kernels in saved:
+                op.py_kernels.clear()
                 op.py_kernels.update(kernels)
                 op._dispatch_cache.clear()

@@ -14,7 +14,7 @@ from fpga_dynamo.lowering.command import Command, FieldValue, Operand
 from fpga_dynamo.lowering.dtypes import NARROW
 from fpga_dynamo.lowering.graph import GraphInfo, is_view, shape, value
 from fpga_dynamo.lowering.patterns import Match
-from fpga_dynamo.lowering.symbolic.size import Size, identical, larger, pinned, smaller
+from fpga_dynamo.lowering.symbolic.size import Size, at_most, identical, larger, pinned, smaller
 from fpga_dynamo.lowering.symbolic.size import value as hinted
 from fpga_dynamo.lowering.target import KernelInfo
 from fpga_dynamo.lowering.view import (
@@ -111,7 +111,7 @@ class Emitter:
             return View(Buffer(VEC), (), (), 0, dtype)
         pitch = row_pitch(size[dims[-1]]) if pitch is None else pitch
         strides = dense(size, dims, pitch)
-        floats = max(strides[dims[0]] * size[dims[0]], pitch)
+        floats = larger(strides[dims[0]] * size[dims[0]], pitch)
         return View(Buffer(align(floats)), size, strides, 0, dtype)
 
     def image(self, node: Node, shape: Sequence[int] | None = None) -> View:
@@ -190,8 +190,9 @@ class Emitter:
         """
         source = self.in_arena(source)
         outer = [(n, s) for n, s in zip(source.shape[:-1], source.strides[:-1], strict=True) if n > 1]
-        whole = source.offset + sum((n - 1) * s for n, s in outer) + align(source.shape[-1]) <= source.buffer.floats
-        begin = not aligned or not any(start % VEC for start in (source.offset, *(s for _, s in outer)))
+        last = source.offset + sum((n - 1) * s for n, s in outer)
+        whole = at_most(last + align(source.shape[-1]), source.buffer.floats)
+        begin = not aligned or all(identical(start % VEC, 0) for start in (source.offset, *(s for _, s in outer)))
         if whole and begin and (source.strides[-1] == 1 or source.shape[-1] == 1):
             return source
         return self.relaid(source, tuple(range(len(source.shape))), align(source.shape[-1]))
@@ -199,12 +200,10 @@ class Emitter:
     @staticmethod
     def is_channels_last(source: View) -> bool:
         channels = source.shape[1]
-        aligned = all(
-            s % VEC == 0 for d, (s, n) in enumerate(zip(source.strides, source.shape, strict=True)) if n > 1 and d != 1
-        )
-        if source.buffer.in_weights or source.offset % VEC or not aligned:
+        steps = [s for d, (s, n) in enumerate(zip(source.strides, source.shape, strict=True)) if n > 1 and d != 1]
+        if source.buffer.in_weights or not all(identical(start % VEC, 0) for start in (source.offset, *steps)):
             return False
-        padded = source.offset + extent_padded(source) <= source.buffer.floats
+        padded = at_most(source.offset + extent_padded(source), source.buffer.floats)
         return padded and (source.strides[1] == 1 or channels == 1)
 
     # --- weights ------------------------------------------------------------------------------------------------------

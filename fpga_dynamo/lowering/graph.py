@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.lowering.dtypes import FLOATS, INTEGERS
 from fpga_dynamo.lowering.symbolic.graph import SYMBOLS
-from fpga_dynamo.lowering.symbolic.size import Size, Symbols, sizes_in
+from fpga_dynamo.lowering.symbolic.size import Shape, Size, Symbols, sizes_in
 from fpga_dynamo.lowering.target import Target
 
 aten = torch.ops.aten
@@ -77,7 +77,7 @@ def values(node: Node) -> list[torch.Tensor]:
 def shape(node: Node) -> tuple[int, ...]:
     """The sizes of the value of `node`; a :class:`Size`, which is like an int, where one changes from call to call."""
     sizes: Any = value(node).shape
-    return tuple([size if isinstance(size, Size) else int(size) for size in sizes])  # type: ignore[misc]
+    return Shape([size if isinstance(size, Size) else int(size) for size in sizes])  # type: ignore[misc]
 
 
 def is_view(node: Node) -> bool:

@@ -97,7 +97,7 @@ def _segments(graph: GraphInfo, matches: Sequence[Match]) -> list[Segment]:
     bases = _bases(graph, match_of)
     grouped: dict[tuple[int, str | None], Segment] = {}
     last_effect = 0
-    eager_constants = _constants_of_eager(graph, match_of)
+    eager_constants = _constants_of_eager(graph, match_of, bases)
     for node in graph.module.graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             stage[node] = (0, None)
@@ -187,13 +187,15 @@ def _place_match(
     return best
 
 
-def _constants_of_eager(graph: GraphInfo, match_of: dict[Node, Match]) -> set[Node]:
-    """Static nodes whose values eager needs, or that such a value is made of; packs evaluate theirs themselves."""
+def _constants_of_eager(graph: GraphInfo, match_of: dict[Node, Match], bases: dict[Node, Node]) -> set[Node]:
+    """Static nodes whose values eager needs, or that such a value is made of; packs evaluate theirs themselves.
+
+    A view of a constant that is not static (its size changes from call to call) hands on who needs it.
+    """
     needed: set[Node] = set()
+    passing = {node for node in graph.module.graph.nodes if node in graph.static or bases[node] in graph.static}
     for node in reversed(list(graph.module.graph.nodes)):
-        if node in graph.static and any(
-            user in needed if user in graph.static else user not in match_of for user in node.users
-        ):
+        if node in passing and any(user in needed if user in passing else user not in match_of for user in node.users):
             needed.add(node)
     return needed
 
@@ -268,7 +270,7 @@ def _connect(graph: GraphInfo, segments: list[Segment], bases: dict[Node, Node],
                     base = bases[arg]
                     if arg in inside or base in inside or segment_of.get(base) is segment:
                         continue
-                    if segment.on_card and arg in graph.static:
+                    if segment.on_card and (arg in graph.static or base in graph.static):
                         continue
                     inputs[base] = None
         segment.inputs = list(inputs)

@@ -23,6 +23,7 @@ from fpga_dynamo.lowering.ops.integers import wrapped
 from fpga_dynamo.lowering.ops.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
 from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
 from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.symbolic.size import at_most, identical
 from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align, numel
 
 
@@ -203,7 +204,8 @@ def _source(stream: Node | tuple[Node, str], emitter: Emitter) -> View:
 
 def _order(sources: Sequence[View], size: tuple[int, ...]) -> tuple[int, ...]:
     """The loop order: that of the first operand of full size, an activation if there is one; else row-major."""
-    full = [v for v in sources if v.shape == size and not _broadcasts(v)]
+    full = [v for v in sources if len(v.shape) == len(size) and all(map(identical, v.shape, size))]
+    full = [v for v in full if not _broadcasts(v)]
     activations = [v for v in full if not v.buffer.in_weights]
     for view in activations or full:
         return view.order()
@@ -281,7 +283,7 @@ def _merged(sizes: list[int], walks: list[list[int]], views: Sequence[View]) -> 
         return (1,), [[0] for _ in walks]
     plain, plain_walks = collapse(sizes, walks)
     padded_sizes = [*sizes[:-1], align(sizes[-1])]
-    if sizes[-1] % VEC and len(sizes) > 1 and sizes[-1] > 1:
+    if not identical(sizes[-1] % VEC, 0) and len(sizes) > 1 and sizes[-1] > 1:
         padded, padded_walks = collapse(padded_sizes, walks)
         if len(padded) < len(plain) and all(
             _reads_padding(v, w, padded_sizes) for v, w in zip(views, walks, strict=True)
@@ -299,7 +301,7 @@ def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> boo
     if walk[-1] == 0:
         return True
     reach = view.offset + sum((n - 1) * s for n, s in zip(sizes, walk, strict=True)) + 1
-    return reach <= view.buffer.floats
+    return at_most(reach, view.buffer.floats)
 
 
 POINTWISE = Pattern(

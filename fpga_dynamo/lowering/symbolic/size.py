@@ -397,6 +397,26 @@ def identical(a: Any, b: Any) -> bool:
     return not isinstance(a, Size) and not isinstance(b, Size) and bool(a == b)
 
 
+def at_most(a: Any, b: Any) -> bool:
+    """Whether a <= b whatever the symbols are; False where that is not known. Records nothing."""
+    low = lower_bound(b - a)
+    return low is not None and low >= 0
+
+
+class Shape(tuple[int, ...]):
+    """Sizes of a tensor. Shapes of other ranks are other shapes, whatever their first sizes are."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple) and len(self) == len(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
 def larger(a: Number, b: Number) -> Any:
     """max(a, b) as a function of the symbols, where Python's max decides and so guards."""
     symbols = _symbols_of(a, b)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fpga_dynamo.lowering.symbolic.size import Number, SizeError, larger, value
+from fpga_dynamo.lowering.symbolic.size import Number, Shape, SizeError, larger, value
 
 _HARMLESS = frozenset(
     {
@@ -50,7 +50,7 @@ class SizedTensor(torch.Tensor):
             device=fake.device,
             requires_grad=fake.requires_grad,
         )
-        made._sizes, made._steps, made._begin = sizes, strides, offset
+        made._sizes, made._steps, made._begin = Shape(sizes), strides, offset  # type: ignore[arg-type]
         return made
 
     @property
