@@ -12,16 +12,11 @@ equal as Python objects. Divisions that do not come out even are atoms, as symbo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final, Union
 
-Monomial = tuple[int, ...]
-"""A product of atoms, as their sorted numbers; the empty one is 1."""
-
-Terms = Mapping[Monomial, int]
-"""A polynomial: the coefficients of its monomials, none of them 0."""
+from fpga_dynamo.lowering.symbolic.polynomial import Monomial, Terms, bound_below, evaluated, even_part, ratio
 
 Number = Union[int, "Size"]
 
@@ -112,7 +107,7 @@ class Symbols:
             return 1
         if isinstance(b, int) and b < 0:
             a, b = -a, -b
-        even, rest = _even_part(self, a, b)
+        even, rest = self._even_part(a, b)
         if isinstance(rest, int) and isinstance(b, int):
             return even + rest // b
         if isinstance(rest, int) and rest == 0:
@@ -120,6 +115,14 @@ class Symbols:
         if isinstance(rest, Size) and all(factor < 0 for factor in rest.terms.values()):
             return even - self._quotient("ceil", -rest, b)
         return even + self._quotient("floor", rest, b)
+
+    def _even_part(self, a: Number, b: Number) -> tuple[Number, Number]:
+        """(q, r) with a = q b + r, where r has what b does not divide."""
+        if isinstance(a, int):
+            return (a // b, a % b) if isinstance(b, int) else (0, a)
+        parts = even_part(a.terms, {(): b} if isinstance(b, int) else b.terms)
+        q, r = (self.make(part, evaluated(part, lambda atom: self.atom(atom).hint)) for part in parts)
+        return q, r
 
     def _quotient(self, kind: str, a: Number, b: Number) -> Number:
         up = kind == "ceil"
@@ -293,8 +296,8 @@ class Size:
         return other // self, other % self
 
     def __truediv__(self, other: Any) -> Any:
-        ratio = _ratio(self, other)
-        return ratio if ratio is not None else self._as_number(other, "__truediv__")
+        constant = ratio(self.terms, other.terms) if isinstance(other, Size) else None
+        return constant if constant is not None else self._as_number(other, "__truediv__")
 
     def __rtruediv__(self, other: Any) -> Any:
         return self._as_number(other, "__rtruediv__")
@@ -453,83 +456,8 @@ def _symbols_of(*numbers: Number) -> Symbols | None:
     return next((number.symbols for number in numbers if isinstance(number, Size)), None)
 
 
-# --- polynomials ------------------------------------------------------------------------------------------------------
-
-
 def lower_bound(number: Number) -> int | None:
-    """A bound that the number is never below, or None if none is known.
-
-    Every atom is its least value plus something that is not negative; where no coefficient of the polynomial in those
-    somethings is negative, its constant is a bound.
-    """
+    """A bound that the number is never below, or None if none is known."""
     if isinstance(number, int):
         return number
-    if all(factor >= 0 for factor in number.terms.values()):
-        total = 0
-        for monomial, factor in number.terms.items():
-            leasts = [number.symbols.atom(atom).least for atom in monomial]
-            if any(least < 0 for least in leasts):
-                return None
-            total += factor * math.prod(leasts)
-        return total
-    shifted: dict[Monomial, int] = {}
-    for monomial, factor in number.terms.items():
-        for part, product in _shifted(number.symbols, monomial):
-            shifted[part] = shifted.get(part, 0) + factor * product
-    if any(factor < 0 for part, factor in shifted.items() if part):
-        return None
-    return shifted.get((), 0)
-
-
-def _shifted(symbols: Symbols, monomial: Monomial) -> Iterable[tuple[Monomial, int]]:
-    """The product of (atom + least) over the atoms of `monomial`, multiplied out."""
-    parts: list[tuple[Monomial, int]] = [((), 1)]
-    for atom in monomial:
-        least = symbols.atom(atom).least
-        parts = [
-            piece
-            for part, product in parts
-            for piece in (((*part, atom), product), *(((part, product * least),) if least else ()))
-        ]
-    return parts
-
-
-def _even_part(symbols: Symbols, a: Number, b: Number) -> tuple[Number, Number]:
-    """(q, r) with a = q b + r, where r has the terms of a that b, a number or a single term, does not divide."""
-    divisor: Terms = {(): b} if isinstance(b, int) else b.terms
-    terms: Terms = {(): a} if isinstance(a, int) else a.terms
-    if len(divisor) != 1 or (isinstance(a, int) and isinstance(b, Size)):
-        return 0, a
-    ((by, factor),) = divisor.items()
-    quotient: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, own in terms.items():
-        left = _without(monomial, by)
-        if left is None or own % factor:
-            rest[monomial] = own
-        else:
-            quotient[left] = own // factor
-    q, r = (symbols.make(part, _evaluated(symbols, part)) for part in (quotient, rest))
-    return q, r
-
-
-def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
-    left = list(monomial)
-    for atom in factors:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def _evaluated(symbols: Symbols, terms: Terms) -> int:
-    return sum(factor * math.prod(symbols.atom(atom).hint for atom in monomial) for monomial, factor in terms.items())
-
-
-def _ratio(a: Size, b: Any) -> float | None:
-    """a / b where that is one number whatever the symbols are."""
-    if not isinstance(b, Size) or a.terms.keys() != b.terms.keys():
-        return None
-    ratios = {Fraction(factor, b.terms[monomial]) for monomial, factor in a.terms.items()}
-    only: Sequence[Fraction] = list(ratios)
-    return only[0].numerator / only[0].denominator if len(only) == 1 else None
+    return bound_below(number.terms, lambda atom: number.symbols.atom(atom).least)
