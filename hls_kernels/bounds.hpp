@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "windows.hpp"
+
 namespace fpga {
 
 enum region : int32_t { REGION_COMMANDS = 0, REGION_ARENA = 1, REGION_WEIGHTS = 2 };
@@ -41,16 +43,22 @@ inline extent pixels_extent(int64_t channels, int64_t batch, int64_t height, int
 class bounds {
 public:
     // Sizes of the regions in floats.
-    bounds(uint64_t commands, uint64_t arena, uint64_t weights) : size_{commands, arena, weights} {}
+    bounds(uint64_t commands, uint64_t arena, uint64_t weights, const windows& elsewhere = {})
+        : size_{commands, arena, weights}, elsewhere_(elsewhere) {}
 
-    void read(region where, uint32_t offset, const extent& e) { check("reads", where, offset, e, 0); }
-    void read(region where, uint32_t offset, int64_t floats) { read(where, offset, extent(floats)); }
+    // Whether the core of the commands that are checked next follows windows.
+    void core_follows_windows(bool does) { follows_windows_ = does; }
+    // Whether it was a window that a command was refused for.
+    bool for_a_window() const { return for_a_window_; }
+
+    void read(region where, int64_t offset, const extent& e) { check("reads", where, offset, e, 0); }
+    void read(region where, int64_t offset, int64_t floats) { read(where, offset, extent(floats)); }
 
     // The first 16 floats of the arena hold the status record and belong to no command.
-    void write(region where, uint32_t offset, const extent& e) {
+    void write(region where, int64_t offset, const extent& e) {
         check("writes", where, offset, e, where == REGION_ARENA ? 16 : 0);
     }
-    void write(region where, uint32_t offset, int64_t floats) { write(where, offset, extent(floats)); }
+    void write(region where, int64_t offset, int64_t floats) { write(where, offset, extent(floats)); }
 
     // A sentence without its subject, e.g. "has a kernel of size 0".
     void require(bool condition, const char* sentence) {
@@ -62,13 +70,22 @@ public:
     const std::string& message() const { return message_; }
 
 private:
-    void check(const char* verb, region where, uint32_t offset, const extent& e, int64_t reserved) {
+    void check(const char* verb, region where, int64_t offset, const extent& e, int64_t reserved) {
         static const char* const name[] = {"commands", "arena", "weights"};
         if (e.empty_ || !message_.empty()) return;
         const extent::wide low = e.low_ + offset, high = e.high_ + offset;
-        if (low >= reserved && high <= static_cast<extent::wide>(size_[where])) return;
+        if (low >= reserved && high <= static_cast<extent::wide>(size_[where])) {
+            if (where == REGION_ARENA && !elsewhere_.empty()) check_windows(offset, low, high);
+            return;
+        }
         message_ = std::string(verb) + " floats " + text(low) + " to " + text(high) + " of the " + name[where] +
                    " region, which spans " + text(reserved) + " to " + std::to_string(size_[where]);
+    }
+    void check_windows(int64_t offset, extent::wide low, extent::wide high) {
+        const windows::relation how = elsewhere_.of(offset, static_cast<int64_t>(low), static_cast<int64_t>(high));
+        if (how == windows::APART || (how == windows::INSIDE && follows_windows_)) return;
+        for_a_window_ = true;
+        message_ = "reaches floats " + text(low) + " to " + text(high) + " of the arena, part of which lies elsewhere";
     }
     static std::string text(extent::wide x) {
         const extent::wide limit = INT64_MAX;
@@ -78,6 +95,8 @@ private:
     }
 
     uint64_t size_[3];
+    windows elsewhere_;
+    bool follows_windows_ = false, for_a_window_ = false;
     std::string message_;
 };
 

@@ -9,7 +9,13 @@
 
 namespace fpga {
 
-constexpr uint32_t CARD_ABI = 2;
+constexpr uint32_t CARD_ABI = 3;
+
+// Device addresses that stand for the host's memory during one start.
+struct cu_window {
+    uint64_t address, bytes;
+    void* host;
+};
 
 struct cu_call {
     const uint8_t* registers;   // the CU's s_axilite map as latched at the start, CU_REGISTER_BYTES long
@@ -17,10 +23,14 @@ struct cu_call {
     // lies in no buffer object.
     void* (*translate)(void* card, uint64_t address, uint64_t* bytes);
     void* card;
+    const cu_window* windows;   // a kernel that cannot follow them refuses with CU_WINDOWS_REFUSED
+    uint32_t window_count;
     uint32_t steps;             // set by begin
     char error[512];            // set by begin when it refuses: one sentence
     uint64_t scratch[32];       // the kernel's own, kept from begin to end
 };
+
+constexpr uint32_t CU_WINDOWS_REFUSED = 0xfffffffeu;  // of begin: without windows it could start
 
 constexpr uint32_t CU_REGISTER_BYTES = 4096;
 constexpr uint32_t CU_ARGUMENTS = 0x10;  // first argument's offset, as Vitis HLS lays out s_axilite

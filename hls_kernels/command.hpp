@@ -2,7 +2,7 @@
 //
 // A command is COMMAND_WORDS 32-bit words (four 512-bit bus beats). `<name>_command` gives the meaning of the
 // words for the opcode OP_<NAME>; fields lie one after the other, unused words are zero. xclbin_build parses the
-// structs below (one scalar or array field a line, int32_t, uint32_t or float), writes the decoders from them and
+// structs below (one scalar or array field a line, int32_t, uint32_t, place_t or float), writes the decoders from them and
 // puts the table into the xclbin's manifest, where fpga_dynamo finds it.
 //
 // Units: every offset and stride counts floats (4 bytes). Offsets are relative to the base of a region:
@@ -34,6 +34,14 @@ enum opcode : int32_t {
     OP_CONVERT = 11,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
+
+// An offset into the arena. The word holds 32 bits; on the software card the operand may lie in the host's memory instead
+// (windows.hpp), any distance from the arena.
+#ifdef __SYNTHESIS__
+typedef uint32_t place_t;
+#else
+typedef int64_t place_t;
+#endif
 
 // Status record, words 0 and 1 of the arena, written when the list has ended.
 enum status : uint32_t {
@@ -223,7 +231,7 @@ struct pointwise_command {
     int32_t dims[4];
     int32_t broadcast;
     int32_t in_weights;
-    uint32_t stream[10];
+    place_t stream[10];
     int32_t stride0[10];        // of dims[0], stream by stream
     int32_t stride1[10];
     int32_t stride2[10];

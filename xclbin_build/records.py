@@ -14,7 +14,9 @@ from pathlib import Path
 from .errors import RecordError
 
 COMMAND_WORDS = 64
-FIELD_TYPES = ("int32_t", "uint32_t", "float")
+FIELD_TYPES = ("int32_t", "uint32_t", "place_t", "float")
+_WORD_TYPES = {"place_t": "uint32_t"}
+"""What a field's word is, where a core has the field in a wider type."""
 _LEADING_FIELDS = ("opcode", "slices")
 
 _CORE_LINE = re.compile(r"//\s*core:\s*(?P<core>\w+)\s*;\s*opcodes:\s*(?P<opcodes>[\w\s,]+?)\s*$")
@@ -213,7 +215,8 @@ def _record(name: str, path: Path, line: int, body: list[tuple[int, str]], const
             if not value or value < 1:
                 raise RecordError(f"{where}: field '{match['name']}' has no positive literal size.")
             count = value
-        fields.append(Field(match["name"], match["type"], word, count, match["count"] is not None))
+        word_type = _WORD_TYPES.get(match["type"], match["type"])
+        fields.append(Field(match["name"], word_type, word, count, match["count"] is not None))
         word += count
         if word > COMMAND_WORDS:
             raise RecordError(

@@ -333,6 +333,15 @@ each_block:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<pointwise_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(pointwise_command& c, const windows& elsewhere) {
+        for (int s = 0; s < c.inputs + c.outputs; s++)
+            if (s >= c.inputs || !((c.in_weights >> s) & 1)) c.stream[s] = elsewhere.redirected(c.stream[s]);
+    }
+};
+
 inline void pointwise_bounds(const pointwise_command& c, bounds& b) {
     b.require(c.inputs >= 0 && c.outputs >= 1 && c.inputs + c.outputs <= POINTWISE_STREAMS,
               "needs 1 to 10 streams, at least one of them an output");

@@ -90,7 +90,7 @@ def test_refused_files(pack: Pack, changes: dict[str, object], message: str) -> 
 
 def test_wrong_abi(pack: Pack, compiled: Callable[..., bytes]) -> None:
     path = pack(code=compiled("-DWRONG_ABI"), kernels=[Kernel("wrong", "")])
-    with pytest.raises(xrt.XclbinError, match="kernel 'wrong' has card ABI 3, this release has 2"):
+    with pytest.raises(xrt.XclbinError, match="kernel 'wrong' has card ABI 4, this release has 3"):
         xrt.device(10).load_xclbin(str(path))
 
 

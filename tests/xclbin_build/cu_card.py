@@ -21,6 +21,8 @@ class CuCall(ctypes.Structure):
         ("registers", ctypes.c_void_p),
         ("translate", _TRANSLATE),
         ("card", ctypes.c_void_p),
+        ("windows", ctypes.c_void_p),
+        ("window_count", ctypes.c_uint32),
         ("steps", ctypes.c_uint32),
         ("error", ctypes.c_char * 512),
         ("scratch", ctypes.c_uint64 * 32),
@@ -81,7 +83,7 @@ class Card:
     def start(self, kernel: str, arguments: dict[str, int | float], slices: int | None = None) -> list[int]:
         """Runs a kernel; returns how many slices each step asked for. `slices` forces another number of slices."""
         entry = CuEntry.in_dll(self.library, f"fpga_cu_{kernel}")
-        assert entry.abi == 2
+        assert entry.abi == 3
         registers = self.registers(kernel, arguments)
         translate = _TRANSLATE(self.translate)
         call = CuCall(registers.ctypes.data, translate, None, 12345)

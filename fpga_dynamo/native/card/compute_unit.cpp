@@ -58,6 +58,8 @@ struct compute_unit::activity {
 
     activity(compute_unit& u, ert_command& c) : unit(u), command(c) {
         call.registers = c.registers;
+        call.windows = c.windows.data();
+        call.window_count = static_cast<uint32_t>(c.windows.size());
         call.translate = translate;
         call.card = const_cast<address_space*>(&u.memory_);
     }

@@ -56,6 +56,7 @@ class ert_command {
     void finish(ert_state state, std::string error);
 
     alignas(64) uint8_t registers[fpga::CU_REGISTER_BYTES] = {};
+    std::vector<fpga::cu_window> windows;                   // of this start
     cancel_level cancelled{0};
     std::atomic<ert_state> cancel_state{ert_state::abort};  // what a cancelled command ends as
     std::atomic<uint32_t> status{0};                        // what the kernel returned

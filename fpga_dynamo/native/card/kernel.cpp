@@ -10,6 +10,12 @@ namespace card_model {
 
 namespace {
 
+constexpr uint64_t BEAT = 64;                  // bytes; the alignment and granularity of what a window shows
+constexpr uint64_t WINDOW_BYTES = 16 * 1024;   // below, a copy costs next to nothing
+
+// Whether a core may work in the host's memory itself: whole memory beats, which no vector passes the end of.
+bool fits_a_window(const transfer& t) { return t.bytes >= WINDOW_BYTES && t.bytes % BEAT == 0 && t.host % BEAT == 0; }
+
 // Whether the unit is wired to the bank of every buffer (null: not set), argument by argument.
 bool reaches(const compute_unit& unit, const std::vector<std::shared_ptr<allocation>>& buffers) {
     for (size_t i = 0; i < buffers.size(); ++i) {
@@ -149,7 +155,7 @@ void run::set_scalar(uint32_t index, const void* bytes, size_t count) {
     set_[index] = true;
 }
 
-void run::latch() {
+void run::latch(std::vector<fpga::cu_window> windows) {
     kernel_->check_startable();
     if (command_->busy())
         throw error("this run of kernel '" + kernel_->info().name + "' is under way already; wait for it, or make "
@@ -159,6 +165,7 @@ void run::latch() {
             throw error("argument " + std::to_string(i) + " ('" + kernel_->argument(static_cast<uint32_t>(i)).name +
                         "') of kernel '" + kernel_->info().name + "' has not been set");
     std::memcpy(command_->registers, registers_.data(), registers_.size());
+    command_->windows = std::move(windows);
     command_->cancelled.store(0);
     command_->status.store(0);
     command_->trace_steps = trace_steps_.load(std::memory_order_relaxed);
@@ -173,7 +180,7 @@ compute_unit& run::least_loaded() const {
 
 void run::start() {
     std::lock_guard lock(start_mutex_);
-    latch();
+    latch({});
     unit_ = &least_loaded();
     unit_->enqueue(command_);
 }
@@ -183,11 +190,13 @@ ert_state run::wait(unsigned timeout_ms) const {
     return command_->wait(timeout_ms) ? command_->state() : ert_state::timeout;
 }
 
-ert_state run::execute(unsigned timeout_ms) {
+ert_state run::execute(unsigned timeout_ms) { return execute_with({}, timeout_ms); }
+
+ert_state run::execute_with(std::vector<fpga::cu_window> windows, unsigned timeout_ms) {
     compute_unit* unit = nullptr;
     {
         std::lock_guard lock(start_mutex_);
-        latch();
+        latch(std::move(windows));
         unit = unit_ = &least_loaded();
     }
     if (unit->execute(*command_, timeout_ms)) return command_->state();
@@ -199,13 +208,25 @@ ert_state run::execute(unsigned timeout_ms) {
 
 ert_state run::execute_io(const buffer& memory, const std::vector<transfer>& inputs,
                           const std::vector<transfer>& outputs, unsigned timeout_ms) {
-    for (const transfer& output : outputs) memory.check_range("an output", output.bytes, output.offset);
+    std::vector<fpga::cu_window> windows;
+    const bool in_place = !windows_refused_.load(std::memory_order_relaxed);
+    const auto shown = [&](const transfer& t) { return in_place && fits_a_window(t); };
+    for (const std::vector<transfer>* all : {&inputs, &outputs})
+        for (const transfer& t : *all) {
+            memory.check_range(all == &inputs ? "an input" : "an output", t.bytes, t.offset);
+            if (shown(t)) windows.push_back({memory.address() + t.offset, t.bytes, reinterpret_cast<void*>(t.host)});
+        }
     for (const transfer& input : inputs)
-        memory.upload(reinterpret_cast<const void*>(input.host), input.bytes, input.offset);
-    const ert_state state = execute(timeout_ms);
+        if (!shown(input)) memory.upload(reinterpret_cast<const void*>(input.host), input.bytes, input.offset);
+    const bool any = !windows.empty();
+    const ert_state state = execute_with(std::move(windows), timeout_ms);
+    if (any && state == ert_state::error && command_->status == fpga::CU_WINDOWS_REFUSED) {
+        windows_refused_.store(true, std::memory_order_relaxed);  // the same commands will be refused again
+        return execute_io(memory, inputs, outputs, timeout_ms);
+    }
     if (state == ert_state::completed)
         for (const transfer& output : outputs)
-            memory.download(reinterpret_cast<void*>(output.host), output.bytes, output.offset);
+            if (!shown(output)) memory.download(reinterpret_cast<void*>(output.host), output.bytes, output.offset);
     return state;
 }
 

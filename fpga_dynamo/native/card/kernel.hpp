@@ -65,7 +65,8 @@ class run {
     ert_state wait(unsigned timeout_ms) const;
     // start and wait in one, on the calling thread if a compute unit is idle. A run that takes longer is ended.
     ert_state execute(unsigned timeout_ms);
-    // Inputs to the buffer, execute, and if that completed, outputs from it.
+    // Inputs to the buffer, execute, and if that completed, outputs from it. Large ones are read and written where they
+    // are in the host's memory, if the kernel can do that.
     ert_state execute_io(const buffer& memory, const std::vector<transfer>& inputs,
                          const std::vector<transfer>& outputs, unsigned timeout_ms);
     ert_state abort();
@@ -79,7 +80,8 @@ class run {
     const ert_command& command() const { return *command_; }
 
   private:
-    void latch();
+    ert_state execute_with(std::vector<fpga::cu_window> windows, unsigned timeout_ms);
+    void latch(std::vector<fpga::cu_window> windows);
     compute_unit& least_loaded() const;
 
     std::shared_ptr<kernel> kernel_;
@@ -90,6 +92,7 @@ class run {
     std::vector<compute_unit*> units_;             // those wired to the banks of the buffers
     compute_unit* unit_ = nullptr;                 // that has or had the command
     std::atomic<bool> trace_steps_{false};
+    std::atomic<bool> windows_refused_{false};  // for the commands of its argument
     std::mutex start_mutex_;
 };
 

@@ -164,17 +164,28 @@ nb::object direct_call::new_results() const {
 }
 
 ert_state direct_call::run(const binding& b, const std::vector<const void*>& from, const std::vector<void*>& to) const {
+    std::vector<card_model::transfer> reads, writes;  // of what lies in a slot as it does in a tensor
+    reads.reserve(inputs_.size());
+    writes.reserve(outputs_.size());
     for (size_t i = 0; i < inputs_.size(); ++i) {
         const input& in = inputs_[i];
-        uint8_t* slot = b.memory->window(card_model::direction::to_device, in.bytes(), in.offset);
-        if (!copy_in(in.kind, from[i], slot, in.count)) return ert_state::created;
+        if (is_plain(in.kind)) {
+            reads.push_back({reinterpret_cast<uint64_t>(from[i]), in.bytes(), in.offset});
+        } else {
+            uint8_t* slot = b.memory->window(card_model::direction::to_device, in.bytes(), in.offset);
+            if (!convert_in(in.kind, from[i], slot, in.count)) return ert_state::created;
+        }
     }
-    const ert_state state = b.run->execute(timeout_ms_);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+        if (is_plain(outputs_[i].kind))
+            writes.push_back({reinterpret_cast<uint64_t>(to[i]), outputs_[i].bytes(), outputs_[i].offset});
+    const ert_state state = b.run->execute_io(*b.memory, reads, writes, timeout_ms_);
     if (state != ert_state::completed) return state;
     for (size_t i = 0; i < outputs_.size(); ++i) {
         const output& out = outputs_[i];
+        if (is_plain(out.kind)) continue;
         const uint8_t* slot = b.memory->window(card_model::direction::from_device, out.bytes(), out.offset);
-        copy_out(out.kind, slot, to[i], out.count);
+        convert_out(out.kind, slot, to[i], out.count);
     }
     return state;
 }

@@ -3,7 +3,6 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
-#include <cstring>
 
 namespace {
 
@@ -30,28 +29,24 @@ element element_of(const std::string& dtype) {
 
 size_t slot_bytes(element kind) { return kind == element::byte ? 1 : kind == element::two_bytes ? 2 : 4; }
 
-bool copy_in(element kind, const void* tensor, void* slot, size_t count) {
+bool is_plain(element kind) { return kind != element::int64 && kind != element::boolean; }
+
+bool convert_in(element kind, const void* tensor, void* slot, size_t count) {
     if (kind == element::int64) return narrow(static_cast<const int64_t*>(tensor), static_cast<int32_t*>(slot), count);
-    if (kind == element::boolean) {
-        const auto* from = static_cast<const uint8_t*>(tensor);
-        auto* to = static_cast<float*>(slot);
-        for (size_t i = 0; i < count; ++i) to[i] = from[i] ? 1.0f : 0.0f;
-    } else {
-        std::memcpy(slot, tensor, count * slot_bytes(kind));
-    }
+    const auto* from = static_cast<const uint8_t*>(tensor);
+    auto* to = static_cast<float*>(slot);
+    for (size_t i = 0; i < count; ++i) to[i] = from[i] ? 1.0f : 0.0f;
     return true;
 }
 
-void copy_out(element kind, const void* slot, void* tensor, size_t count) {
+void convert_out(element kind, const void* slot, void* tensor, size_t count) {
     if (kind == element::int64) {
         const auto* from = static_cast<const int32_t*>(slot);
         auto* to = static_cast<int64_t*>(tensor);
         for (size_t i = 0; i < count; ++i) to[i] = from[i];
-    } else if (kind == element::boolean) {
-        const auto* from = static_cast<const float*>(slot);
-        auto* to = static_cast<uint8_t*>(tensor);
-        for (size_t i = 0; i < count; ++i) to[i] = from[i] != 0.0f;
-    } else {
-        std::memcpy(tensor, slot, count * slot_bytes(kind));
+        return;
     }
+    const auto* from = static_cast<const float*>(slot);
+    auto* to = static_cast<uint8_t*>(tensor);
+    for (size_t i = 0; i < count; ++i) to[i] = from[i] != 0.0f;
 }

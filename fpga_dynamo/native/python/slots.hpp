@@ -10,6 +10,10 @@ element element_of(const std::string& dtype);  // "float32"; throws nb::value_er
 
 size_t slot_bytes(element kind);  // of one element
 
-// `count` elements from a tensor; false if an int64 does not fit into an int32, and then the slot is half written.
-bool copy_in(element kind, const void* tensor, void* slot, size_t count);
-void copy_out(element kind, const void* slot, void* tensor, size_t count);
+// Whether a tensor's elements are bit for bit those of a slot, so that they need not be converted.
+bool is_plain(element kind);
+
+// `count` elements from a tensor that is not plain; false if an int64 does not fit into an int32, and then the slot is
+// half written.
+bool convert_in(element kind, const void* tensor, void* slot, size_t count);
+void convert_out(element kind, const void* slot, void* tensor, size_t count);
