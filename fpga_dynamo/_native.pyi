@@ -139,6 +139,9 @@ class bo:
     def read_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
         """As read, to a raw pointer (ours)."""
 
+    def upload_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
+        """A write_ptr and a sync in one, which needs no host side (ours)."""
+
     @overload
     def sync(self, direction: xclBOSyncDirection) -> None: ...
     @overload
@@ -230,6 +233,23 @@ class run:
 
 def fingerprints(addresses: Sequence[int], sizes: Sequence[int], samples: int) -> list[int]:
     """A hash of each block of memory: of `samples` (at least 2) words spread over it, or of every byte if 0 (ours)."""
+
+def pack_panels(
+    *,
+    weight: int,
+    factors: int,
+    panels: int,
+    outs: int,
+    ins: int,
+    taps: int,
+    width: int,
+    transform: Sequence[float],
+    threads: int,
+) -> None:
+    """Weights of a convolution, at an address, as panels at another; see fpga_dynamo.lowering.ops.packing (ours).
+
+    factors: address of float64s, or 0. transform: the rows of G one after the other; none: there is no transform.
+    """
 
 class bypass:
     """How direct calls and a scheduler keep out of each other's way (ours).

@@ -23,7 +23,6 @@ from fpga_dynamo.lowering.weights import Pack
 from fpga_dynamo.runtime.change import Stamp
 
 MEBIBYTE = 1 << 20
-STAGING_BYTES = MEBIBYTE // 4
 PAGE = 4096
 
 
@@ -63,7 +62,6 @@ class WeightStore:
         self._entries: dict[tuple[Any, ...], Entry] = {}
         self._free = _Extents()
         self._buffer: Any = None
-        self._staging: Any = None
         self._capacity = 0
         self._users: weakref.WeakSet[WeightUser] = weakref.WeakSet()
         self._released: collections.deque[Entry] = collections.deque()
@@ -183,35 +181,17 @@ class WeightStore:
                 buffer.sync(self._to_device, kept * 4, 0)
         self._free.resize(self._capacity, capacity)
         self._buffer, self._capacity = buffer, capacity
-        if buffer is None:
-            self._staging = None
         for user in list(self._users):
             user.weights_moved(buffer)
 
     def _upload(self, entry: Entry, flat: torch.Tensor) -> None:
         nbytes, offset = flat.numel() * 4, entry.offset * 4
-        if not self._copies:
-            with self._lock:
+        with self._lock:
+            if self._copies:
+                self._buffer.upload_ptr(flat.data_ptr(), nbytes, offset)
+            else:
                 self._buffer.write_ptr(flat.data_ptr(), nbytes, offset)
                 self._buffer.sync(self._to_device, nbytes, offset)
-            return
-        with self._lock:
-            staging = self._staging_buffer()
-            for start in range(0, nbytes, STAGING_BYTES):
-                count = min(STAGING_BYTES, nbytes - start)
-                staging.write_ptr(flat.data_ptr() + start, count, 0)
-                staging.sync(self._to_device, count, 0)
-                self._buffer.copy(staging, count, 0, offset + start)
-
-    def _staging_buffer(self) -> Any:
-        """What packs go through: small, since one for a whole pack would be a third copy of the weights.
-
-        It stays as long as the region, because the first touch of fresh memory takes longer than the copies.
-        """
-        if self._staging is None:
-            bo = self._driver.bo
-            self._staging = bo(self._device, STAGING_BYTES, bo.flags.normal, self._group)
-        return self._staging
 
 
 class _Extents:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from fpga_dynamo._native import pack_panels
 from fpga_dynamo.lowering.view import VEC, ceil_div
 
 
@@ -65,41 +66,59 @@ def formed(form: Form, weight: torch.Tensor) -> torch.Tensor:
     return weight.transpose(1, 2).flatten(1, 2) if folds else weight
 
 
-def _channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor | None:
-    """What folding multiplies each output channel by, in float32; None for one. Much smaller than the folded weight."""
+def channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor | None:
+    """What folding multiplies each output channel by, in float64; None for one. Much smaller than the folded weight."""
     if eps is None:
         return None
     factors, _ = folded(eps, torch.ones(weight.shape[0]), *tensors)  # type: ignore[arg-type]
-    return factors.to(torch.float32)
+    return factors
+
+
+def packed_panels(
+    weight: torch.Tensor, factors: torch.Tensor | None, width: int, transform: torch.Tensor | None = None
+) -> torch.Tensor:
+    """[panel][element][input channel][width] of [output channel, input channel, taps], float32, padded with zeros.
+
+    factors: float64, of each output channel. transform: G, float64 of [points, 3]; then `taps` are those of 3x3 and an
+    element is one of G g G^T, else a tap. All is computed in float64, so that packing adds one rounding to a weight.
+    """
+    out_channels, in_channels, taps = weight.shape
+    elements = taps if transform is None else transform.shape[0] ** 2
+    packed = torch.empty(ceil_div(out_channels, width), elements, in_channels, width)
+    source = weight.to(torch.float32).contiguous()
+    factors = None if factors is None else factors.contiguous()
+    pack_panels(
+        weight=source.data_ptr(),
+        factors=0 if factors is None else factors.data_ptr(),
+        panels=packed.data_ptr(),
+        outs=out_channels,
+        ins=in_channels,
+        taps=taps,
+        width=width,
+        transform=[] if transform is None else transform.flatten().tolist(),
+        threads=torch.get_num_threads(),
+    )
+    return packed
 
 
 def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros."""
     groups, vectors, eps, form = params
     weight = formed(form, weight)
-    out_channels, in_channels, width = weight.shape[0] // groups, weight.shape[1], VEC * vectors
-    rows = weight.reshape(groups, out_channels, in_channels, -1).permute(0, 3, 2, 1)
-    factors = _channel_factors(eps, weight, *tensors)
-    factors = None if factors is None else factors.reshape(groups, 1, 1, out_channels)
-    packed = torch.empty(groups, ceil_div(out_channels, width), rows.shape[1], in_channels, width)
-    for panel in range(packed.shape[1]):  # one at a time: it stays in a cache between transposition and scaling
-        columns = slice(panel * width, min(out_channels, (panel + 1) * width))
-        block = packed[:, panel]
-        block[..., columns.stop - columns.start :] = 0
-        used = block[..., : columns.stop - columns.start]
-        used.copy_(rows[..., columns])
-        if factors is not None:
-            used.mul_(factors[..., columns])
-    return packed.flatten()
+    factors = channel_factors(eps, weight, *tensors)
+    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    parts = [None] * groups if factors is None else factors.chunk(groups)
+    packed = [packed_panels(row, part, VEC * vectors) for row, part in zip(rows, parts, strict=True)]
+    return (packed[0] if groups == 1 else torch.cat(packed)).flatten()
 
 
 def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[kernel row, kernel column][channel], channels padded with zeros."""
     eps, form = params
     weight = formed(form, weight)
-    factors = _channel_factors(eps, weight, *tensors)
+    factors = channel_factors(eps, weight, *tensors)
     rows = weight.to(torch.float32).reshape(weight.shape[0], -1).t()
-    rows = rows if factors is None else rows * factors
+    rows = rows if factors is None else rows * factors.to(torch.float32)
     return F.pad(rows, (0, -rows.shape[1] % VEC)).flatten()
 
 

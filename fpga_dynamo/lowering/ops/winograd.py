@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch.fx import Node
 
 from fpga_dynamo.lowering import cost
@@ -27,7 +26,7 @@ from fpga_dynamo.lowering.ops.convolution import (
     residual_image,
 )
 from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
-from fpga_dynamo.lowering.ops.packing import folded, pack_bias, panel_vectors
+from fpga_dynamo.lowering.ops.packing import channel_factors, pack_bias, packed_panels, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.symbolic.size import larger, values
 from fpga_dynamo.lowering.target import Target
@@ -118,23 +117,11 @@ def weight_transform(tile_size: int) -> torch.Tensor:
     return torch.tensor([*rows, [0.0, 0.0, 1.0]], dtype=torch.float64)
 
 
-def pack_transformed(params: tuple[Any, ...], *tensors: torch.Tensor | None) -> torch.Tensor:
-    """G g G^T as [panel][element][input channel][16 vectors], output channels padded with zeros.
-
-    In float64 up to the last step, so that packing adds one rounding to a weight.
-    """
+def pack_transformed(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
+    """G g G^T as [panel][element][input channel][16 vectors], output channels padded with zeros."""
     tile_size, vectors, eps = params
-    w, _ = folded(eps, *tensors)  # type: ignore[arg-type]
-    g = weight_transform(tile_size)
-    width = VEC * vectors
-    elements = (tile_size + 2) ** 2
-    out_channels, in_channels = w.shape[:2]
-    panels = ceil_div(out_channels, width)
-    packed = torch.empty(panels, elements, in_channels, width)
-    for i, panel in enumerate(w.split(width)):  # a panel at a time: in float64 the whole is eight times the weights
-        u = torch.einsum("ya,ocab,xb->yxco", g, panel, g).reshape(elements, in_channels, -1)
-        packed[i] = F.pad(u, (0, width - u.shape[-1]))
-    return packed.flatten()
+    factors = channel_factors(eps, weight, *tensors)
+    return packed_panels(weight.flatten(2), factors, VEC * vectors, weight_transform(tile_size)).flatten()
 
 
 # --- command ----------------------------------------------------------------------------------------------------------

@@ -12,4 +12,5 @@ NB_MODULE(_native, module) {
     bind_fingerprint(module);
     bind_bypass(module);
     bind_direct_call(module);
+    bind_pack_panels(module);
 }
