@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks import cli, compare, layers, machine, suites, summary, verify
+from benchmarks import cli, compare, layers, machine, readme, suites, summary, verify
 from benchmarks.peers import PEERS, UnsuitableError, make
 from benchmarks.process import PieceError, run
 from benchmarks.results import CARD, OURS, Result, Row, Target
@@ -144,6 +144,22 @@ def test_summary_shows_ratios_targets_and_failures() -> None:
     assert "| net | 2.00 ms | 2.50 | -50% +100% | 5 |" in text
     assert "| net | over eager | 2.5 | at least 3 | not met |" in text
     assert "- other, fpga: RuntimeError: no" in text and "3.00 µs" in text
+
+
+def test_the_readme_s_table_is_made_of_pieces() -> None:
+    first = result(resnet18={OURS: 9e-3, EAGER: 27e-3}, resnet50={OURS: 1.0})
+    second = result(resnet50={OURS: 30e-3, EAGER: 15e-3}, unknown={OURS: 1.0})
+    text = readme.section([first, second])
+    assert "| resnet18 | 9.00 ms | 3.00 | - | - |\n| resnet50 | 30.00 ms | 0.50 | - | - |\n" in text
+    assert "unknown" not in text
+    page = f"# Title\n{readme.BEGIN}\nold\n{readme.END}\nend"
+    again = readme.replaced(readme.replaced(page, "new"), "new")
+    assert again == f"# Title\n{readme.BEGIN}\nnew\n{readme.END}\nend"
+    with pytest.raises(ValueError, match="no place for the table"):
+        readme.replaced("# Title", "new")
+    second.environment["cpu"] = "another"
+    with pytest.raises(ValueError, match="one machine's"):
+        readme.section([first, second])
 
 
 def test_two_results_compare_with_the_peers_as_control(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
