@@ -139,6 +139,9 @@ class bo:
     def read_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
         """As read, to a raw pointer (ours)."""
 
+    def populate(self) -> None:
+        """Has the card's side get real memory in the background, before it is first touched (ours)."""
+
     def upload_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
         """A write_ptr and a sync in one, which needs no host side (ours)."""
 

@@ -60,8 +60,7 @@ def fpga(
     frame = _Frame(open_card(parsed), parsed)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
     if _collector.get() is None and (program := trace.load()) is not None:
-        executor = _started(program, frame)
-        return direct(executor, executor, len(example_inputs))
+        return _direct(_started(program, frame), None, example_inputs)
 
     def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         static = _static_inputs(module)
@@ -88,8 +87,14 @@ def fpga(
         return gm
     trace.store()
     if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
-        return direct(compiled, frame.inference[0], len(example_inputs))
+        return _direct(frame.inference[0], compiled, example_inputs)
     return compiled
+
+
+def _direct(executor: Executor, whole: Callable[..., Any] | None, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """What runs an executor that gets a graph's inputs as they are: `whole` does no more than that, None is no more."""
+    executor.expect(inputs)
+    return direct(executor if whole is None else whole, executor, len(inputs))
 
 
 def _static_inputs(module: GraphModule) -> Collection[int]:

@@ -137,6 +137,14 @@ class Bindings:
         binding.refresh(tensors, stamps)
         return binding
 
+    def expect(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Makes room for the packs of these source tensors, ahead of the first call with them.
+
+        Raises the driver's memory error if the bank is full.
+        """
+        packs = [buffer.pack for buffer in self._task.weights]
+        self._card.weights.reserve(packs, dict(zip(self.nodes, tensors, strict=True)))
+
     def _look_up(self, tensors: list[torch.Tensor]) -> Binding | None:
         return next((binding for binding in self._known if binding.is_for(tensors)), None)
 

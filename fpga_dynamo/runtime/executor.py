@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import warnings
@@ -85,6 +86,16 @@ class Executor:
             self.scheduler.execute(self.graph, values)
         self._lifetime.settle()
         return self.program.result(*[values[place] for place in self._result_reads])
+
+    def expect(self, args: Sequence[Any]) -> None:
+        """Makes room on the card for the parameters among `args`, which a call is about to come with.
+
+        Fresh memory takes a while to come; what Dynamo still has to do until that call takes as long.
+        """
+        values = {place: tensor for place, tensor in (*enumerate(args), *self._constants)}
+        for bindings in self.bindings:
+            with contextlib.suppress(DeviceError):  # which the call meets again, and tells
+                bindings.expect([values[self._place[node]] for node in bindings.nodes])
 
     def fail_next(self, error: Exception) -> None:
         """Has this thread's next call take its launch for one that failed with `error`; for programs of one task."""

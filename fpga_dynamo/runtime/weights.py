@@ -173,6 +173,8 @@ class WeightStore:
         buffer = None
         if capacity:
             buffer = bo(self._device, capacity * 4, flags, self._group)
+            if self._copies and capacity * 4 >= MEBIBYTE:
+                buffer.populate()
             kept = min(capacity, self._capacity)
             if kept and self._copies:
                 buffer.copy(self._buffer, kept * 4, 0, 0)

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
+#include <thread>
 
 #include "error.hpp"
+#include "faults.hpp"
 #include "process.hpp"
 
 namespace card_model {
@@ -86,6 +89,19 @@ void buffer::copy(const buffer& source, uint64_t bytes, uint64_t source_offset, 
     source.check_range("a copy", bytes, source_offset);
     check_range("a copy", bytes, offset);
     std::memmove(device() + offset, source.device() + source_offset, bytes);
+}
+
+void buffer::populate() const {
+    check_process();
+#ifdef MADV_POPULATE_WRITE
+    try {
+        std::thread([memory = memory_] {
+            block_foreign_signals();
+            madvise(memory->data(), memory->bytes(), MADV_POPULATE_WRITE);  // advice only
+        }).detach();
+    } catch (const std::system_error&) {  // no more threads: then the pages come when they are touched
+    }
+#endif
 }
 
 uint8_t* buffer::window(direction way, uint64_t bytes, uint64_t offset) const {

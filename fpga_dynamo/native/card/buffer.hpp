@@ -53,6 +53,9 @@ class buffer {
     // Straight to and from the card, past the host's copy: a write and a sync in one.
     void upload(const void* source, uint64_t bytes, uint64_t offset) const;
     void download(void* target, uint64_t bytes, uint64_t offset) const;
+    // Has the host give the card's side real memory now, beside what the caller does: the first touch of fresh memory may
+    // take longer than what is then done with it.
+    void populate() const;
     // The card's memory itself, for a caller that moves the bytes on its own; counted as moved.
     uint8_t* window(direction way, uint64_t bytes, uint64_t offset) const;
     void check_range(const char* what, uint64_t bytes, uint64_t offset) const;
