@@ -15,11 +15,16 @@ from benchmarks.summary import table
 from benchmarks.workloads import EAGER, FREEZING, OPENVINO, WORKLOADS
 
 PEERS = (EAGER, FREEZING, OPENVINO)
+INTRODUCTION = """\
+What the software card takes for one call, Dynamo, guards and outputs included, and how much longer or shorter its peers
+take: a ratio above 1 says that the card is the faster, one below 1 that the peer is. Medians of interleaved rounds in
+one process, on one machine, with random weights; on another CPU they are others.
+"""
 BEGIN, END = "<!-- speeds: written by python -m benchmarks.readme -->", "<!-- end of speeds -->"
 
 
 def section(results: Sequence[Result]) -> str:
-    """Where it was measured, and the table: a network's time with us, and each peer's time divided by ours.
+    """What the figures are, where they were measured, and the table of networks: our time, the peers' over it.
 
     Raises ValueError for results of another suite, of two machines or of two settings of threads.
     """
@@ -33,7 +38,7 @@ def section(results: Sequence[Result]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results[-1].environment["packages"].items())
     head = ["float32, batch 1 if not said", "ours", *(f"{peer} / ours" for peer in PEERS)]
     body = [_cells(rows[name]) for name in WORKLOADS if name in rows]
-    return f"{cpu}, {threads} threads against {threads} lanes; {versions}.\n\n{table(head, body)}"
+    return f"{INTRODUCTION}\n{cpu}, {threads} threads against {threads} lanes; {versions}.\n\n{table(head, body)}"
 
 
 def _cells(row: Row) -> list[str]:
