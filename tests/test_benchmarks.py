@@ -266,6 +266,7 @@ def test_roofs_bound_what_is_attainable() -> None:
     [
         ("models --peers eager", "squeezenet1_1", "in_commands_seconds"),
         ("kernels", "linear 1 x 512 to 1000", "card_gflops"),
+        ("lanes", "bert-tiny", "lanes"),
         ("overhead --only command", "command", "command_us"),
         ("overhead --only launch", "launch", "launch_us"),
         ("compile", "lowering one launch", "us_a_node_20"),

@@ -65,9 +65,9 @@ def _winograd_cycles() -> sympy.Expr:
     elements = (size + 2) ** 2
     tiles = batch * sympy.ceiling(height / size) * sympy.ceiling(width / size)
     products = elements * tiles / rows_tile * panels * channels * 6 / 5
-    weights = elements * panels * channels * vectors * sympy.ceiling(tiles / (rows_tile * block)) * 2 / 5
+    weights = elements * panels * channels * vectors * sympy.ceiling(tiles / (rows_tile * block)) * 13 / 20
     transforms = elements * tiles * (sympy.ceiling(channels / VEC) + panels * vectors) / 7
-    return sympy.Max(products, weights) + sympy.Min(products, weights) * 2 / 5 + transforms + 60 * elements
+    return sympy.Max(products, weights) + sympy.Min(products, weights) * 3 / 5 + transforms + 60 * elements
 
 
 FORMULAS: Mapping[str, sympy.Expr] = _formulas()

@@ -29,6 +29,9 @@ from fpga_dynamo.lowering.view import (
 )
 from fpga_dynamo.lowering.weights import Expression, Pack, WeightBuffer, expression, pack_rows, row_layout
 
+MOST_SLICES = 256
+"""Parts of a command that are worth counting."""
+
 
 class Emitter:
     """Builds the commands of one PL segment, for one kernel.
@@ -287,8 +290,11 @@ def extent_padded(view: View) -> int:
 
 
 def slices_of(outer: int, inner: int = 1) -> int:
-    """Parts that a command of `outer` times `inner` independent ones is cut into at most."""
-    return larger(1, smaller(64, outer * inner))
+    """Parts that a command of `outer` times `inner` independent ones is cut into at most.
+
+    The software card makes few slices of few parts: see `slices_for` in `native/card/compute_unit.cpp`.
+    """
+    return larger(1, smaller(MOST_SLICES, outer * inner))
 
 
 def pad_left(values: Sequence[int], count: int, fill: int) -> tuple[int, ...]:

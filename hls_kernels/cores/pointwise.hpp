@@ -1,6 +1,6 @@
 // core: pointwise; opcodes: pointwise
 //
-// Interpreter of element-wise micro-programs. The index space is cut into blocks of up to POINTWISE_BLOCK elements: a
+// Interpreter of element-wise micro-programs. The index space is cut into blocks of up to BLOCK_ELEMENTS: a
 // piece of one long row, or several short rows one after the other. Every instruction runs over the whole block.
 // Operands are local rows (registers, constants, gathered streams). Under g++ a stream that is contiguous over a block
 // is read and written where it lies; Vitis HLS copies it through a local row.
@@ -21,11 +21,14 @@ constexpr int FIRST_CONSTANT = 32;
 constexpr int POINTWISE_OPERANDS = FIRST_CONSTANT + tile::POINTWISE_CONSTANTS;
 #ifdef __SYNTHESIS__
 constexpr bool STREAMS_IN_PLACE = false;
+constexpr int BLOCK_ELEMENTS = tile::POINTWISE_BLOCK;
 #else
 constexpr bool STREAMS_IN_PLACE = true;
+// A processor takes as long to begin an instruction as for several vectors of it.
+constexpr int BLOCK_ELEMENTS = 4 * tile::POINTWISE_BLOCK;
 #endif
 
-static_assert(tile::POINTWISE_BLOCK % VEC == 0, "a block is a whole number of vectors");
+static_assert(BLOCK_ELEMENTS % VEC == 0, "a block is a whole number of vectors");
 
 struct micro_instruction {
     int32_t op, to, a, b, c;
@@ -199,11 +202,11 @@ inline bool bind_input(float* local, repeated_row& held, const vec16* region, co
     // The same row over and over, such as a bias: kept from block to block.
     if (held.at == at && held.rows >= k.rows) return false;
     if (broadcast)
-        gather_row(local, 0, region, at, tile::POINTWISE_BLOCK, true);
+        gather_row(local, 0, region, at, BLOCK_ELEMENTS, true);
     else
         gather_stream(local, region, c, p, k, s);
     held.at = at;
-    held.rows = broadcast ? tile::POINTWISE_BLOCK : k.rows;
+    held.rows = broadcast ? BLOCK_ELEMENTS : k.rows;
     return false;
 }
 
@@ -250,7 +253,7 @@ steps:
 inline uint32_t pointwise(const pointwise_command& c, const vec16* commands, vec16* arena, const vec16* weights,
                           uint32_t slice, uint32_t slices) {
     micro_instruction program[tile::POINTWISE_PROGRAM];
-    alignas(64) float local[POINTWISE_OPERANDS][tile::POINTWISE_BLOCK + VEC];
+    alignas(64) float local[POINTWISE_OPERANDS][BLOCK_ELEMENTS + VEC];
 #pragma HLS array_partition variable=local cyclic factor=16 dim=2
     repeated_row held[POINTWISE_STREAMS];
     const int streams = c.inputs + c.outputs;
@@ -259,7 +262,7 @@ constants:
     for (int i = 0; i < c.constant_count; i++) {
 #pragma HLS loop_tripcount min=0 max=32
         const float value = scalar_at(commands, static_cast<int64_t>(c.constants) + i);
-        for (int j = 0; j < tile::POINTWISE_BLOCK; j += VEC) {
+        for (int j = 0; j < BLOCK_ELEMENTS; j += VEC) {
 #pragma HLS pipeline II=1
             store(local[FIRST_CONSTANT + i], j, vec16(value));
         }
@@ -273,9 +276,9 @@ constants:
     const pointwise_space p = merge_dimensions(c, streams);
     const int64_t all_rows = static_cast<int64_t>(p.size[0]) * p.size[1] * p.size[2];
     // Long rows: pieces of equal length. Short rows: as many as fit, and if possible a whole number of vectors.
-    const int32_t pieces = ceil_div(p.size[3], tile::POINTWISE_BLOCK);
+    const int32_t pieces = ceil_div(p.size[3], BLOCK_ELEMENTS);
     const int32_t length = pieces == 1 ? p.size[3] : round_up(ceil_div(p.size[3], pieces), VEC);
-    int32_t rows = tile::POINTWISE_BLOCK / length;
+    int32_t rows = BLOCK_ELEMENTS / length;
     const int32_t whole = VEC / greatest_common_divisor(p.size[3], VEC);
     if (rows > whole) rows -= rows % whole;
     if (pieces > 1) rows = 1;

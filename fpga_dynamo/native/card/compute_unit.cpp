@@ -15,6 +15,15 @@ constexpr int64_t IDLE_SPIN_NS = 20000;
 constexpr uint32_t MAX_SLICES = 0xffff;           // of lane_team
 constexpr uint32_t STATUS_CRASHED = 0xffffffffu;  // what `end` is told when no status was returned
 
+// How many slices a step is cut into that is worth running in `wanted` parts, each a microsecond of work or so: several
+// for each lane, so that one that comes late finds less to do; but where there is little to do, few, as to begin one
+// takes a while, too.
+uint32_t slices_for(unsigned lanes, uint32_t wanted) {
+    constexpr uint32_t LEAST = 2, MOST = 4, WORTH = 32;
+    const uint32_t of_a_lane = std::clamp(wanted / (WORTH * lanes), LEAST, MOST);
+    return std::clamp<uint32_t>(wanted, 1, std::min(of_a_lane * lanes, MAX_SLICES));
+}
+
 void* translate(void* card, uint64_t address, uint64_t* bytes) {
     detail::guard* guard = suspend();
     void* host = static_cast<const address_space*>(card)->translate(address, bytes);
@@ -200,14 +209,14 @@ void compute_unit::step_through(activity& a) {
         a.call.error[sizeof a.call.error - 1] = '\0';
         return a.fail(outcome::returned, refused, std::string("refused to start: ") + a.call.error);
     }
-    const uint32_t most = kernel_.lanes && team_.lanes() > 1 ? std::min(4 * team_.lanes(), MAX_SLICES) : 1;
+    const bool sliced = kernel_.lanes && team_.lanes() > 1;
     const slice_task task{[](void* context, uint32_t slice) { static_cast<activity*>(context)->run_slice(slice); }, &a};
     step_clock clock(a.command, a.call.steps);
     for (; a.step < a.call.steps && !a.failed; ++a.step) {
         clock.start();
         volatile uint32_t wanted = 1;
-        if (most > 1 && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
-        a.slices = std::clamp<uint32_t>(uint32_t{wanted}, 1, most);
+        if (sliced && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
+        a.slices = sliced ? slices_for(team_.lanes(), wanted) : 1;
         team_.run(board_, a.slices, task);
         clock.stop();
         if (a.failed) break;  // `step` stays at the one that failed

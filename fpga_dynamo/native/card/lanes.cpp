@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "cpu.hpp"
+#include "error.hpp"
 #include "faults.hpp"
 
 namespace card_model {
@@ -33,7 +34,10 @@ lane_team::~lane_team() {
 
 void lane_team::start_helpers() {
     helpers_.reserve(lanes_ - 1);
-    for (unsigned i = 1; i < lanes_; ++i) helpers_.emplace_back(stack_, [this, i] { serve(i); });
+    try {
+        for (unsigned i = 1; i < lanes_; ++i) helpers_.emplace_back(stack_, [this, i] { serve(i); });
+    } catch (const out_of_memory&) {  // fewer lanes do the same work
+    }
     helper_count_.store(helpers_.size(), std::memory_order_release);
 }
 
