@@ -69,7 +69,7 @@ def fpga(
         return _boxed(frame.inference[-1])
 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        return _boxed(_compile(module, _static_inputs(module), frame))
+        return _boxed(_compile(module, _unchanged_by_training(_static_inputs(module)), frame))
 
     wrapped = aot_autograd(
         fw_compiler=compile_part,
@@ -102,6 +102,18 @@ def _static_inputs(module: GraphModule) -> Collection[int]:
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     return () if metadata is None else tuple(metadata.static_input_indices or ())
+
+
+def _unchanged_by_training(static: Collection[int]) -> Collection[int]:
+    """Of the parameters and buffers of a training step's forward graph those that the step leaves as they are.
+
+    What changes at every step would have to be packed at every step; as an input it only has to be copied.
+    """
+    context = TracingContext.try_get()
+    if context is None or context.fw_metadata is None:
+        return static
+    inputs = context.fw_metadata.input_info
+    return tuple(i for i in static if not (inputs[i].requires_grad or inputs[i].mutates_data))
 
 
 def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:

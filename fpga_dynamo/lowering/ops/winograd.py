@@ -56,7 +56,8 @@ SMALLEST = 8000
 
 def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     """The convolution with its epilogue, if Winograd's method is faster for it on a kernel of this card."""
-    if not graph.target.kernels_for(OPCODES) or tile_size_of(node, graph.target) is None:
+    weight_stays = graph.is_static(operand(node, 1))  # transforming it costs more than is gained in one call
+    if not weight_stays or not graph.target.kernels_for(OPCODES) or tile_size_of(node, graph.target) is None:
         return None
     return match_convolution(pattern, node, graph)
 
