@@ -40,7 +40,7 @@ WRAPPING: dict[str, Callable[..., Any]] = {
     "mul": lambda x, y: x * y,
     "neg": lambda x, y: -x,
     "abs": lambda x, y: x.abs(),
-    "left shift": lambda x, y: x << 3,
+    "left shift": lambda x, y: torch.bitwise_left_shift(x, 3),
     "several": lambda x, y: (x + 3) * 5 - y,
 }
 """What may pass the largest integer."""
@@ -61,7 +61,7 @@ WITHIN: dict[str, Callable[..., Any]] = {
     "or": lambda x, y: x | y,
     "xor": lambda x, y: x ^ 5,
     "not": lambda x, y: ~x,
-    "right shift": lambda x, y: x >> 2,
+    "right shift": lambda x, y: torch.bitwise_right_shift(x, 2),
     "floor divide": lambda x, y: x // 7,
     "div floor": lambda x, y: torch.div(x, 3, rounding_mode="floor"),
     "remainder": lambda x, y: x % 7,
