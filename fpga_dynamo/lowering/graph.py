@@ -107,11 +107,12 @@ def is_effectful(node: Node) -> bool:
 def mutates(node: Node) -> bool:
     """Whether `node` changes memory that other nodes may show: they read it before or after, and no edge says so.
 
-    A name that ends in an underscore says so too: the schema of resize_storage_bytes_ does not.
+    A name that ends in one underscore says so too: the schema of resize_storage_bytes_ does not.
     """
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
-    return node.target._schema.is_mutable or node.target.overloadpacket.__name__.endswith("_")
+    name = node.target.overloadpacket.__name__
+    return node.target._schema.is_mutable or (name.endswith("_") and not name.endswith("__"))
 
 
 def source_line(node: Node) -> str:
