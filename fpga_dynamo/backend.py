@@ -69,7 +69,11 @@ def fpga(
         return _boxed(frame.inference[-1])
 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        return _boxed(_compile(module, _unchanged_by_training(_static_inputs(module)), frame))
+        static = _static_inputs(module)
+        unchanged = _unchanged_by_training(static)
+        run = _compile(module, unchanged, frame)
+        # What has no weights of its own does not know a parameter to live as long as.
+        return _boxed(run if unchanged or not static else frame.lifetime.of_parameter(min(static), run))
 
     wrapped = aot_autograd(
         fw_compiler=compile_part,

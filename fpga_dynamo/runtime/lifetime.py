@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -37,6 +38,15 @@ class Lifetime:
                     lifetime._rest()
 
             self._parameter = weakref.ref(parameter, on_death)
+
+    def of_parameter(self, position: int, run: Callable[..., Any]) -> Callable[..., Any]:
+        """`run` for the model that the argument at `position` is a parameter of."""
+
+        def call(*args: Any) -> Any:
+            self.follow(args[position])
+            return run(*args)
+
+        return call
 
     def settle(self) -> None:
         """After a call: the model may have gone meanwhile, as it may before a backward pass."""

@@ -317,10 +317,9 @@ def test_gradients_of_activations_are_eager_s() -> None:
 
 MADE_BY_TRACING = {
     *(f"aten.{name}.Scalar" for name in ("add", "sub", "mul", "div", "eq", "ne", "ge", "le", "masked_fill")),
-    *(f"aten.{name}_backward.default" for name in ("threshold", "sigmoid", "tanh")),
     "aten.copy.default",
 }
-"""Ops that eager does not call by that name: AOTAutograd makes them of in-place ops, numbers and gradients."""
+"""Ops that eager does not call by that name: AOTAutograd makes them of in-place ops and numbers."""
 
 
 def test_every_rule_of_the_table_is_met_here() -> None:
@@ -336,4 +335,5 @@ def test_every_rule_of_the_table_is_met_here() -> None:
             function(EDGES)
         for function in BINARY.values():
             function(EDGES, EDGES + 1)
-    assert {str(op) for op in set(RULES) - seen} <= MADE_BY_TRACING
+    missed = {str(op) for op in set(RULES) - seen if not op.overloadpacket.__name__.endswith("_backward")}
+    assert missed <= MADE_BY_TRACING
