@@ -4,6 +4,7 @@
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
 #   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
+#   JOBS=2           processes that `make test` runs
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
 #   XRT_EXAMPLES=250       of `make xrt`, for each of two ways
 #   OPINFO="--dtype int64"   what `make opinfo` runs, see `python -m tests.opinfo --help`
@@ -13,6 +14,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 TORCH_INDEX ?=
+JOBS ?= 2
 EXAMPLES ?= 2000
 XRT_EXAMPLES ?= 250
 SEED ?= 0
@@ -44,7 +46,7 @@ demo: $(installed)
 	$(bin)/python -m examples.demo
 
 test: lint
-	$(bin)/python -m pytest -q --durations=25 -m 'not slow' tests
+	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=25 -m 'not slow' tests
 
 # All that goes through AMD's XRT, over every way that this machine has: no card is needed.
 xrt: $(installed)
