@@ -87,7 +87,7 @@ def parse(key: str, content: bytes) -> Entry:
     length = int.from_bytes(body[:8], "little")
     try:
         header = json.loads(bytes(body[8 : 8 + length]))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptError("its header is no JSON") from error
     if not isinstance(header, dict) or header.get("key") != key:
         raise CorruptError("it is the entry of another key")

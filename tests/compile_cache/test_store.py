@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import warnings
@@ -27,7 +28,7 @@ def test_an_entry_comes_back(cache: Path) -> None:
     assert store.read("other") is None
 
 
-def test_a_file_that_is_not_what_was_written_is_no_entry() -> None:
+def test_a_file_that_is_not_what_was_written_is_no_entry(cache: Path) -> None:
     content = put("abc")
     for i in range(0, len(content), 7):
         for bit in (1, 128):
@@ -42,6 +43,17 @@ def test_a_file_that_is_not_what_was_written_is_no_entry() -> None:
         store.parse("abc", content + b"\0")
     with pytest.raises(CorruptError, match="another key"):
         store.parse("abd", content)
+
+
+def test_a_header_nested_too_deeply_is_no_entry() -> None:
+    whole = store.serialise("abc", {"nested": []}).replace(b"[]", b"[" * 100_000 + b"]" * 100_000)
+    body = whole[store._BODY :]
+    header = len(body) - 8
+    body = header.to_bytes(8, "little") + body[8:]
+    forged = bytearray(whole[: store._BODY])
+    forged[store._CHECKSUM] = hashlib.sha256(body).digest()
+    with pytest.raises(CorruptError, match="no JSON"):
+        store.parse("abc", bytes(forged) + body)
 
 
 def test_a_corrupt_file_is_ignored_with_a_warning(cache: Path) -> None:
