@@ -11,12 +11,13 @@ import operator
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fpga_dynamo.compile_cache.plain import CorruptError, UnstorableError, from_plain, to_plain
 
-PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch._subclasses.FakeTensor)
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 REBUILDABLE = ("aten", "prims")
 """Namespaces whose operators a graph may be rebuilt with: those that come with PyTorch."""
 
@@ -83,13 +84,13 @@ def _constant(module: GraphModule, node: Node) -> Any:
 
 
 def graph_from_plain(plain: Any) -> GraphModule:
-    """The graph that was written, on meta tensors, if it has no constants and no operators but PyTorch's.
+    """The graph that was written, on fake tensors, if it has no constants and no operators but PyTorch's.
 
     Raises :class:`CorruptError` for anything else.
     """
     graph = Graph()
     nodes: list[Node] = []
-    storages: dict[int, torch.Tensor] = {}
+    fakes = _Fakes()
     try:
         for op, name, target, args, kwargs, value in plain:
             node = graph.create_node(
@@ -97,7 +98,7 @@ def graph_from_plain(plain: Any) -> GraphModule:
             )
             if node.name != name:
                 raise CorruptError(f"two nodes are called {name!r}")
-            node.meta["val"] = _meta(value, storages)
+            node.meta["val"] = fakes.make(value)
             nodes.append(node)
     except (ValueError, TypeError, LookupError, AttributeError, AssertionError, RuntimeError) as error:
         raise CorruptError(f"not a graph: {error}") from error
@@ -132,16 +133,29 @@ def _target(op: str, name: str, target: str) -> Any:
     return found
 
 
-def _meta(value: Any, storages: dict[int, torch.Tensor]) -> Any:
-    if isinstance(value, list):
-        return tuple(_meta(item, storages) for item in value)
-    if not isinstance(value, dict):
-        return value
-    sizes, strides, offset, _, memory = value["is"]
-    dtype = from_plain(["dtype", value["dtype"].removeprefix("torch.")], ())
-    first = storages.get(memory)
-    if first is None:
-        made = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
-        storages[memory] = made
-        return made.as_strided(sizes, strides, offset) if offset else made
-    return torch.empty(0, dtype=dtype, device="meta").set_(first.untyped_storage(), offset, sizes, strides)
+class _Fakes:
+    """Tensors without data that are what :func:`describe` saw, of one graph.
+
+    They are on the device that they were on: passes make nodes whose result goes there.
+    """
+
+    def __init__(self) -> None:
+        self._mode = FakeTensorMode()
+        self._storages: dict[int, torch.Tensor] = {}
+
+    def make(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(map(self.make, value))
+        if not isinstance(value, dict):
+            return value
+        sizes, strides, offset, _, memory = value["is"]
+        dtype = from_plain(["dtype", value["dtype"].removeprefix("torch.")], ())
+        first = self._storages.get(memory)
+        if first is None:
+            made = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+            self._storages[memory] = made
+            if offset:
+                made = made.as_strided(sizes, strides, offset)
+        else:
+            made = torch.empty(0, dtype=dtype, device="meta").set_(first.untyped_storage(), offset, sizes, strides)
+        return FakeTensor(self._mode, made, torch.device(value["device"]))

@@ -105,6 +105,16 @@ def test_eager_parts_of_a_loaded_program_are_those_of_the_graph(xclbin: str) -> 
         assert counts() == expected
 
 
+def test_what_passes_make_of_a_rebuilt_graph_has_data(xclbin: str) -> None:
+    def scaled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x @ torch.full_like(x, 0.5), torch.special.bessel_j0(torch.ones_like(x))
+
+    x = torch.randn(8, 8)
+    for expected in ((1, 0, 0), (0, 1, 1)):
+        torch.testing.assert_close(run(scaled, xclbin, x), scaled(x))
+        assert counts() == expected
+
+
 def test_a_launch_of_a_loaded_program_that_cannot_run_goes_to_eager(xclbin: str) -> None:
     def turned(x: torch.Tensor) -> torch.Tensor:
         return x.flip(0).view(4, 2)
