@@ -12,7 +12,8 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.lowering.dtypes import FLOATS, INTEGERS
 from fpga_dynamo.lowering.symbolic.graph import SYMBOLS
-from fpga_dynamo.lowering.symbolic.size import Shape, Size, Symbols, sizes_in
+from fpga_dynamo.lowering.symbolic.size import Shape, Size, sizes_in
+from fpga_dynamo.lowering.symbolic.symbols import Symbols
 from fpga_dynamo.lowering.target import Target
 
 aten = torch.ops.aten

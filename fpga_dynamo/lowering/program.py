@@ -16,7 +16,7 @@ from fpga_dynamo.lowering.dtypes import slot_bytes
 from fpga_dynamo.lowering.graph import GraphInfo
 from fpga_dynamo.lowering.memory import MemoryPlan
 from fpga_dynamo.lowering.partition import Segment
-from fpga_dynamo.lowering.symbolic.size import Symbols
+from fpga_dynamo.lowering.symbolic.symbols import Symbols
 from fpga_dynamo.lowering.weights import WeightBuffer
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from fpga_dynamo.lowering.symbolic.code import checker, evaluator
 from fpga_dynamo.lowering.symbolic.convert import from_sympy, to_sympy
-from fpga_dynamo.lowering.symbolic.size import Size, SizeError, Symbols, identical, larger, smaller, value
+from fpga_dynamo.lowering.symbolic.size import Size, SizeError, identical, larger, smaller, value
+from fpga_dynamo.lowering.symbolic.symbols import Symbols
 from fpga_dynamo.lowering.symbolic.tensor import SizedTensor
 from fpga_dynamo.lowering.view import align, dense
 

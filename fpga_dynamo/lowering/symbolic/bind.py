@@ -17,7 +17,8 @@ from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.lowering.memory import STATUS_FLOATS, stacking
 from fpga_dynamo.lowering.program import CardTask, Form, Program
 from fpga_dynamo.lowering.symbolic.code import Source, checker
-from fpga_dynamo.lowering.symbolic.size import Guard, Number, Symbols
+from fpga_dynamo.lowering.symbolic.size import Number
+from fpga_dynamo.lowering.symbolic.symbols import Guard, Symbols
 from fpga_dynamo.lowering.view import Buffer, Role, align
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fpga_dynamo.lowering.symbolic.size import Guard, Number, Size, Symbols
+from fpga_dynamo.lowering.symbolic.size import Number, Size
+from fpga_dynamo.lowering.symbolic.symbols import Guard, Symbols
 
 
 class Source:

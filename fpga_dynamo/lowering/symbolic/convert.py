@@ -7,7 +7,8 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 
-from fpga_dynamo.lowering.symbolic.size import Atom, Number, SizeError, larger, smaller
+from fpga_dynamo.lowering.symbolic.size import Number, SizeError, larger, smaller
+from fpga_dynamo.lowering.symbolic.symbols import Atom
 
 
 def from_sympy(expression: Any, symbols: Mapping[str, Number]) -> Number:

@@ -14,7 +14,8 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from fpga_dynamo.lowering.symbolic.convert import from_sympy
-from fpga_dynamo.lowering.symbolic.size import Number, Size, SizeError, Symbols, sizes_in
+from fpga_dynamo.lowering.symbolic.size import Number, Size, SizeError, sizes_in
+from fpga_dynamo.lowering.symbolic.symbols import Symbols
 from fpga_dynamo.lowering.symbolic.tensor import SizedTensor
 
 Source = tuple[int, int | None]
