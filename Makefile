@@ -1,5 +1,5 @@
-# make demo | test | bench | fuzz | opinfo | lint | models | transformers | clean; each installs into a virtual environment of its own
-# first.
+# make demo | test | xrt | bench | fuzz | opinfo | lint | models | transformers | clean; each installs into a virtual
+# environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -28,7 +28,7 @@ installed := $(VENV)/.installed
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test bench fuzz opinfo lint models transformers clean
+.PHONY: setup demo test xrt bench fuzz opinfo lint models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)

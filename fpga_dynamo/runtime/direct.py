@@ -54,7 +54,7 @@ def direct(whole: Callable[..., Any], executor: Executor, arity: int) -> Callabl
 def _fits(executor: Executor, task: CardTask, arity: int) -> bool:
     card, placeholders = executor.card, executor.program.graph.placeholders
     return (
-        card.driver.run is _native.run
+        hasattr(card.driver.run, "launchable")
         and torch_state.direct_calls_possible()
         and not executor.options.verify
         and executor.scheduler.policy.indifferent
@@ -206,7 +206,7 @@ class Direct:
         run.set_arg(WEIGHTS, weights if task.weights else card.buffer(task.kernel, WEIGHTS, 64, host=False))
         return run
 
-    def _failed(self, run: Any, state: Any) -> None:
+    def _failed(self, run: Any, state: int) -> None:
         executor = self._executor()
         if executor is not None:
-            executor.fail_next(DeviceError(self._launcher.explain(run, state)))
+            executor.fail_next(DeviceError(self._launcher.explain(run, self._card.driver.ert_cmd_state(state))))

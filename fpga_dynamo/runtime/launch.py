@@ -13,7 +13,7 @@ from fpga_dynamo import stats
 from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.program import CardTask, Form, Slot
-from fpga_dynamo.runtime import synced, trace
+from fpga_dynamo.runtime import trace
 from fpga_dynamo.runtime.binding import Binding
 from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.transfer import empty_for, from_slot, to_slot
@@ -32,8 +32,7 @@ class Arena:
         self.floats = floats
         self._card = card
         self._count = task.code.count
-        self.fast = hasattr(card.driver.run, "execute_io")
-        self.buffer = card.buffer(task.kernel, ARENA, floats * 4, host=not self.fast)
+        self.buffer = card.buffer(task.kernel, ARENA, floats * 4, host=not card.driver.COPIES_ON_CARD)
         self.run = card.driver.run(card.kernels[task.kernel, unit])
         self.run.set_arg(COUNT, self._count)
         self.run.set_arg(ARENA, self.buffer)
@@ -129,11 +128,9 @@ class Launcher:
         return [from_slot(raw, slot) for raw, slot in zip(results, form.outputs, strict=True)]
 
     def _execute(self, arena: Arena, sources: list[torch.Tensor], results: list[torch.Tensor], form: Form) -> Any:
-        if arena.fast:
-            inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, form.inputs, strict=True)]
-            outputs = [_piece(tensor, slot) for tensor, slot in zip(results, form.outputs, strict=True)]
-            return arena.run.execute_io(inputs, outputs, arena.buffer, self.timeout_ms)
-        return synced.launch(self._card.driver, arena.run, arena.buffer, form, sources, results, self.timeout_ms)
+        inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, form.inputs, strict=True)]
+        outputs = [_piece(tensor, slot) for tensor, slot in zip(results, form.outputs, strict=True)]
+        return arena.run.execute_io(inputs, outputs, arena.buffer, self.timeout_ms)
 
     def explain(self, run: Any, state: Any) -> str:
         """What became of a run that ended in another state than completed, one sentence."""

@@ -33,7 +33,8 @@ HANG, CRASH, SLEEP = 1, 2, 3
 LONG = 20000
 """Milliseconds in which everything that ends has ended."""
 
-RECIPE = Path(__file__).parent / "data/conformance.toml"
+HERE = Path(__file__).parent
+RECIPE = HERE / "data/conformance.toml"
 
 
 class Card:
@@ -159,6 +160,16 @@ def test_no_room_on_the_bank_is_one_error(card: Card) -> None:
     card.add()
 
 
+@pytest.mark.skipif(IN_A_PROCESS, reason="stock sw_emu keeps the descriptor of each buffer that was mapped")
+def test_buffers_leave_no_descriptors(card: Card) -> None:
+    card.add()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(30):
+        card.array(np.zeros(16, np.int32))
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
 def test_memory_comes_back(card: Card) -> None:
     for _ in range(40):
         card.bo(1 << 30, flags=xrt.bo.flags.device_only)  # 40 GiB in all, of 16
@@ -183,40 +194,68 @@ def test_scalars_keep_their_bits(card: Card) -> None:
     np.testing.assert_array_equal(card.fetch(out, np.float64), exact)
 
 
+def test_execute_io_moves_its_pieces_and_no_more(card: Card) -> None:
+    run = xrt.run(card.kernels["misbehave"])
+    arena = card.array(np.arange(16, dtype=np.int32), "misbehave")
+    for index, value in enumerate((arena, 0, 0)):
+        run.set_arg(index, value)
+    inputs, outputs = np.array([7, 8, 9], np.int32), np.full(6, -1, np.int32)
+    to, back = [(inputs.ctypes.data, 12, 8)], [(outputs.ctypes.data, 8, 0), (outputs[2:].ctypes.data, 16, 8)]
+    assert run.execute_io(to, back, arena, LONG) == COMPLETED
+    np.testing.assert_array_equal(outputs, [1, 1, 7, 8, 9, 5])  # the kernel has written the first
+    np.testing.assert_array_equal(card.fetch(arena, np.int32)[:7], [1, 1, 7, 8, 9, 5, 6])
+    with pytest.raises(DeviceError):
+        run.execute_io([], [(outputs.ctypes.data, 8, 60)], arena, LONG)
+
+
+def test_execute_io_ends_a_run_that_passes_its_time_out(card: Card) -> None:
+    run, output = card.misbehaving(HANG), np.full(1, -1, np.int32)
+    arena = card.array(np.zeros(16, np.int32), "misbehave")
+    run.set_arg(0, arena)
+    assert run.execute_io([], [(output.ctypes.data, 4, 0)], arena, 100) == TIMEOUT
+    assert output[0] == -1 and run.state() not in (COMPLETED, State.ERT_CMD_STATE_RUNNING)
+    card.add()
+
+
 def test_states_and_time_outs(card: Card) -> None:
-    run = card.misbehaving(SLEEP, 300)
+    run = card.misbehaving(HANG)
     run.start()
     begin = time.monotonic()
     assert run.wait(50) == TIMEOUT
-    assert 0.04 < time.monotonic() - begin < 0.25
+    assert time.monotonic() - begin > 0.04
     assert run.state() != COMPLETED, "wait must leave the run alone"
+    assert run.wait(50) == TIMEOUT
+    run.abort()
+    run = card.misbehaving(SLEEP, 100)
+    run.start()
     assert run.wait(LONG) == COMPLETED and run.state() == COMPLETED
-    assert 0.25 < time.monotonic() - begin < 5
+    assert time.monotonic() - begin > 0.15
     run.start()
     assert run.wait(0) == COMPLETED
 
 
 def test_time_out_comes_while_another_run_is_waited_for(card: Card) -> None:
-    run = card.misbehaving(SLEEP, 600)
+    run = card.misbehaving(HANG)
     run.start()
     thread = threading.Thread(target=run.wait, args=(0,))
     thread.start()
-    begin = time.monotonic()
-    assert run.wait(50) == TIMEOUT and time.monotonic() - begin < 0.4
+    assert run.wait(50) == TIMEOUT
+    run.abort()
     thread.join(20)
-    assert run.state() == COMPLETED
+    assert not thread.is_alive() and run.state() == State.ERT_CMD_STATE_ABORT
 
 
 def test_waiting_leaves_other_threads_alone(card: Card) -> None:
-    run = card.misbehaving(SLEEP, 300)
+    run = card.misbehaving(HANG)
     run.start()
-    counted = 0
     thread = threading.Thread(target=run.wait, args=(LONG,))
     thread.start()
-    while thread.is_alive():
-        counted += 1
+    for _ in range(30):
         time.sleep(0.001)
-    assert counted > 30, "the wait held the GIL"
+    assert thread.is_alive(), "the wait held the GIL until its time-out"
+    run.abort()
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 def test_two_runs_on_two_units(card: Card) -> None:
@@ -251,8 +290,10 @@ def test_many_threads(card: Card) -> None:
 def test_a_run_that_nobody_holds_goes_on(card: Card) -> None:
     card.misbehaving(SLEEP, 100).start()
     gc.collect()
-    time.sleep(0.3)
     card.add()
+    run = card.misbehaving(0)  # behind it on the only unit
+    run.start()
+    assert run.wait(LONG) == COMPLETED
 
 
 # Faults
@@ -274,9 +315,7 @@ def test_a_run_that_never_ends_is_ended(card: Card) -> None:
     run = card.misbehaving(HANG)
     run.start()
     assert run.wait(100) == TIMEOUT
-    begin = time.monotonic()
     state = run.abort()
-    assert time.monotonic() - begin < 5
     assert state == State.ERT_CMD_STATE_ABORT == run.state()
     run = card.misbehaving(0)
     run.start()
@@ -304,6 +343,41 @@ def test_wrong_arguments_are_errors(card: Card) -> None:
         xrt.kernel(card.device, card.uuid, "nothing")
     with pytest.raises(DeviceError):
         xrt.device(63)
+
+
+def test_a_second_process_has_a_card_of_its_own(card: Card) -> None:
+    """While this one's is busy; on a real card it is XRT that says whether two may share it."""
+    busy = card.misbehaving(HANG)
+    busy.start()
+    script = "from conformance import Card; Card().add(); print('sum is right')"
+    child = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=HERE, timeout=120, check=False
+    )
+    assert child.returncode == 0 and "sum is right" in child.stdout, child
+    assert busy.state() != COMPLETED
+    busy.abort()
+    card.add()
+
+
+@pytest.mark.skipif(DRIVER == "pyxrt", reason="AMD's module knows nothing of forks")
+def test_a_forked_child_gets_an_error_and_leaves_the_card_alone(card: Card) -> None:
+    buffer, run = card.array(np.arange(4, dtype=np.int32)), card.misbehaving(0)
+    child = os.fork()
+    if child == 0:
+        uses = [run.start, lambda: buffer.sync(TO, 4, 0), lambda: card.bo(64), lambda: xrt.device(0)]
+        for use in uses:
+            try:
+                use()
+            except DeviceError as error:
+                if "was forked after a card had been opened" in str(error):
+                    continue
+            os._exit(1)
+        del buffer, run, uses
+        gc.collect()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    np.testing.assert_array_equal(card.fetch(buffer, np.int32), np.arange(4))
+    card.add()
 
 
 def test_signals_and_children_are_left_alone(card: Card) -> None:

@@ -134,7 +134,7 @@ def test_wrong_arguments(card: Card) -> None:
     with pytest.raises(DeviceError, match=r"argument 0 \('a'\) of kernel 'vadd' has not been set"):
         xrt.run(kernel).start()
     for value in (1 << 32, -(1 << 31) - 1, 1 << 70):
-        with pytest.raises(DeviceError, match=r"argument 3 \('n'\) does not fit into 4 bytes"):
+        with pytest.raises(DeviceError, match=r"argument 3 \('n'\) of kernel 'vadd' does not fit into 4 bytes"):
             xrt.run(kernel).set_arg(3, value)
 
 

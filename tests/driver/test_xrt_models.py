@@ -11,6 +11,8 @@ from xrt_kit import needs
 SCRIPT = """
 import copy, sys, torch, fpga_dynamo
 from fpga_dynamo import zoo
+from fpga_dynamo.runtime.card import opened_cards
+from fpga_dynamo.runtime.driver import select
 torch.backends.mha.set_fastpath_enabled(False)
 torch.manual_seed(0)
 if sys.argv[1] == "block":
@@ -29,9 +31,41 @@ with torch.no_grad():
         results.append(compiled(*inputs))
         after = fpga_dynamo.stats()
         assert after["pl_launches"] - before["pl_launches"] >= 2 and after["ps_fallbacks"] == 0, after
+    card = next(card for card in opened_cards() if card.driver is select("xrt"))
+    buffers, moved = [bank["buffers"] for bank in card.device.memory()], card.device.counters()
+    compiled(*inputs)
+    assert [bank["buffers"] for bank in card.device.memory()] == buffers, "a call allocates"
+    grown = {name: value - moved[name] for name, value in card.device.counters().items()}
+    assert grown["runs"] >= 1, grown
+    if grown["runs"] == 1:  # nothing but the input and the output crosses
+        assert grown["bytes_to_device"] == inputs[0].nbytes and grown["bytes_from_device"] == results[0].nbytes, grown
 assert torch.equal(*results), (results[0] - results[1]).abs().max()
 assert torch.isfinite(results[0]).all() and results[0].std() > 0
 """
+
+DIRECT = """
+import torch
+from fpga_dynamo._native import direct_totals
+def every_kind(x, wanted, half, places):
+    return torch.where(wanted, x * 2, x - 1), x > 0, torch.relu(half) + half, x.argmax(-1), x[places]
+x = torch.randn(64, 128)
+inputs = (x, x > 1, torch.randn(64, 128).half(), torch.randint(0, 64, (30,)))
+compiled = torch.compile(every_kind, backend="fpga", options={"driver": "xrt", "partition": "greedy"})
+with torch.no_grad():
+    compiled(*inputs)
+    before = direct_totals()[0]
+    for step in range(2):
+        inputs = (inputs[0] + step, *(torch.roll(tensor, 1, 0) for tensor in inputs[1:]))
+        for actual, wanted in zip(compiled(*inputs), every_kind(*inputs), strict=True):
+            torch.testing.assert_close(actual, wanted)
+    assert direct_totals()[0] - before == 2, direct_totals()
+"""
+
+
+def test_direct_calls_move_every_kind_of_slot(tmp_path: Path) -> None:
+    needs("inproc")
+    code, output = run_apart(["-c", DIRECT], "inproc", tmp_path)
+    assert code == 0, output[-4000:]
 
 
 @pytest.mark.parametrize("driver", ["inproc", "process"])

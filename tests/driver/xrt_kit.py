@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 from pathlib import Path
 
@@ -18,10 +18,11 @@ def needs(driver: str) -> None:
         return
     if driver == "pyxrt":
         driver = "inproc"
-    found = importlib.util.find_spec("fpga_dynamo._xrt")
-    if found is None or found.origin is None:
-        pytest.skip("fpga_dynamo was installed without XRT (apt-get install libxrt-dev, then install it again)")
-    if not (Path(found.origin).parent / "xrt_lib" / LIBRARIES[driver]).exists():
+    try:
+        binding = importlib.import_module("fpga_dynamo._xrt")
+    except ImportError as error:  # installed without XRT, or XRT has gone since
+        pytest.skip(f"no XRT: {error} (apt-get install libxrt-dev uuid-dev, then install fpga_dynamo again)")
+    if not (Path(binding.__file__ or "").parent / "xrt_lib" / LIBRARIES[driver]).exists():
         pytest.skip(f"{LIBRARIES[driver]} was not built: it needs XRT 2.13 with its static libraries")
 
 

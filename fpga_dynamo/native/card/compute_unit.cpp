@@ -154,6 +154,22 @@ bool compute_unit::execute(ert_command& command, unsigned timeout_ms) {
     return true;
 }
 
+bool compute_unit::execute_queued(const ert_command& command, unsigned timeout_ms) {
+    if (!stack_has(entry_.stack)) return false;
+    std::shared_ptr<ert_command> taken;
+    {
+        std::lock_guard lock(mutex_);
+        if (current_ || queue_.empty() || queue_.front().get() != &command) return false;
+        taken = std::move(queue_.front());
+        queue_.pop_front();
+        current_ = taken.get();
+        executor_ = pthread_self();
+    }
+    if (timeout_ms) watchdog::instance().arm(*this, *taken, timeout_ms);
+    perform(*taken);
+    return true;
+}
+
 void compute_unit::serve() {
     block_foreign_signals();
     for (;;) {

@@ -43,6 +43,8 @@ class compute_unit {
     // Runs it on the calling thread if the unit is idle and the thread's stack is large enough; else false, and nothing
     // has happened. A run that takes longer than timeout_ms (0: no limit) ends as ert_state::timeout.
     bool execute(ert_command& command, unsigned timeout_ms);
+    // The same for one that has been enqueued; false if it is not the next one of an idle unit, and nothing has happened.
+    bool execute_queued(const ert_command& command, unsigned timeout_ms);
 
     // Ends a command that waits or runs; it ends as `as` unless it ends by itself first.
     void cancel(ert_command& command, ert_state as);

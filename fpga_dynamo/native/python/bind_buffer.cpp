@@ -2,8 +2,9 @@
 
 #include "bindings.hpp"
 #include "buffer.hpp"
-#include "error.hpp"
+#include "buffer_view.hpp"
 #include "interpreter.hpp"
+#include "pyxrt_types.hpp"
 
 using card_model::buffer;
 using card_model::buffer_flags;
@@ -12,24 +13,8 @@ using release_gil = nb::call_guard<without_gil>;
 
 namespace {
 
-// bytes, bytearray, memoryview, numpy arrays: whatever lies in one piece.
-class view {
-  public:
-    explicit view(nb::handle object) {
-        if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_C_CONTIGUOUS) != 0) nb::raise_python_error();
-    }
-    ~view() { PyBuffer_Release(&buffer_); }
-    view(const view&) = delete;
-    view& operator=(const view&) = delete;
-    const void* data() const { return buffer_.buf; }
-    uint64_t bytes() const { return static_cast<uint64_t>(buffer_.len); }
-
-  private:
-    Py_buffer buffer_;
-};
-
 void write_bytes(const buffer& self, nb::handle data, uint64_t seek) {
-    const view source(data);
+    const buffer_view source(data);
     without_gil release;
     self.write(source.data(), source.bytes(), seek);
 }
@@ -67,14 +52,7 @@ PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 
 void bind_buffer(nb::module_& module) {
     nb::class_<buffer> bo(module, "bo", nb::type_slots(buffer_slots));
-    nb::enum_<buffer_flags>(bo, "flags")
-        .value("normal", buffer_flags::normal)
-        .value("cacheable", buffer_flags::cacheable)
-        .value("device_only", buffer_flags::device_only)
-        .value("host_only", buffer_flags::host_only)
-        .value("p2p", buffer_flags::p2p)
-        .value("svm", buffer_flags::svm)
-        .export_values();
+    bind_flags<buffer_flags>(bo);
     bo.def("__init__",
            [](buffer* self, const device& owner, uint64_t size, buffer_flags flags, uint32_t group) {
                new (self) buffer(owner.card, size, flags, group);

@@ -1,12 +1,10 @@
-#include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-
-#include <cstring>
 
 #include "bindings.hpp"
 #include "error.hpp"
 #include "interpreter.hpp"
+#include "pyxrt_types.hpp"
 
 using card_model::card;
 using card_model::kernel_info;
@@ -16,19 +14,17 @@ using card_model::xclbin;
 
 namespace {
 
-enum class info { bdf, name, offline };
-
 struct xclbin_memory {
     memory_info info;
     uint32_t index;
 };
 
-std::string describe(const device& self, info what) {
+std::string describe(const device& self, device_info what) {
     const auto image = self.card->try_loaded();
     switch (what) {
-        case info::bdf: return "emulated:" + std::to_string(self.card->index());
-        case info::name: return image ? image->file().platform() : "fpga_dynamo software card";
-        case info::offline: return "false";
+        case device_info::bdf: return "emulated:" + std::to_string(self.card->index());
+        case device_info::name: return image ? image->file().platform() : "fpga_dynamo software card";
+        case device_info::offline: return "false";
     }
     throw card_model::error("unknown device information");
 }
@@ -60,13 +56,7 @@ nb::dict counters_of(const device& self) {
 }
 
 void bind_xclbin(nb::module_& module) {
-    nb::class_<uuid>(module, "uuid")
-        .def("__init__", [](uuid* self, const std::string& text) { new (self) uuid(card_model::parse_uuid(text)); })
-        .def("to_string", [](const uuid& self) { return card_model::to_string(self); })
-        .def("__str__", [](const uuid& self) { return card_model::to_string(self); })
-        .def("__repr__", [](const uuid& self) { return "uuid('" + card_model::to_string(self) + "')"; })
-        .def("__hash__", [](const uuid& self) { return std::hash<std::string>()(card_model::to_string(self)); })
-        .def("__eq__", [](const uuid& a, const uuid& b) { return a == b; }, nb::is_operator());
+    bind_uuid<uuid>(module, card_model::parse_uuid, card_model::to_string);
 
     nb::class_<xclbin> file(module, "xclbin");
     nb::class_<xclbin_memory>(file, "xclbinmem")
@@ -104,10 +94,6 @@ void bind_xclbin(nb::module_& module) {
 
 void bind_device(nb::module_& module) {
     bind_xclbin(module);
-    nb::enum_<info>(module, "xrt_info_device")
-        .value("bdf", info::bdf)
-        .value("name", info::name)
-        .value("offline", info::offline);
     nb::class_<device>(module, "device")
         .def("__init__", [](device* self, unsigned index) { new (self) device{card::open(index)}; }, nb::arg("index") = 0)
         .def("load_xclbin",

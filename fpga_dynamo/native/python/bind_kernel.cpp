@@ -2,14 +2,17 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
-#include <cstring>
+#include <string>
 #include <vector>
 
 #include "bindings.hpp"
 #include "error.hpp"
 #include "interpreter.hpp"
 #include "kernel.hpp"
+#include "launchable.hpp"
 #include "python_run.hpp"
+#include "pyxrt_types.hpp"
+#include "scalar.hpp"
 
 using card_model::access_mode;
 using card_model::buffer;
@@ -48,43 +51,14 @@ void add_callback(python_run& self, ert_state state, nb::callable function, nb::
     self.command().add_callback([held](ert_state ended) { (*held)(ended); });
 }
 
-// A Python int or float as the bytes of a scalar argument.
-void set_scalar(run& self, uint32_t index, nb::handle value) {
-    const card_model::argument_info& argument = self.of().argument(index);
-    const std::string title = "argument " + std::to_string(index) + " ('" + argument.name + "')";
-    const size_t bytes = argument.global ? 0 : argument.bytes;
-    uint8_t image[8] = {};
-    if (PyFloat_Check(value.ptr()) && (bytes == 4 || bytes == 8)) {
-        const double wide = PyFloat_AsDouble(value.ptr());
-        const float narrow = static_cast<float>(wide);
-        std::memcpy(image, bytes == 8 ? static_cast<const void*>(&wide) : &narrow, bytes);
-    } else if (PyIndex_Check(value.ptr()) && bytes <= 8) {
-        const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
-        if (!number.is_valid()) nb::raise_python_error();
-        // Signed and unsigned values share the register; what fits neither is an error.
-        int overflow = 0;
-        const long long low = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-        unsigned long long bits = static_cast<unsigned long long>(low);
-        if (overflow > 0) bits = PyLong_AsUnsignedLongLong(number.ptr());
-        const bool too_large = PyErr_Occurred() != nullptr;
-        PyErr_Clear();
-        const bool narrow = bytes && bytes < 8;
-        const long long limit = narrow ? 1ll << (8 * bytes) : 0;
-        if (too_large || overflow < 0 || (narrow && (overflow || low >= limit || low < -(limit / 2))))
-            throw card_model::error(title + " does not fit into " + std::to_string(bytes) + " bytes");
-        std::memcpy(image, &bits, bytes);
-    } else {
-        const std::string type = nb::cast<std::string>(nb::handle(value.type()).attr("__name__"));
-        throw nb::type_error((title + " of kernel '" + self.of().info().name + "' cannot be a " + type +
-                              ": a bo, an int or a float is wanted").c_str());
-    }
-    self.set_scalar(index, image, bytes);
-}
-
 void set_argument(python_run& self, uint32_t index, nb::handle value) {
     buffer* memory = nullptr;
-    if (nb::try_cast(value, memory) && memory) self.set_buffer(index, *memory);
-    else set_scalar(self, index, value);
+    if (nb::try_cast(value, memory) && memory) return self.set_buffer(index, *memory);
+    const card_model::argument_info& wanted = self.of().argument(index);
+    const std::string title =
+        "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + self.of().info().name + "'";
+    if (wanted.global) throw card_model::error(title + " takes a buffer");
+    self.set_scalar(index, scalar(value, wanted.bytes, title).data(), wanted.bytes);
 }
 
 std::unique_ptr<python_run> call(std::shared_ptr<kernel> self, nb::args arguments) {
@@ -117,6 +91,22 @@ ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs
     return self.execute_io(memory, from, to, timeout_ms);
 }
 
+// Windows are the card's memory, and need no sync.
+class emulated_launch : public launchable {
+  public:
+    emulated_launch(run& target, const buffer& memory) : run_(target), memory_(memory) {}
+    uint8_t* window(card_model::direction way, uint64_t bytes, uint64_t offset) override {
+        return memory_.window(way, bytes, offset);
+    }
+    ert_state launch(const crossing& inputs, const crossing& outputs, unsigned timeout_ms) override {
+        return run_.execute_io(memory_, inputs.pieces, outputs.pieces, timeout_ms);
+    }
+
+  private:
+    run& run_;
+    buffer memory_;
+};
+
 nb::list step_times(const python_run& self) {
     nb::list result;
     for (const card_model::step_time& step : self.steps()) result.append(nb::make_tuple(step.start_ns, step.stop_ns));
@@ -137,11 +127,7 @@ void wait2(const python_run& self, unsigned timeout_ms) {
 
 void bind_kernel(nb::module_& module) {
     nb::class_<kernel> kernels(module, "kernel");
-    nb::enum_<access_mode>(kernels, "cu_access_mode")
-        .value("exclusive", access_mode::exclusive)
-        .value("shared", access_mode::shared)
-        .value("none", access_mode::none)
-        .export_values();
+    bind_access_mode<access_mode>(kernels);
     kernels
         .def("__init__",
              [](kernel* self, const device& owner, const card_model::uuid& id, const std::string& name,
@@ -158,6 +144,11 @@ void bind_kernel(nb::module_& module) {
         .def("wait2", &wait2, nb::arg("timeout_ms") = 0, release_gil())
         .def("execute", &run::execute, nb::arg("timeout_ms") = 0, release_gil())
         .def("execute_io", &execute_io, nb::arg("inputs"), nb::arg("outputs"), nb::arg("bo"), nb::arg("timeout_ms") = 0)
+        .def("launchable",
+             [](python_run& self, const buffer& memory) {
+                 return hand_over(std::make_unique<emulated_launch>(self, memory));
+             },
+             nb::arg("bo"))
         .def("abort", &run::abort, release_gil())
         .def("state", [](const python_run& self) { return self.command().state(); })
         .def("return_code", [](const python_run& self) { return self.command().status.load(); })

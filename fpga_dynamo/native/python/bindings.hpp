@@ -13,7 +13,6 @@ struct device {
     std::shared_ptr<card_model::card> card;
 };
 
-void bind_enums(nb::module_& module);
 void bind_errors(nb::module_& module);
 void bind_device(nb::module_& module);
 void bind_buffer(nb::module_& module);

@@ -6,6 +6,7 @@
 
 #include "error.hpp"
 #include "fingerprint.hpp"
+#include "interpreter.hpp"
 
 using card_model::ert_state;
 
@@ -71,6 +72,7 @@ direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object
         const auto kind = element_of(nb::cast<std::string>(slot[1]));
         inputs_.push_back({nb::cast<Py_ssize_t>(slot[0]), kind, nb::cast<size_t>(slot[2]), nb::cast<uint64_t>(slot[3])});
         bytes_in_ += inputs_.back().bytes();
+        input_extent_ = input_extent_.with(inputs_.back().offset, inputs_.back().bytes());
         if (inputs_.back().position < 0 || inputs_.back().position >= arity_) throw nb::value_error("no such input");
     }
     for (const nb::handle slot : outputs) {
@@ -78,15 +80,15 @@ direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object
         outputs_.push_back({nb::borrow(slot[0]), nb::borrow(slot[1]), nb::borrow(slot[2]), kind,
                             nb::cast<size_t>(slot[4]), nb::cast<uint64_t>(slot[5])});
         bytes_out_ += outputs_.back().bytes();
+        output_extent_ = output_extent_.with(outputs_.back().offset, outputs_.back().bytes());
     }
 }
 
 void direct_call::bind(nb::object run, nb::object memory, nb::object owner, nb::object guard, nb::sequence sources) {
     auto fresh = std::make_shared<binding>();
-    fresh->run = &nb::cast<python_run&>(run);
-    fresh->memory = &nb::cast<const card_model::buffer&>(memory);
-    for (const input& in : inputs_) fresh->memory->check_range("an input", in.bytes(), in.offset);
-    for (const output& out : outputs_) fresh->memory->check_range("an output", out.bytes(), out.offset);
+    fresh->capsule = run.attr("launchable")(memory);
+    fresh->target = static_cast<launchable*>(PyCapsule_GetPointer(fresh->capsule.ptr(), LAUNCHABLE_CAPSULE));
+    if (!fresh->target) nb::raise_python_error();
     fresh->run_object = std::move(run);
     fresh->memory_object = std::move(memory);
     fresh->owner = std::move(owner);
@@ -172,19 +174,19 @@ ert_state direct_call::run(const binding& b, const std::vector<const void*>& fro
         if (is_plain(in.kind)) {
             reads.push_back({reinterpret_cast<uint64_t>(from[i]), in.bytes(), in.offset});
         } else {
-            uint8_t* slot = b.memory->window(card_model::direction::to_device, in.bytes(), in.offset);
+            uint8_t* slot = b.target->window(card_model::direction::to_device, in.bytes(), in.offset);
             if (!convert_in(in.kind, from[i], slot, in.count)) return ert_state::created;
         }
     }
     for (size_t i = 0; i < outputs_.size(); ++i)
         if (is_plain(outputs_[i].kind))
             writes.push_back({reinterpret_cast<uint64_t>(to[i]), outputs_[i].bytes(), outputs_[i].offset});
-    const ert_state state = b.run->execute_io(*b.memory, reads, writes, timeout_ms_);
+    const ert_state state = b.target->launch({reads, input_extent_}, {writes, output_extent_}, timeout_ms_);
     if (state != ert_state::completed) return state;
     for (size_t i = 0; i < outputs_.size(); ++i) {
         const output& out = outputs_[i];
         if (is_plain(out.kind)) continue;
-        const uint8_t* slot = b.memory->window(card_model::direction::from_device, out.bytes(), out.offset);
+        const uint8_t* slot = b.target->window(card_model::direction::from_device, out.bytes(), out.offset);
         convert_out(out.kind, slot, to[i], out.count);
     }
     return state;
@@ -206,7 +208,7 @@ direct_call::ending direct_call::launch(const binding& b, PyObject* args, nb::ob
     try {
         without_gil release;
         state = run(b, from, to);
-    } catch (const card_model::error&) {  // nothing has run; the long way meets the same error and tells it
+    } catch (const std::exception&) {  // nothing has run; the long way meets the same error and tells it
         return ending::refused;
     }
     if (state == ert_state::created) return ending::refused;  // an integer that does not fit
@@ -230,7 +232,7 @@ PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
         PyErr_Clear();
         durations_[measured_++ % durations_.size()] = static_cast<double>(gate_->end()) * 1e-9;
         if (how == ending::done) return results.release().ptr();
-        if (how == ending::failed) failed_(b->run_object, state);
+        if (how == ending::failed) failed_(b->run_object, static_cast<unsigned>(state));
     }
     PyErr_Clear();
     return PyObject_Call(otherwise_.ptr(), args, kwargs);

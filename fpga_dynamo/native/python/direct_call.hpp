@@ -7,8 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "bindings.hpp"
 #include "bypass.hpp"
-#include "python_run.hpp"
+#include "launchable.hpp"
 #include "slots.hpp"
 
 // Process-wide sums over all direct calls, guarded by the GIL.
@@ -42,21 +43,21 @@ class direct_call {
     };
     // A run handle whose arguments are set for one set of parameters.
     struct binding {
-        nb::object run_object, memory_object;  // keep what the pointers point to
-        python_run* run;
-        const card_model::buffer* memory;
+        nb::object run_object, memory_object, capsule;  // keep what the pointer points to
+        launchable* target;
         nb::object owner;  // for the scheduler's books
         nb::object guard;  // tuple of inputs -> whether they are of the kind that was bound
         std::vector<source> sources;
     };
 
     // otherwise(*inputs): the whole way, for all that the direct one cannot do. failed(run, state): told that a launch did
-    // not complete, before the inputs go the whole way. empty(size, stride, dtype) makes a tensor. While profiling() is
-    // true there are no direct calls.
+    // not complete, with the number of its state, before the inputs go the whole way. empty(size, stride, dtype) makes a
+    // tensor. While profiling() is true there are no direct calls.
     direct_call(nb::callable otherwise, nb::callable failed, nb::object gate, nb::callable empty, nb::callable profiling,
                 Py_ssize_t arity, nb::sequence inputs, nb::sequence outputs, uint64_t commands, unsigned timeout_ms,
                 int samples);
 
+    // run: of either driver, with its arguments set; memory: the buffer that has its inputs and outputs.
     // `sources`: (position, tensor, bytes, address, version, print) of each parameter as it was packed.
     void bind(nb::object run, nb::object memory, nb::object owner, nb::object guard, nb::sequence sources);
     void unbind();
@@ -82,6 +83,7 @@ class direct_call {
     bypass* gate_;
     std::vector<input> inputs_;
     std::vector<output> outputs_;
+    extent input_extent_, output_extent_;
     Py_ssize_t arity_ = 0;
     uint64_t commands_ = 0, bytes_in_ = 0, bytes_out_ = 0;
     unsigned timeout_ms_ = 0;

@@ -1,11 +1,12 @@
 #include "bindings.hpp"
+#include "pyxrt_types.hpp"
 
 NB_MODULE(_native, module) {
     module.doc() = "The software card under pyxrt's names; see _native.pyi.";
     // What a daemon thread or a cache of torch still holds at the end of the process is no fault of ours.
     nb::set_leak_warnings(false);
     bind_errors(module);
-    bind_enums(module);
+    bind_enums<card_model::ert_state, card_model::direction>(module);
     bind_device(module);
     bind_buffer(module);
     bind_kernel(module);

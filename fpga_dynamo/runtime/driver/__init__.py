@@ -1,14 +1,14 @@
 """Drivers: ways to a card, all with pyxrt's API.
 
 A driver is a module that provides the names below. The protocols say what fpga_dynamo uses of them, with pyxrt's
-signatures; what a driver offers beyond (the software card's ``run.execute_io``, say) is found with ``hasattr``.
+signatures; what a driver offers beyond (the software card's ``run.trace_steps``, say) is found with ``hasattr``.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from fpga_dynamo.errors import OptionError
@@ -46,7 +46,6 @@ class Buffer(Protocol):
     def write_ptr(self, address: int, nbytes: int, offset: int, /) -> None:
         """As write, from host memory at `address` (ours; pyxrt's driver adds it)."""
 
-    def read_ptr(self, address: int, nbytes: int, offset: int, /) -> None: ...
     def map(self) -> Any:
         """The host's side as a writable buffer."""
 
@@ -69,6 +68,21 @@ class Run(Protocol):
     def wait(self, timeout_ms: int, /) -> Any:
         """The state at the end; ERT_CMD_STATE_TIMEOUT after `timeout_ms` milliseconds, unless that is 0."""
 
+    def execute_io(
+        self,
+        inputs: Sequence[tuple[int, int, int]],
+        outputs: Sequence[tuple[int, int, int]],
+        bo: Any,
+        timeout_ms: int,
+        /,
+    ) -> Any:
+        """Brings inputs into `bo`, starts and waits, and if the run completed fetches outputs; its state.
+
+        A piece is (host address, bytes, offset in `bo`). One sync each way, from the first piece to the last one's end,
+        where the host's side and the card's are not one. A run that passes its time-out is ended, if the card can.
+        Ours; pyxrt's driver adds it.
+        """
+
     def state(self) -> Any: ...
     def abort(self) -> Any:
         """Ends the run if the card can; returns the state that it has then (ours; pyxrt's driver adds it)."""
@@ -78,7 +92,7 @@ class Driver(Protocol):
     """A module with pyxrt's names."""
 
     COPIES_ON_CARD: bool
-    """Whether ``bo.copy`` works between buffers without a host side (ours)."""
+    """Whether ``bo.copy`` and ``run.execute_io`` do without a host side of their buffers (ours)."""
 
     @property
     def device(self) -> Callable[[int], Device]: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,26 +18,14 @@ import pyxrt as amd
 from fpga_dynamo._native import DeviceMemoryError, XclbinError
 from fpga_dynamo.errors import DeviceError
 
-__all__ = [
-    "COPIES_ON_CARD",
-    "DeviceMemoryError",
-    "XclbinError",
-    "bo",
-    "device",
-    "ert_cmd_state",
-    "kernel",
-    "run",
-    "uuid",
-    "xclBOSyncDirection",
-    "xclbin",
-    "xrt_info_device",
-]
-
 COPIES_ON_CARD = False
 uuid = amd.uuid
 ert_cmd_state = amd.ert_cmd_state
 xclBOSyncDirection = amd.xclBOSyncDirection
 xrt_info_device = getattr(amd, "xrt_info_device", None)
+
+Piece = tuple[int, int, int]
+"""Host address, bytes, offset in a buffer."""
 
 _PAUSES = (20e-6, 500e-6)
 """Seconds between two looks at a state: at first, and at most."""
@@ -96,6 +85,7 @@ class bo:
         ctypes.memmove(address, self._part(nbytes, offset), nbytes)
 
     def _part(self, nbytes: int, offset: int) -> int:
+        """The address of a part of the host's side."""
         view = np.frombuffer(self.handle.map(), np.uint8)
         if offset + nbytes > view.size:
             raise DeviceError(f"{nbytes} bytes at offset {offset} lie outside a buffer of {view.size} bytes")
@@ -171,6 +161,25 @@ class run:
         self._handle.wait()  # tells XRT, which refuses another start else
         return state
 
+    def execute_io(self, inputs: Sequence[Piece], outputs: Sequence[Piece], bo: bo, timeout_ms: int = 0) -> Any:
+        """Inputs into `bo`, sync, start, wait, sync, and if the run completed outputs out of `bo`; its state.
+
+        One sync each way, from the first piece to the end of the last. A run that passes its time-out is ended.
+        """
+        for address, nbytes, offset in inputs:
+            bo.write_ptr(address, nbytes, offset)
+        if inputs:
+            bo.sync(xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, *_span(inputs))
+        self.start()
+        state = self.wait(timeout_ms)
+        if state == ert_cmd_state.ERT_CMD_STATE_TIMEOUT:
+            self.abort()
+        if state == ert_cmd_state.ERT_CMD_STATE_COMPLETED and outputs:
+            bo.sync(xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE, *_span(outputs))
+            for address, nbytes, offset in outputs:
+                bo.read_ptr(address, nbytes, offset)
+        return state
+
     def abort(self) -> Any:
         """Ends the run where this pyxrt can; returns the state that it has then."""
         if hasattr(self._handle, "abort") and not _is_end(self.state()):
@@ -181,6 +190,12 @@ class run:
     @property
     def error(self) -> str:
         return ""
+
+
+def _span(pieces: Sequence[Piece]) -> tuple[int, int]:
+    """Bytes and offset of what the pieces cover."""
+    begin = min(offset for _, _, offset in pieces)
+    return max(offset + nbytes for _, nbytes, offset in pieces) - begin, begin
 
 
 def _is_end(state: Any) -> bool:

@@ -55,13 +55,17 @@ def prepare(installed: Path) -> None:
     status = folder / "status"
     with status.open("wb") as file:
         file.truncate(STATUS_BYTES)
+    # The driver keeps a descriptor of each buffer that the host maps, for ever.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.environ.pop("XILINX_OPENCL", None)  # it would be taken before XILINX_VITIS
+    # The driver listens at /tmp/$USER/$EMULATION_SOCKETID, or takes the socket of whoever listens there; without USER
+    # that is one path for everybody.
+    os.environ.setdefault("USER", f"uid{os.getuid()}")
     os.environ |= {
+        "EMULATION_SOCKETID": f"fpga_dynamo_{owner}",
         "XILINX_VITIS": str(folder / "vitis"),
         "EMCONFIG_PATH": str(folder),
         "SDACCEL_EM_RUN_DIR": str(folder),
         "FPGA_DYNAMO_MODEL_STATUS": str(status),
     }
-    # The driver keeps a descriptor of each buffer that the host maps, for ever.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from fpga_dynamo import _native, _xrt
 from fpga_dynamo._xrt import (
-    XCL_BO_SYNC_BO_FROM_DEVICE,
-    XCL_BO_SYNC_BO_TO_DEVICE,
     DeviceMemoryError,
     XclbinError,
     bo,
@@ -30,8 +28,6 @@ COPIES_ON_CARD = False
 
 __all__ = [
     "COPIES_ON_CARD",
-    "XCL_BO_SYNC_BO_FROM_DEVICE",
-    "XCL_BO_SYNC_BO_TO_DEVICE",
     "DeviceMemoryError",
     "XclbinError",
     "bo",

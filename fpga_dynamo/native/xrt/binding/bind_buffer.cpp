@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "buffer_view.hpp"
 #include "checked.hpp"
+#include "pyxrt_types.hpp"
 
 using flags = xrt::bo::flags;
 
@@ -41,7 +42,30 @@ uint8_t* buffer::map() const {
     return host;
 }
 
+void buffer::sync(xclBOSyncDirection way, uint64_t count, uint64_t offset) const {
+    check("a sync", count, offset);
+    map();
+    translated([] { return "a sync"; }, [&] {
+        xrt::bo same = object.get();  // which has no const sync
+        same.sync(way, count, offset);
+        std::lock_guard lock(owner->mutex);
+        (way == XCL_BO_SYNC_BO_TO_DEVICE ? owner->to_device : owner->from_device) += count;
+    });
+}
+
+void buffer::write(uint64_t address, uint64_t count, uint64_t offset) const {
+    check("a write", count, offset);
+    std::memcpy(map() + offset, reinterpret_cast<const void*>(address), count);
+}
+
+void buffer::read(uint64_t address, uint64_t count, uint64_t offset) const {
+    check("a read", count, offset);
+    std::memcpy(reinterpret_cast<void*>(address), map() + offset, count);
+}
+
 namespace {
+
+using release_gil = nb::call_guard<without_gil>;
 
 buffer allocate(const device& owner, uint64_t bytes, flags kind, uint32_t group) {
     if (bytes == 0) throw device_error("a buffer must have at least one byte");
@@ -51,7 +75,7 @@ buffer allocate(const device& owner, uint64_t bytes, flags kind, uint32_t group)
         result.owner = owner.opened;
         result.bytes = bytes;
         result.object = xrt::bo(owner.opened->handle(), bytes, kind, group);
-        if (kind != flags::device_only) result.host = result.object.map<uint8_t*>();
+        if (kind != flags::device_only) result.host = result.object.get().map<uint8_t*>();
         result.memory = std::make_shared<buffer::share>(owner.opened, group, bytes);
         return result;
     });
@@ -62,34 +86,10 @@ buffer part(const buffer& parent, uint64_t bytes, uint64_t offset) {
     return checked([] { return "a sub-buffer"; }, [&] {
         buffer result = parent;
         result.bytes = bytes;
-        result.object = xrt::bo(parent.object, bytes, offset);
+        result.object = xrt::bo(parent.object.get(), bytes, offset);
         if (parent.host) result.host = parent.host + offset;
         return result;
     });
-}
-
-void synchronise(buffer& self, xclBOSyncDirection way, uint64_t count, uint64_t offset) {
-    self.check("a sync", count, offset);
-    self.map();
-    checked([] { return "a sync"; }, [&] {
-        self.object.sync(way, count, offset);
-        std::lock_guard lock(self.owner->mutex);
-        (way == XCL_BO_SYNC_BO_TO_DEVICE ? self.owner->to_device : self.owner->from_device) += count;
-    });
-}
-
-void write_pointer(const buffer& self, uint64_t address, uint64_t count, uint64_t offset) {
-    self.check("a write", count, offset);
-    uint8_t* host = self.map();
-    const without_gil release;
-    std::memcpy(host + offset, reinterpret_cast<const void*>(address), count);
-}
-
-void read_pointer(const buffer& self, uint64_t address, uint64_t count, uint64_t offset) {
-    self.check("a read", count, offset);
-    const uint8_t* host = self.map();
-    const without_gil release;
-    std::memcpy(reinterpret_cast<void*>(address), host + offset, count);
 }
 
 nb::ndarray<nb::numpy, int8_t, nb::ndim<1>> read_bytes(const buffer& self, uint64_t count, uint64_t skip) {
@@ -97,7 +97,8 @@ nb::ndarray<nb::numpy, int8_t, nb::ndim<1>> read_bytes(const buffer& self, uint6
     self.map();
     auto* data = new int8_t[count];
     nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<int8_t*>(memory); });
-    read_pointer(self, reinterpret_cast<uint64_t>(data), count, skip);
+    const without_gil release;
+    self.read(reinterpret_cast<uint64_t>(data), count, skip);
     return nb::ndarray<nb::numpy, int8_t, nb::ndim<1>>(data, {count}, owner);
 }
 
@@ -118,14 +119,7 @@ PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 
 void bind_buffer(nb::module_& module) {
     nb::class_<buffer> bo(module, "bo", nb::type_slots(buffer_slots));
-    nb::enum_<flags>(bo, "flags")
-        .value("normal", flags::normal)
-        .value("cacheable", flags::cacheable)
-        .value("device_only", flags::device_only)
-        .value("host_only", flags::host_only)
-        .value("p2p", flags::p2p)
-        .value("svm", flags::svm)
-        .export_values();
+    bind_flags<flags>(bo);
     bo.def("__init__",
            [](buffer* self, const device& owner, uint64_t size, flags kind, uint32_t group) {
                new (self) buffer(allocate(owner, size, kind, group));
@@ -138,7 +132,7 @@ void bind_buffer(nb::module_& module) {
              nb::arg("parent"), nb::arg("size"), nb::arg("offset"))
         .def("size", [](const buffer& self) { return self.bytes; })
         .def("address", [](const buffer& self) {
-            return checked([] { return "the address of a buffer"; }, [&] { return self.object.address(); });
+            return checked([] { return "the address of a buffer"; }, [&] { return self.object.get().address(); });
         })
         .def("map", [](nb::handle self) {
             nb::cast<const buffer&>(self).map();  // throws the clear error if the host cannot see it
@@ -147,22 +141,23 @@ void bind_buffer(nb::module_& module) {
         .def("write",
              [](const buffer& self, nb::handle data, uint64_t seek) {
                  const buffer_view source(data);
-                 write_pointer(self, reinterpret_cast<uint64_t>(source.data()), source.bytes(), seek);
+                 const without_gil release;
+                 self.write(reinterpret_cast<uint64_t>(source.data()), source.bytes(), seek);
              },
              nb::arg("data"), nb::arg("seek") = 0)
         .def("read", &read_bytes, nb::arg("size"), nb::arg("skip") = 0)
-        .def("write_ptr", &write_pointer, nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0)
-        .def("read_ptr", &read_pointer, nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0)
-        .def("sync", [](buffer& self, xclBOSyncDirection way) { synchronise(self, way, self.bytes, 0); },
-             nb::arg("direction"))
-        .def("sync", &synchronise, nb::arg("direction"), nb::arg("size"), nb::arg("offset"))
+        .def("write_ptr", &buffer::write, nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
+        .def("read_ptr", &buffer::read, nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
+        .def("sync", [](const buffer& self, xclBOSyncDirection way) { self.sync(way, self.bytes, 0); },
+             nb::arg("direction"), release_gil())
+        .def("sync", &buffer::sync, nb::arg("direction"), nb::arg("size"), nb::arg("offset"), release_gil())
         .def("copy",
              [](buffer& self, const buffer& source, uint64_t count, uint64_t source_offset, uint64_t offset) {
                  if (count == 0 && source_offset <= source.bytes) count = source.bytes - source_offset;
                  source.check("a copy", count, source_offset);
                  self.check("a copy", count, offset);
                  checked([] { return "a copy on the card"; },
-                         [&] { self.object.copy(source.object, count, source_offset, offset); });
+                         [&] { self.object.get().copy(source.object.get(), count, source_offset, offset); });
              },
              nb::arg("source"), nb::arg("size") = 0, nb::arg("source_offset") = 0, nb::arg("offset") = 0);
 }

@@ -1,6 +1,5 @@
 #include <experimental/xrt_ini.h>
 #include <experimental/xrt_system.h>
-#include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <xclbin.h>
@@ -13,10 +12,9 @@
 #include "bindings.hpp"
 #include "checked.hpp"
 #include "emulation.hpp"
+#include "pyxrt_types.hpp"
 
 namespace {
-
-enum class info { bdf, name, offline };
 
 struct xclbin_memory {
     std::string tag;
@@ -64,6 +62,7 @@ xrt::uuid load(const device& self, const xrt::xclbin& file) {
         if (opened.loaded && opened.loaded.get_uuid() == id) return id;
         const keep_signal_handlers keep;
         enlarge_message_buffer(opened.handle());
+        const forget_mappings forget(static_cast<bool>(opened.loaded));
         const xrt::uuid result = opened.device.load_xclbin(file);
         watch_model();
         opened.loaded = file;
@@ -71,13 +70,25 @@ xrt::uuid load(const device& self, const xrt::xclbin& file) {
     });
 }
 
-std::string describe(const device& self, info what) {
+#ifdef FPGA_DYNAMO_HW_CONTEXT
+xrt::uuid register_xclbin(const device& self, const xrt::xclbin& file) {
+    card& opened = *self.opened;
+    return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; }, [&] {
+        std::lock_guard lock(opened.mutex);
+        const xrt::uuid id = opened.device.register_xclbin(file);
+        opened.loaded = file;
+        return id;
+    });
+}
+#endif
+
+std::string describe(const device& self, device_info what) {
     const xrt::device& opened = self.opened->device;
     return checked([] { return "the card does not say that of itself"; }, [&]() -> std::string {
         switch (what) {
-            case info::bdf: return opened.get_info<xrt::info::device::bdf>();
-            case info::name: return opened.get_info<xrt::info::device::name>();
-            case info::offline: return opened.get_info<xrt::info::device::offline>() ? "true" : "false";
+            case device_info::bdf: return opened.get_info<xrt::info::device::bdf>();
+            case device_info::name: return opened.get_info<xrt::info::device::name>();
+            case device_info::offline: return opened.get_info<xrt::info::device::offline>() ? "true" : "false";
         }
         throw device_error("unknown device information");
     });
@@ -114,13 +125,9 @@ nb::dict counters_of(const device& self) {
 }
 
 void bind_xclbin(nb::module_& module) {
-    nb::class_<xrt::uuid>(module, "uuid")
-        .def("__init__", [](xrt::uuid* self, const std::string& text) { new (self) xrt::uuid(text); })
-        .def("to_string", &xrt::uuid::to_string)
-        .def("__str__", &xrt::uuid::to_string)
-        .def("__repr__", [](const xrt::uuid& self) { return "uuid('" + self.to_string() + "')"; })
-        .def("__hash__", [](const xrt::uuid& self) { return std::hash<std::string>()(self.to_string()); })
-        .def("__eq__", [](const xrt::uuid& a, const xrt::uuid& b) { return a == b; }, nb::is_operator());
+    bind_uuid<xrt::uuid>(
+        module, [](const std::string& text) { return xrt::uuid(text); },
+        [](const xrt::uuid& id) { return id.to_string(); });
 
     nb::class_<xrt::xclbin> file(module, "xclbin");
     nb::class_<xclbin_memory>(file, "xclbinmem")
@@ -172,10 +179,6 @@ std::shared_ptr<card> card::open(unsigned index) {
 
 void bind_device(nb::module_& module) {
     bind_xclbin(module);
-    nb::enum_<info>(module, "xrt_info_device")
-        .value("bdf", info::bdf)
-        .value("name", info::name)
-        .value("offline", info::offline);
     nb::class_<device>(module, "device")
         .def("__init__",
              [](device* self, unsigned index) {
@@ -186,6 +189,9 @@ void bind_device(nb::module_& module) {
         .def("load_xclbin", &load)
         .def("load_xclbin",
              [](const device& self, const std::string& path) { return load(self, read_xclbin(path)); })
+#ifdef FPGA_DYNAMO_HW_CONTEXT
+        .def("register_xclbin", &register_xclbin)
+#endif
         .def("get_xclbin_uuid",
              [](const device& self) {
                  return checked([] { return "the card does not say what is loaded"; },

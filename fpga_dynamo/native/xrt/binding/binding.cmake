@@ -4,7 +4,6 @@ set(binding ${CMAKE_CURRENT_SOURCE_DIR}/binding)
 nanobind_add_module(_xrt NB_STATIC NB_DOMAIN fpga_dynamo_xrt
     ${binding}/bind_buffer.cpp
     ${binding}/bind_device.cpp
-    ${binding}/bind_enums.cpp
     ${binding}/bind_kernel.cpp
     ${binding}/emulation.cpp
     ${binding}/ending.cpp
@@ -12,8 +11,8 @@ nanobind_add_module(_xrt NB_STATIC NB_DOMAIN fpga_dynamo_xrt
     ${binding}/module.cpp
     ${binding}/relay.cpp
     ${binding}/running.cpp
-    ${native}/python/interpreter.cpp)
-target_include_directories(_xrt PRIVATE ${native}/python ${CMAKE_CURRENT_SOURCE_DIR}/model)
+    ${native}/binding/interpreter.cpp)
+target_include_directories(_xrt PRIVATE ${native}/binding ${CMAKE_CURRENT_SOURCE_DIR}/model)
 target_compile_definitions(_xrt PRIVATE XRT_LIBRARY_DIRECTORY="${xrt_libraries}")
 target_link_libraries(_xrt PRIVATE fpga_card xrt_headers ${XRT_COREUTIL} ${UUID_LIBRARY})
 set_target_properties(_xrt PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)

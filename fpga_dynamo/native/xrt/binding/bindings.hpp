@@ -7,6 +7,11 @@
 #include <xrt/xrt_device.h>
 #include <xrt/xrt_kernel.h>
 
+#if __has_include(<xrt/xrt_hw_context.h>)
+#include <xrt/xrt_hw_context.h>
+#define FPGA_DYNAMO_HW_CONTEXT  // XRT 2.15 and later
+#endif
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,6 +20,7 @@
 #include <vector>
 
 #include "ending.hpp"
+#include "process.hpp"
 
 namespace nb = nanobind;
 
@@ -35,14 +41,43 @@ struct card {
 
     ending ends;
 
-    explicit card(unsigned number) : index(number), device(number), ends(handle()) {}
+    explicit card(unsigned number) : index(number), device(number), ends(handle()) { card_model::watch_forks(); }
     static std::shared_ptr<card> open(unsigned index);
     void* handle() const { return static_cast<xclDeviceHandle>(device); }
+};
+
+// An object of XRT's. A forked child leaves it alone: it shares the way to the card with its parent.
+template <typename Object>
+class kept {
+  public:
+    kept() = default;
+    kept(Object object) : object_(std::move(object)) {}
+    kept(const kept&) = default;
+    kept(kept&&) = default;
+    kept& operator=(const kept&) = default;
+    kept& operator=(kept&&) = default;
+    ~kept() {
+        if (card_model::forked()) static_cast<void>(new Object(std::move(object_)));
+    }
+    Object& get() { return object_; }
+    const Object& get() const { return object_; }
+
+  private:
+    Object object_;
 };
 
 struct device {
     std::shared_ptr<card> opened;
 };
+
+#ifdef FPGA_DYNAMO_HW_CONTEXT
+// A card's resources for one of the xclbins that have been registered with it.
+struct context {
+    std::shared_ptr<card> owner;
+    xrt::uuid id;
+    kept<xrt::hw_context> object;
+};
+#endif
 
 // A buffer and its share of a bank, given back when the last copy goes.
 struct buffer {
@@ -50,12 +85,16 @@ struct buffer {
 
     std::shared_ptr<card> owner;
     std::shared_ptr<share> memory;
-    xrt::bo object;
+    kept<xrt::bo> object;
     uint8_t* host = nullptr;  // null for device_only
     uint64_t bytes = 0;
 
     void check(const char* what, uint64_t count, uint64_t offset) const;
-    uint8_t* map() const;
+    uint8_t* map() const;  // throws device_error if there is no host side
+    // What follows wants no GIL, and throws device_error for a range outside.
+    void sync(xclBOSyncDirection way, uint64_t count, uint64_t offset) const;
+    void write(uint64_t address, uint64_t count, uint64_t offset) const;
+    void read(uint64_t address, uint64_t count, uint64_t offset) const;
 };
 
 struct argument {
@@ -69,13 +108,12 @@ struct kernel {
     std::string name;                 // without compute units
     std::string unit;                 // of the only compute unit that runs use; empty if several may be used
     std::vector<argument> arguments;
-    xrt::kernel object;
+    kept<xrt::kernel> object;
 
     const argument& at(uint32_t index) const;
 };
 
 void bind_errors(nb::module_& module);
-void bind_enums(nb::module_& module);
 void bind_device(nb::module_& module);
 void bind_buffer(nb::module_& module);
 void bind_kernel(nb::module_& module);

@@ -1,22 +1,17 @@
-// Calls of XRT from Python: without the GIL, and with its exceptions as ours.
+// Calls of XRT: with its exceptions as ours, and from Python without the GIL.
 #pragma once
 #include <exception>
-#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include "error.hpp"
 #include "interpreter.hpp"
+#include "process.hpp"
 
-// The translator makes of them what fpga_dynamo.runtime.driver.xrt names so.
-struct device_error : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-struct memory_error : device_error {
-    using device_error::device_error;
-};
-struct xclbin_error : device_error {
-    using device_error::device_error;
-};
+using device_error = card_model::error;
+using memory_error = card_model::out_of_memory;
+using card_model::xclbin_error;
 
 // The sentence that the in-process card has for its last failure on this thread; empty with any other driver of XRT's.
 std::string driver_sentence();
@@ -26,13 +21,13 @@ std::string loss_of_card();
 [[noreturn]] void rethrow(const std::string& what);
 
 inline void check_card() {
+    card_model::check_process();
     if (std::string lost = loss_of_card(); !lost.empty()) throw device_error(lost);
 }
 
-// Without the GIL. `what` is only made into text if the call fails.
+// Its exceptions become ours. `what` is only made into text if the call fails.
 template <typename What, typename Call>
-auto checked(What&& what, Call&& call) -> decltype(call()) {
-    const without_gil release;
+auto translated(What&& what, Call&& call) -> decltype(call()) {
     check_card();
     try {
         if constexpr (std::is_void_v<decltype(call())>) {
@@ -49,4 +44,11 @@ auto checked(What&& what, Call&& call) -> decltype(call()) {
         check_card();
         rethrow(what());
     }
+}
+
+// The same from a thread that has the GIL, and without it.
+template <typename What, typename Call>
+auto checked(What&& what, Call&& call) -> decltype(call()) {
+    const without_gil release;
+    return translated(std::forward<What>(what), std::forward<Call>(call));
 }

@@ -26,6 +26,8 @@ namespace {
 constexpr int REPLACED[] = {SIGSEGV, SIGFPE, SIGABRT, SIGUSR1, SIGCHLD};
 constexpr size_t LARGEST_MESSAGE = (size_t{8} << 20) + 4096;  // the driver's packets of 8 MiB, and fields around them
 
+constexpr const char* SINGLE_MAPPING = "VITIS_SW_EMU_ENABLE_SINGLE_MMAP";
+
 std::atomic<bool> lost{false};
 
 using alloc_void = size_t (*)(void*, size_t);
@@ -102,6 +104,14 @@ void watch_model() {
         }, nullptr);
         relay_to_model(model, [] { lost.store(true); });
     });
+}
+
+forget_mappings::forget_mappings(bool wanted) : wanted_(wanted && is_stock_sw_emu()) {
+    if (wanted_) setenv(SINGLE_MAPPING, "1", 1);
+}
+
+forget_mappings::~forget_mappings() {
+    if (wanted_) unsetenv(SINGLE_MAPPING);
 }
 
 std::string loss_of_card() {

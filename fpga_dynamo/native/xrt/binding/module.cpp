@@ -1,11 +1,12 @@
 #include "bindings.hpp"
 #include "interpreter.hpp"
+#include "pyxrt_types.hpp"
 
 NB_MODULE(_xrt, module) {
     module.doc() = "AMD's XRT under pyxrt's names; see _xrt.pyi.";
     nb::set_leak_warnings(false);  // cards are kept for the life of the process
     bind_errors(module);
-    bind_enums(module);
+    bind_enums<ert_cmd_state, xclBOSyncDirection>(module);
     bind_device(module);
     bind_buffer(module);
     bind_kernel(module);

@@ -22,7 +22,7 @@ int64_t now_ns() {
 // Runs that nobody refers to any more, and what they need.
 struct orphan {
     std::shared_ptr<kernel> opened;
-    xrt::run object;
+    kept<xrt::run> object;
     ert_packet* packet;
     std::vector<buffer> buffers;
 };
@@ -56,15 +56,15 @@ class orphanage {
 
 running::running(std::shared_ptr<kernel> kernel)
     : kernel_(std::move(kernel)),
-      object_(checked([] { return "a run"; }, [&] { return xrt::run(kernel_->object); })),
-      packet_(object_.get_ert_packet()),
+      object_(checked([] { return "a run"; }, [&] { return xrt::run(kernel_->object.get()); })),
+      packet_(object_.get().get_ert_packet()),
       buffers_(kernel_->arguments.size()),
       set_(kernel_->arguments.size()) {
     orphanage::instance().release_ended();
 }
 
 running::~running() {
-    if (!started_ || ended()) return;
+    if (card_model::forked() || !started_ || ended()) return;
     orphanage::instance().take({std::move(kernel_), std::move(object_), packet_, std::move(latched_)});
 }
 
@@ -75,14 +75,14 @@ void running::set_buffer(uint32_t index, const buffer& value) {
     const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + kernel_->name + "'";
     if (!wanted.global) throw device_error(title + " is a scalar, not a buffer");
     if (value.owner != kernel_->owner) throw device_error(title + ": the buffer belongs to another card");
-    checked([&] { return title; }, [&] { object_.set_arg(static_cast<int>(index), value.object); });
+    checked([&] { return title; }, [&] { object_.get().set_arg(static_cast<int>(index), value.object.get()); });
     buffers_[index] = value;
     set_[index] = true;
 }
 
 void running::set_scalar(uint32_t index, const void* bytes, size_t count) {
     checked([&] { return "argument " + std::to_string(index) + " of kernel '" + kernel_->name + "'"; },
-            [&] { object_.set_arg(static_cast<int>(index), bytes, count); });
+            [&] { object_.get().set_arg(static_cast<int>(index), bytes, count); });
     set_[index] = true;
 }
 
@@ -91,7 +91,7 @@ void running::start() {
         if (!set_[i])
             throw device_error("argument " + std::to_string(i) + " ('" + kernel_->arguments[i].name + "') of kernel '" +
                                kernel_->name + "' has not been set");
-    checked([&] { return "kernel '" + kernel_->name + "' cannot be started"; }, [&] {
+    translated([&] { return "kernel '" + kernel_->name + "' cannot be started"; }, [&] {
         std::lock_guard lock(mutex_);
         if (started_ && !ended() && overdue_)
             throw device_error("kernel '" + kernel_->name + "' is still busy with a run that passed its time-out and that "
@@ -103,7 +103,7 @@ void running::start() {
         latched_ = buffers_;
         number_run(packet_);
         start_ns_ = now_ns();
-        object_.start();
+        object_.get().start();
         started_ = true;
         finished_ = overdue_ = false;
         if (!callbacks_.empty()) watch();
@@ -115,12 +115,12 @@ void running::start() {
 void running::finish() {
     if (finished_) return;
     stop_ns_ = now_ns();
-    object_.wait(std::chrono::milliseconds(1));
+    object_.get().wait(std::chrono::milliseconds(1));
     finished_ = true;
 }
 
 ert_cmd_state running::wait(unsigned timeout_ms) {
-    return checked([&] { return "waiting for kernel '" + kernel_->name + "'"; }, [&] {
+    return translated([&] { return "waiting for kernel '" + kernel_->name + "'"; }, [&] {
         if (!started_) return state_of(packet_);  // XRT would wait for ever
         const auto deadline = timeout_ms ? steady_clock::now() + std::chrono::milliseconds(timeout_ms)
                                          : steady_clock::time_point::max();
@@ -134,12 +134,26 @@ ert_cmd_state running::wait(unsigned timeout_ms) {
     });
 }
 
+ert_cmd_state running::execute(const buffer& memory, extent inputs, extent outputs, unsigned timeout_ms) {
+    if (inputs.bytes()) memory.sync(XCL_BO_SYNC_BO_TO_DEVICE, inputs.bytes(), inputs.begin);
+    start();
+    // The software card inside of this process needs no other thread for a run that is waited for.
+    using function = bool (*)(void*, const void*, unsigned);
+    static const auto execute_here = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, "fpga_dynamo_execute"));
+    if (execute_here) execute_here(kernel_->owner->handle(), packet_, timeout_ms);
+    const ert_cmd_state state = wait(timeout_ms);
+    if (state == ERT_CMD_STATE_TIMEOUT) abort();
+    if (state == ERT_CMD_STATE_COMPLETED && outputs.bytes())
+        memory.sync(XCL_BO_SYNC_BO_FROM_DEVICE, outputs.bytes(), outputs.begin);
+    return state;
+}
+
 ert_cmd_state running::abort() {
-    return checked([&] { return "ending a run of kernel '" + kernel_->name + "'"; }, [&] {
+    return translated([&] { return "ending a run of kernel '" + kernel_->name + "'"; }, [&] {
         if (!started_ || ended()) return state();
         if (!cancel_in_model(packet_)) {
             // XRT's own returns when the card has obeyed, which it may never do.
-            xrt::run same = object_;
+            xrt::run same = object_.get();
             std::thread([same]() mutable {
                 try {
                     same.abort();

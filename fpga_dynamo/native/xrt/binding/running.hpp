@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "launchable.hpp"
 
 class running {
   public:
@@ -22,9 +23,13 @@ class running {
     void set_buffer(uint32_t index, const buffer& value);
     void set_scalar(uint32_t index, const void* bytes, size_t count);
 
+    // These want no GIL.
     void start();
     // The state at the end, or ERT_CMD_STATE_TIMEOUT after timeout_ms (0: never).
     ert_cmd_state wait(unsigned timeout_ms);
+    // Syncs the inputs' part of the buffer, starts, waits, and syncs the outputs' part if the run completed. One that takes
+    // longer than timeout_ms is ended: see abort.
+    ert_cmd_state execute(const buffer& memory, extent inputs, extent outputs, unsigned timeout_ms);
     // Ends the run. A card that does not within a few seconds leaves it running, which the state returned says.
     ert_cmd_state abort();
     ert_cmd_state state() const;
@@ -42,7 +47,7 @@ class running {
     void watch();   // on a thread of its own, for the callbacks
 
     std::shared_ptr<kernel> kernel_;
-    xrt::run object_;
+    kept<xrt::run> object_;
     ert_packet* packet_;
     std::vector<buffer> buffers_;      // per argument, as of the next start
     std::vector<buffer> latched_;      // of the last start

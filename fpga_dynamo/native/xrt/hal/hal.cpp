@@ -142,7 +142,11 @@ ssize_t xclUnmgdPread(xclDeviceHandle, unsigned, void*, size_t, uint64_t) { retu
 int xclP2pEnable(xclDeviceHandle, bool, bool) { return -EOPNOTSUPP; }
 int xclReClock2(xclDeviceHandle, unsigned short, const uint16_t*) { return -EOPNOTSUPP; }
 
-// Ours, found by name: what XRT's errno and state leave unsaid.
+// Ours, found by name: a run in one call, and what XRT's errno and state leave unsaid.
+__attribute__((visibility("default"))) bool fpga_dynamo_execute(xclDeviceHandle handle, const void* packet,
+                                                                unsigned timeout_ms) {
+    return of(handle).execute(packet, timeout_ms);
+}
 __attribute__((visibility("default"))) const char* fpga_dynamo_last_error() { return xrt_hal::last_error().c_str(); }
 __attribute__((visibility("default"))) const char* fpga_dynamo_error_of(xclDeviceHandle handle, const void* packet) {
     return (xrt_hal::last_error() = of(handle).error_of(packet)).c_str();

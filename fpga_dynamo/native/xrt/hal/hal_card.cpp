@@ -131,7 +131,7 @@ void hal_card::release(unsigned handle) {
     const auto found = buffers_.find(handle);
     if (found == buffers_.end()) return;
     last = std::move(found->second);
-    errors_.erase(last->host);
+    commands_.erase(last->host);
     buffers_.erase(found);
 }
 
@@ -177,7 +177,7 @@ int hal_card::submit(unsigned handle) {
     if (!object || !object->host || object->bytes < sizeof(ert_packet)) return refuse(-EINVAL, "no command buffer");
     auto* packet = reinterpret_cast<ert_packet*>(object->host);
     switch (packet->opcode) {
-        case ERT_START_CU: return start(*object);
+        case ERT_START_CU: return start(object);
         case ERT_ABORT: {
             const int code = abort(*reinterpret_cast<const ert_abort_cmd*>(packet));
             if (code == 0) ended(packet, ERT_CMD_STATE_COMPLETED);
@@ -188,7 +188,8 @@ int hal_card::submit(unsigned handle) {
     }
 }
 
-int hal_card::start(buffer_object& object) {
+int hal_card::start(const std::shared_ptr<buffer_object>& shared) {
+    buffer_object& object = *shared;
     auto* packet = reinterpret_cast<ert_start_kernel_cmd*>(object.host);
     const uint64_t words = packet->count;  // masks and registers; the register map begins with the control registers
     const uint64_t masks = 1 + packet->extra_cu_masks;
@@ -199,11 +200,10 @@ int hal_card::start(buffer_object& object) {
     compute_unit* unit = choose(*packet);
     if (!unit) return refuse(-EINVAL, "the command names no compute unit of the loaded xclbin");
     if (object.command && object.command->busy()) return refuse(-EBUSY, "the command is under way already");
-    errors_.erase(packet);
     if (!object.command) {
         object.command = std::make_shared<ert_command>();
         // The host may let go of the buffer before the command has ended; its memory stays as long as the command.
-        object.command->add_callback([this, packet, keeps = object.staging](ert_state state) {
+        object.command->add_callback([packet, keeps = object.staging](ert_state state) {
             static_cast<void>(keeps);
             ended(reinterpret_cast<ert_packet*>(packet), static_cast<ert_cmd_state>(state));
         });
@@ -218,17 +218,12 @@ int hal_card::start(buffer_object& object) {
     card_->counters().runs.fetch_add(1, std::memory_order_relaxed);
     set_state(reinterpret_cast<ert_packet*>(packet), ERT_CMD_STATE_RUNNING);
     object.unit = unit;
+    commands_[packet] = shared;
     unit->enqueue(object.command);
     return 0;
 }
 
 void hal_card::ended(ert_packet* packet, ert_cmd_state state) {
-    if (state != ERT_CMD_STATE_COMPLETED) {
-        std::lock_guard lock(mutex_);
-        for (const auto& [handle, object] : buffers_)
-            if (object->host == reinterpret_cast<uint8_t*>(packet) && object->command)
-                errors_[packet] = object->command->error();
-    }
     ends& all = ends::instance();
     {
         std::lock_guard lock(all.mutex);
@@ -261,10 +256,20 @@ int hal_card::abort(const ert_abort_cmd& request) {
     return 0;
 }
 
-std::string hal_card::error_of(const void* packet) const {
+std::shared_ptr<buffer_object> hal_card::started(const void* packet) const {
     std::lock_guard lock(mutex_);
-    const auto found = errors_.find(packet);
-    return found == errors_.end() ? "" : found->second;
+    const auto found = commands_.find(packet);
+    return found == commands_.end() ? nullptr : found->second;
+}
+
+bool hal_card::execute(const void* packet, unsigned timeout_ms) {
+    const auto object = started(packet);
+    return object && object->unit->execute_queued(*object->command, timeout_ms);
+}
+
+std::string hal_card::error_of(const void* packet) const {
+    const auto object = started(packet);
+    return object ? object->command->error() : "";
 }
 
 }  // namespace xrt_hal

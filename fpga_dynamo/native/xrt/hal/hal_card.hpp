@@ -46,6 +46,9 @@ class hal_card {
     int submit(unsigned handle);
     // Returns when a command of any card has ended since this thread last returned from here, or after timeout_ms: 1 or 0.
     static int wait_for_any(int timeout_ms);
+    // Runs the command in this memory, which has been submitted, on the calling thread; false if its unit does not come to
+    // it at once, and nothing has happened. A run that takes longer than timeout_ms (0: none) ends as ert_state::timeout.
+    bool execute(const void* packet, unsigned timeout_ms);
     // Why the command in this memory ended in an error; empty if it did not.
     std::string error_of(const void* packet) const;
 
@@ -53,17 +56,18 @@ class hal_card {
 
   private:
     explicit hal_card(unsigned index) : card_(card_model::card::open(index)) {}
-    int start(buffer_object& object);
+    int start(const std::shared_ptr<buffer_object>& object);
+    std::shared_ptr<buffer_object> started(const void* packet) const;  // null if none is
     int abort(const ert_abort_cmd& request);
     card_model::compute_unit* choose(const ert_start_kernel_cmd& packet) const;
-    void ended(ert_packet* packet, ert_cmd_state state);
+    static void ended(ert_packet* packet, ert_cmd_state state);
 
     const std::shared_ptr<card_model::card> card_;
     mutable std::mutex mutex_;                                // of what follows
     std::shared_ptr<card_model::image> image_;
     std::vector<card_model::compute_unit*> units_;            // by XRT's index: in the order of their addresses
     std::unordered_map<unsigned, std::shared_ptr<buffer_object>> buffers_;
-    std::unordered_map<const void*, std::string> errors_;     // of commands, by their memory
+    std::unordered_map<const void*, std::shared_ptr<buffer_object>> commands_;  // that were started, by their memory
     unsigned next_handle_ = 1;
 };
 

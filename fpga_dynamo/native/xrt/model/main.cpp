@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -127,6 +128,10 @@ int serve() {
 int main() {
     signal(SIGINT, SIG_IGN);  // a terminal's is for the host
     signal(SIGPIPE, SIG_IGN);
+    rlimit files{};  // one for each buffer
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
     try {
         _exit(xrt_model::serve());  // kernels may still run
     } catch (const std::exception& reason) {

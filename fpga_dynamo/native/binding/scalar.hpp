@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "checked.hpp"
+#include "error.hpp"
 
 class scalar {
   public:
@@ -38,7 +38,7 @@ class scalar {
         const bool narrow = bytes < 8;
         const long long limit = narrow ? 1ll << (8 * bytes) : 0;
         if (too_large || overflow < 0 || (narrow && (overflow || low >= limit || low < -(limit / 2))))
-            throw device_error(title + " does not fit into " + std::to_string(bytes) + " bytes");
+            throw card_model::error(title + " does not fit into " + std::to_string(bytes) + " bytes");
         return bits;
     }
 
