@@ -18,6 +18,7 @@ from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import View, dense, numel
 
 _REFLECTION = (aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)
+_PIXELS = (aten.pixel_shuffle.default, aten.pixel_unshuffle.default)
 _REPLICATION = (aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default)
 
 
@@ -117,21 +118,14 @@ def _dense(source: View, emitter: Emitter) -> View:
 
 
 def lower_pixel_shuffle(match: Match, emitter: Emitter) -> Sequence[View]:
-    """out[c, h r + i, w r + j] = x[c r^2 + i r + j, h, w]"""
+    """out[c, h r + i, w r + j] = x[c r^2 + i r + j, h, w], or the other way round"""
     node = match.root
-    factor = int(argument(node, "upscale_factor", 1))
-    source = emitter.view(operand(node, 0))
+    source, factor = emitter.view(operand(node, 0)), int(node.args[1])  # type: ignore[arg-type]
     out = like([source], shape(node), emitter, node)
-    emitter.copy(_channels_apart(source, factor), _pixels_apart(out, factor), layout_change=False)
-    return [out]
-
-
-def lower_pixel_unshuffle(match: Match, emitter: Emitter) -> Sequence[View]:
-    node = match.root
-    factor = int(argument(node, "downscale_factor", 1))
-    source = emitter.view(operand(node, 0))
-    out = like([source], shape(node), emitter, node)
-    emitter.copy(_pixels_apart(source, factor), _channels_apart(out, factor), layout_change=False)
+    if node.target is aten.pixel_shuffle.default:
+        emitter.copy(_channels_apart(source, factor), _pixels_apart(out, factor), layout_change=False)
+    else:
+        emitter.copy(_pixels_apart(source, factor), _channels_apart(out, factor), layout_change=False)
     return [out]
 
 
@@ -209,8 +203,7 @@ _MOVE = frozenset({"move"})
 _LOWERINGS: tuple[tuple[str, tuple[Any, ...], Any, Callable[[Match, Emitter], Sequence[View]]], ...] = (
     ("border", (*_REFLECTION, *_REPLICATION), check_border, lower_border),
     ("roll", (aten.roll.default,), check_movement, lower_roll),
-    ("pixel_shuffle", (aten.pixel_shuffle.default,), check_movement, lower_pixel_shuffle),
-    ("pixel_unshuffle", (aten.pixel_unshuffle.default,), check_movement, lower_pixel_unshuffle),
+    ("pixel_shuffle", _PIXELS, check_movement, lower_pixel_shuffle),
     ("channels_shuffled", (aten.channel_shuffle.default,), check_movement, lower_channel_shuffle),
     ("im2col", (aten.im2col.default,), check_movement, lower_im2col),
 )
