@@ -212,3 +212,11 @@ def sole_user(node: Node) -> Node | None:
 def anchor_alone(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     """A matcher that covers the anchor and nothing else."""
     return Match(pattern, (node,), (node,))
+
+
+def anchor_and_items(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """A matcher of an anchor that gives a tuple: it covers the anchor and the items that are used, its outputs."""
+    items = tuple(node.users)
+    if not items or any(item.target is not operator.getitem for item in items):
+        return None
+    return Match(pattern, (node, *items), items)

@@ -12,6 +12,7 @@ from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.ops.axes import Axis
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
+from fpga_dynamo.lowering.ops.images import image_strides
 from fpga_dynamo.lowering.ops.packing import Form, pack_bias, pack_depthwise, pack_weight, panel_vectors
 from fpga_dynamo.lowering.view import VEC, Buffer, View, align, ceil_div
 from fpga_dynamo.lowering.weights import Expression
@@ -73,10 +74,6 @@ def readable(x: View, depthwise: bool) -> bool:
     if x.buffer.in_weights or depthwise:
         return False
     return x.strides[1] == 1 or x.shape[1] == 1 or x.strides[-1] == 1 or x.shape[-1] == 1
-
-
-def image_strides(view: View) -> tuple[int, int, int]:
-    return (view.strides[0], view.strides[2], view.strides[3])
 
 
 def _emit_depthwise(c: Convolution, emitter: Emitter) -> None:

@@ -20,17 +20,17 @@ from fpga_dynamo.lowering.ops.batches import (
     batches,
     operand_view,
     result_order,
+    split,
     splits_batch,
     unit_strides,
     unmerged,
 )
-from fpga_dynamo.lowering.ops.batches import split as _split
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
 from fpga_dynamo.lowering.ops.flatten import flattened
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
-from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
+from fpga_dynamo.lowering.view import VEC, Buffer, View, align, ceil_div, numel
 
 _WITH_ADDEND = (aten.addmm.default, aten.baddbmm.default)
 
@@ -42,9 +42,9 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     """
     steps = [ADD, ACTIVATION] if node.target in _WITH_ADDEND else [_SCALE, _bias_step(node, graph), ADD, ACTIVATION]
     nodes, last, links = follow(node, steps, graph, views=True)
-    split = sole_user(last)
-    if split is not None and split not in graph.claimed and splits_batch(split):
-        nodes, last = [*nodes, split], split
+    view = sole_user(last)
+    if view is not None and view not in graph.claimed and splits_batch(view):
+        nodes, last = [*nodes, view], view
     return Match(pattern, (node, *nodes), (last,), dict(links))
 
 
@@ -66,7 +66,7 @@ def _bias_step(product: Node, graph: GraphInfo) -> Step:
 
     def accept(before: Node, add: Node) -> bool:
         row = bias_of(before, add)
-        return row is not None and graph.is_static(row) and shape(row) == shape(product)[-1:]
+        return row is not None and _is_bias(row, product, graph)
 
     return Step("bias", (aten.add.Tensor,), accept)
 
@@ -119,58 +119,19 @@ def pack_vector(params: tuple[Any, ...], vector: torch.Tensor) -> torch.Tensor:
 
 def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
-    addend, left, right = _operands(node)
-    batched = len(shape(left)) == 3
+    _, left, right = _operands(node)
+    batch = numel(shape(left)[:-2])
     rows, depth = shape(left)[-2:]
     columns = shape(right)[-1]
-    batch = shape(left)[0] if batched else 1
     vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
-    width = VEC * vectors
-    panels = ceil_div(columns, width)
+    panels = ceil_div(columns, VEC * vectors)
 
     halves = _halves(match, emitter)
-    packed = not batched and emitter.graph.is_static(right)
-    pixels = flattened(left, emitter) if packed else None
-    a = batches(left, halves, emitter) if pixels is None else pixels.rows
-    b_view: View | None = None
-    if packed:
-        b: Any = emitter.pack(
-            pack_columns,
-            (vectors, None if pixels is None else pixels.image),
-            [emitter.expression(right)],
-            panels * depth * width,
-            f"{right.name} [panel][k][{width}]",
-        )
-        b_operand = Operand(b)
-    else:
-        b_view = batches(right, halves, emitter)
-        b, b_operand = b_view, Operand.of(b_view)
-
+    a, b = _factors(left, right, halves, vectors, emitter)
     y = emitter.tensor((*halves, rows, columns), result_order(match.root), pitch=align(columns))
-    bias, terms = None, []
-    size = panels * width
-    if bias_add := match.bound.get("bias"):
-        before = next(arg for arg in bias_add.args if arg in match.nodes)
-        row = bias_of(before, bias_add)
-        assert row is not None
-        bias = emitter.pack(pack_vector, (size,), [emitter.expression(row)], size, row.name)
-    if addend is not None and argument(node, "beta", 3, 1) == 1:
-        if shape(addend) == (columns,) and emitter.graph.is_static(addend):
-            bias = emitter.pack(pack_vector, (size,), [emitter.expression(addend)], size, addend.name)
-        elif shape(addend) == shape(node):
-            terms.append(operand_view(addend, halves, emitter))
-        else:
-            terms.append(_split(emitter.view(addend).expand(shape(node)), halves))
-    if add := match.bound.get("add"):
-        before = next(arg for arg in add.args if arg in match.nodes)
-        other = residual_of(before, add)
-        assert other is not None
-        terms.append(_split(_reshaped(emitter.view(other), shape(node), emitter), halves))
+    bias = _bias(match, panels * VEC * vectors, emitter)
+    residual = _residual(match, halves, emitter)
     act = activation(match.bound.get("activation")) or Activation()
-    if len(terms) == 2:  # one addend too many for one epilogue: a second pass adds it
-        whole = terms[0].shape
-        terms = [emit_elementwise(emitter, lambda p, x: p.op("ADD", *x), terms, whole, pitch=align(whole[-1]))]
-    residual = emitter.vector_rows(terms[0]) if terms else None
     emitter.command(
         "gemm",
         reads=[a, b, bias, residual],
@@ -178,17 +139,17 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         macs=macs_matmul(match),
         slices=slices_of(batch * ceil_div(rows, 7), panels),
         a=Operand.of(a),
-        b=b_operand,
+        b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
         bias=None if bias is None else Operand(bias),
         residual=None if residual is None else Operand.of(residual),
         output=Operand.of(y),
-        b_packed=int(packed),
+        b_packed=int(isinstance(b, Buffer)),
         batch=halves,
         rows=rows,
         columns=columns,
         depth=depth,
         a_stride=unit_strides(a),
-        b_stride=(0, 0, 0, 0) if b_view is None else unit_strides(b_view),
+        b_stride=(0, 0, 0, 0) if isinstance(b, Buffer) else unit_strides(b),
         out_stride=y.strides[:3],
         residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
         vectors=vectors,
@@ -196,6 +157,69 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         **fields(act, emitter.target.enums),
     )
     return [_reshaped(y, shape(match.root), emitter)]
+
+
+def _factors(
+    left: Node, right: Node, halves: tuple[int, int], vectors: int, emitter: Emitter
+) -> tuple[View, View | Buffer]:
+    """The operands as the core reads them; the right one is packed in panels if it is a static matrix."""
+    if len(shape(right)) == 3 or not emitter.graph.is_static(right):
+        return batches(left, halves, emitter), batches(right, halves, emitter)
+    pixels = flattened(left, emitter)
+    a = batches(left, halves, emitter) if pixels is None else pixels.rows
+    depth, columns = shape(right)
+    b = emitter.pack(
+        pack_columns,
+        (vectors, None if pixels is None else pixels.image),
+        [emitter.expression(right)],
+        depth * align(columns, VEC * vectors),
+        f"{right.name} [panel][k][{VEC * vectors}]",
+    )
+    return a, b
+
+
+def _addend(node: Node) -> Node | None:
+    """What addmm and baddbmm add, unless its factor is 0."""
+    return _operands(node)[0] if argument(node, "beta", 3, 1) == 1 else None
+
+
+def _is_bias(row: Node, product: Node, graph: GraphInfo) -> bool:
+    return shape(row) == shape(product)[-1:] and graph.is_static(row)
+
+
+def _bias(match: Match, floats: int, emitter: Emitter) -> Buffer | None:
+    """The static row that is added, padded to `floats`."""
+    node = match.nodes[0]
+    row = _addend(node)
+    if add := match.bound.get("bias"):
+        row = bias_of(_before(add, match), add)
+    if row is None or not _is_bias(row, node, emitter.graph):
+        return None
+    return emitter.pack(pack_vector, (floats,), [emitter.expression(row)], floats, row.name)
+
+
+def _residual(match: Match, halves: tuple[int, int], emitter: Emitter) -> View | None:
+    """What is added element by element, in rows of vectors."""
+    node = match.nodes[0]
+    addend, terms = _addend(node), []
+    if addend is not None and not _is_bias(addend, node, emitter.graph):
+        if shape(addend) == shape(node):
+            terms.append(operand_view(addend, halves, emitter))
+        else:
+            terms.append(split(emitter.view(addend).expand(shape(node)), halves))
+    if add := match.bound.get("add"):
+        other = residual_of(_before(add, match), add)
+        assert other is not None
+        terms.append(split(_reshaped(emitter.view(other), shape(node), emitter), halves))
+    if len(terms) == 2:  # one too many for one epilogue: a second pass adds it
+        size = terms[0].shape
+        terms = [emit_elementwise(emitter, lambda p, x: p.op("ADD", *x), terms, size, pitch=align(size[-1]))]
+    return emitter.vector_rows(terms[0]) if terms else None
+
+
+def _before(add: Node, match: Match) -> Node:
+    """The operand of an addition that the match covers."""
+    return next(arg for arg in add.args if arg in match.nodes)
 
 
 def _alpha(match: Match) -> float:

@@ -174,13 +174,19 @@ def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
-def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
-    node = match.root
+def _copied_base(node: Node, emitter: Emitter) -> tuple[View, View]:
+    """A copy of the tensor that the scatter `node` changes, and what is to be written into it."""
     base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
     out = like([base, part], shape(node), emitter, node)
     emitter.copy(base, out, layout_change=False)
-    dim = argument(node, "dim", 2, 0) % len(base.shape)
-    start, step, size = argument(node, "start", 3), argument(node, "step", 5, 1), base.shape[dim]
+    return out, part
+
+
+def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    out, part = _copied_base(node, emitter)
+    dim = argument(node, "dim", 2, 0) % len(out.shape)
+    start, step, size = argument(node, "start", 3), argument(node, "step", 5, 1), out.shape[dim]
     first = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
     emitter.copy(part, out.narrow(dim, first, part.shape[dim], step), layout_change=False)
     return [out]
@@ -188,9 +194,7 @@ def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def lower_select_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
-    out = like([base, part], shape(node), emitter, node)
-    emitter.copy(base, out, layout_change=False)
+    out, part = _copied_base(node, emitter)
     emitter.copy(part, out.select(argument(node, "dim", 2), argument(node, "index", 3)), layout_change=False)
     return [out]
 

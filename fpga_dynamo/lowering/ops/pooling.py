@@ -16,14 +16,13 @@ from typing import Any
 
 from torch.fx import Node
 
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter, slices_of
+from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
-from fpga_dynamo.lowering.ops.conv_commands import image_strides
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, Activation, activation, fields
+from fpga_dynamo.lowering.ops.images import from_image_to_image
 from fpga_dynamo.lowering.ops.volumes import slices
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, follow, sole_user
-from fpga_dynamo.lowering.view import CHANNELS_LAST, VEC, View, align, ceil_div
+from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align
 
 _MAX = (
     aten.max_pool2d_with_indices.default,
@@ -150,24 +149,12 @@ def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: _Windo
 
 
 def _emit(emitter: Emitter, kind: str, x: View, out: View, window: dict[str, Any], act: Activation) -> None:
-    batch, channels, in_height, in_width = x.shape
-    _, _, out_height, out_width = out.shape
     emitter.command(
         "pool",
         reads=[x],
         writes=[out],
-        slices=slices_of(batch * out_height, ceil_div(channels, VEC)),
         kind=emitter.target.enums[kind],
-        input=Operand.of(x),
-        output=Operand.of(out),
-        batch=batch,
-        channels=channels,
-        in_height=in_height,
-        in_width=in_width,
-        out_height=out_height,
-        out_width=out_width,
-        in_stride=image_strides(x),
-        out_stride=image_strides(out),
+        **from_image_to_image(x, out),
         **window,
         **fields(act, emitter.target.enums),
     )

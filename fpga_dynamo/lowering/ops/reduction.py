@@ -6,7 +6,6 @@ tests: tests/lowering/test_reduction.py.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +28,7 @@ from fpga_dynamo.lowering.graph import (
 )
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.ops.pointwise import emit_rounded
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
 from fpga_dynamo.lowering.view import Buffer, View, align, dense, numel
 
 _KINDS: dict[Any, str] = {
@@ -98,24 +97,17 @@ def emit_reduction(
 ) -> View:
     """One reduction command over `dims` of `x`; the view has the shape `wanted`, with those dimensions as 1 or not."""
     positional = kind in _POSITIONS
-    x = emitter.in_arena(x)
-    split = _split(x, dims, (), logical=positional)
-    if split is None:
-        order = (*[d for d in range(len(x.shape)) if d not in dims], *dims)
-        x = emitter.relaid(x, order)
-        split = _split(x, dims, (), logical=positional)
-        assert split is not None
-    _, reduced, memory = split
-    kept_shape = tuple(x.shape[d] for d in memory)
+    x, kept, reduced = _in_rows(emitter, emitter.in_arena(x), dims, logical=positional)
+    kept_shape = tuple(x.shape[d] for d in kept)
     pitch = align(kept_shape[-1]) if kept_shape and len(kept_shape) > 1 and kept_shape[-1] >= 16 else None
     strides = dense(kept_shape, pitch=pitch)
     floats = max(strides[0] * kept_shape[0], pitch or 1) if kept_shape else 1
     buffer = Buffer(align(floats))
     dtype = torch.float32 if dtype in HALVES else dtype  # not rounded yet
-    by_dim = dict(zip(memory, strides, strict=True))
+    by_dim = dict(zip(kept, strides, strict=True))
     keeps = len(wanted) == len(x.shape)
     out = View(buffer, wanted, tuple(by_dim.get(d, 1) for d in range(len(x.shape)) if keeps or d in by_dim), 0, dtype)
-    k_sizes, (k_in, k_out) = collapse(kept_shape, (tuple(x.strides[d] for d in memory), strides))
+    k_sizes, (k_in, k_out) = collapse(kept_shape, (tuple(x.strides[d] for d in kept), strides))
     r_sizes, (r_in,) = collapse([x.shape[d] for d in reduced], ([x.strides[d] for d in reduced],))
     _emit(emitter, kind, x, out, (k_sizes, k_in, k_out), (r_sizes, r_in, (0,) * len(r_sizes)))
     return out
@@ -144,13 +136,7 @@ def emit_rowwise(
     affine = [v.expand(x.shape).strides for v in (scale, shift) if v is not None]
     assert all(strides == affine[0] for strides in affine)
     extra = affine[0] if affine else (0,) * len(x.shape)
-    split = _split(x, dims, (extra,), logical=False)
-    if split is None:
-        order = (*[d for d in range(len(x.shape)) if d not in dims], *dims)
-        x = emitter.relaid(x, order)
-        split = _split(x, dims, (extra,), logical=False)
-        assert split is not None, "row-major rows collapse to one kept and one reduced dimension"
-    kept, reduced, _ = split
+    x, kept, reduced = _in_rows(emitter, x, dims, extra)
     out = emitter.tensor(x.shape, x.order(), pitch=_pitch_like(x))
     sizes = {}
     for name, group in (("kept", kept), ("reduced", reduced)):
@@ -178,13 +164,25 @@ def _pitch_like(x: View) -> int | None:
     return align(x.shape[inner]) if len(x.shape) == 4 and inner == 1 else None
 
 
+def _in_rows(
+    emitter: Emitter, x: View, dims: tuple[int, ...], *extras: Sequence[int], logical: bool = False
+) -> tuple[View, list[int], list[int]]:
+    """`x` as a record can say it, by a copy if need be, and its kept and reduced dimensions: see :func:`_split`."""
+    split = _split(x, dims, extras, logical=logical)
+    if split is None:
+        x = emitter.relaid(x, (*[d for d in range(len(x.shape)) if d not in dims], *dims))
+        split = _split(x, dims, extras, logical=logical)
+        assert split is not None, "row-major rows collapse to one kept and one reduced dimension"
+    return x, *split
+
+
 def _split(
     x: View,
     dims: tuple[int, ...],
     extras: Sequence[Sequence[int]],
     *,
     logical: bool,
-) -> tuple[list[int], list[int], list[int]] | None:
+) -> tuple[list[int], list[int]] | None:
     """Kept and reduced dimensions in memory order if the record can say them: at most three each, one contiguous."""
     order = x.order()
     kept = [d for d in order if d not in dims]
@@ -196,7 +194,7 @@ def _split(
         x.strides[last] == 1 for group in (kept, reduced) for last in [d for d in group if x.shape[d] > 1][-1:]
     )
     alone = all(size == 1 for size in x.shape)
-    return (kept, reduced, kept) if contiguous or alone else None
+    return (kept, reduced) if contiguous or alone else None
 
 
 _Walk = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -238,13 +236,6 @@ def _emit(
     )
 
 
-def match_with_index(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    items = list(node.users)
-    if not items or any(item.target is not operator.getitem for item in items):
-        return None
-    return Match(pattern, (node, *items), tuple(items))
-
-
 def lower_with_index(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
     results = []
@@ -264,7 +255,7 @@ def check_softmax(match: Match, graph: GraphInfo) -> str | None:
 _REDUCE = frozenset({"reduce", "move"})
 for _name, _anchors, _match, _check, _lower in (
     ("reduction", tuple(_KINDS), anchor_alone, check_reduction, lower_reduction),
-    ("reduction_with_index", tuple(_WITH_INDEX), match_with_index, check_reduction, lower_with_index),
+    ("reduction_with_index", tuple(_WITH_INDEX), anchor_and_items, check_reduction, lower_with_index),
     ("softmax", tuple(_SOFTMAX), anchor_alone, check_softmax, lower_softmax),
 ):
     TABLE.add(Pattern(_name, _anchors, _match, _check, _lower, _REDUCE))

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 from torch.fx import Node
 
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter, slices_of
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
-from fpga_dynamo.lowering.ops.conv_commands import image_strides
+from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float
+from fpga_dynamo.lowering.ops.images import from_image_to_image
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
-from fpga_dynamo.lowering.view import VEC, View, ceil_div
+from fpga_dynamo.lowering.view import View
 
 _NEAREST = (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec)
 _BILINEAR = (aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec)
@@ -48,30 +47,17 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
     align_corners = bool(argument(node, "align_corners", 2)) if bilinear else False
     x = emitter.channels_last(emitter.view(operand(node, 0)))
     out = emitter.image(node)
-    batch, channels, in_height, in_width = x.shape
-    _, _, out_height, out_width = shape(node)
-    given = _given_scales(node, bilinear)
     emitter.command(
         "resample",
         reads=[x],
         writes=[out],
-        slices=slices_of(batch * out_height, ceil_div(channels, VEC)),
         mode=emitter.target.enums["RESAMPLE_BILINEAR" if bilinear else "RESAMPLE_NEAREST"],
-        input=Operand.of(x),
-        output=Operand.of(out),
-        batch=batch,
-        channels=channels,
-        in_height=in_height,
-        in_width=in_width,
-        out_height=out_height,
-        out_width=out_width,
         align_corners=int(align_corners),
-        scale=(
-            _scale(in_height, out_height, given[0], align_corners),
-            _scale(in_width, out_width, given[1], align_corners),
+        scale=tuple(
+            _scale(size_in, size_out, given, align_corners)
+            for size_in, size_out, given in zip(x.shape[2:], out.shape[2:], _given_scales(node, bilinear), strict=True)
         ),
-        in_stride=image_strides(x),
-        out_stride=image_strides(out),
+        **from_image_to_image(x, out),
     )
     return [out]
 

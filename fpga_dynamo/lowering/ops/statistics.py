@@ -7,7 +7,6 @@ lowering/cost.py, cores: hls_kernels/cores/reduce.hpp, pointwise.hpp, tests: tes
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,7 @@ from fpga_dynamo.lowering.graph import (
 )
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise, emit_rounded
 from fpga_dynamo.lowering.ops.reduction import emit_reduction
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
 from fpga_dynamo.lowering.view import View, numel
 
 _VARIANCE: dict[Any, tuple[bool, bool]] = {
@@ -106,12 +105,8 @@ def check_count(match: Match, graph: GraphInfo) -> str | None:
 
 
 def match_variance(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    if not _VARIANCE[node.target][1]:
-        return anchor_alone(pattern, node, graph)
-    items = list(node.users)
-    if not items or any(item.target is not operator.getitem for item in items):
-        return None
-    return Match(pattern, (node, *items), tuple(items))
+    with_mean = _VARIANCE[node.target][1]
+    return anchor_and_items(pattern, node, graph) if with_mean else anchor_alone(pattern, node, graph)
 
 
 def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:

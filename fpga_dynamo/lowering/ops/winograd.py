@@ -17,7 +17,6 @@ from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.lowering.ops.axes import axes
-from fpga_dynamo.lowering.ops.conv_commands import image_strides
 from fpga_dynamo.lowering.ops.convolution import (
     check_convolution,
     macs_convolution,
@@ -26,6 +25,7 @@ from fpga_dynamo.lowering.ops.convolution import (
     residual_image,
 )
 from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
+from fpga_dynamo.lowering.ops.images import image_strides
 from fpga_dynamo.lowering.ops.packing import channel_factors, pack_bias, packed_panels, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.symbolic.size import larger, values
