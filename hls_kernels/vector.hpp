@@ -20,6 +20,7 @@
 //   load_aligned, store_aligned          the same where `at` is a multiple of 16: one beat
 //   load_lanes(region, at, lanes)        the first `lanes` floats, zeros behind them; touches nothing else
 //   store_lanes(region, at, x, lanes)    stores the first `lanes` floats only
+//   load_some, store_some                load_lanes and store_lanes, or load and store where `lanes` is 16 or more
 //   transpose(rows)                      the 16 x 16 matrix in vec16 rows[16]
 //   scalar_at(region, at), store_scalar(region, at, x)
 //   int_at(region, at)                   the same bits as an int32
@@ -48,6 +49,17 @@ constexpr int VEC = 16;
 #endif
 
 namespace fpga {
+
+FPGA_INLINE vec16 load_some(const vec16* region, int64_t at, int32_t lanes) {
+    return lanes >= VEC ? load(region, at) : load_lanes(region, at, lanes);
+}
+
+FPGA_INLINE void store_some(vec16* region, int64_t at, const vec16& x, int32_t lanes) {
+    if (lanes >= VEC)
+        store(region, at, x);
+    else
+        store_lanes(region, at, x, lanes);
+}
 
 FPGA_INLINE vec16 vneg(const vec16& x) { return from_bits(bits_of(x) ^ ivec16(INT32_MIN)); }
 

@@ -49,7 +49,7 @@ each_vector:
                 // Beyond the last column: any column will do.
                 const int32_t n = first + minimum(i, lanes - 1);
                 const int64_t at = static_cast<int64_t>(matrix) + k_begin + from + offset_of(n, c.b_stride[3]);
-                square[i] = steps == VEC ? load(arena, at) : load_lanes(arena, at, steps);
+                square[i] = load_some(arena, at, steps);
             }
             transpose(square);
         write_steps:

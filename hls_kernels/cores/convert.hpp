@@ -40,60 +40,65 @@ FPGA_INLINE ivec16 narrowed(const vec16& x) {
     }
 }
 
-FPGA_INLINE bool is_byte_format(int32_t format) { return format == FORMAT_U8 || format == FORMAT_I8; }
+// How many vectors of 16 words the elements of a beat become.
+constexpr int vectors_of_beat(int32_t format) { return format == FORMAT_U8 || format == FORMAT_I8 ? 4 : 2; }
 
-// Elements in a beat.
-FPGA_INLINE int32_t elements_per_beat(int32_t format) { return is_byte_format(format) ? 4 * VEC : 2 * VEC; }
-
-// Stores 16 elements, if there are as many left; whole vectors, since tensors end with one.
-FPGA_INLINE void store_if(bool wanted, vec16* arena, int64_t at, const vec16& x) {
-    if (wanted) store_aligned(arena, at, x);
+// The elements of a beat, one a lane.
+FPGA_INLINE void split_beat(const ivec16& beat, ivec16 (&part)[2]) {
+    part[0] = split_lanes<16, 0>(beat);
+    part[1] = split_lanes<16, 1>(beat);
 }
 
+FPGA_INLINE void split_beat(const ivec16& beat, ivec16 (&part)[4]) {
+    ivec16 half[2];
+    split_beat(beat, half);
+    part[0] = split_lanes<8, 0>(half[0]);
+    part[1] = split_lanes<8, 1>(half[0]);
+    part[2] = split_lanes<8, 0>(half[1]);
+    part[3] = split_lanes<8, 1>(half[1]);
+}
+
+FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[2]) { return join_lanes<16>(part[0], part[1]); }
+
+FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[4]) {
+    const ivec16 half[2] = {join_lanes<8>(part[0], part[1]), join_lanes<8>(part[2], part[3])};
+    return join_beat(half);
+}
+
+// Beats begin .. end - 1 of the narrow tensor. The last one may hold more vectors than there are words.
 template <int FORMAT>
 inline void widen_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
+    constexpr int VECTORS = vectors_of_beat(FORMAT);
 beats:
     for (int64_t i = begin; i < end; i++) {
 #pragma HLS pipeline II=4
 #pragma HLS loop_tripcount min=1 max=1024
-        const ivec16 beat = bits_of(load_aligned(arena, c.input + i * VEC));
-        const ivec16 low = split_lanes<16, 0>(beat), high = split_lanes<16, 1>(beat);
-        if (!is_byte_format(FORMAT)) {
-            const int64_t first = 2 * i * VEC, to = c.output + first;
-            store_aligned(arena, to, widened<FORMAT>(low));
-            store_if(first + VEC < c.count, arena, to + VEC, widened<FORMAT>(high));
-        } else {
-            const int64_t first = 4 * i * VEC, to = c.output + first;
-            store_aligned(arena, to, widened<FORMAT>(split_lanes<8, 0>(low)));
-            store_if(first + VEC < c.count, arena, to + VEC, widened<FORMAT>(split_lanes<8, 1>(low)));
-            store_if(first + 2 * VEC < c.count, arena, to + 2 * VEC, widened<FORMAT>(split_lanes<8, 0>(high)));
-            store_if(first + 3 * VEC < c.count, arena, to + 3 * VEC, widened<FORMAT>(split_lanes<8, 1>(high)));
+        ivec16 part[VECTORS];
+        split_beat(bits_of(load_aligned(arena, c.input + i * VEC)), part);
+    vectors:
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+#pragma HLS unroll
+            const int64_t at = (i * VECTORS + v) * VEC;
+            if (at < c.count) store_aligned(arena, c.output + at, widened<FORMAT>(part[v]));
         }
     }
 }
 
-// Zeros where the tensor has ended.
-FPGA_INLINE vec16 load_if(bool wanted, const vec16* arena, int64_t at) {
-    return wanted ? load_aligned(arena, at) : vec16(0.0f);
-}
-
 template <int FORMAT>
 inline void narrow_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
+    constexpr int VECTORS = vectors_of_beat(FORMAT);
 beats:
     for (int64_t i = begin; i < end; i++) {
 #pragma HLS pipeline II=4
 #pragma HLS loop_tripcount min=1 max=1024
-        const int32_t vectors = is_byte_format(FORMAT) ? 4 : 2;
-        const int64_t first = vectors * i * VEC, from = c.input + first;
-        const ivec16 a = narrowed<FORMAT>(load_aligned(arena, from));
-        const ivec16 b = narrowed<FORMAT>(load_if(first + VEC < c.count, arena, from + VEC));
-        ivec16 beat = join_lanes<16>(a, b);
-        if (is_byte_format(FORMAT)) {
-            const ivec16 d = narrowed<FORMAT>(load_if(first + 2 * VEC < c.count, arena, from + 2 * VEC));
-            const ivec16 e = narrowed<FORMAT>(load_if(first + 3 * VEC < c.count, arena, from + 3 * VEC));
-            beat = join_lanes<16>(join_lanes<8>(a, b), join_lanes<8>(d, e));
+        ivec16 part[VECTORS];
+    vectors:
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+#pragma HLS unroll
+            const int64_t at = (i * VECTORS + v) * VEC;
+            part[v] = narrowed<FORMAT>(at < c.count ? load_aligned(arena, c.input + at) : vec16(0.0f));
         }
-        store_aligned(arena, c.output + i * VEC, from_bits(beat));
+        store_aligned(arena, c.output + i * VEC, from_bits(join_beat(part)));
     }
 }
 
@@ -107,7 +112,7 @@ inline void convert_beats(const convert_command& c, vec16* arena, int64_t begin,
 
 inline uint32_t convert(const convert_command& c, const vec16*, vec16* arena, const vec16*, uint32_t slice,
                         uint32_t slices) {
-    const int64_t beats = ceil_div(c.count, elements_per_beat(c.format));
+    const int64_t beats = ceil_div(c.count, vectors_of_beat(c.format) * VEC);
     const int64_t begin = slice_begin(beats, slice, slices), end = slice_begin(beats, slice + 1, slices);
     switch (c.format) {
         case FORMAT_BF16: convert_beats<FORMAT_BF16>(c, arena, begin, end); break;
@@ -125,7 +130,7 @@ inline void convert_bounds(const convert_command& c, bounds& b) {
     b.require(c.input % VEC == 0 && c.output % VEC == 0, "has an operand that does not begin with a vector");
     if (!b.ok()) return;
     const int64_t words = round_up(c.count, VEC);
-    const int64_t packed = static_cast<int64_t>(ceil_div(c.count, elements_per_beat(c.format))) * VEC;
+    const int64_t packed = static_cast<int64_t>(ceil_div(c.count, vectors_of_beat(c.format) * VEC)) * VEC;
     b.read(REGION_ARENA, c.input, c.narrow ? words : packed);
     b.write(REGION_ARENA, c.output, c.narrow ? packed : words);
 }

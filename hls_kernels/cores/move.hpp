@@ -83,18 +83,14 @@ each_block:
 #pragma HLS pipeline II=1
             const int64_t at = from + j * n.stride[along][1];
             x[j] = vec16(0.0f);
-            if (j < columns) x[j] = rows == VEC ? load(region, at) : load_lanes(region, at, rows);
+            if (j < columns) x[j] = load_some(region, at, rows);
         }
         transpose(x);
     write:
         for (int j = 0; j < rows; j++) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=16 max=16
-            const int64_t at = to + j * n.stride[across][0];
-            if (columns == VEC)
-                store(arena, at, x[j]);
-            else
-                store_lanes(arena, at, x[j], columns);
+            store_some(arena, to + j * n.stride[across][0], x[j], columns);
         }
     }
 }

@@ -121,7 +121,7 @@ row:
     for (int32_t i = 0; i < length; i += VEC) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=16
-        store(local, to + i, length - i >= VEC ? load(region, at + i) : load_lanes(region, at + i, length - i));
+        store(local, to + i, load_some(region, at + i, length - i));
     }
 }
 
@@ -155,11 +155,7 @@ row:
     for (int32_t i = 0; i < length; i += VEC) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=16
-        const vec16 x = load(local, from + i);
-        if (length - i >= VEC)
-            store(arena, at + i, x);
-        else
-            store_lanes(arena, at + i, x, length - i);
+        store_some(arena, at + i, load(local, from + i), length - i);
     }
 }
 

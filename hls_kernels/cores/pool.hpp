@@ -63,13 +63,6 @@ FPGA_INLINE vec16 pool_start() {
     return vec16(KIND == POOL_MAX ? -FLOAT_INFINITY : 0.0f);
 }
 
-inline void store_channels(vec16* arena, int64_t at, const vec16& x, int32_t lanes) {
-    if (lanes >= VEC)
-        store(arena, at, x);
-    else
-        store_lanes(arena, at, x, lanes);
-}
-
 // One output pixel of VECTORS * 16 channels; `lanes` of them are stored. Rows are summed apart from each other, which
 // bounds the rounding error of large windows.
 template <int KIND, int VECTORS>
@@ -95,11 +88,8 @@ window_rows:
             UNROLL for (int v = 0; v < VECTORS; v++) {
 #pragma HLS unroll
                 const int32_t left = whole_vectors ? VEC : minimum(lanes - v * VEC, VEC);
-                even[v] = pool_combine<KIND>(
-                    even[v], left < VEC ? load_lanes(arena, at + v * VEC, left) : load(arena, at + v * VEC));
-                if (x + 1 < columns.taps)
-                    odd[v] = pool_combine<KIND>(
-                        odd[v], left < VEC ? load_lanes(arena, next + v * VEC, left) : load(arena, next + v * VEC));
+                even[v] = pool_combine<KIND>(even[v], load_some(arena, at + v * VEC, left));
+                if (x + 1 < columns.taps) odd[v] = pool_combine<KIND>(odd[v], load_some(arena, next + v * VEC, left));
             }
         }
         UNROLL for (int v = 0; v < VECTORS; v++)
@@ -109,7 +99,7 @@ window_rows:
 store_pixel:
     UNROLL for (int v = 0; v < VECTORS; v++) {
         const vec16 mean = KIND == POOL_MAX ? total[v] : total[v] / divisor;
-        store_channels(arena, output + v * VEC, apply_activation(mean, c.activation, c.act_a, c.act_b),
+        store_some(arena, output + v * VEC, apply_activation(mean, c.activation, c.act_a, c.act_b),
                        lanes - v * VEC);
     }
 }
@@ -141,7 +131,7 @@ across:
     if (c.activation != ACT_NONE) apply_activation_all(result, POOL_TILE, c.activation, c.act_a, c.act_b);
 store_tile:
     UNROLL for (int i = 0; i < POOL_TILE; i++)
-        store_channels(arena, output + static_cast<int64_t>(i) * c.out_stride[2], result[i], lanes);
+        store_some(arena, output + static_cast<int64_t>(i) * c.out_stride[2], result[i], lanes);
 }
 
 template <int KIND>

@@ -30,10 +30,7 @@ results:
             if (item.row_in_way || j == 0) store_scalar(arena, at, y[j][0][0]);
         } else {
             const int32_t lanes = item.width - j * VEC;
-            if (lanes >= VEC)
-                store(arena, at, y[j][0]);
-            else if (lanes > 0)
-                store_lanes(arena, at, y[j][0], lanes);
+            if (lanes > 0) store_some(arena, at, y[j][0], lanes);
         }
     }
 }

@@ -29,10 +29,6 @@ FPGA_INLINE int32_t left_of_way(const reduce_item& item, int j, int32_t left) {
     return item.row_in_way ? left : left - j * VEC;
 }
 
-FPGA_INLINE vec16 load_some(const vec16* region, int64_t at, int32_t lanes) {
-    return lanes >= VEC ? load(region, at) : load_lanes(region, at, lanes);
-}
-
 // A group, all of its elements if WHOLE. Those of the first way begin at `at` in the bank and at `slot` in `held`.
 template <int STEP, int SOURCE, bool WHOLE>
 FPGA_INLINE void take_group(accumulators& part, const reduce_item& item, const vec16* arena, int64_t at, float* held,
@@ -171,10 +167,7 @@ stores:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         const int32_t lanes = WHOLE ? VEC : left_of_way(item, j, left);
-        if (lanes >= VEC)
-            store(arena, at.output + j * item.way.output, y[j][0]);
-        else if (lanes > 0)
-            store_lanes(arena, at.output + j * item.way.output, y[j][0], lanes);
+        if (lanes > 0) store_some(arena, at.output + j * item.way.output, y[j][0], lanes);
     }
 }
 

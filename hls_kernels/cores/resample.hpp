@@ -57,16 +57,13 @@ vectors:
         UNROLL for (int k = 0; k < 4; k++) {
 #pragma HLS unroll
             corner[k] = vec16(0.0f);
-            if (k < corners) corner[k] = read == VEC ? load(arena, at[k]) : load_lanes(arena, at[k], read);
+            if (k < corners) corner[k] = load_some(arena, at[k], read);
         }
         vec16 y = corner[0];
         if (corners == 4)
             y = upper_share * (left_share * corner[0] + right_share * corner[1]) +
                 lower_share * (left_share * corner[2] + right_share * corner[3]);
-        if (lanes == VEC)
-            store(arena, output + ch, y);
-        else
-            store_lanes(arena, output + ch, y, lanes);
+        store_some(arena, output + ch, y, lanes);
     }
 }
 

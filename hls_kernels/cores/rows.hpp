@@ -9,11 +9,7 @@ row:
     for (int32_t i = 0; i < count; i += VEC) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=256
-        const int32_t lanes = count - i;
-        if (lanes >= VEC)
-            store(arena, to + i, load(region, from + i));
-        else
-            store_lanes(arena, to + i, load_lanes(region, from + i, lanes), lanes);
+        store_some(arena, to + i, load_some(region, from + i, count - i), count - i);
     }
 }
 
@@ -22,11 +18,7 @@ row:
     for (int32_t i = 0; i < count; i += VEC) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=256
-        const int32_t lanes = count - i;
-        if (lanes >= VEC)
-            store(arena, to + i, vec16(value));
-        else
-            store_lanes(arena, to + i, vec16(value), lanes);
+        store_some(arena, to + i, vec16(value), count - i);
     }
 }
 
@@ -36,7 +28,7 @@ vectors:
     for (int32_t i = 0; i < count; i += VEC) {
 #pragma HLS loop_tripcount min=1 max=16
         const int32_t lanes = minimum(count - i, VEC);
-        const vec16 x = lanes == VEC ? load(region, from + i) : load_lanes(region, from + i, lanes);
+        const vec16 x = load_some(region, from + i, lanes);
         int64_t at = to + i * step;
     spread:
         UNROLL for (int j = 0; j < VEC; j++, at += step) {

@@ -80,8 +80,8 @@ void run_convert(tb::report& report, tb::random_source& random) {
     c.format = random.integer(FORMAT_BF16, FORMAT_I8);
     c.narrow = random.chance(0.5);
     c.count = random.pick({1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 500, random.integer(1, 3000)});
-    const bool bytes = is_byte_format(c.format);
-    const int32_t beats = ceil_div(c.count, elements_per_beat(c.format));
+    const bool bytes = c.format == FORMAT_U8 || c.format == FORMAT_I8;
+    const int32_t beats = ceil_div(c.count, vectors_of_beat(c.format) * VEC);
     const uint32_t packed = arena.allocate(beats * VEC), words = arena.allocate(round_up(c.count, VEC));
     const int32_t slices = random.pick({1, 3, 8});
     report.begin("convert " + std::to_string(c.count) + " of format " + std::to_string(c.format) +
