@@ -219,7 +219,7 @@ def _residual(match: Match, halves: tuple[int, int], emitter: Emitter) -> View |
 
 def _before(add: Node, match: Match) -> Node:
     """The operand of an addition that the match covers."""
-    return next(arg for arg in add.args if arg in match.nodes)
+    return next(arg for arg in add.args if isinstance(arg, Node) and arg in match.nodes)
 
 
 def _alpha(match: Match) -> float:
