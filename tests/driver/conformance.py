@@ -359,6 +359,32 @@ def test_a_second_process_has_a_card_of_its_own(card: Card) -> None:
     card.add()
 
 
+def test_kernels_of_a_replaced_xclbin_do_not_start(card: Card) -> None:
+    run = xrt.run(card.kernels["vadd"])
+    buffers = [card.array(np.zeros(16, np.float32), "vadd", index) for index in range(3)]
+    for index, argument in enumerate((*buffers, 16)):
+        run.set_arg(index, argument)
+    state = run.state()
+    busy = card.misbehaving(HANG)
+    busy.start()
+    other = str(xclbin_build.cached(HERE / "data/another.toml", "sw_emu"))
+    with pytest.raises(DeviceError, match="under way"):
+        card.device.load_xclbin(other)
+    busy.abort()
+    uuid = card.device.load_xclbin(other)
+    assert uuid.to_string() != card.uuid.to_string()
+    assert run.state() == state
+    with pytest.raises(DeviceError, match="another xclbin since kernel 'vadd' was opened"):
+        run.start()
+    for buffer in buffers:
+        buffer.write(b"\1" * buffer.size(), 0)  # the host's side is still there
+    again = xrt.kernel(card.device, uuid, "scalars")
+    del run, again, buffers
+    card.device.load_xclbin(str(card.path))
+    card.kernels = {name: xrt.kernel(card.device, card.uuid, name) for name in card.kernels}
+    card.add()
+
+
 @pytest.mark.skipif(DRIVER == "pyxrt", reason="AMD's module knows nothing of forks")
 def test_a_forked_child_gets_an_error_and_leaves_the_card_alone(card: Card) -> None:
     buffer, run = card.array(np.arange(4, dtype=np.int32)), card.misbehaving(0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ uuid = amd.uuid
 ert_cmd_state = amd.ert_cmd_state
 xclBOSyncDirection = amd.xclBOSyncDirection
 xrt_info_device = getattr(amd, "xrt_info_device", None)
+
+_opened: weakref.WeakSet[kernel] = weakref.WeakSet()
 
 Piece = tuple[int, int, int]
 """Host address, bytes, offset in a buffer."""
@@ -45,11 +48,14 @@ class device:
     """Card `index`. Raises DeviceError if XRT sees none."""
 
     def __init__(self, index: int = 0) -> None:
+        self.index = index
         self.handle = _called(f"card {index} cannot be opened", amd.device, index)
 
     def load_xclbin(self, file: Any, /) -> Any:
         """Configures the card from a path or an xclbin object."""
         content = xclbin(file) if isinstance(file, str) else file
+        for opened in [k for k in _opened if k.index == self.index]:
+            opened.close_unless(content.get_uuid().to_string())
         return _called("the card does not take the xclbin", self.handle.load_xclbin, content)
 
     def get_xclbin_uuid(self) -> Any:
@@ -109,10 +115,35 @@ class kernel:
 
     def __init__(self, owner: device, xclbin_uuid: Any, name: str) -> None:
         self.name = name
+        self.index = owner.index
+        self.runs: weakref.WeakSet[run] = weakref.WeakSet()
+        self._uuid = xclbin_uuid.to_string()
         mode = getattr(amd.kernel, "shared", None) or amd.kernel.cu_access_mode.shared
         self.handle = _called(f"kernel '{name}' cannot be opened", amd.kernel, owner.handle, xclbin_uuid, name, mode)
+        _opened.add(self)
+
+    def close_unless(self, xclbin_uuid: str) -> None:
+        """Lets go of XRT's kernel, which would outlive its xclbin, if another one is to be loaded.
+
+        Raises DeviceError if one of its runs is under way.
+        """
+        if xclbin_uuid == self._uuid:
+            return
+        for one in self.runs:
+            one.close()
+        self.handle = None
+        _opened.discard(self)
+
+    def check_loaded(self) -> None:
+        """Raises DeviceError if the card holds another xclbin by now."""
+        if self.handle is None:
+            raise DeviceError(
+                f"card {self.index} has been loaded with another xclbin since kernel '{self.name}' was opened; "
+                "open it again"
+            )
 
     def group_id(self, argument: int) -> int:
+        self.check_loaded()
         return int(_called(f"argument {argument} of kernel '{self.name}'", self.handle.group_id, argument))
 
     def __call__(self, *arguments: Any) -> run:
@@ -127,13 +158,28 @@ class run:
     """One start at a time of a kernel. It keeps its buffers."""
 
     def __init__(self, opened: kernel) -> None:
+        opened.check_loaded()
         self._kernel = opened
         self._started = False
+        self._last: Any = None
         self._arguments: dict[int, Any] = {}
         self._handle = _called(f"a run of kernel '{opened.name}'", amd.run, opened.handle)
+        opened.runs.add(self)
+
+    def close(self) -> None:
+        """Lets go of XRT's run; its state is kept. Raises DeviceError if it is under way."""
+        if self._handle is None:
+            return
+        if self._started and not _is_end(self.state()):
+            raise DeviceError(
+                f"a run of kernel '{self._kernel.name}' is under way; wait for it before another xclbin is loaded"
+            )
+        self._last, self._handle = self.state(), None
+        self._arguments.clear()
 
     def set_arg(self, index: int, value: bo | float) -> None:
         """A buffer, an int of 32 bits, or a float that becomes an IEEE number of 32 bits."""
+        self._kernel.check_loaded()
         if isinstance(value, bo):
             self._arguments[index] = value
             _called(f"argument {index}", self._handle.set_arg, index, value.handle)
@@ -141,15 +187,16 @@ class run:
         _called(f"argument {index}", self._handle.set_arg, index, _as_int32(index, value))
 
     def start(self) -> None:
+        self._kernel.check_loaded()
         _called(f"kernel '{self._kernel.name}' cannot be started", self._handle.start)
         self._started = True
 
     def state(self) -> Any:
-        return self._handle.state()
+        return self._last if self._handle is None else self._handle.state()
 
     def wait(self, timeout_ms: int = 0) -> Any:
         """The state at the end, or ERT_CMD_STATE_TIMEOUT after `timeout_ms` (0: never); other threads go on."""
-        if not self._started:
+        if not self._started or self._handle is None:
             return self.state()
         begin = time.monotonic()
         pause, longest = _PAUSES

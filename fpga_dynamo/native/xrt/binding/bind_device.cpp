@@ -57,9 +57,11 @@ xrt::xclbin read_xclbin(const std::string& path) {
 xrt::uuid load(const device& self, const xrt::xclbin& file) {
     card& opened = *self.opened;
     return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; }, [&] {
-        std::lock_guard lock(opened.mutex);
+        std::lock_guard one_by_one(opened.loading);
         const xrt::uuid id = file.get_uuid();
         if (opened.loaded && opened.loaded.get_uuid() == id) return id;
+        opened.close_kernels();
+        std::lock_guard lock(opened.mutex);
         const keep_signal_handlers keep;
         enlarge_message_buffer(opened.handle());
         const forget_mappings forget(static_cast<bool>(opened.loaded));

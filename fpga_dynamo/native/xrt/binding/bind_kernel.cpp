@@ -23,6 +23,29 @@ const argument& kernel::at(uint32_t index) const {
     return arguments[index];
 }
 
+void kernel::check_loaded() const {
+    if (load && load != owner->loads.load(std::memory_order_relaxed))
+        throw device_error("card " + std::to_string(owner->index) + " has been loaded with another xclbin since kernel '" +
+                           name + "' was opened; open it again");
+}
+
+kernel::~kernel() {
+    if (!owner || card_model::forked()) return;
+    std::lock_guard lock(owner->opening);
+    owner->kernels.erase(this);
+}
+
+void card::close_kernels() {
+    running::check_left(*this);
+    std::lock_guard lock(opening);
+    for (const running* one : runs_of_kernels) one->check_closable();
+    ++loads;
+    for (running* one : runs_of_kernels) one->close();
+    for (kernel* one : kernels) one->object = {};
+    runs_of_kernels.clear();
+    kernels.clear();
+}
+
 namespace {
 
 // Opens a kernel of xclbin `id`, which the card must hold, by a call of XRT's.
@@ -51,7 +74,13 @@ std::shared_ptr<kernel> open(const std::shared_ptr<card>& owner, const xrt::uuid
 }
 
 std::shared_ptr<kernel> open_on_device(const device& owner, const xrt::uuid& id, const std::string& name, access_mode mode) {
-    return open(owner.opened, id, name, [&] { return xrt::kernel(owner.opened->device, id, name, mode); });
+    card& opened = *owner.opened;
+    const unsigned load = opened.loads;
+    auto result = open(owner.opened, id, name, [&] { return xrt::kernel(opened.device, id, name, mode); });
+    result->load = load;
+    std::lock_guard lock(opened.opening);
+    opened.kernels.insert(result.get());
+    return result;
 }
 
 #ifdef FPGA_DYNAMO_HW_CONTEXT
@@ -77,6 +106,7 @@ int group_of(const kernel& self, uint32_t index) {
     if (!wanted.global)
         throw device_error("argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + self.name +
                            "' is a scalar and lies in no memory group");
+    self.check_loaded();
     return checked([] { return "the memory group of an argument"; },
                    [&] { return self.object.get().group_id(static_cast<int>(index)); });
 }

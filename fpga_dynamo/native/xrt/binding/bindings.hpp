@@ -12,10 +12,12 @@
 #define FPGA_DYNAMO_HW_CONTEXT  // XRT 2.15 and later
 #endif
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,9 @@ struct bank_use {
     uint64_t buffers = 0;
 };
 
+struct kernel;
+class running;
+
 // An opened card. Kept for the whole process: closing one frees what its buffers and runs still refer to, and stock
 // sw_emu waits there for a process that somebody else may have waited for already.
 struct card {
@@ -39,11 +44,20 @@ struct card {
     std::map<uint32_t, bank_use> banks;     // by memory group
     uint64_t to_device = 0, from_device = 0, runs = 0;
 
+    std::mutex loading;                     // one xclbin after the other
+    std::atomic<unsigned> loads{0};         // how many there were
+    std::mutex opening;                     // of what follows
+    std::set<kernel*> kernels;              // of the xclbin that it holds now, and their runs
+    std::set<running*> runs_of_kernels;
+
     ending ends;
 
     explicit card(unsigned number) : index(number), device(number), ends(handle()) { card_model::watch_forks(); }
     static std::shared_ptr<card> open(unsigned index);
     void* handle() const { return static_cast<xclDeviceHandle>(device); }
+    // Before another xclbin is loaded. XRT's kernels refer to the one that they were opened with even when it has gone, and
+    // give what they know of it to those of the next. Throws device_error if one of them has a run under way.
+    void close_kernels();
 };
 
 // An object of XRT's. A forked child leaves it alone: it shares the way to the card with its parent.
@@ -108,9 +122,12 @@ struct kernel {
     std::string name;                 // without compute units
     std::string unit;                 // of the only compute unit that runs use; empty if several may be used
     std::vector<argument> arguments;
+    unsigned load = 0;                // of the card, which its xclbin came with; 0 for a context's, which stays
     kept<xrt::kernel> object;
 
     const argument& at(uint32_t index) const;
+    void check_loaded() const;  // throws device_error if the card holds another xclbin by now
+    ~kernel();
 };
 
 void bind_errors(nb::module_& module);

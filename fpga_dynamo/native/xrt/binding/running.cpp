@@ -46,26 +46,69 @@ class orphanage {
         std::move(first, orphans_.end(), std::back_inserter(ended));
         orphans_.erase(first, orphans_.end());
     }
+    // The kernel of a run on this card; empty if there is none.
+    std::string busy(const card& owner) {
+        std::lock_guard lock(mutex_);
+        const auto found = std::find_if(orphans_.begin(), orphans_.end(),
+                                        [&](const orphan& o) { return o.opened->owner.get() == &owner; });
+        return found == orphans_.end() ? "" : found->opened->name;
+    }
 
   private:
     std::mutex mutex_;
     std::vector<orphan> orphans_;
 };
 
+device_error under_way(const std::string& kernel) {
+    return device_error("a run of kernel '" + kernel + "' is under way; wait for it before another xclbin is loaded");
+}
+
 }  // namespace
 
 running::running(std::shared_ptr<kernel> kernel)
     : kernel_(std::move(kernel)),
-      object_(checked([] { return "a run"; }, [&] { return xrt::run(kernel_->object.get()); })),
+      object_(checked([] { return "a run"; }, [&] {
+          kernel_->check_loaded();
+          return xrt::run(kernel_->object.get());
+      })),
       packet_(object_.get().get_ert_packet()),
       buffers_(kernel_->arguments.size()),
       set_(kernel_->arguments.size()) {
     orphanage::instance().release_ended();
+    if (!kernel_->load) return;
+    std::lock_guard lock(kernel_->owner->opening);
+    kernel_->owner->runs_of_kernels.insert(this);
 }
 
 running::~running() {
-    if (card_model::forked() || !started_ || ended()) return;
+    if (card_model::forked()) return;
+    {
+        std::lock_guard lock(kernel_->owner->opening);
+        kernel_->owner->runs_of_kernels.erase(this);
+    }
+    if (!started_ || ended()) return;
     orphanage::instance().take({std::move(kernel_), std::move(object_), packet_, std::move(latched_)});
+}
+
+void running::check_left(const card& owner) {
+    orphanage::instance().release_ended();
+    if (const std::string name = orphanage::instance().busy(owner); !name.empty()) throw under_way(name);
+}
+
+void running::check_closable() const {
+    if (started_ && !ended()) throw under_way(kernel_->name);
+}
+
+void running::close() {
+    std::lock_guard lock(mutex_);
+    finish();
+    closed_error_ = error();
+    closed_ = {};
+    closed_.state = state();
+    packet_ = &closed_;
+    object_ = {};
+    buffers_.clear();
+    latched_.clear();
 }
 
 bool running::ended() const { return is_end(state_of(packet_)); }
@@ -74,6 +117,7 @@ void running::set_buffer(uint32_t index, const buffer& value) {
     const argument& wanted = kernel_->at(index);
     const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + kernel_->name + "'";
     if (!wanted.global) throw device_error(title + " is a scalar, not a buffer");
+    kernel_->check_loaded();
     if (value.owner != kernel_->owner) throw device_error(title + ": the buffer belongs to another card");
     checked([&] { return title; }, [&] { object_.get().set_arg(static_cast<int>(index), value.object.get()); });
     buffers_[index] = value;
@@ -81,12 +125,14 @@ void running::set_buffer(uint32_t index, const buffer& value) {
 }
 
 void running::set_scalar(uint32_t index, const void* bytes, size_t count) {
+    kernel_->check_loaded();
     checked([&] { return "argument " + std::to_string(index) + " of kernel '" + kernel_->name + "'"; },
             [&] { object_.get().set_arg(static_cast<int>(index), bytes, count); });
     set_[index] = true;
 }
 
 void running::start() {
+    kernel_->check_loaded();
     for (size_t i = 0; i < set_.size(); ++i)
         if (!set_[i])
             throw device_error("argument " + std::to_string(i) + " ('" + kernel_->arguments[i].name + "') of kernel '" +
@@ -121,7 +167,7 @@ void running::finish() {
 
 ert_cmd_state running::wait(unsigned timeout_ms) {
     return translated([&] { return "waiting for kernel '" + kernel_->name + "'"; }, [&] {
-        if (!started_) return state_of(packet_);  // XRT would wait for ever
+        if (!started_ || packet_ == &closed_) return state_of(packet_);  // XRT would wait for ever
         const auto deadline = timeout_ms ? steady_clock::now() + std::chrono::milliseconds(timeout_ms)
                                          : steady_clock::time_point::max();
         if (!kernel_->owner->ends.wait(packet_, deadline)) {
@@ -171,12 +217,13 @@ ert_cmd_state running::abort() {
 
 ert_cmd_state running::state() const {
     const ert_cmd_state now = state_of(packet_);
-    if (now == ERT_CMD_STATE_COMPLETED)
+    if (packet_ != &closed_ && now == ERT_CMD_STATE_COMPLETED)
         if (const auto failure = failure_in_model(packet_)) return failure->state;
     return now;
 }
 
 std::string running::error() const {
+    if (packet_ == &closed_) return closed_error_;
     if (!started_ || !ended() || state() == ERT_CMD_STATE_COMPLETED) return "";
     if (const auto failure = failure_in_model(packet_)) return failure->sentence;
     using function = const char* (*)(void*, const void*);

@@ -19,6 +19,12 @@ class running {
     running(const running&) = delete;
     running& operator=(const running&) = delete;
 
+    // Lets go of runs that have ended and that nobody refers to any more. Throws device_error if one of this card has not.
+    static void check_left(const card& owner);
+    // When another xclbin takes the place of the kernel's: see card::close_kernels. What the last run came to is kept.
+    void check_closable() const;
+    void close();
+
     const kernel& of() const { return *kernel_; }
     void set_buffer(uint32_t index, const buffer& value);
     void set_scalar(uint32_t index, const void* bytes, size_t count);
@@ -48,7 +54,9 @@ class running {
 
     std::shared_ptr<kernel> kernel_;
     kept<xrt::run> object_;
-    ert_packet* packet_;
+    ert_packet* packet_;               // the command, in memory of XRT's
+    ert_packet closed_{};              // its head, once the run is closed
+    std::string closed_error_;
     std::vector<buffer> buffers_;      // per argument, as of the next start
     std::vector<buffer> latched_;      // of the last start
     std::vector<bool> set_;

@@ -1,5 +1,6 @@
 #include "model_card.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ using card_model::ert_state;
 namespace {
 
 constexpr uint64_t RAM_BYTES = uint64_t{64} << 30;   // as emconfig.json says: four banks of 16 GiB
+// While it loads another xclbin the driver maps this much of a buffer's file, and finds the buffer in it at its address.
+constexpr uint64_t SINGLE_MAPPING_BYTES = uint64_t{2} << 30;
 constexpr int64_t SHORT_RUN_NS = 20000;              // one that is over sooner costs the host no second question
 constexpr uint32_t BUSY = 1, DONE = 6, IDLE = 4;     // of the control register
 
@@ -81,7 +84,7 @@ memory::memory() {
 std::string memory::allocate(uint64_t address, uint64_t bytes) {
     if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address) throw std::runtime_error("a buffer outside of the card's memory");
     const int file = memfd_create("fpga-dynamo-buffer", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, static_cast<off_t>(pages(bytes))) != 0)
+    if (file < 0 || ftruncate(file, static_cast<off_t>(std::max(pages(bytes), SINGLE_MAPPING_BYTES))) != 0)
         throw std::runtime_error(card_model::system_reason("a buffer"));
     void* place = mmap(base_ + address, pages(bytes), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -96,8 +99,10 @@ void memory::release(uint64_t address) {
     const auto found = buffers_.find(address);
     if (found == buffers_.end()) return;
     mmap(base_ + address, pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    // The driver never closes its descriptor of this file: at least its pages are given back.
-    static_cast<void>(!ftruncate(found->second.file, 0));
+    // The driver never closes its descriptor of this file: at least its pages are given back. The file keeps its size, for
+    // the driver still writes to the mappings of commands that it has freed when it loads another xclbin.
+    static_cast<void>(fallocate(found->second.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                                static_cast<off_t>(pages(found->second.bytes))));
     close(found->second.file);
     buffers_.erase(found);
 }
