@@ -25,10 +25,11 @@ BENCH ?=
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(VENV)/.installed
+xrt_models := tests/driver/test_xrt_models.py
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test xrt bench fuzz opinfo lint models transformers clean
+.PHONY: setup demo test xrt xrt-only xrt-installed bench fuzz opinfo lint models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -46,18 +47,24 @@ demo: $(installed)
 	$(bin)/python -m examples.demo
 
 test: lint
-	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=25 -m 'not slow' tests
+	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m 'not slow' tests
 
 # All that goes through AMD's XRT, over every way that this machine has: no card is needed.
-xrt: $(installed)
-	@$(bin)/python -c 'import fpga_dynamo._xrt' 2>/dev/null || { \
-	    echo "make xrt: fpga_dynamo was installed without XRT. On Debian 12: apt-get install libxrt1 libxrt-dev uuid-dev,"; \
-	    echo "then rm $(installed) and make xrt again; \`$(bin)/fpga-dynamo doctor\` says more."; exit 1; }
-	$(bin)/python -m pytest -q tests/driver/test_conformance.py tests/driver/test_xrt_faults.py tests/driver/test_xrt_models.py
+xrt: xrt-only
+	$(bin)/python -m pytest -q -m 'not slow' tests/driver/test_conformance.py tests/driver/test_xrt_faults.py $(xrt_models)
+
+# Of that, what is no part of `make test`.
+xrt-only: xrt-installed
+	$(bin)/python -m pytest -q -m slow $(xrt_models)
 	FPGA_DYNAMO_DRIVER=xrt FPGA_DYNAMO_XRT=inproc $(bin)/python -m pytest -q tests/backend/test_concurrency.py
 	FPGA_DYNAMO_DRIVER=xrt FPGA_DYNAMO_XRT=inproc $(bin)/fpga-dynamo fuzz --examples $(XRT_EXAMPLES) --seed $(SEED)
 	FPGA_DYNAMO_DRIVER=xrt FPGA_DYNAMO_XRT=process setsid --wait \
 	    $(bin)/fpga-dynamo fuzz --examples $(XRT_EXAMPLES) --seed $(SEED)
+
+xrt-installed: $(installed)
+	@$(bin)/python -c 'import fpga_dynamo._xrt' 2>/dev/null || { \
+	    echo "make xrt: fpga_dynamo was installed without XRT. On Debian 12: apt-get install libxrt1 libxrt-dev uuid-dev,"; \
+	    echo "then rm $(installed) and make xrt again; \`$(bin)/fpga-dynamo doctor\` says more."; exit 1; }
 
 lint: $(installed)
 	$(bin)/ruff check .

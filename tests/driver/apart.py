@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from xrt_kit import environment
+from xrt_kit import HERE, environment
+
+WITHOUT_TORCH = f"import sys; sys.path.insert(0, {str(HERE)!r}); import bare_package\n"
+"""Begins a script that needs no more of the package than its drivers: see bare_package.py."""
 
 
 def run_apart(arguments: list[str], driver: str, folder: Path, seconds: float = 300) -> tuple[int, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from apart import run_apart
+from apart import WITHOUT_TORCH, run_apart
 from xrt_kit import HERE, needs
+
+RUN = 'import pytest; sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", sys.argv[1]]))'
 
 
 @pytest.mark.parametrize("driver", ["emulated", "inproc", "process", "pyxrt"])
 def test_conformance(driver: str, tmp_path: Path) -> None:
     needs(driver)
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "conformance.py")]
-    code, output = run_apart(arguments, driver, tmp_path)
+    code, output = run_apart(["-c", WITHOUT_TORCH + RUN, str(HERE / "conformance.py")], driver, tmp_path)
     assert code == 0, output[-6000:]

@@ -8,27 +8,23 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from apart import WITHOUT_TORCH
 
-# Leaves out the package's __init__, and with it torch, which takes seconds to import in each of these processes.
-BARE_PACKAGE = f"""
-import importlib.util, sys, types
-sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[2])]!r}
-package = types.ModuleType("fpga_dynamo")
-package.__path__ = importlib.util.find_spec("fpga_dynamo").submodule_search_locations
-sys.modules["fpga_dynamo"] = package
-"""
-PRELUDE = """
-import faulthandler, os, signal, sys, threading, time, ctypes
+PRELUDE = (
+    WITHOUT_TORCH
+    + """
+import faulthandler, os, signal, threading, time, ctypes
 import numpy as np
 from card_kit import *
 from fpga_dynamo.runtime.driver import emulated as xrt
 card = Card(0, sys.argv[1])
 """
+)
 
 
 def run_script(script: str, xclbin: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Runs the script in a process of its own, with `card` ready."""
-    code = BARE_PACKAGE + PRELUDE + textwrap.dedent(script)
+    code = PRELUDE + textwrap.dedent(script)
     return subprocess.run(
         [sys.executable, "-c", code, str(xclbin)], capture_output=True, text=True, timeout=timeout, check=False
     )
@@ -139,7 +135,7 @@ child = os.fork()
 Card(0, sys.argv[1]).check_works()
 if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    code = BARE_PACKAGE + script
+    code = WITHOUT_TORCH + script
     subprocess.run([sys.executable, "-c", code, str(test_xclbin)], check=True, timeout=60)
 
 

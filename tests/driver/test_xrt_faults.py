@@ -7,16 +7,18 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from apart import run_apart
-from xrt_kit import HERE, needs
+from apart import WITHOUT_TORCH, run_apart
+from xrt_kit import needs
 
-PRELUDE = f"""
-import os, signal, sys, threading, time
-sys.path.insert(0, {str(HERE)!r})
+PRELUDE = (
+    WITHOUT_TORCH
+    + """
+import os, signal, threading, time
 from conformance import *
 card = Card()
 card.add()
 """
+)
 KILL = """
 def model():
     children = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and
