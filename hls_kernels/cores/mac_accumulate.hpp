@@ -101,22 +101,46 @@ fold_phases:
 
 #else
 
-// Steps of k that a tile of few rows fetches its weights ahead: the latency of the next cache. Most tiles of a block of
-// many pixels find them in the nearest cache.
+// A single row uses each weight once, so that they stream from memory: a core has more fetches of several streams under
+// way than of one.
 template <int ROWS>
-constexpr int STEPS_AHEAD = ROWS < 6 ? 56 / ROWS : 0;
+constexpr int STREAMS = ROWS == 1 ? 2 : 1;
 
-// Each step fetches a piece of what is ahead. Where offsets are linear, the rows of the next tile most often follow
-// those of this one: they are fetched too.
+// Steps of k that a tile of few rows fetches its weights ahead: the latency of the next cache. Of a stream from memory the
+// core itself fetches most. Most tiles of a block of many pixels find them in the nearest cache.
+template <int ROWS>
+constexpr int STEPS_AHEAD = ROWS == 1 ? 4 : ROWS < 6 ? 56 / ROWS : 0;
+
+template <int ROWS, int VECTORS, bool TABLE>
+FPGA_INLINE void multiply_step(vec16 (&sum)[ROWS][VECTORS], const memory_float* const (&at)[ROWS],
+                               const uint32_t* k_offset, const mac_weight* weight, const mac_step& step, int64_t k) {
+    const int64_t pitch = step.pitch;
+    const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * step.k_stride;
+    vec16 w[VECTORS];
+weights_of_k:
+    UNROLL for (int j = 0; j < VECTORS; j++) {
+        if (STEPS_AHEAD<ROWS> > 0) prefetch(weight, (k + STEPS_AHEAD<ROWS>) * pitch + j * VEC);
+        w[j] = weight_vector(weight, k * pitch + j * VEC);
+    }
+rows:
+    UNROLL for (int i = 0; i < ROWS; i++) {
+        const vec16 x(at[i][offset]);
+    columns:
+        UNROLL for (int j = 0; j < VECTORS; j++) {
+            sum[i][j] += x * w[j];
+        }
+    }
+}
+
+// Each step of a tile fetches a piece of what is ahead. Where offsets are linear, the rows of the next tile most often
+// follow those of this one: they are fetched too.
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
                             const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
                             const weights_ahead& ahead) {
-    const int64_t depth = step.depth;
-    const int64_t pitch = step.pitch;
-    const int64_t k_stride = step.k_stride;
+    const int64_t stream = step.depth / STREAMS<ROWS>;
     const mac_weight* next_weights = weight + ahead.begin;
-    const int64_t next_pitch = ahead.count / depth;
+    const int64_t next_pitch = ahead.count / step.depth;
     const memory_float* at[ROWS];
 each_row:
     UNROLL for (int i = 0; i < ROWS; i++) {
@@ -128,24 +152,16 @@ clear_sums:
         UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = vec16(0.0f);
     }
 reduction:
-    for (int64_t k = 0; k < depth; k++) {
-        const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * k_stride;
-        vec16 w[VECTORS];
-    weights_of_k:
-        UNROLL for (int j = 0; j < VECTORS; j++) {
-            if (STEPS_AHEAD<ROWS> > 0) prefetch(weight, (k + STEPS_AHEAD<ROWS>) * pitch + j * VEC);
-            w[j] = weight_vector(weight, k * pitch + j * VEC);
-        }
-        prefetch(next_weights, k * next_pitch);
+    for (int64_t k = 0; k < stream; k++) {
+        if (ROWS > 1) prefetch(next_weights, k * next_pitch);
         if (!TABLE && ROWS > 1) prefetch(next_rows, k * ROWS);
-    rows:
-        UNROLL for (int i = 0; i < ROWS; i++) {
-            const vec16 x(at[i][offset]);
-        columns:
-            UNROLL for (int j = 0; j < VECTORS; j++) {
-                sum[i][j] += x * w[j];
-            }
+        UNROLL for (int s = 0; s < STREAMS<ROWS>; s++) {
+            multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, s * stream + k);
         }
+    }
+last_steps:
+    for (int64_t k = STREAMS<ROWS> * stream; k < step.depth; k++) {
+        multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, k);
     }
 }
 
