@@ -43,6 +43,15 @@ int32_t as_int(float x) {
     return bits;
 }
 
+// Large ones fill all three levels of partial sums (REDUCE_FOLD).
+constexpr int64_t MOST_ELEMENTS = 50000, MOST_IF_LARGE = 1200000;
+
+int64_t product(const int32_t (&size)[6]) {
+    int64_t elements = 1;
+    for (const int32_t n : size) elements *= n;
+    return elements;
+}
+
 struct data_style {
     float offset, spread;
     double special;  // share of infinities, NaNs, equal values
@@ -55,11 +64,13 @@ void run(tb::report& report, tb::random_source& random, int round) {
     c.eps = 1e-5f;
     int32_t size[6];
     const bool large = random.chance(0.03);
-    for (int d = 0; d < 6; d++) size[d] = random.pick({1, 1, 1, 2, 3, 5});
-    size[5] = random.pick({1, 7, 16, 33, 64, 100, large ? 20000 : 257});
-    size[2] = random.pick({1, 3, 16, 24, 64, large ? 2 : 130});
-    if (large && random.chance(0.3)) size[3] = 30;
-    if (c.kind == REDUCE_PROD) size[5] = random.integer(1, 20);
+    do {
+        for (int d = 0; d < 6; d++) size[d] = random.pick({1, 1, 1, 2, 3, 5});
+        size[5] = random.pick({1, 7, 16, 33, 64, 100, large ? 20000 : 257});
+        size[2] = random.pick({1, 3, 16, 24, 64, large ? 2 : 130});
+        if (large && random.chance(0.3)) size[3] = 30;
+        if (c.kind == REDUCE_PROD) size[5] = random.integer(1, 20);
+    } while (product(size) > (large ? MOST_IF_LARGE : MOST_ELEMENTS));
     std::copy(size, size + 3, c.kept);
     std::copy(size + 3, size + 6, c.reduced);
     // Lanes along the reduced dimensions, along the kept ones, or neither.
