@@ -94,14 +94,14 @@ def test_the_script_of_a_failure_passes_once_the_backend_is_right(
 
 
 def test_wrong_strides_are_found(backend_that_drops_strides: str) -> None:
-    report = run_fuzz(200, seed=2, backend=backend_that_drops_strides, max_failures=1)
+    report = run_fuzz(200, seed=2, backend=backend_that_drops_strides, max_failures=1, max_instructions=1)
 
     (failure,) = report.failures
     assert "has strides" in failure.message
 
 
 def test_the_same_seed_draws_the_same_models() -> None:
-    first, second, other = (run_fuzz(25, seed=seed, backend="eager") for seed in (5, 5, 6))
+    first, second, other = (run_fuzz(10, seed=seed, backend="eager") for seed in (5, 5, 6))
 
     assert first.operators == second.operators != other.operators
 

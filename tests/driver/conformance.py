@@ -349,7 +349,7 @@ def test_a_second_process_has_a_card_of_its_own(card: Card) -> None:
     """While this one's is busy; on a real card it is XRT that says whether two may share it."""
     busy = card.misbehaving(HANG)
     busy.start()
-    script = "from conformance import Card; Card().add(); print('sum is right')"
+    script = "import bare_package; from conformance import Card; Card().add(); print('sum is right')"
     child = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=HERE, timeout=120, check=False
     )
