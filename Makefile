@@ -1,5 +1,5 @@
-# make demo | test | xrt | bench | fuzz | opinfo | lint | models | transformers | clean; each installs into a virtual
-# environment of its own first.
+# make demo | test | xrt | bench | fuzz | opinfo | endurance | lint | models | transformers | clean; each installs into
+# a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -29,7 +29,7 @@ xrt_models := tests/driver/test_xrt_models.py
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test xrt xrt-only xrt-installed bench fuzz opinfo lint models transformers clean
+.PHONY: setup demo test xrt xrt-only xrt-installed bench fuzz opinfo endurance lint models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -76,6 +76,10 @@ fuzz: $(installed)
 # PyTorch's databases of samples of its ops and modules.
 opinfo: $(installed)
 	$(bin)/python -m tests.opinfo $(OPINFO)
+
+# Processes of their own, and memory over thousands of calls.
+endurance: $(installed)
+	$(bin)/python -m pytest -q -m slow tests/backend
 
 # Every network of the README's table; writes that table.
 models: $(installed)

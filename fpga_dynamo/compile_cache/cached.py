@@ -63,7 +63,7 @@ def load(key: str, module: GraphModule, target: Target, static: Collection[int])
     graph = prepare(module, target, static)
     try:
         program = assemble(graph, plan_from_plain(graph, entry.header, entry.raw))
-    except CorruptError as error:
+    except Exception as error:  # of whatever kind: the same graph without the entry is compiled as ever
         store.report_corrupt(key, error)
         return None
     artifacts.record(key, content)

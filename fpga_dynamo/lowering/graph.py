@@ -264,7 +264,7 @@ def pair(sizes: Any) -> tuple[int, int]:
 
 
 def normalise_dims(dims: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
-    """Dimensions from 0 up, sorted; None or nothing means all."""
-    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+    """Dimensions from 0 up, sorted; None or nothing means all. A scalar has none, though 0 and -1 may be asked for."""
+    if not rank or dims is None or (not isinstance(dims, int) and len(dims) == 0):
         return tuple(range(rank))
     return tuple(sorted({d % rank for d in ([dims] if isinstance(dims, int) else dims)}))

@@ -92,3 +92,10 @@ def test_a_call_on_fake_tensors_of_what_has_run_on_real_ones() -> None:
         answer = compiled(mode.from_tensor(x))
     assert isinstance(answer, FakeTensor) and answer.shape == x.shape
     torch.testing.assert_close(compiled(x), torch.relu(x) * 2)
+
+
+def test_scalars_are_asked_for_a_dimension() -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return x.nanmean(0), x.flip(-1), x.var(0, correction=0), x.softmax(0), x.flip(())
+
+    torch.testing.assert_close(on_card(function)(torch.tensor(3.0)), function(torch.tensor(3.0)))

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from lowering_cases import GREEDY, programs_of, randomise
 from torch import nn
 
-from fpga_dynamo import explain
+from fpga_dynamo import explain, stats
 from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.ops import winograd
 from fpga_dynamo.lowering.ops.packing import panel_vectors
@@ -38,6 +38,7 @@ SHAPES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "whole tiles": (nn.Conv2d(16, 64, 3, padding=1), (1, 16, 8, 8)),
     "odd sizes": (nn.Conv2d(32, 32, 3, padding=1), (1, 32, 13, 15)),
     "smaller than a tile": (nn.Conv2d(16, 16, 3, padding=1), (1, 16, 1, 3)),
+    "one pixel": (nn.Conv2d(48, 16, 3, padding=1), (2, 48, 1, 1)),
     "no padding": (nn.Conv2d(20, 20, 3), (2, 20, 9, 11)),
     "padding of two": (nn.Conv2d(16, 16, 3, padding=2), (1, 16, 6, 7)),
     "padding of one side": (nn.Conv2d(16, 16, 3, padding=(0, 1)), (1, 16, 6, 7)),
@@ -65,6 +66,7 @@ def test_values_are_those_of_float64(tile_size: int, name: str) -> None:
     model, shape = SHAPES[name]
     model = randomise(copy.deepcopy(model))
     x = torch.randn(shape, generator=torch.Generator().manual_seed(5))
+    failed = stats()["ps_fallbacks"]
     with torch.no_grad():
         compiled = torch.compile(model, backend="fpga", options=FRESH)
         compiled(torch.full_like(x, float("nan")))  # what is not written anew stays visible
@@ -74,6 +76,7 @@ def test_values_are_those_of_float64(tile_size: int, name: str) -> None:
     assert torch.isfinite(card).all()
     assert errors.compiled <= errors.bound, errors
     assert "winograd" in opcodes(model, x)
+    assert stats()["ps_fallbacks"] == failed
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch.fx import Node
 from fpga_dynamo.lowering.command import Bits, Operand
 from fpga_dynamo.lowering.dtypes import HALVES, INTEGERS, span_of
 from fpga_dynamo.lowering.emitter import Emitter, pad_left
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align, common_dtype
 
@@ -147,7 +147,8 @@ def unplaced(source: View, size: Sequence[int], emitter: Emitter) -> View:
 def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     source = emitter.view(operand(node, 0))
-    dims = {int(d) % len(source.shape) for d in argument(node, "dims", 1)}
+    given = argument(node, "dims", 1)
+    dims = normalise_dims(given, len(source.shape)) if given else ()
     offset, strides = source.offset, list(source.strides)
     for d in dims:
         offset += (source.shape[d] - 1) * strides[d]

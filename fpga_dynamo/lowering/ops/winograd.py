@@ -174,7 +174,8 @@ def lower_winograd(match: Match, emitter: Emitter) -> Sequence[View]:
         out_height=out_height,
         out_width=out_width,
         padding=tuple(axis.padding for (axis,) in axes(node)),
-        in_stride=image_strides(x),
+        # A step that is never taken may be any number, but the core wants multiples of vectors.
+        in_stride=tuple(0 if x.shape[axis] == 1 else x.strides[axis] for axis in (0, 2, 3)),
         out_stride=image_strides(y),
         residual_stride=(0, 0, 0) if residual is None else image_strides(residual),
         vectors=vectors,
