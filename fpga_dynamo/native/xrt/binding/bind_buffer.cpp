@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "buffer_view.hpp"
 #include "checked.hpp"
+#include "emulation.hpp"
 #include "pyxrt_types.hpp"
 
 using flags = xrt::bo::flags;
@@ -74,6 +75,7 @@ buffer allocate(const device& owner, uint64_t bytes, flags kind, uint32_t group)
         buffer result;
         result.owner = owner.opened;
         result.bytes = bytes;
+        const close_descriptor of_file;
         result.object = xrt::bo(owner.opened->handle(), bytes, kind, group);
         if (kind != flags::device_only) result.host = result.object.get().map<uint8_t*>();
         result.memory = std::make_shared<buffer::share>(owner.opened, group, bytes);

@@ -114,6 +114,24 @@ forget_mappings::~forget_mappings() {
     if (wanted_) unsetenv(SINGLE_MAPPING);
 }
 
+close_descriptor::close_descriptor() {
+    if (!is_stock_sw_emu()) return;
+    static std::mutex one_by_one;
+    lock_ = std::unique_lock(one_by_one);
+    next_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (next_ >= 0) close(next_);
+}
+
+close_descriptor::~close_descriptor() {
+    if (next_ < 0) return;
+    // Another thread may have got that number, which the name tells.
+    char name[64];
+    const std::string link = "/proc/self/fd/" + std::to_string(next_);
+    const ssize_t length = readlink(link.c_str(), name, sizeof name);
+    const std::string expected = std::string("/memfd:") + xrt_model::BUFFER_FILE;
+    if (length > 0 && std::string(name, static_cast<size_t>(length)).rfind(expected, 0) == 0) close(next_);
+}
+
 std::string loss_of_card() {
     return lost.load(std::memory_order_relaxed)
                ? "the process that plays the card under XRT's sw_emu has ended or was killed; XRT cannot start another in "

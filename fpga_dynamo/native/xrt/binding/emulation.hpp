@@ -4,6 +4,7 @@
 #include <ert.h>
 
 #include <csignal>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,20 @@ class forget_mappings {
 
   private:
     const bool wanted_;
+};
+
+// While a buffer is made and mapped. The driver opens its file, maps it, and keeps the descriptor for ever though it uses it
+// no more: it is closed behind it.
+class close_descriptor {
+  public:
+    close_descriptor();
+    ~close_descriptor();
+    close_descriptor(const close_descriptor&) = delete;
+    close_descriptor& operator=(const close_descriptor&) = delete;
+
+  private:
+    std::unique_lock<std::mutex> lock_;
+    int next_ = -1;  // the descriptor that the next file to be opened gets
 };
 
 struct model_failure {

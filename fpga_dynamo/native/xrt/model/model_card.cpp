@@ -83,7 +83,7 @@ memory::memory() {
 
 std::string memory::allocate(uint64_t address, uint64_t bytes) {
     if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address) throw std::runtime_error("a buffer outside of the card's memory");
-    const int file = memfd_create("fpga-dynamo-buffer", MFD_CLOEXEC);
+    const int file = memfd_create(BUFFER_FILE, MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(std::max(pages(bytes), SINGLE_MAPPING_BYTES))) != 0)
         throw std::runtime_error(card_model::system_reason("a buffer"));
     void* place = mmap(base_ + address, pages(bytes), PROT_READ | PROT_WRITE,
@@ -99,7 +99,7 @@ void memory::release(uint64_t address) {
     const auto found = buffers_.find(address);
     if (found == buffers_.end()) return;
     mmap(base_ + address, pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    // The driver never closes its descriptor of this file: at least its pages are given back. The file keeps its size, for
+    // The driver may hold a descriptor of this file for ever: at least its pages are given back. The file keeps its size, for
     // the driver still writes to the mappings of commands that it has freed when it loads another xclbin.
     static_cast<void>(fallocate(found->second.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                                 static_cast<off_t>(pages(found->second.bytes))));

@@ -10,6 +10,9 @@ namespace xrt_model {
 
 constexpr const char* STATUS_VARIABLE = "FPGA_DYNAMO_MODEL_STATUS";
 
+// What the file of a buffer is called, for the host to know it by.
+constexpr const char* BUFFER_FILE = "fpga-dynamo-buffer";
+
 // The host writes a run's number into this register, which the card's interrupts would have and the model does not use.
 constexpr uint32_t RUN_NUMBER_REGISTER = 0x4;
 
