@@ -20,7 +20,7 @@ from fpga_dynamo.lowering.ops.movement import cat_parts
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.view import VEC, View
 
-PLACEABLE = frozenset({"convolution", "pool", "pointwise", "resize", "cat"})
+PLACEABLE = frozenset({"convolution", "winograd", "pool", "pointwise", "resize", "cat"})
 """Patterns whose `lower` asks the emitter for an image and so can write into somebody's buffer."""
 
 

@@ -34,6 +34,21 @@ class Block(nn.Module):
         return F.silu(self.norm(self.conv(x)) + x)
 
 
+class DenseBlock(nn.Module):
+    """Each layer reads what all before it have written: concatenations that begin alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Conv2d(channels, count, 3, padding=1) for channels, count in ((16, 32), (48, 20))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.cat([x, F.relu(layer(x))], 1)
+        return x * 2
+
+
 SHAPES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "whole tiles": (nn.Conv2d(16, 64, 3, padding=1), (1, 16, 8, 8)),
     "odd sizes": (nn.Conv2d(32, 32, 3, padding=1), (1, 32, 13, 15)),
@@ -46,6 +61,7 @@ SHAPES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "several panels": (nn.Conv2d(24, 150, 3, padding=1, bias=False), (1, 24, 7, 7)),
     "several blocks": (nn.Conv2d(384, 16, 3, padding=1), (2, 384, 16, 15)),
     "everything behind it": (Block(40), (2, 40, 11, 9)),
+    "into a concatenation": (DenseBlock(), (2, 16, 9, 7)),
 }
 
 
@@ -100,6 +116,12 @@ def test_the_option_turns_it_off() -> None:
     assert "winograd" in opcodes(model, x)
     assert "winograd" not in opcodes(model, x, winograd=False)
     assert "winograd" not in opcodes(model, x, disable=["winograd"])
+
+
+def test_a_dense_block_copies_no_layers_result(tile_size: int) -> None:
+    commands = opcodes(randomise(DenseBlock()), torch.randn(1, 16, 12, 12))
+    assert commands.count("winograd") == 2
+    assert commands.count("move") == 3, "the input, also into the concatenation, and the result"
 
 
 def test_explain_names_it() -> None:
