@@ -24,17 +24,26 @@ uint64_t word_at(const uint8_t* memory, size_t bytes) {
     return word;
 }
 
+bool is_sampled(size_t bytes, size_t samples) { return samples != 0 && bytes > samples * 8; }
+
+// Bytes from one sample to the next; the word after the last one is the last of all.
+size_t distance(size_t bytes, size_t samples) { return (bytes - 8) / (samples - 1); }
+
 }  // namespace
 
 uint64_t fingerprint(const uint8_t* memory, size_t bytes, size_t samples) {
     uint64_t hash = bytes;
-    if (samples != 0 && bytes > samples * 8) {
-        const size_t last = bytes - 8;
-        for (size_t i = 0; i < samples; ++i) hash = mixed(hash, word_at(memory + last / (samples - 1) * i, 8));
-        return mixed(hash, word_at(memory + last, 8));
+    if (is_sampled(bytes, samples)) {
+        for (size_t i = 0; i < samples; ++i) hash = mixed(hash, word_at(memory + distance(bytes, samples) * i, 8));
+        return mixed(hash, word_at(memory + bytes - 8, 8));
     }
     for (size_t i = 0; i < bytes; i += 8) hash = mixed(hash, word_at(memory + i, bytes - i));
     return hash;
+}
+
+void prefetch_samples(const uint8_t* memory, size_t bytes, size_t samples) {
+    if (!is_sampled(bytes, samples)) return __builtin_prefetch(memory);
+    for (size_t i = 0; i < samples; ++i) __builtin_prefetch(memory + distance(bytes, samples) * i);
 }
 
 namespace {

@@ -13,6 +13,7 @@ using card_model::ert_state;
 namespace {
 
 constexpr size_t MOST_BINDINGS = 32;  // as fpga_dynamo.runtime.binding keeps
+constexpr size_t AHEAD = 16;          // parameters whose samples are under way
 
 // torch's own ways to a tensor's address and version counter, without a look-up by name.
 struct tensor_access {
@@ -134,7 +135,12 @@ std::shared_ptr<direct_call::binding> direct_call::find(PyObject* args) const {
 }
 
 bool direct_call::unchanged(const binding& b, PyObject* args) const {
-    for (const source& s : b.sources) {
+    for (size_t i = 0; i < b.sources.size(); ++i) {
+        if (samples_ > 0 && i + AHEAD < b.sources.size()) {
+            const source& later = b.sources[i + AHEAD];
+            prefetch_samples(reinterpret_cast<const uint8_t*>(later.address), later.bytes, static_cast<size_t>(samples_));
+        }
+        const source& s = b.sources[i];
         PyObject* tensor = s.position < 0 ? s.reference.ptr() : PyTuple_GET_ITEM(args, s.position);
         if (address_of(tensor) != s.address) return false;
         if (s.version >= 0 && version_of(tensor) != s.version) return false;
