@@ -84,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--examples", type=_positive, default=100, metavar="N", help="how many models (100)")
     fuzz.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed draws the same models (0)")
     fuzz.add_argument("--out", type=Path, default=Path("out/fuzz"), metavar="DIR", help="repro scripts (out/fuzz)")
+    fuzz.add_argument(
+        "--winograd",
+        type=int,
+        choices=(2, 4),
+        help="models with convolutions by Winograd's method, in tiles of this size",
+    )
     fuzz.set_defaults(action=_fuzz)
 
     ops = commands.add_parser("ops", help="list what the card does with each ATen op, and why not")
@@ -255,6 +261,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
             arguments.seed,
             backend=arguments.backend,
             options=_fuzz_options(arguments),
+            winograd=arguments.winograd,
             out_dir=arguments.out,
             progress=lambda done: progress.update(task, completed=done),
         )

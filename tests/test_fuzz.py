@@ -11,10 +11,15 @@ import pytest
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from fpga_dynamo.testing import fuzz
+from fpga_dynamo.lowering.ops import winograd
+from fpga_dynamo.testing import fuzz, graphs
+from fpga_dynamo.testing.calls import check_against_eager
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
+from fpga_dynamo.testing.graphs import Graph
+from fpga_dynamo.testing.reference import Mismatch
 
-EXAMPLES = 150
+EXAMPLES = 60
+WINOGRAD_EXAMPLES = 6
 SEED = 20_260
 
 aten = torch.ops.aten
@@ -59,6 +64,7 @@ def backend_that_drops_strides() -> Iterator[str]:
 def wrong_sum(backend_with_wrong_sum: str, tmp_path_factory: pytest.TempPathFactory) -> Failure:
     folder = tmp_path_factory.mktemp("fuzz")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs, "MODES", ({},))  # gradients are full of sums
         patch.setattr(fuzz, "CONTROLS", ())  # they would run every model of the hundreds that shrinking tries again
         report = run_fuzz(
             100, seed=1, backend=backend_with_wrong_sum, out_dir=folder, max_failures=1, max_instructions=3
@@ -113,6 +119,72 @@ def test_torch_itself_passes() -> None:
     assert not report.failures, str(report)
 
 
+def test_models_of_changing_batch_size_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Graph] = []
+    monkeypatch.setattr(fuzz, "_check", lambda graph, *_: drawn.append(graph))
+    run_fuzz(60, seed=4, backend="eager", max_instructions=5)
+
+    changing = [graph for graph in drawn if len(graph.batches) > 1]
+    assert len(changing) > 5
+    for graph in changing:
+        _, make_inputs = graph.define()
+        shapes = {tuple(x.shape for x in make_inputs(call)) for call in range(graph.calls)}
+        assert len(shapes) == len(graph.batches)
+
+
+@pytest.mark.parametrize("tile_size", [2, 4])
+def test_winograd_s_method_is_as_good_as_it_may_be(tile_size: int, tmp_path: Path) -> None:
+    report = run_fuzz(
+        WINOGRAD_EXAMPLES,
+        SEED,
+        options={"partition": "greedy"},
+        out_dir=tmp_path,
+        winograd=tile_size,
+        max_instructions=6,
+    )
+
+    assert not report.failures, str(report)
+    assert report.operators["conv3x3"] > WINOGRAD_EXAMPLES // 2
+
+
+def test_a_wrong_transform_of_winograd_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = winograd.weight_transform
+    monkeypatch.setattr(winograd, "weight_transform", lambda tile_size: right(tile_size).flip(0))
+    options = {"partition": "greedy", "cache": False}
+    report = run_fuzz(20, seed=5, options=options, out_dir=tmp_path, winograd=4, max_failures=1, max_instructions=1)
+
+    (failure,) = report.failures
+    assert failure.graph.operators == ("conv3x3",)
+    assert failure.script is not None
+    torch._dynamo.reset()
+    with pytest.raises(AssertionError, match="is off by"):
+        runpy.run_path(str(failure.script), run_name="__main__")
+
+
+@pytest.fixture
+def backend_that_is_wrong_the_second_time() -> Iterator[str]:
+    compiled = 0
+
+    def damage(graph: torch.fx.GraphModule) -> None:
+        nonlocal compiled
+        compiled += 1
+        for node in graph.graph.nodes:
+            if node.target is aten.sigmoid.default and compiled == 2:
+                node.target = aten.tanh.default
+
+    yield from _backend("wrong_the_second_time", damage)
+
+
+def test_other_bits_after_a_second_compilation_are_found(backend_that_is_wrong_the_second_time: str) -> None:
+    with pytest.raises(Mismatch, match="call 0, compiled again: output 0 has other bits"):
+        check_against_eager(
+            torch.nn.Sigmoid(),
+            lambda seed: (torch.arange(4.0),),
+            backend=backend_that_is_wrong_the_second_time,
+            warm=True,
+        )
+
+
 def test_random_models_are_as_good_as_eager(tmp_path: Path) -> None:
     # Models this small would stay on the host for their cost, and nothing be tested.
     report = run_fuzz(EXAMPLES, seed=SEED, backend="fpga", options={"partition": "greedy"}, out_dir=tmp_path)
@@ -120,3 +192,5 @@ def test_random_models_are_as_good_as_eager(tmp_path: Path) -> None:
     assert not report.failures, str(report)
     assert report.examples == EXAMPLES
     assert report.on_card > EXAMPLES // 2, f"only {report.on_card} of {EXAMPLES} models touched the card"
+    assert report.from_disk > EXAMPLES // 2, f"only {report.from_disk} of {EXAMPLES} models came from disk"
+    assert not report.fallbacks

@@ -18,8 +18,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as hypothesis_seed
 from torch._dynamo.backends.common import aot_autograd
 
+from .cache import empty_program_cache
+from .calls import Undecided, check_against_eager
 from .graphs import Graph, graphs
-from .reference import Mismatch, Undecided, check_against_eager
+from .reference import Mismatch
+from .winograd import winograd_everywhere
 
 
 class _AsForetold(torch.fx.Interpreter):
@@ -55,10 +58,16 @@ class Failure:
 
 @dataclass
 class FuzzReport:
-    """What `run_fuzz` saw. `examples` counts compared models; the skipped ones come on top."""
+    """What `run_fuzz` saw. `examples` counts compared models; the skipped ones come on top.
+
+    on_card: those with a launch; from_disk: those whose second compilation found the program of the first;
+    fallbacks: launches that failed and ran in eager.
+    """
 
     examples: int = 0
     on_card: int = 0
+    from_disk: int = 0
+    fallbacks: int = 0
     undecided: int = 0
     torch_differs: int = 0
     operators: Counter[str] = field(default_factory=Counter)
@@ -67,7 +76,9 @@ class FuzzReport:
     def __str__(self) -> str:
         skipped = f"{self.undecided} undecided by rounding, {self.torch_differs} where torch itself differs from eager"
         text = (
-            f"{self.examples} examples, {self.on_card} with work on the card, {len(self.failures)} failures ({skipped})"
+            f"{self.examples} examples, {self.on_card} with work on the card, "
+            f"{self.from_disk} compiled again from disk, {len(self.failures)} failures, "
+            f"{self.fallbacks} launches taken over by eager ({skipped})"
         )
         for failure in self.failures:
             text += f"\n  {failure.message}"
@@ -76,12 +87,11 @@ class FuzzReport:
         return text
 
 
-def _launches() -> int:
-    """PL launches of this process so far; 0 while the backend is not loaded or not there."""
+def _counted() -> Mapping[str, float]:
+    """What the backend has counted in this process so far."""
     import fpga_dynamo
 
-    stats: Callable[[], Mapping[str, Any]] | None = getattr(fpga_dynamo, "stats", None)
-    return int(stats()["pl_launches"]) if stats else 0
+    return fpga_dynamo.stats()
 
 
 def summary(error: BaseException) -> str:
@@ -92,35 +102,66 @@ def summary(error: BaseException) -> str:
     return text if isinstance(cause, Mismatch) else f"{type(cause).__name__}: {text}"
 
 
-def script(graph: Graph, backend: str, options: Mapping[str, Any] | None, message: str) -> str:
+def script(
+    graph: Graph, backend: str, options: Mapping[str, Any] | None, message: str, winograd: int | None = None
+) -> str:
     """A stand-alone program that shows one failure."""
     arguments = [f"backend={backend!r}"]
     if options:
         arguments.append(f"options={dict(options)!r}")
-    if graph.grad:
-        arguments.append("grad=True")
+    arguments.append(f"calls={graph.calls}")
+    arguments += [f"{name}=True" for name in ("grad", "backward") if getattr(graph, name)]
+    imports = [
+        "from fpga_dynamo.testing.cache import empty_program_cache",
+        "from fpga_dynamo.testing.calls import check_against_eager",
+    ]
+    around = "empty_program_cache()"
+    if backend == "fpga":
+        arguments.append("warm=True")
+    if winograd is not None:
+        imports.append("from fpga_dynamo.testing.winograd import winograd_everywhere")
+        around += f", winograd_everywhere({winograd})"
+        arguments.append("winograd=True")
+    needed = "\n    ".join(imports)
     comment = "\n".join(f"# {line}".rstrip() for line in message.splitlines())
     return (
         f"# Found by fpga-dynamo fuzz:\n{comment}\n"
         f"{graph.source()}\n\n"
         'if __name__ == "__main__":\n'
-        "    from fpga_dynamo.testing.reference import check_against_eager\n\n"
-        f"    check_against_eager(Model(), make_inputs, {', '.join(arguments)})\n"
+        f"    {needed}\n\n"
+        f"    with {around}:\n"
+        f"        check_against_eager(Model(), make_inputs, {', '.join(arguments)})\n"
         '    print("as good as eager")\n'
     )
 
 
-def _check(graph: Graph, backend: str | Callable[..., Any], options: Mapping[str, Any] | None) -> None:
+def _check(
+    graph: Graph,
+    backend: str | Callable[..., Any],
+    options: Mapping[str, Any] | None,
+    winograd: int | None,
+) -> None:
     torch._dynamo.reset()  # hundreds of classes share one code location: never meet the recompile limit
     model, make_inputs = graph.define()
-    check_against_eager(model(), make_inputs, backend=backend, options=options, grad=graph.grad)
+    with empty_program_cache(), contextlib.nullcontext() if winograd is None else winograd_everywhere(winograd):
+        check_against_eager(
+            model(),
+            make_inputs,
+            backend=backend,
+            options=options,
+            calls=graph.calls,
+            grad=graph.grad,
+            backward=graph.backward,
+            winograd=winograd is not None,
+            warm=backend == "fpga",
+        )
 
 
-def _torch_differs(graph: Graph, failure: Exception) -> bool:
+def _torch_differs(graph: Graph, failure: Exception, winograd: int | None) -> bool:
     """True if a control fails in the same way."""
     for control in CONTROLS:
         try:
-            _check(graph, control, None)
+            _check(graph, control, None, winograd)
         except Exception as error:
             if type(error) is type(failure):
                 return True
@@ -134,9 +175,12 @@ class _Found(Exception):
 class _Campaign:
     """One run of the fuzzer: the counters and the file that holds the model now being run."""
 
-    def __init__(self, backend: str, options: Mapping[str, Any] | None, out_dir: Path | None) -> None:
+    def __init__(
+        self, backend: str, options: Mapping[str, Any] | None, out_dir: Path | None, winograd: int | None
+    ) -> None:
         self.backend = backend
         self.options = options
+        self.winograd = winograd
         self.out_dir = out_dir
         self.report = FuzzReport()
         self.failing: tuple[Graph, str] | None = None
@@ -149,17 +193,17 @@ class _Campaign:
         return self.out_dir / "running.py" if self.out_dir is not None else None
 
     def example(self, graph: Graph) -> None:
-        before = _launches()
+        before = _counted()
         if self._running is not None:
             # Stays behind if the process dies, which no except clause sees.
-            self._running.write_text(script(graph, self.backend, self.options, "the process died while it ran this"))
+            self._running.write_text(self._script(graph, "the process died while it ran this"))
         try:
-            _check(graph, self.backend, self.options)
+            _check(graph, self.backend, self.options, self.winograd)
         except Undecided:
             self.report.undecided += not self.shrinking
             hypothesis.reject()
         except Exception as error:
-            if _torch_differs(graph, error):
+            if _torch_differs(graph, error, self.winograd):
                 self.report.torch_differs += not self.shrinking
                 hypothesis.reject()
             self.shrinking = True
@@ -170,9 +214,15 @@ class _Campaign:
             if self._running is not None:
                 self._running.unlink(missing_ok=True)
         if not self.shrinking:
+            after = _counted()
             self.report.examples += 1
-            self.report.on_card += _launches() > before
+            self.report.on_card += after["pl_launches"] > before["pl_launches"]
+            self.report.from_disk += after["programs_loaded"] > before["programs_loaded"]
+            self.report.fallbacks += int(after["ps_fallbacks"] - before["ps_fallbacks"])
             self.report.operators.update(set(graph.operators))
+
+    def _script(self, graph: Graph, message: str) -> str:
+        return script(graph, self.backend, self.options, message, self.winograd)
 
     def keep_failure(self) -> None:
         assert self.failing is not None
@@ -181,7 +231,7 @@ class _Campaign:
         if self.out_dir is not None:
             name = hashlib.sha256(graph.source().encode()).hexdigest()[:8]
             path = self.out_dir / f"fuzz_{'_'.join(dict.fromkeys(graph.operators[:4])) or 'empty'}_{name}.py"
-            path.write_text(script(graph, self.backend, self.options, message))
+            path.write_text(self._script(graph, message))
         self.report.failures.append(Failure(graph, message, path))
         self.failing, self.shrinking = None, False
 
@@ -195,20 +245,24 @@ def run_fuzz(
     *,
     max_failures: int = 5,
     max_instructions: int = 12,
+    winograd: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> FuzzReport:
     """Compares `examples` random models with eager; the same seed draws the same models.
 
+    With our backend each is compiled twice, the second time from what the first left in the disk cache, with the same
+    bits as result.
     Failures are shrunk and, with `out_dir`, written there as scripts; after `max_failures` of them the run ends.
     Examples whose answer hangs on rounding, and those where torch itself differs from eager, are counted
     apart and replaced by others. `progress` is called with the number of examples done.
 
-    Winograd's method is off unless `options` ask for it: the inputs hold NaN and infinities, which it spreads further
-    than eager does, so that their places could not be compared.
+    Winograd's method is off, because inputs hold NaN and infinities, which it spreads further than eager does, so that
+    their places could not be compared. With `winograd`, a size of tiles (2 or 4), all models begin with a convolution
+    that is computed by it, and those with a NaN or an infinity are among the undecided.
     """
     if backend == "fpga":
-        options = {"winograd": False, **(options or {})}
-    campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None)
+        options = {"winograd": winograd is not None, **(options or {})}
+    campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None, winograd)
     with _quiet_and_single_threaded():
         _run(campaign, examples, seed, max_failures, max_instructions, progress)
     return campaign.report
@@ -236,6 +290,7 @@ def _run(
     progress: Callable[[int], None] | None,
 ) -> None:
     report = campaign.report
+    drawn = graphs(max_instructions, winograd=campaign.winograd is not None)
     round_number = 0
     while report.examples < examples and len(report.failures) < max_failures:
 
@@ -253,7 +308,7 @@ def _run(
             print_blob=False,
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
-        )(hypothesis_seed(seed + round_number)(hypothesis.given(graphs(max_instructions))(one)))
+        )(hypothesis_seed(seed + round_number)(hypothesis.given(drawn)(one)))
         try:
             body()
         except (_Found, hypothesis.errors.Flaky):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from hypothesis import strategies as st
 
 from . import operators
+from .calls import call_once
 
 MAX_ELEMENTS = 4096
 MAX_MAGNITUDE = 1e4
@@ -37,12 +38,19 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Graph:
-    """One random model: how its inputs are made, what it computes, what it returns."""
+    """One random model: how its inputs are made, what it computes, what it returns.
+
+    grad: gradients are on; backward: they are taken, too; train: batch norm and dropout are in training mode.
+    batches: batch sizes of the inputs' `n`, one after the other in as many calls.
+    """
 
     inputs: tuple[str, ...]
     instructions: tuple[Instruction, ...]
     result: str
     grad: bool = False
+    backward: bool = False
+    train: bool = False
+    batches: tuple[int, ...] = (2,)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -65,7 +73,7 @@ class Graph:
                 "        torch.manual_seed(0)",
                 *constructors,
                 *(_RANDOMISE if any("BatchNorm" in line for line in constructors) else []),
-                "        self.eval()",
+                f"        self.{'train' if self.train else 'eval'}()",
                 "",
                 f"    def forward(self, {', '.join(names)}):",
                 *statements,
@@ -74,11 +82,22 @@ class Graph:
                 "",
                 "def make_inputs(seed):",
                 "    torch.manual_seed(seed)",
+                *([f"    n = {self.batches}[seed % {len(self.batches)}]"] if self.is_batched else []),
                 *(f"    {name} = {made}" for name, made in zip(names, self.inputs, strict=True)),
                 f"    return ({', '.join(names)},)",
                 "",
             ]
         )
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether the shape of an input depends on the batch size."""
+        return any(re.search(r"\bn\b", made) for made in self.inputs)
+
+    @property
+    def calls(self) -> int:
+        """How many calls show all that there is: each batch size, and at least a second one."""
+        return max(2, len(self.batches))
 
     def define(self) -> tuple[type[torch.nn.Module], Callable[[int], tuple[Any, ...]]]:
         """The model's class and `make_inputs`, from the source."""
@@ -183,9 +202,9 @@ class Builder:
         read = {word for i in self.instructions for word in re.findall(r"\w+", i.call)}
         return [name for name in self.names[:-1] if name not in read]
 
-    def step(self) -> None:
-        """Draws one operator and its operands; adds nothing if they do not fit."""
-        usable = [op for op in operators.TABLE if self.candidates(op.suits)]
+    def step(self, only: str | None = None) -> None:
+        """Draws one operator, or that called `only`, and its operands; adds nothing if they do not fit."""
+        usable = [op for op in operators.TABLE if only in (None, op.name) and self.candidates(op.suits)]
         op = self.draw(st.sampled_from(usable))
         self.current = op.name
         try:
@@ -216,11 +235,20 @@ def _step(draw: Draw, builder: Builder) -> bool:
 _CHANNELS = (3, 1, 2, 4, 8, 16, 17, 32, 40)
 
 
+_BATCHES = ((2,), (2, 3, 5), (3, 1, 4), (4, 2), (1,), (3,), (2,), (2,))
+
+
+def _sizes(*sizes: int | str) -> str:
+    """As Python's text, where the batch size may be a name."""
+    return f"[{', '.join(map(str, sizes))}]"
+
+
 @st.composite
 def input_sources(draw: Draw) -> str:
     """An expression that makes one input: images, sequences, matrices, token numbers; laid out in various ways."""
     rank = draw(st.sampled_from((4, 3, 2, 4, 4, 1, 0, 5)))
-    batch = draw(st.sampled_from((1, 2, 3)))
+    batch = draw(st.sampled_from(("n", "n", "n", 1, 2)))
+    shape: list[Any]
     if rank == 4:
         shape = [batch, draw(st.sampled_from(_CHANNELS)), draw(st.integers(1, 10)), draw(st.integers(1, 10))]
     elif rank == 3:
@@ -228,29 +256,46 @@ def input_sources(draw: Draw) -> str:
     else:
         shape = [draw(st.integers(1, 6)) for _ in range(rank)]
     if rank in (2, 3) and draw(st.integers(0, 5)) == 5:
-        return f"torch.randint(0, {operators.VOCABULARY}, {shape})"
+        return f"torch.randint(0, {operators.VOCABULARY}, {_sizes(*shape)})"
+    whole = _sizes(*shape)
     layout = draw(st.sampled_from(("", "", "", "channels_last", "transposed", "strided", "expanded", "special")))
     if layout == "channels_last" and rank == 4:
-        return f"torch.randn({shape}).to(memory_format=torch.channels_last)"
+        return f"torch.randn({whole}).to(memory_format=torch.channels_last)"
     if layout == "transposed" and rank >= 2:
-        return f"torch.randn({[*shape[:-2], shape[-1], shape[-2]]}).transpose(-1, -2)"
+        return f"torch.randn({_sizes(*shape[:-2], shape[-1], shape[-2])}).transpose(-1, -2)"
     if layout == "strided" and rank:
-        return f"torch.randn({[*shape[:-1], 2 * shape[-1] + 1]})[..., 1::2]"
+        return f"torch.randn({_sizes(*shape[:-1], 2 * shape[-1] + 1)})[..., 1::2]"
     if layout == "expanded" and rank:
-        return f"torch.randn({[*shape[:-1], 1]}).expand({shape})"
+        return f"torch.randn({_sizes(*shape[:-1], 1)}).expand({whole})"
     if layout == "special" and rank:
         value = draw(st.sampled_from(("nan", "inf", "-inf")))
-        return f"torch.randn({shape}).index_fill_(-1, torch.tensor([0]), float('{value}'))"
-    return f"torch.randn({shape})"
+        return f"torch.randn({whole}).index_fill_(-1, torch.tensor([0]), float('{value}'))"
+    return f"torch.randn({whole})"
 
 
 @st.composite
-def graphs(draw: Draw, max_instructions: int = 12) -> Graph:
-    """Whole model graphs of up to `max_instructions` instructions over one to three inputs."""
-    inputs = tuple(draw(st.lists(input_sources(), min_size=1, max_size=3)))
+def _wide_images(draw: Draw) -> str:
+    """An expression that makes an image that Winograd's method takes."""
+    return f"torch.randn([n, {draw(st.sampled_from((16, 17, 32, 48)))}, {draw(_SIDES)}, {draw(_SIDES)}])"
+
+
+_SIDES = st.integers(1, 10)
+
+
+@st.composite
+def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False) -> Graph:
+    """Whole model graphs of up to `max_instructions` instructions over one to three inputs.
+
+    With `winograd` they begin with a convolution that Winograd's method can do.
+    """
+    first = [draw(_wide_images())] if winograd else []
+    inputs = (*first, *draw(st.lists(input_sources(), min_size=1 - len(first), max_size=3 - len(first))))
+    batches = draw(st.sampled_from(_BATCHES))
     names = [f"x{i}" for i in range(len(inputs))]
-    made = define(Graph(inputs, (), names[0]).source())[1](0)
+    made = define(Graph(inputs, (), names[0], batches=batches).source())[1](0)
     builder = Builder(draw, list(names), list(made))
+    if winograd:
+        builder.step("conv3x3")
     for _ in range(2 * max_instructions):  # some steps find no operand and add nothing
         if len(builder.instructions) == max_instructions or not draw(_step(builder)):
             break
@@ -258,7 +303,38 @@ def graphs(draw: Draw, max_instructions: int = 12) -> Graph:
     results = [builder.names[-1], *(builder.unused() if draw(st.booleans()) else ())]
     for _ in range(draw(st.integers(0, 2))):
         results.append(draw(st.sampled_from(builder.names[::-1])))
-    return Graph(inputs, tuple(builder.instructions), _nest(draw, results), grad=draw(st.integers(0, 7)) == 7)
+    instructions, result = tuple(builder.instructions), _nest(draw, results)
+    mode = draw(st.sampled_from(MODES))
+    return _as_far_as_it_runs(Graph(inputs, instructions, result, batches=batches, **mode))
+
+
+MODES: tuple[dict[str, bool], ...] = (*[{}] * 5, {"grad": True}, {"backward": True}, {"backward": True, "train": True})
+"""What is drawn of a graph's `grad`, `backward` and `train`."""
+
+
+def _as_far_as_it_runs(graph: Graph) -> Graph:
+    """The graph without what eager refuses: gradients, training, batch sizes that instructions do not suit."""
+    if not graph.is_batched:
+        graph = replace(graph, batches=graph.batches[:1])
+    for simpler in ({"backward": False, "train": False}, {"batches": graph.batches[:1]}):
+        if _runs(graph):
+            break
+        graph = replace(graph, **simpler)  # type: ignore[arg-type]
+    return graph
+
+
+def _runs(graph: Graph) -> bool:
+    """Whether eager takes it. Without gradients and with one batch size it does: instructions were run when drawn."""
+    if not graph.backward and len(graph.batches) == 1:
+        return True
+    model, make_inputs = graph.define()
+    try:
+        for call in range(len(graph.batches)):
+            instance = model()
+            call_once(instance, instance, make_inputs(call), grad=graph.grad, backward=graph.backward)
+    except (RuntimeError, IndexError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _nest(draw: Draw, results: list[str]) -> str:

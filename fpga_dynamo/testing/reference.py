@@ -8,20 +8,16 @@ integers, the places of NaN and infinities, which outputs share memory with whic
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from .rounding import FLOAT32_ULP, OperatorRecorder, agree, in_float64, noisy_run
+from .rounding import FLOAT32_ULP
 
 FLOOR_ULPS = 4
-_NOISY_RUNS = 3
-_COARSE = 16  # how many ulps a decision must withstand to count as one that every evaluation shares
 
 
 class Mismatch(AssertionError):
@@ -30,10 +26,6 @@ class Mismatch(AssertionError):
 
 class LayoutMismatch(Mismatch):
     """The numbers are right, but lie in memory in another order than eager's."""
-
-
-class Undecided(Exception):
-    """The right answer hangs on rounding (say, an argmax of two nearly equal numbers): nothing can be compared."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +65,7 @@ def measure(
     return Errors((candidate - exact).abs().max().item(), eager_error, factor * max(eager_error, noise) + floor)
 
 
-def _strides_that_matter(tensor: torch.Tensor) -> list[int]:
+def strides_that_matter(tensor: torch.Tensor) -> list[int]:
     """Strides of the dimensions along which there is a second element."""
     if not tensor.numel():
         return []
@@ -84,14 +76,15 @@ def _first(mask: torch.Tensor) -> tuple[int, ...]:
     return tuple(int(i) for i in mask.nonzero()[0])
 
 
-def _assert_same_kind(where: str, compiled: torch.Tensor, eager: torch.Tensor) -> None:
+def assert_same_kind(where: str, compiled: torch.Tensor, eager: torch.Tensor, than: str = "in eager") -> None:
+    """Raises `Mismatch` if type, shape or `requires_grad` differ; `than` says what the second is."""
     for what, mine, theirs in (
         ("dtype", compiled.dtype, eager.dtype),
         ("shape", tuple(compiled.shape), tuple(eager.shape)),
         ("requires_grad", compiled.requires_grad, eager.requires_grad),
     ):
         if mine != theirs:
-            raise Mismatch(f"{where} has {what} {mine}, in eager {theirs}")
+            raise Mismatch(f"{where} has {what} {mine}, {than} {theirs}")
 
 
 def _assert_close(
@@ -102,7 +95,7 @@ def _assert_close(
     factor: float,
     noise: float,
 ) -> Errors:
-    _assert_same_kind(where, compiled, eager)
+    assert_same_kind(where, compiled, eager)
     if not eager.is_floating_point():
         different = compiled != eager
         if different.any():
@@ -132,7 +125,7 @@ def _assert_close(
 
 
 def _assert_same_layout(where: str, compiled: torch.Tensor, eager: torch.Tensor) -> None:
-    mine, theirs = _strides_that_matter(compiled), _strides_that_matter(eager)
+    mine, theirs = strides_that_matter(compiled), strides_that_matter(eager)
     if mine != theirs:
         raise LayoutMismatch(f"{where} has strides {mine}, in eager {theirs}")
 
@@ -186,86 +179,3 @@ def sharing(outputs: Any, inputs: Any) -> list[int | None]:
         if position >= len(input_leaves):
             shared.append(None if owner == position else owner)
     return shared
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Eager's answer to one set of inputs: in float32, in float64, and how far rounding may move it."""
-
-    outputs: Any
-    inputs_after: tuple[Any, ...]
-    exact: Any
-    noise: list[float]
-    shared: list[int | None]
-
-
-def reference(model: torch.nn.Module, make_inputs: Callable[[], tuple[Any, ...]], *, grad: bool = False) -> Reference:
-    """Runs `model` in eager. `make_inputs` gives the same inputs, freshly made, at every call.
-
-    Raises `Undecided` where a decision of the model hangs on rounding.
-    """
-
-    def float64_inputs() -> tuple[Any, ...]:
-        return in_float64(make_inputs())
-
-    inputs = make_inputs()
-    single = OperatorRecorder()
-    with torch.set_grad_enabled(grad), single:
-        outputs = model(*inputs)
-    exact_out, exact_inputs, exact = noisy_run(model, float64_inputs, magnitude=0.0)
-    exact_leaves = tree_leaves((exact_out, exact_inputs))
-    noise = [0.0] * len(exact_leaves)
-    runs = [exact]
-    for seed in range(_NOISY_RUNS):
-        noisy_out, noisy_inputs, run = noisy_run(model, float64_inputs, seed=seed)
-        runs.append(run)
-        for index, (noisy, leaf) in enumerate(zip(tree_leaves((noisy_out, noisy_inputs)), exact_leaves, strict=True)):
-            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-                noise[index] = max(noise[index], measure(noisy, noisy, leaf).compiled)
-    runs.append(noisy_run(model, float64_inputs, magnitude=_COARSE * FLOAT32_ULP)[2])
-    # Float32 overflows earlier than float64, which is no matter of rounding.
-    if not agree(runs) or not agree((exact, single), overflows=False):
-        raise Undecided("a comparison, an index or an overflow of this model hangs on rounding")
-    return Reference(outputs, inputs, (exact_out, exact_inputs), noise, sharing(outputs, inputs))
-
-
-def check_against_eager(
-    model: torch.nn.Module,
-    make_inputs: Callable[[int], tuple[Any, ...]],
-    *,
-    backend: str | Callable[..., Any] = "fpga",
-    options: Mapping[str, Any] | None = None,
-    calls: int = 2,
-    grad: bool = False,
-    factor: float = 4.0,
-) -> None:
-    """Compiles `model` and holds the answers of `calls` calls against eager; raises `Mismatch` or `Undecided`.
-
-    `make_inputs(seed)` gives fresh inputs, the same for the same seed; shapes may depend on the seed.
-    """
-    compiled = torch.compile(copy.deepcopy(model), backend=backend, options=dict(options) if options else None)
-    misplaced: LayoutMismatch | None = None
-    for call in range(calls):
-        expected = reference(model, lambda seed=call: make_inputs(seed), grad=grad)  # type: ignore[misc]
-        inputs = make_inputs(call)
-        with torch.set_grad_enabled(grad):
-            outputs = compiled(*inputs)
-        split = len(tree_leaves(outputs))
-        exact, exact_inputs = expected.exact
-        try:
-            try:
-                assert_close_to_eager(outputs, expected.outputs, exact, factor, expected.noise[:split])
-            except LayoutMismatch as error:
-                misplaced = misplaced or LayoutMismatch(f"call {call}: {error}")
-            assert_close_to_eager(
-                inputs, expected.inputs_after, exact_inputs, factor, expected.noise[split:], what="input after the call"
-            )
-            shared = sharing(outputs, inputs)
-            if shared != expected.shared:
-                raise Mismatch(
-                    f"outputs lie in the memory of tensors {shared}, in eager of {expected.shared} (inputs first)"
-                )
-        except Mismatch as error:
-            raise Mismatch(f"call {call}: {error}") from None
-    if misplaced is not None:
-        raise misplaced

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 FLOAT32_ULP = 2.0**-23
+
+Outcome = TypeVar("Outcome")
 
 # Operators that copy or select: they round nothing, and noise would break ties that every evaluation agrees on.
 _EXACT_NAMES = """
@@ -34,11 +36,16 @@ _INDICES_UNSEEN = frozenset(("max_pool2d_with_indices", "adaptive_max_pool2d"))
 
 
 class OperatorRecorder(TorchDispatchMode):
-    """Runs operators as they are, adds rounding noise to their results and records the decisions they make."""
+    """Runs operators as they are, adds rounding noise to their results and records the decisions they make.
 
-    def __init__(self, magnitude: float = 0.0, seed: int = 0) -> None:
+    Results are changed by up to `magnitude` of themselves, and those of convolutions, where products are rounded
+    before they cancel, by up to `convolution` of the largest of them on top.
+    """
+
+    def __init__(self, magnitude: float = 0.0, seed: int = 0, *, convolution: float = 0.0) -> None:
         super().__init__()
         self._magnitude = magnitude
+        self._convolution = convolution
         self._generator = torch.Generator().manual_seed(seed)
         self.decisions: list[torch.Tensor] = []
         self.overflows: list[torch.Tensor] = []
@@ -48,6 +55,13 @@ class OperatorRecorder(TorchDispatchMode):
         if self._magnitude and tensor.dtype == torch.float64 and tensor.numel():
             noise = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64)
             tensor.mul_(1 + (2 * noise - 1) * self._magnitude)
+
+    def disturb_sums(self, tensor: torch.Tensor) -> None:
+        """Adds a random number of at most `convolution` times the largest finite one to each element."""
+        if self._convolution and tensor.dtype == torch.float64 and tensor.numel():
+            noise = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64)
+            largest = torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).abs().max()
+            tensor.add_((2 * noise - 1) * self._convolution * largest)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -60,6 +74,8 @@ class OperatorRecorder(TorchDispatchMode):
             if tensor.is_floating_point():
                 if name not in _EXACT:
                     self.disturb(tensor)
+                if name == "convolution":
+                    self.disturb_sums(tensor)
                 if name in _JUMPS:
                     self.decisions.append(tensor.detach().to(torch.float64, copy=True))
                 self.overflows.append(torch.isfinite(tensor))
@@ -105,23 +121,23 @@ def in_float64(value: Any) -> Any:
 
 def noisy_run(
     model: torch.nn.Module,
-    make_inputs: Callable[[], tuple[Any, ...]],
+    inputs: tuple[Any, ...],
+    run: Callable[[torch.nn.Module, tuple[Any, ...]], Outcome],
     *,
-    magnitude: float = FLOAT32_ULP,
+    magnitude: float,
+    convolution: float = 0.0,
     seed: int = 0,
-) -> tuple[Any, tuple[Any, ...], OperatorRecorder]:
-    """Runs a float64 copy of `model` with noise in its parameters, its inputs and every operator's result.
+) -> tuple[Outcome, OperatorRecorder]:
+    """Calls `run` with a float64 copy of `model`, with noise in its parameters, its inputs and every operator's result.
 
-    `magnitude` is the largest relative change. Returns the outputs, the inputs after the run (they may have been
-    written to) and the recorder.
+    `inputs` are in float64 already. `magnitude` and `convolution` are the largest changes, see
+    :class:`OperatorRecorder`. Returns what `run` does, and the recorder.
     """
-    recorder = OperatorRecorder(magnitude, seed)
+    recorder = OperatorRecorder(magnitude, seed, convolution=convolution)
     twin = copy.deepcopy(model).double()
-    inputs = make_inputs()
     with torch.no_grad():
         for tensor in (*twin.parameters(), *twin.buffers(), *tree_leaves(inputs)):
             if isinstance(tensor, torch.Tensor):
                 recorder.disturb(_memory(tensor))
-        with recorder:
-            outputs = twin(*inputs)
-    return outputs, inputs, recorder
+    with recorder:
+        return run(twin, inputs), recorder

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .table import VOCABULARY, batched_matrix, divisors, floating, image, matrix, operator, tokens, vector
+from .table import (
+    VOCABULARY,
+    batched_matrix,
+    divisors,
+    floating,
+    image,
+    matrix,
+    operator,
+    tokens,
+    vector,
+    wide_image,
+)
 
 if TYPE_CHECKING:
     from ..graphs import Builder
@@ -28,6 +39,17 @@ def conv2d(b: Builder) -> None:
         f"OP({name})",
         f"torch.nn.Conv2d({channels}, {out_channels}, {kernel}, stride={stride}, padding={padding}, "
         f"dilation={dilation}, groups={groups}, bias={b.flag()}{mode})",
+    )
+
+
+@operator(wide_image)
+def conv3x3(b: Builder) -> None:
+    """A convolution that Winograd's method can do."""
+    name, x = b.pick(wide_image)
+    padding = b.choose(1, 0, 2, (0, 1))
+    b.emit(
+        f"OP({name})",
+        f"torch.nn.Conv2d({x.shape[1]}, {b.choose(16, 4, 20, 48)}, 3, padding={padding}, bias={b.flag()})",
     )
 
 

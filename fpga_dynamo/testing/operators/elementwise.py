@@ -64,6 +64,12 @@ def unary(b: Builder) -> None:
 
 
 @operator(floating)
+def dropout(b: Builder) -> None:
+    name, _ = b.pick(floating)
+    b.emit(f"OP({name})", f"torch.nn.Dropout({b.choose(0.5, 0.1, 0.0, 1.0)})")
+
+
+@operator(floating)
 def clamp(b: Builder) -> None:
     name, _ = b.pick(floating)
     b.emit(f"torch.clamp({name}, {b.choose(*_CLAMPS)})")

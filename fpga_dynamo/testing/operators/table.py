@@ -61,6 +61,10 @@ def image(t: torch.Tensor) -> bool:
     return t.is_floating_point() and t.dim() == 4 and t.numel() > 0
 
 
+def wide_image(t: torch.Tensor) -> bool:
+    return image(t) and t.shape[1] >= 16
+
+
 def anything(t: torch.Tensor) -> bool:
     return t.dim() >= 1 and t.numel() > 0
 

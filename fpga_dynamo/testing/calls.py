@@ -1,0 +1,237 @@
+"""Calls of a model, eager and compiled, and whether they leave the same behind: outputs, inputs, gradients, buffers."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves
+
+from .reference import (
+    LayoutMismatch,
+    Mismatch,
+    assert_close_to_eager,
+    assert_same_kind,
+    measure,
+    sharing,
+    strides_that_matter,
+)
+from .rounding import FLOAT32_ULP, OperatorRecorder, agree, in_float64, noisy_run
+from .winograd import NOISE as WINOGRAD_NOISE
+
+_NOISY_RUNS = 3
+_COARSE = 16  # how many ulps a decision must withstand to count as one that every evaluation shares
+
+
+class Undecided(Exception):
+    """The right answer hangs on rounding (say, an argmax of two nearly equal numbers): nothing can be compared."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that a call leaves behind; `gradients` are those of inputs and parameters, `buffers` the model's."""
+
+    outputs: Any
+    inputs: tuple[Any, ...]
+    gradients: list[torch.Tensor | None]
+    buffers: list[torch.Tensor]
+
+    @property
+    def parts(self) -> tuple[tuple[str, Any], ...]:
+        """Each with the name of its leaves, `outputs` first."""
+        return (
+            ("output", self.outputs),
+            ("input after the call", self.inputs),
+            ("gradient", self.gradients),
+            ("buffer after the call", self.buffers),
+        )
+
+
+def _cotangent(output: torch.Tensor) -> torch.Tensor:
+    """A gradient for `output`, the same numbers in every precision."""
+    values = torch.linspace(-0.5, 1.5, output.numel(), dtype=torch.float32)
+    return values.to(output.dtype).reshape(output.shape)
+
+
+def call_once(
+    call: Callable[..., Any], model: torch.nn.Module, inputs: tuple[Any, ...], *, grad: bool, backward: bool
+) -> Outcome:
+    """Calls `call`, which is `model` or compiled from it, from a fixed seed; `backward` takes gradients too."""
+    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.is_floating_point()] if backward else []
+    for leaf in leaves:
+        leaf.requires_grad_()
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(0)
+    with torch.set_grad_enabled(grad or backward):
+        outputs = call(*inputs)
+    gradients: list[torch.Tensor | None] = []
+    if backward:
+        ends = [t for t in tree_leaves(outputs) if isinstance(t, torch.Tensor) and t.requires_grad]
+        if ends:
+            torch.autograd.backward(ends, [_cotangent(end) for end in ends])
+        gradients = [leaf.grad for leaf in (*leaves, *model.parameters())]
+    return Outcome(outputs, inputs, gradients, [buffer.clone() for buffer in model.buffers()])
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Eager's answer to one set of inputs: in float32, in float64, and how far rounding may move each of its leaves."""
+
+    outcome: Outcome
+    exact: Outcome
+    noise: list[list[float]]
+    shared: list[int | None]
+
+
+def reference(
+    model: torch.nn.Module,
+    make_inputs: Callable[[], tuple[Any, ...]],
+    *,
+    grad: bool = False,
+    backward: bool = False,
+    winograd: bool = False,
+) -> Reference:
+    """Runs a copy of `model` in eager. `make_inputs` gives the same inputs, freshly made, at every call.
+
+    With `winograd` convolutions may round as coarsely as Winograd's method does. Raises `Undecided` where a decision of
+    the model hangs on rounding, and for Winograd's method where there are NaN or infinities, which it spreads.
+    """
+    convolution = WINOGRAD_NOISE if winograd else 0.0
+
+    def in_double(seed: int = 0, **noise: float) -> tuple[Outcome, OperatorRecorder]:
+        def run(twin: torch.nn.Module, inputs: tuple[Any, ...]) -> Outcome:
+            return call_once(twin, twin, inputs, grad=False, backward=backward)
+
+        return noisy_run(model, in_float64(make_inputs()), run, seed=seed, **noise)
+
+    twin = copy.deepcopy(model)
+    single = OperatorRecorder()
+    with single:
+        outcome = call_once(twin, twin, make_inputs(), grad=grad, backward=backward)
+    exact, exact_run = in_double(magnitude=0.0)
+    noise = [[0.0] * len(tree_leaves(part)) for _, part in exact.parts]
+    runs = [exact_run]
+    for seed in range(_NOISY_RUNS):
+        noisy, run = in_double(seed, magnitude=FLOAT32_ULP, convolution=convolution)
+        runs.append(run)
+        for errors, (_, mine), (_, theirs) in zip(noise, noisy.parts, exact.parts, strict=True):
+            for index, (disturbed, leaf) in enumerate(zip(tree_leaves(mine), tree_leaves(theirs), strict=True)):
+                if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+                    errors[index] = max(errors[index], measure(disturbed, disturbed, leaf).compiled)
+    runs.append(in_double(magnitude=_COARSE * FLOAT32_ULP, convolution=2 * convolution)[1])
+    if winograd and not all(bool(finite.all()) for finite in single.overflows):
+        raise Undecided("Winograd's method spreads the NaN and infinities of this model")
+    # Float32 overflows earlier than float64, which is no matter of rounding.
+    if not agree(runs) or not agree((exact_run, single), overflows=False):
+        raise Undecided("a comparison, an index or an overflow of this model hangs on rounding")
+    return Reference(outcome, exact, noise, sharing(outcome.outputs, outcome.inputs))
+
+
+def check_against_eager(
+    model: torch.nn.Module,
+    make_inputs: Callable[[int], tuple[Any, ...]],
+    *,
+    backend: str | Callable[..., Any] = "fpga",
+    options: Mapping[str, Any] | None = None,
+    calls: int = 2,
+    grad: bool = False,
+    backward: bool = False,
+    winograd: bool = False,
+    warm: bool = False,
+    factor: float = 4.0,
+) -> None:
+    """Compiles `model` and holds the answers of `calls` calls against eager; raises `Mismatch` or `Undecided`.
+
+    `make_inputs(seed)` gives fresh inputs, the same for the same seed; shapes may depend on the seed. Each call begins
+    with the model's state as it was given. `grad` runs with gradients on, `backward` also compares those of inputs and
+    parameters. `winograd` allows convolutions the rounding of Winograd's method. `warm` compiles once more, with what
+    the first time left in the disk cache, and holds the answers against the first time's, bit by bit.
+    """
+    twin = copy.deepcopy(model)
+    outcomes: list[Outcome] = []
+    misplaced: LayoutMismatch | None = None
+    for call, outcome in enumerate(_compiled_calls(model, twin, make_inputs, backend, options, calls, grad, backward)):
+        outcomes.append(outcome)
+        make = functools.partial(make_inputs, call)
+        expected = reference(model, make, grad=grad, backward=backward, winograd=winograd)
+        try:
+            misplaced = _compare(outcome, expected, factor) or misplaced
+        except Mismatch as error:
+            raise Mismatch(f"call {call}: {error}") from None
+    if misplaced is not None:
+        raise misplaced
+    if warm:
+        torch._dynamo.reset()
+        again = _compiled_calls(model, twin, make_inputs, backend, options, calls, grad, backward)
+        for call, (cold, outcome) in enumerate(zip(outcomes, again, strict=True)):
+            _assert_same_bits(f"call {call}, compiled again", outcome, cold)
+
+
+def _compiled_calls(
+    model: torch.nn.Module,
+    twin: torch.nn.Module,
+    make_inputs: Callable[[int], tuple[Any, ...]],
+    backend: str | Callable[..., Any],
+    options: Mapping[str, Any] | None,
+    calls: int,
+    grad: bool,
+    backward: bool,
+) -> Iterator[Outcome]:
+    """What calls of `twin` give, compiled; before each it gets the state of `model`, of which it is a copy."""
+    compiled = torch.compile(twin, backend=backend, options=dict(options) if options else None)
+    for call in range(calls):
+        if twin.training:
+            twin.load_state_dict(model.state_dict())
+        yield call_once(compiled, twin, make_inputs(call), grad=grad, backward=backward)
+
+
+def _compare(outcome: Outcome, expected: Reference, factor: float) -> LayoutMismatch | None:
+    """Raises `Mismatch` where numbers err; strides that do are only returned, so that they never hide a number."""
+    misplaced = None
+    parts = zip(outcome.parts, expected.outcome.parts, expected.exact.parts, expected.noise, strict=True)
+    for (what, mine), (_, theirs), (_, exact), noise in parts:
+        try:
+            assert_close_to_eager(mine, theirs, exact, factor, noise, what=what)
+        except LayoutMismatch as error:
+            misplaced = misplaced or error
+    shared = sharing(outcome.outputs, outcome.inputs)
+    if shared != expected.shared:
+        raise Mismatch(f"outputs lie in the memory of tensors {shared}, in eager of {expected.shared} (inputs first)")
+    return misplaced
+
+
+def _assert_same_bits(when: str, again: Outcome, first: Outcome) -> None:
+    for (what, mine), (_, theirs) in zip(again.parts, first.parts, strict=True):
+        leaves, tree = tree_flatten(mine)
+        others, other_tree = tree_flatten(theirs)
+        if tree != other_tree:
+            raise Mismatch(f"{when}: the {what}s are nested as {tree}, at first as {other_tree}")
+        for index, (leaf, other) in enumerate(zip(leaves, others, strict=True)):
+            where = f"{when}: {what} {index}"
+            if not isinstance(leaf, torch.Tensor) or not isinstance(other, torch.Tensor):
+                if leaf != other:
+                    raise Mismatch(f"{where} is {leaf!r}, at first {other!r}")
+                continue
+            assert_same_kind(where, leaf, other, than="at first")
+            if not torch.equal(_bits(leaf), _bits(other)):
+                raise Mismatch(f"{where} has other bits than at first: {_first_difference(leaf, other)}")
+            if strides_that_matter(leaf) != strides_that_matter(other):
+                raise LayoutMismatch(f"{where} has strides {leaf.stride()}, at first {other.stride()}")
+    if sharing(again.outputs, again.inputs) != sharing(first.outputs, first.inputs):
+        raise Mismatch(f"{when}: outputs share other memory than at first")
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of the elements in order; a NaN equals itself, and 0.0 is not -0.0."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8)
+
+
+def _first_difference(mine: torch.Tensor, theirs: torch.Tensor) -> str:
+    width = mine.element_size()
+    position = int((_bits(mine) != _bits(theirs)).nonzero()[0]) // width
+    values = (tensor.detach().reshape(-1)[position].item() for tensor in (mine, theirs))
+    return "{!r} and {!r} at element {}".format(*values, position)
