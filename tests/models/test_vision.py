@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -64,6 +65,20 @@ def detector(name: str, **settings: Any) -> nn.Module:
     return build(weights=None, weights_backbone=None, num_classes=5, **settings)
 
 
+SURE = frozenset({"ssd300_vgg16", "fasterrcnn_resnet50_fpn"})
+"""With random weights these are sure of one class, everywhere: many boxes have one score, or none is found."""
+
+
+def with_distinct_scores(name: str) -> nn.Module:
+    model = randomised(DETECTORS[name]())
+    if name in SURE:
+        heads: Any = (model.rpn.head, model.roi_heads.box_predictor) if hasattr(model, "rpn") else (model.head,)
+        with torch.no_grad():
+            for parameter in itertools.chain.from_iterable(head.parameters() for head in heads):
+                parameter.mul_(0.02)
+    return model
+
+
 FEW = {"topk_candidates": 30, "detections_per_img": 20, "score_thresh": 0.0}
 SMALL = {"min_size": 96, "max_size": 128}
 DETECTORS: dict[str, Callable[[], nn.Module]] = {
@@ -75,6 +90,7 @@ DETECTORS: dict[str, Callable[[], nn.Module]] = {
         rpn_pre_nms_top_n_test=50,
         rpn_post_nms_top_n_test=20,
         box_detections_per_img=10,
+        box_score_thresh=0.0,
         **SMALL,
     ),
 }
@@ -163,13 +179,19 @@ def test_heads_of_a_detector(name: str, offload_table: OffloadTable) -> None:
 @pytest.mark.parametrize("name", DETECTORS)
 def test_detector_from_image_to_boxes(name: str, offload_table: OffloadTable) -> None:
     torch.manual_seed(3)
-    model = randomised(DETECTORS[name]())
+    model = with_distinct_scores(name)
     images = [torch.rand(3, 96, 128)]
     with torch.no_grad():
-        eager = model(images)
-        card, explained = compiled(model, images)
-    assert len(eager[0]["boxes"]) > 0
-    torch.testing.assert_close(card, eager, rtol=1e-3, atol=1e-2)
+        (eager,) = model(images)
+        (card,), explained = compiled(model, images)
+    torch.testing.assert_close(card["scores"], eager["scores"], rtol=1e-3, atol=1e-5)
+    # Which of several boxes with one score comes first, and which is the last to be kept, hangs on rounding.
+    steps = eager["scores"].diff().abs() > 1e-4 * eager["scores"][1:]
+    ends = torch.ones(1, dtype=torch.bool)
+    alone = torch.cat([ends, steps]) & torch.cat([steps, ~ends])
+    assert alone.sum() > 2
+    for kind in ("boxes", "labels"):
+        torch.testing.assert_close(card[kind][alone], eager[kind][alone], rtol=1e-3, atol=1e-2)
     assert explained.mac_offload >= SHARE, str(explained)
     # Every graph is one launch at most but for what a choice of boxes waits for: see the reasons in explain.
     offload_table.partitions.append(Partitioned.of(name, explained, None))
