@@ -81,10 +81,10 @@ opinfo: $(installed)
 endurance: $(installed)
 	$(bin)/python -m pytest -q -m slow tests/backend
 
-# Every network of the README's table; writes that table.
+# Every network of the README's tables; writes those tables.
 models: $(installed)
 	mkdir -p out
-	$(bin)/python -m pytest -q -m slow tests/models/test_models.py --offload-table out/offload.md
+	$(bin)/python -m pytest -q -m slow tests/models/test_models.py tests/models/test_vision.py --offload-table out/offload.md
 	cat out/offload.md
 
 # Models of transformers, which this installs.
