@@ -316,6 +316,6 @@ int main() {
     every_operation(report);
     every_integer_operation(report);
     refusals(report);
-    for (int round = 0; round < 800; round++) random_program(report, random, round);
+    for (int round = 0; round < 1500; round++) random_program(report, random, round);
     return report.finish();
 }

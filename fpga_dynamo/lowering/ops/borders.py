@@ -120,9 +120,11 @@ def _dense(source: View, emitter: Emitter) -> View:
 def lower_pixel_shuffle(match: Match, emitter: Emitter) -> Sequence[View]:
     """out[c, h r + i, w r + j] = x[c r^2 + i r + j, h, w], or the other way round"""
     node = match.root
-    source, factor = emitter.view(operand(node, 0)), int(node.args[1])  # type: ignore[arg-type]
+    shuffles = node.target is aten.pixel_shuffle.default
+    source = emitter.view(operand(node, 0))
+    factor = int(argument(node, "upscale_factor" if shuffles else "downscale_factor", 1))
     out = like([source], shape(node), emitter, node)
-    if node.target is aten.pixel_shuffle.default:
+    if shuffles:
         emitter.copy(_channels_apart(source, factor), _pixels_apart(out, factor), layout_change=False)
     else:
         emitter.copy(_pixels_apart(source, factor), _channels_apart(out, factor), layout_change=False)

@@ -54,8 +54,11 @@ class device:
     def load_xclbin(self, file: Any, /) -> Any:
         """Configures the card from a path or an xclbin object."""
         content = xclbin(file) if isinstance(file, str) else file
-        for opened in [k for k in _opened if k.index == self.index]:
-            opened.close_unless(content.get_uuid().to_string())
+        replaced = [k for k in _opened if k.index == self.index and k.xclbin != content.get_uuid().to_string()]
+        for opened in replaced:
+            opened.check_idle()
+        for opened in replaced:
+            opened.close()
         return _called("the card does not take the xclbin", self.handle.load_xclbin, content)
 
     def get_xclbin_uuid(self) -> Any:
@@ -117,18 +120,20 @@ class kernel:
         self.name = name
         self.index = owner.index
         self.runs: weakref.WeakSet[run] = weakref.WeakSet()
-        self._uuid = xclbin_uuid.to_string()
+        self.xclbin = xclbin_uuid.to_string()
         mode = getattr(amd.kernel, "shared", None) or amd.kernel.cu_access_mode.shared
         self.handle = _called(f"kernel '{name}' cannot be opened", amd.kernel, owner.handle, xclbin_uuid, name, mode)
         _opened.add(self)
 
-    def close_unless(self, xclbin_uuid: str) -> None:
-        """Lets go of XRT's kernel, which would outlive its xclbin, if another one is to be loaded.
+    def check_idle(self) -> None:
+        """Raises DeviceError if one of its runs is under way."""
+        if any(one.is_under_way for one in self.runs):
+            raise DeviceError(
+                f"a run of kernel '{self.name}' is under way; wait for it before another xclbin is loaded"
+            )
 
-        Raises DeviceError if one of its runs is under way.
-        """
-        if xclbin_uuid == self._uuid:
-            return
+    def close(self) -> None:
+        """Lets go of XRT's kernel and runs, which would outlive their xclbin when another one is loaded."""
         for one in self.runs:
             one.close()
         self.handle = None
@@ -166,16 +171,15 @@ class run:
         self._handle = _called(f"a run of kernel '{opened.name}'", amd.run, opened.handle)
         opened.runs.add(self)
 
+    @property
+    def is_under_way(self) -> bool:
+        return self._handle is not None and self._started and not _is_end(self.state())
+
     def close(self) -> None:
-        """Lets go of XRT's run; its state is kept. Raises DeviceError if it is under way."""
-        if self._handle is None:
-            return
-        if self._started and not _is_end(self.state()):
-            raise DeviceError(
-                f"a run of kernel '{self._kernel.name}' is under way; wait for it before another xclbin is loaded"
-            )
-        self._last, self._handle = self.state(), None
-        self._arguments.clear()
+        """Lets go of XRT's run; its last state is kept."""
+        if self._handle is not None:
+            self._last, self._handle = self.state(), None
+            self._arguments.clear()
 
     def set_arg(self, index: int, value: bo | float) -> None:
         """A buffer, an int of 32 bits, or a float that becomes an IEEE number of 32 bits."""
