@@ -10,6 +10,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
+from fpga_dynamo.lowering.constants import refuse_constants
 from fpga_dynamo.lowering.fuse import fuse_elementwise
 from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, mutates
 from fpga_dynamo.lowering.patterns import TABLE, Match
@@ -69,7 +70,7 @@ def _refused(match: Match, graph: GraphInfo) -> str | None:
         kernels = graph.target.kernels
         lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
         return f"no kernel of the xclbin has all opcodes that it takes: {'; '.join(lacking) or 'there is no sequencer'}"
-    return why
+    return why or refuse_constants(match.nodes, graph)
 
 
 def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:

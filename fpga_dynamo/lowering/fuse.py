@@ -10,6 +10,7 @@ import operator
 
 from torch.fx import Node
 
+from fpga_dynamo.lowering.constants import refuse_constants
 from fpga_dynamo.lowering.graph import BATCH_NORM, GraphInfo, shape, value
 from fpga_dynamo.lowering.ops.pointwise import (
     POINTWISE,
@@ -50,7 +51,7 @@ def _eligible(graph: GraphInfo, reasons: dict[Node, str]) -> set[Node]:
             continue
         if node.target not in POINTWISE.anchors or node in reasons:
             continue
-        if why := refuse_pointwise(node, graph):
+        if why := refuse_pointwise(node, graph) or refuse_constants([node], graph):
             reasons[node] = why
             continue
         result = node

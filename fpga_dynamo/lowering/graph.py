@@ -169,6 +169,11 @@ class GraphInfo:
         """The symbols that sizes of the graph depend on, or None for a graph without."""
         return None if self.sizes is None else self.sizes.meta[SYMBOLS]
 
+    def constant(self, node: Node) -> torch.Tensor:
+        """The tensor that a get_attr node stands for."""
+        found: torch.Tensor = operator.attrgetter(str(node.target))(self.module)
+        return found
+
     def is_static(self, node: Node) -> bool:
         """Whether `node` depends on parameters, buffers and constants only, so that it changes only when they do."""
         return node in self.static

@@ -17,7 +17,6 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.errors import FpgaError, NotLoweredError
@@ -112,7 +111,7 @@ def assemble(graph: GraphInfo, plan: Plan) -> Program:
     _link(tasks, plan.segments)
     output = next(node for node in graph.module.graph.nodes if node.op == "output")
     result, reads = _result(graph, tasks, output)
-    attributes = {n: _attribute(graph.module, n) for n in graph.module.graph.nodes if n.op == "get_attr"}
+    attributes = {n: graph.constant(n) for n in graph.module.graph.nodes if n.op == "get_attr"}
     return Program(
         name,
         graph,
@@ -200,10 +199,3 @@ def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[Part, li
         result=output.args[0],
         may_run=lambda node: is_view(node) or node in graph.static,
     )
-
-
-def _attribute(module: GraphModule, node: Node) -> torch.Tensor:
-    found: object = module
-    for name in str(node.target).split("."):
-        found = getattr(found, name)
-    return found  # type: ignore[return-value]

@@ -135,12 +135,30 @@ def truths(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return (a + b).float() - (a * b).float() + (a ^ b)
 
 
+def beyond(x: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
+    """Each op reads a constant that int32 cannot hold, written or computed."""
+    return [
+        torch.where(mask, x, 1 << 40),
+        torch.where(mask, x, torch.tensor(-(1 << 40))),
+        torch.maximum(x, torch.arange(x.shape[1]) * (1 << 30)),
+        torch.cat([x, torch.full((1, x.shape[1]), 1 << 31)]),
+        torch.masked.amax(x, 1, mask=mask),
+    ]
+
+
 CASES = {
     "a division by a tensor": Case(lambda x: x // x, torch.arange(1, 6), why="by positive constants only", **PS),
     "a quotient toward zero": Case(
         lambda x: torch.div(x, 3, rounding_mode="trunc"), COUNTED, why="not toward zero", **PS
     ),
     "a number beyond int32": Case(lambda x: x > 1 << 40, COUNTED, why="no integer, or beyond", **PS),
+    "a constant beyond int32": Case(
+        beyond,
+        COUNTED.view(2, 5),
+        COUNTED.view(2, 5) > 3,
+        why="cannot hold|computes in float32|constant that eager makes",
+        **PS,
+    ),
     "any": Case(lambda x: ((x > 2).any(), (x > 0).any(1), (x > 9).any((0, 1))), (4, 18)),
     "all": Case(lambda x: ((x > -9).all(), (x > 0).all(0, keepdim=True)), (4, 18)),
     "count": Case(lambda x: ((x > 0).sum(), (x > 0).sum(1)), (4, 18)),
@@ -156,7 +174,7 @@ def test_case(name: str) -> None:
     check(CASES[name])
 
 
-def test_a_constant_beyond_int32_is_right() -> None:
+def test_a_buffer_beyond_int32_is_right() -> None:
     big = torch.tensor([1 << 40, 3, 1 << 31])
     compiled = torch.compile(lambda x, big: torch.where(x > 0, big, x), backend="fpga", options=GREEDY)
 
