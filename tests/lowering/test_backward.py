@@ -41,6 +41,7 @@ CONVOLUTIONS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "taps of a row side by side": (nn.Conv2d(5, 7, 3, padding=1), (2, 5, 8, 9)),
     "stride 2": (nn.Conv2d(3, 18, 7, stride=2, padding=3, bias=False), (2, 3, 12, 13)),
     "one pixel": (nn.Conv2d(16, 32, 1), (2, 16, 5, 6)),
+    "an image of one pixel": (nn.Conv2d(3, 2, 1, bias=False), (3, 3, 1, 1)),
     "every other pixel": (nn.Conv2d(16, 32, 1, stride=2), (2, 16, 5, 6)),
     "stride and dilation without a common factor": (
         nn.Conv2d(8, 9, (3, 5), dilation=(2, 3), stride=(3, 2), padding=(1, 4)), (2, 8, 15, 19)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.fx import Node
@@ -192,9 +192,13 @@ def _as_they_lie(view: View, height: Axis, width: Axis) -> View | None:
     pixels = view.permute((0, 2, 3, 1))
     if not one or view.buffer.in_weights or (view.strides[1] != 1 and view.shape[1] != 1):
         return None
-    if view.strides[1] != 1 or pixels.reshape((numel(pixels.shape[:3]), pixels.shape[3])) is None:
+    joined = pixels.reshape((numel(pixels.shape[:3]), pixels.shape[3]))
+    if joined is None:
         return None
-    return pixels.unsqueeze(0).unsqueeze(0)
+    # The stride of an axis of one pixel says nothing, yet commands go from pixel to pixel of all axes by the last one's.
+    _, rows, columns, _ = pixels.shape
+    pixel = joined.strides[0]
+    return replace(pixels, strides=(rows * columns * pixel, columns * pixel, pixel, 1)).unsqueeze(0).unsqueeze(0)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
