@@ -13,7 +13,7 @@ import torch
 from fpga_dynamo.codegen.micro import Operand
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise
-from fpga_dynamo.lowering.ops.reduction import emit_reduction
+from fpga_dynamo.lowering.ops.reduction import emit_moments, emit_reduction
 from fpga_dynamo.lowering.view import View
 
 Formula = Callable[..., Operand]
@@ -31,3 +31,8 @@ def reduced(emitter: Emitter, kind: str, x: View, dims: Sequence[int], *, keep: 
     """One command that reduces `dims` of x; with `keep` they stay as sizes of 1."""
     wanted = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keep or d not in dims)
     return emit_reduction(emitter, kind, x, tuple(dims), wanted)
+
+
+def moments(emitter: Emitter, x: View, dims: Sequence[int]) -> tuple[View, View]:
+    """One command: mean and biased variance over `dims` of x, which stay as sizes of 1."""
+    return emit_moments(emitter, x, tuple(dims), tuple(1 if d in dims else n for d, n in enumerate(x.shape)))

@@ -81,7 +81,13 @@ def _compiled(opcode: str) -> tuple[tuple[str, ...], Callable[..., Any]]:
     return tuple(names), sympy.lambdify(names, formula, "math")
 
 
-_REDUCE_PASSES = {"REDUCE_SOFTMAX": 3, "REDUCE_LOG_SOFTMAX": 3, "REDUCE_NORM": 3, "REDUCE_RMS_NORM": 2}
+_REDUCE_PASSES = {
+    "REDUCE_SOFTMAX": 3,
+    "REDUCE_LOG_SOFTMAX": 3,
+    "REDUCE_NORM": 3,
+    "REDUCE_RMS_NORM": 2,
+    "REDUCE_MOMENTS": 2,
+}
 
 
 def annotate(command: Command, target: Target) -> Any:

@@ -17,15 +17,12 @@
 
 namespace fpga {
 
-// One result per row.
-inline void write_results(const reduce_command& c, const reduce_item& item, vec16* arena, accumulators& a,
-                          bool activate_them) {
-    vec16 y[REDUCE_WAYS][1] = {{a.sum[0]}, {a.sum[1]}, {a.sum[2]}, {a.sum[3]}};
-    if (activate_them) activate<REDUCE_WAYS, 1>(y, c.activation, c.act_a, c.act_b);
+// One result per row, at `offset` from where the command's output has it.
+inline void write_results(const reduce_item& item, vec16* arena, const vec16 (&y)[REDUCE_WAYS][1], int64_t offset) {
 results:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
-        const int64_t at = item.at.output + j * item.way.output;
+        const int64_t at = item.at.output + offset + j * item.way.output;
         if (item.row_in_lanes) {
             if (item.row_in_way || j == 0) store_scalar(arena, at, y[j][0][0]);
         } else {
@@ -48,7 +45,7 @@ inline void first_walk(const reduce_command& c, const reduce_plan& p, const redu
         case REDUCE_RMS_NORM: return walk<STEP_SQUARES, FROM_BANK>(p, item, arena, held, hold, center, a);
         case REDUCE_SOFTMAX:  // a NaN makes the sum of exponentials NaN, and so the whole row
         case REDUCE_LOG_SOFTMAX: return walk<STEP_LARGEST, FROM_BANK>(p, item, arena, held, hold, center, a);
-        default: return walk<STEP_SUM, FROM_BANK>(p, item, arena, held, hold && c.kind == REDUCE_NORM, center, a);
+        default: return walk<STEP_SUM, FROM_BANK>(p, item, arena, held, hold && reduce_centers(c.kind), center, a);
     }
 }
 
@@ -75,11 +72,12 @@ FPGA_INLINE void row_result(const reduce_command& c, const Value& sum, const Val
         case REDUCE_RMS_NORM: factor = one / vsqrt(sum * share + eps); break;
         default:
             rest = other * share;  // what rounding took from the mean
-            factor = one / vsqrt(vmax(sum * share - rest * rest, zero) + eps);
+            factor = vmax(sum * share - rest * rest, zero);
+            if (c.kind == REDUCE_NORM) factor = one / vsqrt(factor + eps);
     }
 }
 
-// The further passes of the kinds that keep the size: for each way what write_rows needs.
+// The further passes: for each way what write_rows needs, and for REDUCE_MOMENTS the variance as factor.
 inline void prepare_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, float share,
                          vec16* arena, float* held, accumulators& a, row_values& row) {
     const bool one_row = item.row_in_lanes && !item.row_in_way;  // then the first way holds what is known of it
@@ -87,9 +85,9 @@ centers:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         const vec16 x = one_row ? a.sum[0] : a.sum[j];
-        row.center[j] = c.kind == REDUCE_NORM ? x * vec16(share) : x;
+        row.center[j] = reduce_centers(c.kind) ? x * vec16(share) : x;
     }
-    if (c.kind == REDUCE_NORM) next_walk<STEP_CENTERED>(p, item, arena, held, false, row.center, a);
+    if (reduce_centers(c.kind)) next_walk<STEP_CENTERED>(p, item, arena, held, false, row.center, a);
     if (c.kind == REDUCE_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, item.fits, row.center, a);
     if (c.kind == REDUCE_LOG_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, false, row.center, a);
 factors:
@@ -122,7 +120,7 @@ inline void reduce_rows(const reduce_command& c, const reduce_plan& p, const red
     row_values row;
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) row.center[j] = vec16(0.0f);
     first_walk(c, p, item, arena, held, row.center, a);
-    if (reduce_keeps_size(c.kind)) prepare_rows(c, p, item, share, arena, held, a, row);
+    if (reduce_keeps_size(c.kind) || c.kind == REDUCE_MOMENTS) prepare_rows(c, p, item, share, arena, held, a, row);
     switch (c.kind) {
         case REDUCE_SOFTMAX: return write_kind<REDUCE_SOFTMAX>(c, p, item, arena, weights, held, row);
         case REDUCE_LOG_SOFTMAX: return write_kind<REDUCE_LOG_SOFTMAX>(c, p, item, arena, weights, held, row);
@@ -131,13 +129,22 @@ inline void reduce_rows(const reduce_command& c, const reduce_plan& p, const red
         default: break;
     }
     const bool position = c.kind == REDUCE_ARGMAX || c.kind == REDUCE_ARGMIN;
+    vec16 y[REDUCE_WAYS][1], variance[REDUCE_WAYS][1];
 results:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
-        if (position) a.sum[j] = from_bits(select(veq(a.where[j], ivec16(NOWHERE)), ivec16(0), a.where[j]));
-        if (c.kind == REDUCE_MEAN) a.sum[j] = a.sum[j] / vec16(static_cast<float>(p.count));
+        y[j][0] = a.sum[j];
+        if (position) y[j][0] = from_bits(select(veq(a.where[j], ivec16(NOWHERE)), ivec16(0), a.where[j]));
+        if (c.kind == REDUCE_MEAN) y[j][0] = a.sum[j] / vec16(static_cast<float>(p.count));
+        if (c.kind == REDUCE_MOMENTS) {
+            // An infinite mean stays; its distance from an infinite element is NaN.
+            y[j][0] = row.center[j] + select(is_nan(row.rest[j]), vec16(0.0f), row.rest[j]);
+            variance[j][0] = row.factor[j];
+        }
     }
-    write_results(c, item, arena, a, !position);
+    if (!position) activate<REDUCE_WAYS, 1>(y, c.activation, c.act_a, c.act_b);
+    write_results(item, arena, y, 0);
+    if (c.kind == REDUCE_MOMENTS) write_results(item, arena, variance, static_cast<int64_t>(c.second) - c.output);
 }
 
 inline uint32_t reduce(const reduce_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
@@ -160,7 +167,7 @@ items:
 
 #ifndef __SYNTHESIS__
 inline void reduce_bounds(const reduce_command& c, bounds& b) {
-    b.require(c.kind >= REDUCE_SUM && c.kind <= REDUCE_PROD, "has an unknown kind");
+    b.require(c.kind >= REDUCE_SUM && c.kind <= REDUCE_MOMENTS, "has an unknown kind");
     b.require(activation_is_known(c.activation), "has an unknown activation");
     int64_t count = 1;
     for (int d = 0; d < 3; d++) {
@@ -179,6 +186,8 @@ inline void reduce_bounds(const reduce_command& c, bounds& b) {
     }
     b.read(REGION_ARENA, c.input, input);
     b.write(REGION_ARENA, c.output, output);
+    b.require((c.kind == REDUCE_MOMENTS) == (c.second != ABSENT), "has a second result, or none, against its kind");
+    if (c.second != ABSENT) b.write(REGION_ARENA, c.second, output);
     if (reduce_has_affine(c.kind) && c.scale != ABSENT) b.read(REGION_WEIGHTS, c.scale, affine);
     if (c.kind == REDUCE_NORM && c.shift != ABSENT) b.read(REGION_WEIGHTS, c.shift, affine);
 }

@@ -59,7 +59,7 @@ struct data_style {
 
 void run(tb::report& report, tb::random_source& random, int round) {
     reduce_command c = {};
-    c.kind = random.integer(REDUCE_SUM, REDUCE_PROD);
+    c.kind = random.integer(REDUCE_SUM, REDUCE_MOMENTS);
     c.activation = random.chance(0.2) ? ACT_RELU : ACT_NONE;
     c.eps = 1e-5f;
     int32_t size[6];
@@ -88,6 +88,7 @@ void run(tb::report& report, tb::random_source& random, int round) {
                                           data_style{0, 3, 0.05}, data_style{0, 60, 0}});
     c.input = arena.allocate_random(in_floats, random, style.offset - style.spread, style.offset + style.spread);
     c.output = arena.allocate(out_floats);
+    c.second = c.kind == REDUCE_MOMENTS ? arena.allocate(out_floats) : ABSENT;
     const int nasty = random.integer(0, 4);
     for (int64_t i = 0; i < in_floats; i++) {
         float& x = arena[c.input + i];
@@ -116,7 +117,10 @@ void run(tb::report& report, tb::random_source& random, int round) {
 #endif
     arena.watch();
     tensor_index at;
-    each(size, 0, keeps ? 6 : 3, at, [&] { arena.allow(address(c.output, c.out_stride, at, keeps ? 6 : 3), 1); });
+    each(size, 0, keeps ? 6 : 3, at, [&] {
+        arena.allow(address(c.output, c.out_stride, at, keeps ? 6 : 3), 1);
+        if (c.second != ABSENT) arena.allow(address(c.second, c.out_stride, at, 3), 1);
+    });
     const uint32_t slices = round % 2 ? 3 : 1;
     for (uint32_t slice = 0; slice < slices; slice++)
         report.check(reduce(c, nullptr, arena.region(), weights.region(), slice, slices) == STATUS_OK, "status");
@@ -149,6 +153,13 @@ void run(tb::report& report, tb::random_source& random, int round) {
             switch (c.kind) {
                 case REDUCE_SUM: report.close(got, activate(sum), terms, "sum"); break;
                 case REDUCE_MEAN: report.close(got, activate(sum / n), terms / n, "mean"); break;
+                case REDUCE_MOMENTS: {
+                    report.close(got, activate(sum / n), terms / n, "mean");
+                    const double second = arena[address(c.second, c.out_stride, at, 3)];
+                    const double noise = 1e-7 * std::fabs(sum / n);  // of the input's own rounding, if all are equal
+                    report.close(second, deviation / n, 1e-6 * deviation / n + noise * noise, "variance");
+                    break;
+                }
                 case REDUCE_MAX: report.close(got, activate(high), 0, "max"); break;
                 case REDUCE_MIN: report.close(got, activate(low), 0, "min"); break;
                 case REDUCE_PROD:

@@ -96,6 +96,13 @@ def test_batch_norm_of_images_with_channels_innermost() -> None:
     check(nn.BatchNorm2d(32), x, "_native_batch_norm_legit_functional", "native_batch_norm_backward")
 
 
+def test_rows_of_equal_values_are_as_far_from_their_mean_as_eager_says() -> None:
+    """A mean that is off by a rounding would be multiplied by 1 / sqrt(eps), 316."""
+    x = torch.randn(64, 1).expand(64, 3).contiguous().requires_grad_()
+    y = torch.compile(nn.LayerNorm(3), backend="fpga", options={"partition": "greedy"})(x)
+    assert y.grad_fn is not None and not y.any()
+
+
 class Functional(nn.Module):
     def __init__(self, formula: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()

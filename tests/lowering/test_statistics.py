@@ -15,6 +15,7 @@ CASES = {
         lambda x: x.var((2, 3)), torch.randn(2, 18, 5, 4).to(memory_format=torch.channels_last)
     ),
     "variance of everything, far from zero": Case(lambda x: (x + 30).var(), (3, 4, 5)),
+    "variance of equal values": Case(lambda x: x.expand(4, 3).var(1, correction=0), (4, 1)),
     "variance with a correction of all that there is": Case(lambda x: x.var(1, correction=3), (2, 3)),
     "deviations and means": Case(
         lambda x: (

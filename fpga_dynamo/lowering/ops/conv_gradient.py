@@ -195,7 +195,7 @@ def _as_they_lie(view: View, height: Axis, width: Axis) -> View | None:
     joined = pixels.reshape((numel(pixels.shape[:3]), pixels.shape[3]))
     if joined is None:
         return None
-    # The stride of an axis of one pixel says nothing, yet commands go from pixel to pixel of all axes by the last one's.
+    # The stride of an axis of one pixel says nothing, yet commands go from pixel to pixel by the last axis's.
     _, rows, columns, _ = pixels.shape
     pixel = joined.strides[0]
     return replace(pixels, strides=(rows * columns * pixel, columns * pixel, pixel, 1)).unsqueeze(0).unsqueeze(0)

@@ -16,7 +16,7 @@ from typing import Any
 from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
-from fpga_dynamo.lowering.compose import elementwise, reduced
+from fpga_dynamo.lowering.compose import elementwise, moments, reduced
 from fpga_dynamo.lowering.dtypes import HALVES
 from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, aten, operand, refuse_float, refuse_value, shape, value
@@ -109,11 +109,6 @@ def _check(match: Match, graph: GraphInfo) -> str | None:
 # --- formulas ---------------------------------------------------------------------------------------------------------
 
 
-def _squared_distance(p: MicroProgram, x: Operand, mean: Operand) -> Operand:
-    distance = p.op("SUB", x, mean)
-    return p.op("MUL", distance, distance)
-
-
 def _normalised(p: MicroProgram, x: Operand, mean: Operand, deviation: Operand) -> Operand:
     """(x - mean) / deviation, given 1 / deviation."""
     return p.op("MUL", p.op("SUB", x, mean), deviation)
@@ -145,8 +140,7 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
         how.parameter(emitter.view(p)) if isinstance(p, Node) else None for p in node.args[first : first + 2]
     )
     eps = float(node.args[_EPS[node.target]])  # type: ignore[arg-type, index]
-    mean = reduced(emitter, "REDUCE_MEAN", x, how.dims)
-    variance = reduced(emitter, "REDUCE_MEAN", elementwise(emitter, _squared_distance, [x, mean]), how.dims)
+    mean, variance = moments(emitter, x, how.dims)
     deviation = elementwise(emitter, inverse_deviation(eps), [variance])
     wanted = {item.args[1]: item for item in match.outputs}
     results: dict[Any, View] = {1: mean, 2: deviation}

@@ -96,21 +96,35 @@ def emit_reduction(
     dtype: torch.dtype = torch.float32,
 ) -> View:
     """One reduction command over `dims` of `x`; the view has the shape `wanted`, with those dimensions as 1 or not."""
+    return _emit_results(emitter, kind, x, dims, wanted, dtype)[0]
+
+
+def emit_moments(emitter: Emitter, x: View, dims: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[View, View]:
+    """Mean and biased variance over `dims` of `x`, by one command; shapes as of :func:`emit_reduction`."""
+    mean, variance = _emit_results(emitter, "REDUCE_MOMENTS", x, dims, wanted, torch.float32)
+    return mean, variance
+
+
+def _emit_results(
+    emitter: Emitter, kind: str, x: View, dims: tuple[int, ...], wanted: tuple[int, ...], dtype: torch.dtype
+) -> list[View]:
     positional = kind in _POSITIONS
     x, kept, reduced = _in_rows(emitter, emitter.in_arena(x), dims, logical=positional)
     kept_shape = tuple(x.shape[d] for d in kept)
     pitch = align(kept_shape[-1]) if kept_shape and len(kept_shape) > 1 and kept_shape[-1] >= 16 else None
     strides = dense(kept_shape, pitch=pitch)
     floats = max(strides[0] * kept_shape[0], pitch or 1) if kept_shape else 1
-    buffer = Buffer(align(floats))
     dtype = torch.float32 if dtype in HALVES else dtype  # not rounded yet
     by_dim = dict(zip(kept, strides, strict=True))
     keeps = len(wanted) == len(x.shape)
-    out = View(buffer, wanted, tuple(by_dim.get(d, 1) for d in range(len(x.shape)) if keeps or d in by_dim), 0, dtype)
+    out_strides = tuple(by_dim.get(d, 1) for d in range(len(x.shape)) if keeps or d in by_dim)
+    results = [
+        View(Buffer(align(floats)), wanted, out_strides, 0, dtype) for _ in range(2 if kind == "REDUCE_MOMENTS" else 1)
+    ]
     k_sizes, (k_in, k_out) = collapse(kept_shape, (tuple(x.strides[d] for d in kept), strides))
     r_sizes, (r_in,) = collapse([x.shape[d] for d in reduced], ([x.strides[d] for d in reduced],))
-    _emit(emitter, kind, x, out, (k_sizes, k_in, k_out), (r_sizes, r_in, (0,) * len(r_sizes)))
-    return out
+    _emit(emitter, kind, x, results, (k_sizes, k_in, k_out), (r_sizes, r_in, (0,) * len(r_sizes)))
+    return results
 
 
 def lower_softmax(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -147,7 +161,7 @@ def emit_rowwise(
         emitter,
         kind,
         x,
-        out,
+        [out],
         (k_sizes, k_in, k_out),
         (r_sizes, r_in, r_out),
         scale=scale,
@@ -204,7 +218,7 @@ def _emit(
     emitter: Emitter,
     kind: str,
     x: View,
-    out: View,
+    results: Sequence[View],
     kept: _Walk,
     reduced: _Walk,
     *,
@@ -219,11 +233,12 @@ def _emit(
     emitter.command(
         "reduce",
         reads=[x, scale, shift],
-        writes=[out],
+        writes=results,
         slices=slices_of(numel(kept[0])),
         kind=emitter.target.enums[kind],
         input=Operand.of(x),
-        output=Operand.of(out),
+        output=Operand.of(results[0]),
+        second=Operand.of(results[1]) if len(results) > 1 else None,
         scale=None if scale is None else Operand.of(scale),
         shift=None if shift is None else Operand.of(shift),
         kept=pad_left(kept[0], 3, 1),

@@ -29,7 +29,7 @@ from fpga_dynamo.lowering.graph import (
     value,
 )
 from fpga_dynamo.lowering.ops.pointwise import emit_elementwise, emit_rounded
-from fpga_dynamo.lowering.ops.reduction import emit_reduction
+from fpga_dynamo.lowering.ops.reduction import emit_moments, emit_reduction
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
 from fpga_dynamo.lowering.view import View, numel
 
@@ -110,27 +110,22 @@ def match_variance(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
 
 
 def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:
-    """Two passes, as sums of squares of small differences keep their digits."""
     node = match.nodes[0]
     root, with_mean = _VARIANCE[node.target]
     x, dims = emitter.in_arena(emitter.view(operand(node, 0))), _dims(node)
     correction = argument(node, "correction", 2)
-    degrees = max(numel([x.shape[d] for d in dims]) - (1 if correction is None else correction), 0)
-
-    def squared(p: MicroProgram, v: list[Operand]) -> Operand:
-        difference = p.op("SUB", v[0], v[1])
-        return p.op("MUL", difference, difference)
+    count = numel([x.shape[d] for d in dims])
+    degrees = max(count - (1 if correction is None else correction), 0)
 
     def spread(p: MicroProgram, v: list[Operand]) -> Operand:
-        variance = p.op("DIV", v[0], float(degrees))
+        variance = p.op("DIV", v[0], degrees / count) if degrees != count else v[0]
         return p.op("SQRT", variance) if root else variance
 
-    mean = emit_reduction(emitter, "REDUCE_MEAN", x, dims, _kept(x.shape, dims))
-    sums = emit_reduction(emitter, "REDUCE_SUM", _map(emitter, squared, x, mean), dims, shape(match.root))
-    result = _map(emitter, spread, sums)
+    mean, variance = emit_moments(emitter, x, dims, shape(match.root))
+    result = _map(emitter, spread, variance) if root or degrees != count else variance
     if not with_mean:
         return [result]
-    both = (result, _seen_as(mean, result.shape))
+    both = (result, mean)
     return [both[int(argument(item, "index", 1))] for item in match.outputs]
 
 
