@@ -16,7 +16,7 @@ import torch
 from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
 
-from fpga_dynamo.lowering import attention, attention_backward, backward, recurrent
+from fpga_dynamo.lowering import attention, attention_backward, backward, layouts, recurrent
 from fpga_dynamo.lowering.dtypes import FLOATS
 
 aten = torch.ops.aten
@@ -33,7 +33,7 @@ def _log_sigmoid_forward(x: torch.Tensor) -> Any:
     """(value, what eager keeps for the backward pass)"""
     if not _takes(x):
         return NotImplemented
-    wide = x.to(torch.float32)
+    wide = x.to(torch.float32).contiguous()  # as both results are in eager
     kept = (-wide.abs()).exp()
     return (wide.clamp(max=0) - kept.log1p()).to(x.dtype), kept.to(x.dtype)
 
@@ -87,6 +87,7 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten._trilinear.default: _trilinear,
     aten.glu.default: _glu,
     aten.log_sigmoid_forward.default: _log_sigmoid_forward,
+    **layouts.DECOMPOSITIONS,
 }
 """ATen op -> its parts."""
 

@@ -1,0 +1,66 @@
+"""Strides of results where eager's kernels follow the layout of an image and tracing says otherwise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lowering_cases import GREEDY, Case, check
+from torch import nn
+
+from fpga_dynamo.testing.reference import strides_that_matter
+
+IMAGE = torch.randn(2, 6, 4, 5).to(memory_format=torch.channels_last)
+VOLUME = torch.randn(2, 3, 3, 4, 5).to(memory_format=torch.channels_last_3d)
+ROWS, TURNED = torch.randn(10, 1, 5).transpose(0, 1).contiguous().transpose(0, 1), torch.randn(5, 10).t()
+
+CASES: dict[str, Case] = {
+    "rolled": Case(lambda x: x.roll(1, 2), IMAGE),
+    "rolled twice, then added to": Case(lambda x: torch.roll(x, (1, -2), (1, 3)) + 1, IMAGE),
+    "rolled as one row": Case(lambda x: x.roll(3), IMAGE),
+    "a rolled volume": Case(lambda x: x.roll(1, 1), VOLUME),
+    "channels shuffled": Case(lambda x: F.channel_shuffle(x, 2), IMAGE),
+    "a volume with reflected borders": Case(lambda x: F.pad(x, (1,) * 6, mode="reflect"), VOLUME),
+    "a volume with replicated borders": Case(lambda x: F.pad(x, (1, 0, 2, 1, 1, 1), mode="replicate"), VOLUME),
+    "log sigmoid": Case(lambda x: F.logsigmoid(x), IMAGE),
+    "both": Case(torch.logical_and, ROWS, TURNED),
+    "either": Case(torch.logical_or, ROWS, TURNED),
+    "one of the two": Case(torch.logical_xor, ROWS, TURNED),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results(name: str) -> None:
+    check(CASES[name])
+
+
+def test_results_of_what_the_host_made() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2) + 1
+
+    x = torch.randn(2, 6, 4, 4).to(memory_format=torch.channels_last)
+    answer = torch.compile(model, backend="fpga", options=GREEDY)(x)
+    torch.testing.assert_close(answer, model(x), check_stride=True)
+
+
+MODULES: dict[str, tuple[nn.Module, torch.Tensor]] = {
+    "batch norm of sequences": (nn.BatchNorm1d(5), torch.randn(3, 4, 5).transpose(1, 2)),
+    "batch norm of sequences, frozen": (nn.BatchNorm1d(5).eval(), torch.randn(3, 4, 5).transpose(1, 2)),
+    "log sigmoid": (nn.LogSigmoid(), IMAGE),
+    "dropout": (nn.Dropout(0.3), IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_gradients(name: str) -> None:
+    module, given = MODULES[name]
+    answers = []
+    for run in (module, torch.compile(module, backend="fpga", options=GREEDY)):
+        torch.manual_seed(0)
+        x = given.clone().requires_grad_()
+        y = run(x)
+        (gradient,) = torch.autograd.grad(y, [x], [torch.ones_like(y) * 3])
+        answers.append((y, gradient))
+    torch.testing.assert_close(*answers)
+    eager, mine = ([strides_that_matter(tensor) for tensor in answer] for answer in answers)
+    assert mine == eager
