@@ -32,6 +32,8 @@ struct crossing {
 class launchable {
   public:
     virtual ~launchable() = default;
+    // A launch will follow within microseconds: what it needs may get ready meanwhile.
+    virtual void announce() {}
     // Where the host writes an input before a launch, or reads an output after it, that is no piece. Throws std::exception.
     virtual uint8_t* window(card_model::direction way, uint64_t bytes, uint64_t offset) = 0;
     // Inputs to the card, a run, and if it completed, outputs from the card. A run that takes longer than timeout_ms

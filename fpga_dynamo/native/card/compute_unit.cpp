@@ -233,6 +233,7 @@ void compute_unit::step_through(activity& a) {
         volatile uint32_t wanted = 1;
         if (sliced && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
         a.slices = sliced ? slices_for(team_.lanes(), wanted) : 1;
+        if (a.slices > 1) a.command.sliced.store(true, std::memory_order_relaxed);
         team_.run(board_, a.slices, task);
         clock.stop();
         if (a.failed) break;  // `step` stays at the one that failed

@@ -38,6 +38,9 @@ class compute_unit {
     // Commands that it has, for choosing the least loaded.
     size_t load() const { return load_.load(std::memory_order_relaxed); }
 
+    // Has the lanes ready for a command that will come within microseconds.
+    void wake_lanes() { team_.wake(); }
+
     // Runs the command on this unit's thread, after those that wait already.
     void enqueue(std::shared_ptr<ert_command> command);
     // Runs it on the calling thread if the unit is idle and the thread's stack is large enough; else false, and nothing

@@ -62,6 +62,7 @@ class ert_command {
     std::atomic<uint32_t> status{0};                        // what the kernel returned
     std::atomic<int64_t> start_ns{0}, stop_ns{0};           // CLOCK_MONOTONIC
     std::atomic<const std::string*> compute_unit{nullptr};  // the name of the one that took it
+    std::atomic<bool> sliced{false};                        // whether lanes have shared a step of it
     bool trace_steps = false;                               // whether `steps` is written
     std::vector<step_time> steps;                           // those that ran; valid once the command has ended
 

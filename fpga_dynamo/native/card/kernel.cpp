@@ -178,6 +178,11 @@ compute_unit& run::least_loaded() const {
                               [](compute_unit* a, compute_unit* b) { return a->load() < b->load(); });
 }
 
+void run::announce() {
+    std::lock_guard lock(start_mutex_);
+    if (unit_ && command_->sliced.load(std::memory_order_relaxed)) unit_->wake_lanes();
+}
+
 void run::start() {
     std::lock_guard lock(start_mutex_);
     latch({});

@@ -59,6 +59,8 @@ class run {
     void set_buffer(uint32_t argument, const buffer& value);
     void set_scalar(uint32_t argument, const void* bytes, size_t count);
 
+    // To be called shortly before a start: wakes the lanes if the last start has used them.
+    void announce();
     void start();
     // The state when the run has ended, or ert_state::timeout when timeout_ms (0: none) has passed; the run goes on
     // then, as it does in XRT.

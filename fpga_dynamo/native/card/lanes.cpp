@@ -12,9 +12,10 @@ namespace card_model {
 
 namespace {
 
-// A parked thread takes about 100 us to come back, a spinning one 0.2 us; steps of one run follow each other closely.
+// A parked thread takes about 100 us to come back, a spinning one 0.2 us. Steps of one run follow each other closely, and
+// between two calls of a model Dynamo's guards alone take up to half a millisecond.
 constexpr int RELAXED_SPINS = 500;
-constexpr auto SPIN_TIME = std::chrono::microseconds(200);
+constexpr auto SPIN_TIME = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -71,7 +72,7 @@ void lane_team::run(size_t index, uint32_t count, slice_task task) {
         const uint64_t next = uint64_t{count} * lane / lanes_, end = uint64_t{count} * (lane + 1) / lanes_;
         b.ranges[lane].left.store(uint64_t{b.epoch} << 32 | end << 16 | next, std::memory_order_release);
     }
-    wake_helpers();
+    wake();
     uint32_t slice = 0, mine = 0;
     for (; claim(b, 0, &slice); ++mine) task.run(task.context, slice);
     for (int spins = 0; b.finished.load(std::memory_order_acquire) != count - mine; ++spins)
@@ -79,7 +80,7 @@ void lane_team::run(size_t index, uint32_t count, slice_task task) {
         else sched_yield();
 }
 
-void lane_team::wake_helpers() {
+void lane_team::wake() {
     published_.fetch_add(1, std::memory_order_seq_cst);
     // A helper counts itself as parked before it looks at published_ for the last time, so one of us sees the other.
     if (parked_.load(std::memory_order_seq_cst) == 0) return;

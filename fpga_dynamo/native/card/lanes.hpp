@@ -35,6 +35,9 @@ class lane_team {
     // never waits for a helper that has not claimed a slice.
     void run(size_t board, uint32_t count, slice_task task);
 
+    // Has parked helpers come back and those that spin go on for as long again, before a run that is about to begin.
+    void wake();
+
     // Makes the helpers look at the cancel level of the slice that they are in.
     void interrupt();
 
@@ -58,7 +61,6 @@ class lane_team {
     bool help(board& b, unsigned lane);
     void serve(unsigned lane);
     void start_helpers();
-    void wake_helpers();
 
     const unsigned lanes_;
     std::unique_ptr<board[]> boards_;

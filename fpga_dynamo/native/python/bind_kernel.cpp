@@ -95,6 +95,7 @@ ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs
 class emulated_launch : public launchable {
   public:
     emulated_launch(run& target, const buffer& memory) : run_(target), memory_(memory) {}
+    void announce() override { run_.announce(); }
     uint8_t* window(card_model::direction way, uint64_t bytes, uint64_t offset) override {
         return memory_.window(way, bytes, offset);
     }

@@ -199,6 +199,7 @@ ert_state direct_call::run(const binding& b, const std::vector<const void*>& fro
 }
 
 direct_call::ending direct_call::launch(const binding& b, PyObject* args, nb::object& results, ert_state& state) {
+    b.target->announce();
     if (!unchanged(b, args) || !accepted(b, args)) return ending::refused;
     results = new_results();
     if (!results.is_valid()) return ending::refused;
