@@ -86,22 +86,28 @@ def _results(program: Program) -> list[Result] | None:
 
 
 def _slot_behind(node: Any, slots: dict[Node, Slot]) -> Slot | None:
-    """The slot whose elements, all of them and in the order of memory, are those of `node`; None if there is none."""
+    """The slot with all elements of `node`, each where the strides of `node` say; None if there is none."""
     made = node
     while isinstance(made, Node) and made not in slots and is_view(made) and len(made.all_input_nodes) == 1:
-        made = made.all_input_nodes[0]
+        source = made.all_input_nodes[0]
+        if not _lies_as(value(made), value(source)):
+            return None
+        made = source
     slot = slots.get(made) if isinstance(made, Node) else None
-    if slot is None:
+    if slot is None or slot.strides != value(made).stride() or value(node).numel() != slot.numel:
         return None
-    if made is node:
-        return slot
-    fake, base = value(node), value(made)
-    if not isinstance(fake, torch.Tensor) or fake.dtype is not base.dtype:
-        return None
-    if (fake.shape, fake.stride()) == (base.shape, base.stride()):
-        return slot
-    shared = StorageWeakRef(fake.untyped_storage()) == StorageWeakRef(base.untyped_storage())
-    return slot if shared and fake.storage_offset() == 0 and fake.numel() == base.numel() else None
+    return slot
+
+
+def _lies_as(result: Any, source: Any) -> bool:
+    """Whether `result`, a view or a copy of `source`, has each element at the same distance from the first one."""
+    if not isinstance(result, torch.Tensor) or not isinstance(source, torch.Tensor):
+        return False
+    if result.dtype is not source.dtype or result.storage_offset() != 0 or source.storage_offset() != 0:
+        return False
+    # A copy may be in another order, of which shape and strides say nothing once it is reshaped.
+    shared = StorageWeakRef(result.untyped_storage()) == StorageWeakRef(source.untyped_storage())
+    return shared or (result.shape, result.stride()) == (source.shape, source.stride())
 
 
 class Direct:

@@ -99,6 +99,9 @@ WHOLE_WAY: dict[str, Callable[[torch.Tensor], Any]] = {
     "view of an input": lambda x: (x.view(-1), torch.relu(x) * 2),
     "one memory twice": lambda x: (lambda y: (y, y.view(-1)))(torch.relu(x) * 2),
     "part of a value": lambda x: (torch.relu(x) * 2)[1:],
+    "copy in another order, of the same shape and strides in the end": lambda x: (
+        (torch.relu(x) * 2).view(2, 2, -1).transpose(0, 1).reshape(x.shape)
+    ),
     "constant": lambda x: (torch.relu(x) * 2, torch.ones(3)),
     "eager part": lambda x: torch.relu(x) * torch.linalg.det(x[:, :3]),
 }
