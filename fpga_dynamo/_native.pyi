@@ -140,6 +140,9 @@ class direct_call:
     def take_durations(self) -> list[float]:
         """Seconds that the last calls (at most 8) took since this was last asked."""
 
+    def __deepcopy__(self, memo: Any) -> direct_call:
+        """Itself, as of a function."""
+
 def direct_totals() -> tuple[int, int, int, int]:
     """Launches, commands, bytes in and bytes out of all direct calls of the process (ours)."""
 

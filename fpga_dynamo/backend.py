@@ -27,7 +27,7 @@ from fpga_dynamo.runtime.direct import direct
 from fpga_dynamo.runtime.dynamic import Dynamic
 from fpga_dynamo.runtime.executor import Executor
 from fpga_dynamo.runtime.lifetime import Lifetime
-from fpga_dynamo.wrappers import REPLACED_INPUT, do_nothing, in_forward_ad
+from fpga_dynamo.wrappers import REPLACED_INPUT, do_nothing, in_forward_ad, say_unboxed
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +84,7 @@ def fpga(
     try:
         with kept_whole():
             compiled = wrapped(gm, list(example_inputs))
+            say_unboxed(compiled)
     except AssertionError as error:
         if REPLACED_INPUT not in str(error):
             raise

@@ -24,6 +24,13 @@ def in_forward_ad() -> bool:
     return forward_ad._current_level >= 0
 
 
+def say_unboxed(compiled: Any) -> None:
+    """Marks what AOTAutograd has made as a function of several arguments: it carries the mark of the one inside, which
+    takes a list, and Dynamo's minifier goes by that.
+    """
+    compiled._boxed_call = False
+
+
 def do_nothing(example_inputs: Sequence[Any]) -> bool:
     """Whether calling what AOTAutograd has just made of a graph of Dynamo's is calling the compiled graph, no more.
 

@@ -68,7 +68,7 @@ def _dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) 
     return gradient * mask * scale
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+LAID_OUT: dict[Any, Callable[..., Any]] = {
     aten.roll.default: _roll,
     **{
         op: _in_format_of_input(op)
@@ -79,14 +79,19 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
             aten.max_unpool2d.default,
         )
     },
-    aten.logical_and.default: _logical(aten.bitwise_and.Tensor),
-    aten.logical_or.default: _logical(aten.bitwise_or.Tensor),
-    aten.logical_xor.default: _logical(aten.bitwise_xor.Tensor),
     aten._native_batch_norm_legit_functional.default: _in_format_of(
         0, aten._native_batch_norm_legit_functional.default
     ),
     aten.native_batch_norm_backward.default: _in_format_of(1, aten.native_batch_norm_backward.default, 0),
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
+}
+"""ATen op -> itself, of operands in other strides."""
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    **LAID_OUT,
+    aten.logical_and.default: _logical(aten.bitwise_and.Tensor),
+    aten.logical_or.default: _logical(aten.bitwise_or.Tensor),
+    aten.logical_xor.default: _logical(aten.bitwise_xor.Tensor),
     aten.native_dropout_backward.default: _dropout_backward,
 }
 """ATen op -> its parts."""

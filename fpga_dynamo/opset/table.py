@@ -12,6 +12,7 @@ from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.lowering.claim import claim
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.graph import IDENTITY_TARGETS, VIEW_TARGETS, aten
+from fpga_dynamo.lowering.layouts import LAID_OUT
 from fpga_dynamo.lowering.normalise import FILLED
 from fpga_dynamo.lowering.ops.pointwise import POINTWISE
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
@@ -67,7 +68,14 @@ def rows(target: Target) -> list[Row]:
     Raises :class:`FpgaError` for an op that nothing decides on.
     """
     anchors = {op for pattern in patterns() for op in pattern.anchors}
-    known = {*core_aten(), *anchors, *DECOMPOSITIONS, *VIEW_TARGETS, *IDENTITY_TARGETS, *FILLED}
+    known = {
+        *core_aten(),
+        *anchors,
+        *(DECOMPOSITIONS.keys() - LAID_OUT.keys()),
+        *VIEW_TARGETS,
+        *IDENTITY_TARGETS,
+        *FILLED,
+    }
     return sorted((_row(op, target) for op in known if isinstance(op, OpOverload)), key=lambda row: row.op.lower())
 
 
@@ -76,7 +84,7 @@ def _row(op: OpOverload, target: Target) -> Row:
     takers = [pattern for pattern in patterns() if op in pattern.anchors]
     if takers and _reads_tensors(op):
         return _on_card(op, takers, target)
-    if op in DECOMPOSITIONS:
+    if op in DECOMPOSITIONS and op not in LAID_OUT:
         return Row(name, "in parts", why="AOTAutograd takes it apart by a rule of ours: every part is in this list")
     if op in FILLED:
         return Row(name, "constant", why="it reads the size of its input and no element: evaluated with the weights")

@@ -72,6 +72,10 @@ class Executor:
             return self.program.module(*args)
         return self.run(args, self._forms)
 
+    def __deepcopy__(self, memo: Any) -> Executor:
+        """Itself, as of a function: Dynamo's minifier copies what it runs."""
+        return self
+
     def run(self, args: Sequence[Any], forms: Sequence[Form]) -> Any:
         """As a call; `forms`: what the program's launches are at the sizes of `args`."""
         failure = self._failures.pop(threading.get_ident(), None) if self._failures else None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from backend_kit import mlp, on_card
+
+import xclbin_build
 
 CARDS = 6
 
@@ -39,3 +42,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch._dynamo.reset()
     torch.manual_seed(0)
     yield
+
+
+@pytest.fixture(scope="session")
+def faulty_xclbin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the core that goes wrong, see fault_ops.py."""
+    recipe = Path(__file__).parent / "data" / "faulty.toml"
+    return xclbin_build.build(recipe=recipe, output=tmp_path_factory.mktemp("faulty") / "faulty.xclbin")

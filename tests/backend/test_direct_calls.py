@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
-from backend_kit import Net, assert_same_answer, counting, image, memory_used, mlp, on_card
+from backend_kit import GREEDY, Net, assert_same_answer, counting, image, memory_used, mlp, on_card
 from torch import nn
 
 import fpga_dynamo
 from fpga_dynamo._native import direct_totals
+from fpga_dynamo.backend import fpga
 from fpga_dynamo.runtime.card import open_card
 
 
@@ -256,6 +258,23 @@ def test_layers_that_share_code_are_all_called_directly() -> None:
             for _ in range(2):
                 for call, layer in zip(compiled, layers, strict=True):
                     torch.testing.assert_close(call(x), layer(x))
+
+
+@pytest.mark.parametrize("way", ["direct", "whole"])
+def test_what_dynamo_is_given_is_copied_as_a_function_is(way: str) -> None:
+    copies: list[bool] = []
+
+    def backend(module: Any, inputs: Any) -> Any:
+        given = fpga(module, inputs, options=GREEDY)
+        copies.append(copy.deepcopy(given) is given)
+        return given
+
+    def model(x: torch.Tensor) -> Any:
+        y = torch.relu(x)
+        return y if way == "direct" else (y, y.view(-1))
+
+    torch.compile(model, backend=backend)(torch.randn(4, 4))
+    assert copies == [True]
 
 
 def test_nothing_stays_on_the_card_when_the_model_goes() -> None:

@@ -27,11 +27,6 @@ FAULTY_CARD, SWAPPED_CARD, SMALL_CARD = 1, 2, 3
 """Cards that no other test uses: these here break them and load other xclbins."""
 
 
-@pytest.fixture(scope="session")
-def faulty_xclbin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return xclbin_build.build(recipe=DATA / "faulty.toml", output=tmp_path_factory.mktemp("faulty") / "faulty.xclbin")
-
-
 @pytest.fixture
 def on_faulty(faulty_xclbin: Path) -> Iterator[Any]:
     """Compiles for the card with the faulty core."""

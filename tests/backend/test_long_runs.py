@@ -1,19 +1,24 @@
-"""Memory over many calls of several models."""
+"""Memory over many calls of several models, and over many models."""
 
 from __future__ import annotations
 
 import gc
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from backend_kit import Net, mlp, on_card
+from backend_kit import Net, memory_used, mlp, on_card
 from torch import nn
+
+import fpga_dynamo
 
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
+OWN_CARD = 5
+"""One that no other test uses."""
 
 
 def resident() -> int:
@@ -43,3 +48,25 @@ def test_resident_memory_is_flat_over_calls_of_changing_shapes_and_models() -> N
             if number == 200:
                 before = resident()
     assert resident() - before < 8 * MIB
+
+
+def test_a_hundred_models_made_and_dropped_leave_nothing_on_the_card() -> None:
+    makers: list[tuple[Callable[[int], nn.Module], tuple[int, ...]]] = [
+        (Net, (2, 3, 9, 7)),
+        (lambda width: mlp(16, width, 5), (3, 16)),
+        (lambda width: nn.Sequential(nn.Conv1d(4, width, 3), nn.GroupNorm(2, width), nn.SiLU()), (2, 4, 9)),
+        (lambda width: nn.TransformerEncoderLayer(16, 4, width, batch_first=True), (2, 5, 16)),
+    ]
+    refused = fpga_dynamo.stats()["ps_fallbacks"]
+    for number, (make, shape) in zip(range(100), itertools.cycle(makers), strict=False):
+        model = make(8 + 2 * number)
+        trains = number % 8 >= 4
+        compiled = on_card(model.train(trains), device=OWN_CARD)
+        answer = compiled(torch.randn(shape))
+        if trains:
+            answer.sum().backward()
+        assert memory_used(OWN_CARD) > 0
+        del model, compiled, answer
+        assert memory_used(OWN_CARD) == 0
+        torch._dynamo.reset()  # it compiles one function for a few models only
+    assert fpga_dynamo.stats()["ps_fallbacks"] == refused

@@ -272,7 +272,8 @@ void bind_direct_call(nb::module_& module) {
         .def("bind", &direct_call::bind, nb::arg("run"), nb::arg("memory"), nb::arg("owner"), nb::arg("guard"),
              nb::arg("sources"))
         .def("unbind", &direct_call::unbind)
-        .def("take_durations", &direct_call::take_durations);
+        .def("take_durations", &direct_call::take_durations)
+        .def("__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); }, nb::arg("memo"));
     module.def("direct_totals", [] {
         const direct_totals& sums = direct_call::totals;
         return nb::make_tuple(sums.launches, sums.commands, sums.bytes_in, sums.bytes_out);
