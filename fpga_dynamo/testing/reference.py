@@ -18,6 +18,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from .rounding import FLOAT32_ULP
 
 FLOOR_ULPS = 4
+UNDERFLOW = torch.finfo(torch.float32).tiny
+"""Numbers below it lose their bits, or become 0, in any order of evaluation."""
 
 
 class Mismatch(AssertionError):
@@ -61,7 +63,7 @@ def measure(
     eager_error = (eager - exact).abs().max().item()
     # The ulp of the dtype that was computed in, so that half precision gets a floor of its own.
     ulp = torch.finfo(eager32.dtype).eps if eager32.is_floating_point() else FLOAT32_ULP
-    floor = FLOOR_ULPS * ulp * exact.abs().max().item()
+    floor = FLOOR_ULPS * ulp * exact.abs().max().item() + UNDERFLOW
     return Errors((candidate - exact).abs().max().item(), eager_error, factor * max(eager_error, noise) + floor)
 
 

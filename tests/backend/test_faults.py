@@ -21,6 +21,8 @@ import xclbin_build
 import xclbin_build.axlf
 from fpga_dynamo import DeviceError, FpgaError, Pattern, VerificationError, XclbinError
 from fpga_dynamo.lowering.patterns import registered
+from fpga_dynamo.runtime import launch
+from fpga_dynamo.runtime.transfer import from_slot
 
 DATA = Path(__file__).parent / "data"
 FAULTY_CARD, SWAPPED_CARD, SMALL_CARD = 1, 2, 3
@@ -116,6 +118,24 @@ def test_a_wrong_value_is_found_by_verify_and_named(on_faulty: Any) -> None:
     line = answer.__code__.co_firstlineno + 1
     assert f"faulty (backend_test.faulty.default at test_faults.py:{line} in answer)" in str(caught.value)
     assert "diverges from eager" in str(caught.value) and "command" in str(caught.value)
+
+
+def test_verify_finds_a_wrong_position_among_distinct_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "from_slot", lambda raw, slot: from_slot(raw, slot) + 1)
+    with pytest.raises(VerificationError, match="3 of 3 elements differ"):
+        on_card(lambda x: x.argmax(1), verify=True)(torch.eye(3, 9))
+
+
+def test_verify_leaves_to_rounding_what_hangs_on_it() -> None:
+    def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).view(-1, 2).argmax(1)
+
+    rows = torch.randn(500, 64)
+    pairs = torch.stack([rows, torch.stack([row[torch.randperm(500)] for row in rows.t()], 1)], 2)
+    x, w = torch.ones(1, 500), pairs.reshape(500, 128)  # equal sums of the same numbers in another order
+    mine, compiled = on_card(model)(x, w), on_card(model, verify=True, strict=True)
+    assert not torch.equal(mine, model(x, w)), "the card adds up in another order than eager"
+    assert torch.equal(compiled(x, w), mine)
 
 
 def test_without_verify_a_wrong_value_would_pass(on_faulty: Any) -> None:
