@@ -37,7 +37,9 @@ class Workload:
         return model.eval(), example
 
 
-def _image_model(name: str, batch: int = 1) -> Callable[[], tuple[nn.Module, Tensor]]:
+def image_model(name: str, batch: int = 1) -> Callable[[], tuple[nn.Module, Tensor]]:
+    """What loads a network of torchvision, with images for it."""
+
     def build() -> tuple[nn.Module, Tensor]:
         found = zoo.load(name, batch)
         return found.model, found.inputs[0]
@@ -62,17 +64,17 @@ def perceptron(width: int = 8192, layers: int = 3) -> tuple[nn.Module, Tensor]:
 WORKLOADS: Mapping[str, Workload] = {
     workload.name: workload
     for workload in (
-        Workload("resnet18", _image_model("resnet18"), _limits(2.8, 2.5, 1.2)),
-        Workload("resnet50", _image_model("resnet50"), _limits(2.4, 2.0, 1.2)),
-        Workload("mobilenet_v2", _image_model("mobilenet_v2"), _limits(4.5, 2.5, 1.2)),
+        Workload("resnet18", image_model("resnet18"), _limits(2.8, 2.5, 1.2)),
+        Workload("resnet50", image_model("resnet50"), _limits(2.4, 2.0, 1.2)),
+        Workload("mobilenet_v2", image_model("mobilenet_v2"), _limits(4.5, 2.5, 1.2)),
         Workload("bert-tiny", lambda: encoder(128, 2, 2, 512), _limits(3.3, 2.6, 1.2)),
         Workload("bert-base-x4", lambda: encoder(768, 12, 4, 3072), _limits(1.3, 1.2, 1.0)),
         Workload("mlp-8192", perceptron, _limits(1.05, 1.05, 1.0)),
-        Workload("vgg19", _image_model("vgg19"), _OTHER_IMAGES),
-        Workload("inception_v3", _image_model("inception_v3"), _OTHER_IMAGES),
-        Workload("densenet121", _image_model("densenet121"), _OTHER_IMAGES),
-        Workload("squeezenet1_1", _image_model("squeezenet1_1"), _OTHER_IMAGES),
-        Workload("shufflenet_v2_x1_0", _image_model("shufflenet_v2_x1_0"), _OTHER_IMAGES),
-        Workload("resnet50-batch8", _image_model("resnet50", 8), _ANY_PEER),
+        Workload("vgg19", image_model("vgg19"), _OTHER_IMAGES),
+        Workload("inception_v3", image_model("inception_v3"), _OTHER_IMAGES),
+        Workload("densenet121", image_model("densenet121"), _OTHER_IMAGES),
+        Workload("squeezenet1_1", image_model("squeezenet1_1"), _OTHER_IMAGES),
+        Workload("shufflenet_v2_x1_0", image_model("shufflenet_v2_x1_0"), _OTHER_IMAGES),
+        Workload("resnet50-batch8", image_model("resnet50", 8), _ANY_PEER),
     )
 }

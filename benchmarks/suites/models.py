@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,12 @@ def measure(workload: Workload, settings: Settings, row: Row) -> None:
         contestants = {name: runner.bound(example) for name, runner in runners.items()}
         row.add(interleave(contestants, settings.seconds, least_rounds=settings.least_rounds))
         if OURS in contestants:
-            row.figures |= _inside(runners[OURS].bound(example))
+            row.figures |= inside(runners[OURS].bound(example))
     row.demand(workload.limits)
 
 
-def _inside(call: Any, calls: int = 5) -> dict[str, float]:
-    """How much of our call is spent in the card's commands, and what runs in eager."""
+def inside(call: Callable[[], object], calls: int = 5) -> dict[str, float]:
+    """How much of our call is spent in the card's commands, what is packed, and what runs in eager."""
     spent = []
     for _ in range(calls):
         with fpga_dynamo.trace() as trace:
@@ -64,7 +64,7 @@ def _inside(call: Any, calls: int = 5) -> dict[str, float]:
     before = fpga_dynamo.stats()
     call()
     after = fpga_dynamo.stats()
-    counted = ("pl_launches", "pl_commands", "ps_nodes")
+    counted = ("pl_launches", "pl_commands", "ps_nodes", "weights_packed")
     return {"in_commands_seconds": statistics.median(spent), **{name: after[name] - before[name] for name in counted}}
 
 
