@@ -1,5 +1,5 @@
 """Decompositions of gradients whose parts have cores: convolution into one op a gradient, the squared error into
-element-wise ops."""
+element-wise ops, that of a part of a tensor into padding."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+
+from fpga_dynamo.lowering.dtypes import FLOATS
 
 aten = torch.ops.aten
 
@@ -86,3 +88,30 @@ def mse_loss_backward(grad_output: torch.Tensor, input: torch.Tensor, target: to
         return NotImplemented
     factor = 2 / input.numel() if reduction == _MEAN else 2
     return (input - target) * factor * grad_output
+
+
+def select_backward(gradient: torch.Tensor, sizes: Sequence[int], dim: int, index: int) -> Any:
+    """Zeros but for the slice `index` of dimension `dim`."""
+    dim %= len(sizes)
+    if not _pads(gradient, sizes[dim]):
+        return NotImplemented
+    index %= sizes[dim]
+    return _surrounded(gradient.contiguous().unsqueeze(dim), dim, index, sizes[dim] - index - 1)
+
+
+def slice_backward(gradient: torch.Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Any:
+    """Zeros but for the slices from `start` to `end` of dimension `dim`."""
+    dim %= len(sizes)
+    if step != 1 or not _pads(gradient, sizes[dim]):
+        return NotImplemented
+    before, _, _ = slice(start, end).indices(sizes[dim])
+    return _surrounded(gradient.contiguous(), dim, before, sizes[dim] - before - gradient.shape[dim])
+
+
+def _pads(gradient: torch.Tensor, size: int) -> bool:
+    return gradient.dtype in FLOATS and gradient.numel() != 0 and isinstance(size, int)
+
+
+def _surrounded(x: torch.Tensor, dim: int, before: int, after: int) -> torch.Tensor:
+    """`x` with so many zeros before and after it; row-major, as eager's gradient of a view is."""
+    return aten.constant_pad_nd(x, [0, 0] * (x.dim() - 1 - dim) + [before, after], 0)

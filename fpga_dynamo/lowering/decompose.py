@@ -80,6 +80,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.convolution_backward.default: backward.convolution_backward,
     aten.mse_loss.default: backward.mse_loss,
     aten.mse_loss_backward.default: backward.mse_loss_backward,
+    aten.select_backward.default: backward.select_backward,
+    aten.slice_backward.default: backward.slice_backward,
     aten._transformer_encoder_layer_fwd.default: attention.transformer_encoder_layer,
     aten.mkldnn_rnn_layer.default: recurrent.lstm_layer,
     aten.mv.default: _mv,

@@ -165,3 +165,23 @@ def test_gradient_of_attention_with_shared_heads() -> None:
 def test_gradient_of_the_squared_error(reduction: str) -> None:
     target = torch.randn(6, 10)
     check(Functional(lambda x: F.mse_loss(x, target.to(x.dtype), reduction=reduction)), torch.randn(6, 10))
+
+
+PARTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a slice of channels": lambda x: x[:, 1:4] * 2,
+    "rows from the end": lambda x: x[:, :, -3:-1] + 1,
+    "more than there is": lambda x: x[:, :, :, 2:100] * 2,
+    "one channel": lambda x: x[:, -2] * 2,
+    "one of three": lambda x: x.unflatten(1, (3, 2)).unbind(1)[2] * x.unflatten(1, (3, 2))[:, 0],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_gradient_of_a_part(name: str) -> None:
+    x = torch.randn(2, 6, 5, 4)
+    check(Functional(PARTS[name]), x, "constant_pad_nd")
+    check(Functional(PARTS[name]), x.to(memory_format=torch.channels_last), "constant_pad_nd")
+
+
+def test_gradient_of_every_second_row() -> None:
+    check(Functional(lambda x: x[:, :, ::2] * 2), torch.randn(2, 6, 5, 4))
