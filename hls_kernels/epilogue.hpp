@@ -13,7 +13,8 @@
 namespace fpga {
 
 FPGA_INLINE vec16 gelu_erf(const vec16& x) {
-    return vec16(0.5f) * x * (vec16(1.0f) + verf(x * vec16(0.70710678118654752f)));
+    const vec16 tail = vnormal_tail(vabs(x));
+    return x * select(vgt(x, vec16(0.0f)), vec16(1.0f) - tail, tail);
 }
 
 FPGA_INLINE vec16 gelu_tanh(const vec16& x) {

@@ -107,6 +107,8 @@ int main() {
     sweep(report, "vsigmoid", [](vec16 x) { return vsigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); },
         3.0);
     sweep(report, "verf", [](vec16 x) { return verf(x); }, [](double x) { return std::erf(x); }, 2.0);
+    sweep(report, "vnormal_tail", [](vec16 x) { return vec16(1.0f) - vnormal_tail(vabs(x)); },
+        [](double x) { return 1 - std::erfc(std::fabs(x) * std::sqrt(0.5)) / 2; }, 2.0);
     sweep(report, "vsin", [](vec16 x) { return vsin(x); }, [](double x) { return std::sin(x); }, 2.0);
     sweep(report, "vcos", [](vec16 x) { return vcos(x); }, [](double x) { return std::cos(x); }, 2.0);
     sweep(report, "vsqrt", [](vec16 x) { return vsqrt(x); }, [](double x) { return std::sqrt(x); }, 0.5);
