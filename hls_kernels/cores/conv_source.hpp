@@ -165,24 +165,34 @@ FPGA_INLINE void next_pixel(pixel_run& at, const conv2d_command& c) {
 
 inline void fill_block_table(block_table& table, const pixel_run& run, const conv2d_command& c, const conv_plan& p) {
     pixel_run at = run;
-each_pixel:
-    for (int32_t i = 0; i < run.count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=7 max=1022
-        const int32_t y = at.row * c.stride[0];
-        const int32_t x = at.column * c.stride[1];
+    table_entry step;
+    step.output = offset_of(1, c.out_stride[2]);
+    step.residual = offset_of(1, c.residual_stride[2]);
+    if (p.source == CONV_DIRECT)
+        step.source = offset_of(c.stride[1], c.in_stride[3]);
+    else if (p.source == CONV_SLAB)
+        step.source = c.stride[1] * (p.planar ? 1 : c.in_channels);
+    else
+        step.source = p.k_block;
+each_row:
+    for (int32_t done = 0; done < run.count;) {
+#pragma HLS loop_tripcount min=1 max=64
+        const int32_t columns = minimum(at.right - at.column, run.count - done);
+        table_entry entry;
         if (p.source == CONV_DIRECT)
-            table.source[i] = offset_of(at.image, c.in_stride[0]) + offset_of(y, c.in_stride[2]) +
-                              offset_of(x, c.in_stride[3]);
+            entry.source = offset_of(at.image, c.in_stride[0]) + offset_of(at.row * c.stride[0], c.in_stride[2]) +
+                           at.column * step.source;
         else if (p.source == CONV_SLAB)
-            table.source[i] = (at.row - run.row) * c.stride[0] * p.slab_row +
-                              (at.column - run.left) * c.stride[1] * (p.planar ? 1 : c.in_channels);
+            entry.source = (at.row - run.row) * c.stride[0] * p.slab_row + (at.column - run.left) * step.source;
         else
-            table.source[i] = i * p.k_block;
-        table.output[i] = c.output + offset_of(at.image, c.out_stride[0]) + offset_of(at.row, c.out_stride[1]) +
-                          offset_of(at.column, c.out_stride[2]);
-        table.residual[i] = c.residual + offset_of(at.image, c.residual_stride[0]) +
-                            offset_of(at.row, c.residual_stride[1]) + offset_of(at.column, c.residual_stride[2]);
+            entry.source = done * step.source;
+        entry.output = c.output + offset_of(at.image, c.out_stride[0]) + offset_of(at.row, c.out_stride[1]) +
+                       at.column * step.output;
+        entry.residual = c.residual + offset_of(at.image, c.residual_stride[0]) +
+                         offset_of(at.row, c.residual_stride[1]) + at.column * step.residual;
+        fill_entries(table, done, columns, entry, step);
+        done += columns;
+        at.column += columns - 1;
         next_pixel(at, c);
     }
     repeat_last_pixel(table, run.count);

@@ -65,22 +65,23 @@ inline void fill_row_table(block_table& table, const gemm_command& c, const gemm
     const int64_t outer = p.shared ? first / c.rows : matrix;
     int32_t inner = static_cast<int32_t>(outer % c.batch[1]);
     int32_t image = static_cast<int32_t>(outer / c.batch[1]);
-each_row:
-    for (int32_t i = 0; i < count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=1022
-        table.source[i] = c.a + offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) +
-                          offset_of(row, c.a_stride[2]);
-        table.output[i] = c.output + offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) +
-                          offset_of(row, c.out_stride[2]);
-        table.residual[i] = c.residual + offset_of(image, c.residual_stride[0]) +
-                            offset_of(inner, c.residual_stride[1]) + offset_of(row, c.residual_stride[2]);
-        if (++row == c.rows) {
-            row = 0;
-            if (++inner == c.batch[1]) {
-                inner = 0;
-                image++;
-            }
+    const table_entry step = {offset_of(1, c.a_stride[2]), offset_of(1, c.out_stride[2]),
+                              offset_of(1, c.residual_stride[2])};
+each_matrix:
+    for (int32_t done = 0; done < count;) {
+#pragma HLS loop_tripcount min=1 max=64
+        const int32_t rows = minimum(count - done, c.rows - row);
+        const table_entry entry = {
+            c.a + offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) + row * step.source,
+            c.output + offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) + row * step.output,
+            c.residual + offset_of(image, c.residual_stride[0]) + offset_of(inner, c.residual_stride[1]) +
+                row * step.residual};
+        fill_entries(table, done, rows, entry, step);
+        done += rows;
+        row = 0;
+        if (++inner == c.batch[1]) {
+            inner = 0;
+            image++;
         }
     }
     repeat_last_pixel(table, count);

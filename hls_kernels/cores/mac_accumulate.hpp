@@ -132,8 +132,8 @@ rows:
     }
 }
 
-// Each step of a tile fetches a piece of what is ahead. Where offsets are linear, the rows of the next tile most often
-// follow those of this one: they are fetched too.
+// Each step of a tile fetches a piece of what is ahead, if that comes to as much as a float a step. Where offsets are
+// linear, the rows of the next tile most often follow those of this one: they are fetched too.
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
                             const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
@@ -151,16 +151,23 @@ clear_sums:
     UNROLL for (int i = 0; i < ROWS; i++) {
         UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = vec16(0.0f);
     }
+    int64_t k = 0;
+    if (ROWS > 1 && next_pitch > 0) {
+    reduction_ahead:
+        for (; k < stream; k++) {
+            prefetch(next_weights, k * next_pitch);
+            if (!TABLE) prefetch(next_rows, k * ROWS);
+            multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, k);
+        }
+    }
 reduction:
-    for (int64_t k = 0; k < stream; k++) {
-        if (ROWS > 1) prefetch(next_weights, k * next_pitch);
-        if (!TABLE && ROWS > 1) prefetch(next_rows, k * ROWS);
+    for (; k < stream; k++) {
         UNROLL for (int s = 0; s < STREAMS<ROWS>; s++) {
             multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, s * stream + k);
         }
     }
 last_steps:
-    for (int64_t k = STREAMS<ROWS> * stream; k < step.depth; k++) {
+    for (k = STREAMS<ROWS> * stream; k < step.depth; k++) {
         multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, k);
     }
 }

@@ -31,6 +31,24 @@ struct block_table {
     uint32_t residual[BLOCK_MAX];  // in the arena
 };
 
+// A pixel's entries in the table, or their distances from one pixel to the next.
+struct table_entry {
+    uint32_t source, output, residual;
+};
+
+// Entries [begin, begin + count) for pixels that lie at equal distances.
+FPGA_INLINE void fill_entries(block_table& table, int32_t begin, int32_t count, const table_entry& first,
+                              const table_entry& step) {
+entries:
+    for (int32_t i = 0; i < count; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount min=1 max=1022
+        table.source[begin + i] = first.source + i * step.source;
+        table.output[begin + i] = first.output + i * step.output;
+        table.residual[begin + i] = first.residual + i * step.residual;
+    }
+}
+
 FPGA_INLINE void repeat_last_pixel(block_table& table, int32_t pixels) {
 repeat:
     for (int32_t i = pixels; i < tile::ROWS; i++) {

@@ -179,6 +179,7 @@ compute_unit& run::least_loaded() const {
 }
 
 void run::announce() {
+    if (forked()) return;  // the locks may be held by threads that this process does not have
     std::lock_guard lock(start_mutex_);
     if (unit_ && command_->sliced.load(std::memory_order_relaxed)) unit_->wake_lanes();
 }
