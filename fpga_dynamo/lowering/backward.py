@@ -39,6 +39,8 @@ def convolution_backward(
         return NotImplemented
     rank = input.dim() - 2
     stride, padding, dilation = (_each_axis(given, rank) for given in (stride, padding, dilation))
+    if transposed and any(rest >= step for rest, step in zip(_each_axis(output_padding, rank), stride, strict=True)):
+        return NotImplemented  # the gradient has windows that no pixel of the input made
     found: list[torch.Tensor | None] = [None, None, None]
     if of_input:
         rest = [0] * rank

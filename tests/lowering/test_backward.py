@@ -61,6 +61,10 @@ def test_gradient_of_a_convolution(name: str) -> None:
     check(copy.deepcopy(module), torch.randn(size), "convolution_backward")
 
 
+def test_gradient_of_a_transposed_convolution_padded_by_more_than_its_stride() -> None:
+    check(nn.ConvTranspose2d(4, 3, 2, stride=(3, 2), padding=1, output_padding=2, dilation=3), torch.randn(1, 4, 4, 4))
+
+
 def test_gradient_of_a_convolution_where_pixels_lie_side_by_side_already() -> None:
     x = torch.randn(2, 16, 5, 6).to(memory_format=torch.channels_last)
     check(nn.Conv2d(16, 32, 1).to(memory_format=torch.channels_last), x, "convolution_backward")
