@@ -106,10 +106,13 @@ def test_wrong_strides_are_found(backend_that_drops_strides: str) -> None:
     assert "has strides" in failure.message
 
 
-def test_the_same_seed_draws_the_same_models() -> None:
-    first, second, other = (run_fuzz(10, seed=seed, backend="eager") for seed in (5, 5, 6))
+def test_the_same_seed_draws_the_same_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(fuzz, "_check", lambda graph, *_: drawn.append(graph.source()))
+    for seed in (5, 5, 6):  # which of them count is not said: that may hang on rounding
+        run_fuzz(10, seed=seed, backend="eager")
 
-    assert first.operators == second.operators != other.operators
+    assert drawn[:10] == drawn[10:20] != drawn[20:] and len(drawn) == 30
 
 
 def test_torch_itself_passes() -> None:
