@@ -17,6 +17,7 @@ from fpga_dynamo.testing.calls import check_against_eager
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 from fpga_dynamo.testing.graphs import Graph
 from fpga_dynamo.testing.reference import Mismatch
+from fpga_dynamo.testing.rounding import OperatorRecorder
 
 EXAMPLES = 60
 WINOGRAD_EXAMPLES = 6
@@ -113,6 +114,15 @@ def test_the_same_seed_draws_the_same_models(monkeypatch: pytest.MonkeyPatch) ->
         run_fuzz(10, seed=seed, backend="eager")
 
     assert drawn[:10] == drawn[10:20] != drawn[20:] and len(drawn) == 30
+
+
+def test_memory_that_nobody_has_written_decides_nothing() -> None:
+    recorder, ones = OperatorRecorder(), torch.ones(3)
+    with recorder:
+        truth, number = torch.empty(3, dtype=torch.bool), torch.empty_like(ones)
+        assert not recorder.decisions and not recorder.overflows
+        truth.copy_(number.fill_(torch.inf) > 0)
+    assert recorder.decisions and not recorder.overflows[0].any()
 
 
 def test_torch_itself_passes() -> None:

@@ -26,9 +26,13 @@ _EXACT_NAMES = """
     minimum max_pool2d_with_indices adaptive_max_pool2d cat stack where masked_fill index index_select gather
     embedding constant_pad_nd reflection_pad2d replication_pad2d upsample_nearest2d flip roll repeat tril triu sort
     topk clone copy _to_copy lift_fresh detach zeros_like ones_like full_like zeros ones full new_zeros new_ones
-    new_full fill zero arange empty empty_like one_hot argmax argmin eq ne lt le gt ge logical_not
+    new_full fill zero arange one_hot argmax argmin eq ne lt le gt ge logical_not
 """
 _EXACT = frozenset(_EXACT_NAMES.split())
+# What these give is memory as it was left: whoever writes it is seen when he does.
+_UNWRITTEN = frozenset(
+    ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize")
+)
 # Results that jump: where two evaluations differ here, the final answers may differ by anything.
 _JUMPS = frozenset(("floor", "ceil", "round", "trunc", "sign", "floor_divide", "remainder", "fmod", "heaviside"))
 # Their indices serve the backward pass only.
@@ -68,6 +72,8 @@ class OperatorRecorder(TorchDispatchMode):
         if func.is_view:
             return result
         name = func.overloadpacket.__name__.rstrip("_") or func.overloadpacket.__name__
+        if name in _UNWRITTEN:
+            return result
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
                 continue
