@@ -13,7 +13,7 @@ from xrt_kit import needs
 PRELUDE = (
     WITHOUT_TORCH
     + """
-import os, signal, threading, time
+import contextlib, os, signal, threading, time
 from conformance import *
 card = Card()
 card.add()
@@ -21,9 +21,15 @@ card.add()
 )
 KILL = """
 def model():
-    children = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and
-                "genericpcie" in (p / "comm").read_text()]
-    return next(p for p in children if Path(f"/proc/{p}/stat").read_text().split()[3] == str(os.getpid()))
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # others come and go meanwhile
+            process, name, _, parent = stat.read_text().split()[:4]
+            if "genericpcie" in name and int(parent) == os.getpid():
+                return int(process)
+    raise LookupError("no process plays the card")
+
+def kill_soon():
+    threading.Timer(0.3, os.kill, (model(), signal.SIGKILL)).start()
 
 def refused(use):
     begin = time.monotonic()
@@ -52,7 +58,7 @@ def test_killed_model_while_a_run_is_waited_for(tmp_path: Path) -> None:
     script = """
     run = card.misbehaving(HANG)
     run.start()
-    threading.Timer(0.3, lambda: os.kill(model(), signal.SIGKILL)).start()
+    kill_soon()
     refused(lambda: run.wait(LONG))
     everything_refuses()
     refused(run.wait)
@@ -72,7 +78,7 @@ def test_killed_model_at_rest(tmp_path: Path) -> None:
 def test_killed_model_in_the_middle_of_a_transfer(tmp_path: Path) -> None:
     script = """
     buffer = card.bo(64 << 20)
-    threading.Timer(0.3, lambda: os.kill(model(), signal.SIGKILL)).start()
+    kill_soon()
     def copy():
         while True:
             buffer.sync(TO, 64 << 20, 0)
