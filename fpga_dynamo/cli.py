@@ -174,8 +174,8 @@ def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
     """Whether the answer is wrong, and how far it is off."""
     import copy
 
+    from .rounding import in_float64
     from .testing.reference import Mismatch, assert_close_to_eager
-    from .testing.rounding import in_float64
 
     eager = example.model(*example.inputs)
     exact = copy.deepcopy(example.model).double()(*in_float64(example.inputs))

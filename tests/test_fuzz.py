@@ -12,12 +12,12 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.lowering.ops import winograd
+from fpga_dynamo.rounding import OperatorRecorder
 from fpga_dynamo.testing import fuzz, graphs
 from fpga_dynamo.testing.calls import check_against_eager
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 from fpga_dynamo.testing.graphs import Graph
 from fpga_dynamo.testing.reference import Mismatch
-from fpga_dynamo.testing.rounding import OperatorRecorder
 
 EXAMPLES = 60
 WINOGRAD_EXAMPLES = 6

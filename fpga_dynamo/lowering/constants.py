@@ -22,7 +22,11 @@ def refuse_constants(nodes: Iterable[Node], graph: GraphInfo) -> str | None:
     read = {source for node in own for source in node.all_input_nodes} - own
     for source in read & graph.static:
         fake = value(source)
-        if isinstance(fake, torch.Tensor) and fake.dtype is torch.int64 and not _fits(source, graph):
+        if not isinstance(fake, torch.Tensor) or fake.dtype is not torch.int64:
+            continue
+        if source not in graph.fits_int32:
+            graph.fits_int32[source] = _fits(source, graph)
+        if not graph.fits_int32[source]:
             return f"its operand {source} is a constant that int32, which the card computes with, cannot hold"
     return None
 

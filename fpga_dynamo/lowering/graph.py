@@ -134,6 +134,7 @@ class GraphInfo:
     static_inputs: positions of placeholders that are parameters or buffers.
     claimed: nodes that a pattern has taken (see the pass lowering/claim.py).
     sizes: the placeholder for the symbols' values of a graph with sizes (symbolic/graph.py), else None.
+    fits_int32: what has been found out of int64 constants, see lowering/constants.py.
     """
 
     module: GraphModule
@@ -144,6 +145,7 @@ class GraphInfo:
     claimed: set[Node] = field(default_factory=set)
     static: set[Node] = field(init=False)
     sizes: Node | None = field(init=False)
+    fits_int32: dict[Node, bool] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.position = {node: i for i, node in enumerate(self.module.graph.nodes)}

@@ -2,7 +2,7 @@
 
 Where a value hangs on rounding (equal numbers whose position is asked for, a comparison with a sum that cancels), the
 card may decide otherwise than eager. What diverges is therefore held against runs in float64 with a rounding error
-after every operator, too, see :mod:`fpga_dynamo.testing.rounding`.
+after every operator, too, see :mod:`fpga_dynamo.rounding`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from fpga_dynamo.errors import VerificationError
 from fpga_dynamo.lowering.dtypes import FLOATS
 from fpga_dynamo.lowering.program import CardTask
-from fpga_dynamo.testing.rounding import OperatorRecorder
+from fpga_dynamo.rounding import OperatorRecorder
 
 FACTOR = 8.0
 """How many times eager's own error against float64 a value may err."""

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves
 
+from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder, agree, in_float64, noisy_run
+
 from .reference import (
     LayoutMismatch,
     Mismatch,
@@ -20,7 +22,6 @@ from .reference import (
     sharing,
     strides_that_matter,
 )
-from .rounding import FLOAT32_ULP, OperatorRecorder, agree, in_float64, noisy_run
 from .winograd import NOISE as WINOGRAD_NOISE
 
 _NOISY_RUNS = 3

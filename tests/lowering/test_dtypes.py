@@ -18,8 +18,8 @@ from fpga_dynamo.lowering.claim import claim
 from fpga_dynamo.lowering.graph import aten
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.opset.probes import probe
+from fpga_dynamo.rounding import in_float64
 from fpga_dynamo.testing.reference import measure
-from fpga_dynamo.testing.rounding import in_float64
 
 HALVES = (torch.bfloat16, torch.float16)
 each_half = pytest.mark.parametrize("dtype", HALVES, ids=("bfloat16", "float16"))

@@ -13,8 +13,8 @@ from offload_table import OffloadTable, Row
 
 import fpga_dynamo
 from examples.models import DarkNet53, TinyBert, mlp
+from fpga_dynamo.rounding import in_float64
 from fpga_dynamo.testing.reference import assert_close_to_eager
-from fpga_dynamo.testing.rounding import in_float64
 from fpga_dynamo.zoo import import_torchvision, load, randomise_batch_norm
 
 # Of eager float32's own error against float64: with direct sums, and where Winograd's method may be taken.

@@ -19,8 +19,8 @@ from examples.models import UNet
 from fpga_dynamo import Explanation
 from fpga_dynamo.backend import collect_programs
 from fpga_dynamo.explain import GraphReport
+from fpga_dynamo.rounding import in_float64
 from fpga_dynamo.testing.reference import assert_close_to_eager
-from fpga_dynamo.testing.rounding import in_float64
 from fpga_dynamo.zoo import import_torchvision, randomise_batch_norm
 
 FACTOR, WINOGRAD_FACTOR = 4.0, 8.0

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from fpga_dynamo.rounding import OperatorRecorder, in_float64
 from fpga_dynamo.testing.reference import LayoutMismatch, Mismatch, assert_close_to_eager, measure, sharing
-from fpga_dynamo.testing.rounding import OperatorRecorder, in_float64
 from tests.opinfo.cases import SEED, Case
 
 Call = Callable[[nn.Module | None, tuple[Any, ...], dict[str, Any]], Any]
