@@ -106,6 +106,17 @@ def _bilinear(
     return aten.upsample_bilinear2d.default(x, size, align_corners, *(scale_factors or (None, None)))
 
 
+def _bilinear_backward(
+    gradient: torch.Tensor, output_size: list[int], input_size: list[int], *_: Any, **__: Any
+) -> torch.Tensor:
+    return torch.empty(
+        input_size,
+        dtype=gradient.dtype,
+        device=gradient.device,
+        memory_format=torch._prims_common.suggest_memory_format(gradient),
+    )
+
+
 WHOLE: dict[Any, Callable[..., Any] | None] = {
     aten.upsample_nearest2d.default: None,
     aten.upsample_nearest2d.vec: _nearest,
@@ -115,6 +126,9 @@ WHOLE: dict[Any, Callable[..., Any] | None] = {
 """Ops with a core that PyTorch takes apart itself while it traces, into gathers and sums.
 
 The value: what an op that names its output's size in another way is, with sizes that may be symbolic."""
+
+_SHAPES: dict[Any, Callable[..., Any]] = {aten.upsample_bilinear2d_backward.default: _bilinear_backward}
+"""Gradients of such ops of which PyTorch foretells the result by a kernel that takes no symbolic sizes."""
 
 _tracing = threading.RLock()
 
@@ -126,13 +140,16 @@ def kept_whole() -> Iterator[None]:
     The kernels belong to the process, so that one thread traces at a time; eager never uses them.
     """
     with _tracing:
-        saved = [(op, dict(op.py_kernels)) for op in WHOLE]
+        saved = [(op, dict(op.py_kernels)) for op in (*WHOLE, *_SHAPES)]
         try:
             for op, kernel in WHOLE.items():
                 for key in (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd):
                     op.py_kernels.pop(key, None)
                 if kernel is not None:
                     op.py_kernels[DispatchKey.CompositeImplicitAutograd] = kernel
+                op._dispatch_cache.clear()
+            for op, shape in _SHAPES.items():
+                op.py_kernels[DispatchKey.Meta] = shape
                 op._dispatch_cache.clear()
             yield
         finally:

@@ -53,3 +53,21 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_image_is_resized_as_in_eager(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_gradients_of_images_whose_sizes_change(mode: str, memory_format: torch.memory_format) -> None:
+    def check_sizes(*shape: int) -> None:
+        x = torch.randn(shape).to(memory_format=memory_format).requires_grad_()
+        mine = torch.autograd.grad(compiled(x).sum(), x)[0]
+        theirs = torch.autograd.grad(upscale(x).sum(), x)[0]
+        torch.testing.assert_close(mine, theirs)
+        assert mine.stride() == theirs.stride()
+
+    def upscale(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x * 2, scale_factor=2, mode=mode).square()
+
+    compiled = torch.compile(upscale, backend="fpga", dynamic=True)
+    check_sizes(2, 3, 4, 5)
+    check_sizes(3, 3, 6, 2)
