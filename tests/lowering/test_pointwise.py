@@ -231,6 +231,15 @@ def test_every_unary_op_is_right_at_the_edges_of_float32(function: Callable[...,
     check(Case(lambda x: function(x), edges, commands=ONE))
 
 
+def test_zeros_keep_their_sign_where_eager_keeps_it() -> None:
+    def zeros(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.gelu(x), F.gelu(x, approximate="tanh"), F.relu6(x), x.clamp(min=0), x.clamp(0, 1), x.clamp(-1, 0)
+
+    x = torch.tensor([-0.0, 0.0]).repeat(20)
+    for ours, eager in zip(torch.compile(zeros, backend="fpga", options=GREEDY)(x), zeros(x), strict=True):
+        assert ours.signbit().tolist() == eager.signbit().tolist() == [True, False] * 20
+
+
 @pytest.mark.parametrize("function", [*UNARY.values(), *FINITE.values()], ids=[*UNARY, *FINITE])
 def test_every_unary_op_is_right_in_between(function: Callable[..., torch.Tensor]) -> None:
     grid = torch.linspace(-6, 6, 611)

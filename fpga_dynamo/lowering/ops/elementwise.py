@@ -46,9 +46,9 @@ def _reverse_sub(p: MicroProgram, n: Node, x: Operands) -> Operand:
 def _bounds(p: MicroProgram, x: Operand | float, low: float | None, high: float | None) -> Operand:
     result = x if isinstance(x, Operand) else p.constant(x)
     if low is not None and low > -math.inf:
-        result = p.op("MAX", result, low)
+        result = p.op("MAX", low, result)  # of equal operands the second, so that -0.0 stays -0.0 at a bound of 0
     if high is not None and high < math.inf:
-        result = p.op("MIN", result, high)
+        result = p.op("MIN", high, result)
     return p.op("COPY", x) if result is x else result
 
 
@@ -78,12 +78,13 @@ def _silu(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 
 def _gelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    half = p.op("MUL", x[0], 0.5)
     if argument(n, "approximate", 1, "none") == "tanh":
         cube = p.op("MUL", p.op("MUL", x[0], x[0]), x[0])
         inner = p.op("MUL", p.op("FMA", cube, 0.044715, x[0]), math.sqrt(2 / math.pi))
-        return p.op("FMA", half, p.op("TANH", inner), half)
-    return p.op("FMA", half, p.op("ERF", p.op("MUL", x[0], math.sqrt(0.5))), half)
+        odd = p.op("TANH", inner)
+    else:
+        odd = p.op("ERF", p.op("MUL", x[0], math.sqrt(0.5)))
+    return p.op("MUL", x[0], p.op("FMA", odd, 0.5, 0.5))  # a product, so that zeros keep their sign
 
 
 def _elu(p: MicroProgram, n: Node, x: Operands) -> Operand:
