@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
+from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.ops import winograd
 from fpga_dynamo.rounding import OperatorRecorder
+from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.testing import fuzz, graphs
 from fpga_dynamo.testing.calls import check_against_eager
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
@@ -114,6 +116,46 @@ def test_the_same_seed_draws_the_same_models(monkeypatch: pytest.MonkeyPatch) ->
         run_fuzz(10, seed=seed, backend="eager")
 
     assert drawn[:10] == drawn[10:20] != drawn[20:] and len(drawn) == 30
+
+
+def test_the_first_failure_is_kept_where_a_smaller_model_fails_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    large: list[Graph] = []
+
+    def check(graph: Graph, *_: Any) -> None:
+        if len(graph.instructions) > 1:
+            large.append(graph)
+            raise Mismatch("call 0: the output is off by 2.5e-3 (eager by 0)")
+        if large:
+            raise Mismatch("output 1 has strides [1, 2], in eager [2, 1]")
+
+    monkeypatch.setattr(fuzz, "_check", check)
+    monkeypatch.setattr(fuzz, "CONTROLS", ())
+    small, first = run_fuzz(20, seed=5, backend="eager", max_failures=1).failures
+
+    assert "has strides" in small.message and len(small.graph.instructions) == 1
+    assert "is off by" in first.message and first.graph is large[0]
+
+
+def test_a_launch_that_fails_is_a_failure_though_eager_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise DeviceError("the card is on fire")
+
+    monkeypatch.setattr(Launcher, "__call__", fails)
+    compiled = torch.compile(torch.relu, backend="fpga", options={"partition": "greedy"})
+    with fuzz._quiet_and_single_threaded(), pytest.raises(RuntimeWarning, match="the card is on fire"):
+        compiled(torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("message", "other"),
+    [
+        ("call 0: the output is off by 9.4e-06 (eager by 0)", "call 2: output 1 is off by 2 (eager by 1)"),
+        ("gradient 3 is nan at (0, 1), in eager 0.0: NaN", "the gradient is 1.5 at (0,), in eager inf: NaN"),
+        ("output 2 has strides [96, 1, 16], in eager [96, 6, 1]", "the output has strides [1], in eager [2]"),
+    ],
+)
+def test_failures_that_differ_in_numbers_are_of_one_kind(message: str, other: str) -> None:
+    assert fuzz.kind(message) == fuzz.kind(other)
 
 
 def test_memory_that_nobody_has_written_decides_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import traceback
 import warnings
 from collections import Counter
@@ -61,7 +62,7 @@ class FuzzReport:
     """What `run_fuzz` saw. `examples` counts compared models; the skipped ones come on top.
 
     on_card: those with a launch; from_disk: those whose second compilation found the program of the first;
-    fallbacks: launches that failed and ran in eager.
+    fallbacks: launches that ran in eager, given integers that the card cannot hold.
     """
 
     examples: int = 0
@@ -100,6 +101,12 @@ def summary(error: BaseException) -> str:
     lines = str(cause).strip().splitlines()
     text = lines[0] if lines else ""
     return text if isinstance(cause, Mismatch) else f"{type(cause).__name__}: {text}"
+
+
+def kind(message: str) -> str:
+    """What a failure's summary says without its numbers: what is wrong, and in which way."""
+    said = re.sub(r"^call \d+: |\bthe |-?\b(\d[\w.+-]*|nan|inf)\b", "", message)
+    return " ".join(re.split(r"[(\[:]", said)[0].split())
 
 
 def script(
@@ -183,10 +190,14 @@ class _Campaign:
         self.winograd = winograd
         self.out_dir = out_dir
         self.report = FuzzReport()
-        self.failing: tuple[Graph, str] | None = None
-        self.shrinking = False
+        self.first: tuple[Graph, str] | None = None
+        self.smallest: tuple[Graph, str] | None = None
         if out_dir is not None:
             out_dir.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def shrinking(self) -> bool:
+        return self.first is not None
 
     @property
     def _running(self) -> Path | None:
@@ -206,8 +217,8 @@ class _Campaign:
             if _torch_differs(graph, error, self.winograd):
                 self.report.torch_differs += not self.shrinking
                 hypothesis.reject()
-            self.shrinking = True
-            self.failing = graph, summary(error)
+            self.smallest = graph, summary(error)
+            self.first = self.first or self.smallest
             detail = "".join(traceback.format_exception(error)[-1:]).strip()
             raise _Found(detail) from error
         finally:
@@ -224,16 +235,21 @@ class _Campaign:
     def _script(self, graph: Graph, message: str) -> str:
         return script(graph, self.backend, self.options, message, self.winograd)
 
-    def keep_failure(self) -> None:
-        assert self.failing is not None
-        graph, message = self.failing
+    def keep_failure(self, *, flaky: bool = False) -> None:
+        """The smallest model that failed; and the first one, if that failed in another way or not each time."""
+        assert self.first is not None and self.smallest is not None
+        self._keep(*self.smallest)
+        if self.first != self.smallest and (flaky or kind(self.first[1]) != kind(self.smallest[1])):
+            self._keep(*self.first)
+        self.first = self.smallest = None
+
+    def _keep(self, graph: Graph, message: str) -> None:
         path = None
         if self.out_dir is not None:
             name = hashlib.sha256(graph.source().encode()).hexdigest()[:8]
             path = self.out_dir / f"fuzz_{'_'.join(dict.fromkeys(graph.operators[:4])) or 'empty'}_{name}.py"
             path.write_text(self._script(graph, message))
         self.report.failures.append(Failure(graph, message, path))
-        self.failing, self.shrinking = None, False
 
 
 def run_fuzz(
@@ -252,7 +268,8 @@ def run_fuzz(
 
     With our backend each is compiled twice, the second time from what the first left in the disk cache, with the same
     bits as result.
-    Failures are shrunk and, with `out_dir`, written there as scripts; after `max_failures` of them the run ends.
+    Failures are shrunk and, with `out_dir`, written there as scripts, as found too if the small one fails in another
+    way; after `max_failures` of them the run ends. A launch that fails is a failure, whatever eager makes of it.
     Examples whose answer hangs on rounding, and those where torch itself differs from eager, are counted
     apart and replaced by others. `progress` is called with the number of examples done.
 
@@ -276,6 +293,7 @@ def _quiet_and_single_threaded() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", "a launch failed", RuntimeWarning)
             yield
     finally:
         torch.set_num_threads(threads)
@@ -311,8 +329,10 @@ def _run(
         )(hypothesis_seed(seed + round_number)(hypothesis.given(drawn)(one)))
         try:
             body()
-        except (_Found, hypothesis.errors.Flaky):
+        except _Found:
             campaign.keep_failure()
+        except hypothesis.errors.Flaky:
+            campaign.keep_failure(flaky=True)
         except hypothesis.errors.Unsatisfiable:
             break
         if report.examples == before and not report.failures:
