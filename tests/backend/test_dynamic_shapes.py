@@ -223,6 +223,17 @@ def test_a_number_that_is_a_size_and_is_returned() -> None:
         torch.testing.assert_close(compiled(x), function(x))
 
 
+def test_a_size_that_a_guard_has_made_a_constant(caplog: pytest.LogCaptureFixture) -> None:
+    def pooled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # by a window as wide as the batch
+        pool = nn.functional.max_pool2d(x.permute(3, 1, 2, 0), 2, 1, ceil_mode=True)
+        return torch.minimum(x[:, 1], x.new_ones(()))[:, 2].argmin(-1), pool
+
+    compiled = torch.compile(pooled, backend="fpga", options={"partition": "greedy"})
+    for batch in (3, 2):
+        assert_same_answer(compiled, pooled, torch.randn(batch, 3, 4, 4))
+    assert "is lowered for each set of sizes" not in caplog.text
+
+
 def test_weights_are_packed_once_for_all_sizes() -> None:
     model = mlp(16, 32, 8).eval()
     compiled = on_card(model)

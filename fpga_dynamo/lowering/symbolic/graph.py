@@ -14,7 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from fpga_dynamo.lowering.symbolic.convert import from_sympy
-from fpga_dynamo.lowering.symbolic.size import Number, Size, SizeError, sizes_in
+from fpga_dynamo.lowering.symbolic.size import Number, Size, SizeError
 from fpga_dynamo.lowering.symbolic.symbols import Symbols
 from fpga_dynamo.lowering.symbolic.tensor import SizedTensor
 
@@ -97,9 +97,10 @@ def _sized(fake: Any, known: dict[str, Number]) -> Any:
         return type(fake)([_sized(item, known) for item in fake])
     if not isinstance(fake, torch.Tensor) or fake.layout is not torch.strided:
         return fake
+    numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
+    if not any(isinstance(number, torch.SymInt) for number in numbers):
+        return fake
+    # Of SymInts all of which a guard has made constants, too: they would pass for sizes of one call.
     convert: Callable[[Any], Number] = lambda number: from_sympy(_expression(number), known)  # noqa: E731
     sizes, strides = tuple(map(convert, fake.shape)), tuple(map(convert, fake.stride()))
-    offset = convert(fake.storage_offset())
-    if not any(True for _ in sizes_in((sizes, strides, offset))):
-        return fake
-    return SizedTensor(fake, sizes, strides, offset)
+    return SizedTensor(fake, sizes, strides, convert(fake.storage_offset()))
