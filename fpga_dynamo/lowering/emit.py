@@ -34,16 +34,18 @@ class Lowered:
 
 
 def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False) -> Lowered:
-    """Lowers the matches of `segment` in order. With `watch`, the value of every match becomes an output."""
+    """Lowers the matches of `segment` in order.
+
+    Results that eager may have to compute again become outputs; with `watch`, the value of every match does.
+    """
     assert segment.kernel is not None
     inputs = {node: _slot_view(node, Role.INPUT) for node in segment.inputs}
     emitter = Emitter(graph, segment.kernel, inputs.get)
     plan_places(segment.matches, emitter)
     for match in segment.matches:
         emitter.run(match)
-    wanted = list(segment.outputs)
-    if watch:
-        wanted += [output for match in segment.matches for output in match.outputs if output not in wanted]
+    watched = [match for match in segment.matches if watch or match.pattern.doubtful(match)]
+    wanted = list(dict.fromkeys([*segment.outputs, *(output for match in watched for output in match.outputs)]))
     asked = set(segment.outputs)
     outputs = {node: _output_view(node, emitter, layout_change=node in asked) for node in wanted}
     input_buffers = [view.buffer for view in inputs.values()]

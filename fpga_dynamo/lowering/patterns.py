@@ -63,6 +63,8 @@ class Pattern:
     lower: emits commands and returns the views of ``match.outputs``, in order.
     opcodes: opcodes that `lower` may emit; all of them must be in one kernel.
     macs: multiply-accumulates of a match.
+    doubtful: where eager may make finite numbers of what `lower` makes NaN or infinite, the slices of a match's result
+        in which such an element would show, as (dimension, step), each from 0 on.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Pattern:
     lower: Callable[[Match, Emitter], Sequence[View]]
     opcodes: frozenset[str]
     macs: Callable[[Match], int] = lambda match: 0
+    doubtful: Callable[[Match], tuple[tuple[int, int], ...]] = lambda match: ()
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -84,6 +84,12 @@ class CardTask:
         plan = self.plan
         return Form(self.code, self.inputs, self.outputs, plan.floats, plan.output_end, plan.input_end)
 
+    @cached_property
+    def doubtful(self) -> list[tuple[int, int, int]]:
+        """Slices that have to be finite, or eager may be so elsewhere: (output's position, dimension, step)."""
+        slices = {match.root: match.pattern.doubtful(match) for match in self.segment.matches}
+        return [(i, *one) for i, slot in enumerate(self.outputs) for one in slices.get(slot.node, ())]
+
     @property
     def reads(self) -> list[Node]:
         return [slot.node for slot in self.inputs]

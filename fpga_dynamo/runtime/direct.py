@@ -57,6 +57,7 @@ def _fits(executor: Executor, task: CardTask, arity: int) -> bool:
         hasattr(card.driver.run, "launchable")
         and torch_state.direct_calls_possible()
         and not executor.options.verify
+        and not task.doubtful
         and executor.scheduler.policy.indifferent
         and len(placeholders) == arity
         and all(slot.node in placeholders for slot in task.inputs)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo import stats
@@ -29,6 +31,10 @@ from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGra
 log = logging.getLogger(__name__)
 
 Values = list[Any]
+
+
+class NotFiniteError(ArithmeticError):
+    """A result that is infinite or NaN, and may be neither in eager; the partition has to run there."""
 
 
 class Executor:
@@ -177,7 +183,8 @@ class Executor:
                 binding = bindings.find(parameters)
                 form = values[self._failure + 1][number]
                 results: Sequence[Any] = launcher(pe.index, binding, inputs, form)
-            except (DeviceError, OutOfRangeError) as error:
+                _check_finite(task, results)
+            except (DeviceError, OutOfRangeError, NotFiniteError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
                 if self.direct is not None:
@@ -205,3 +212,11 @@ class Executor:
             warnings.warn(f"a launch failed and was run by eager instead: {error}", RuntimeWarning, stacklevel=2)
         log.info("%s runs in eager: %s", task.name, error)
         return results
+
+
+def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
+    """Raises :class:`NotFiniteError` where only finite results are as good as eager's. A sum tells in one reading."""
+    for i, dim, step in task.doubtful:
+        part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
+        if not math.isfinite(part.sum(dtype=torch.float32).item()):
+            raise NotFiniteError(f"{task.outputs[i].node} is infinite or NaN somewhere, maybe not where it is in eager")

@@ -62,7 +62,7 @@ class FuzzReport:
     """What `run_fuzz` saw. `examples` counts compared models; the skipped ones come on top.
 
     on_card: those with a launch; from_disk: those whose second compilation found the program of the first;
-    fallbacks: launches that ran in eager, given integers that the card cannot hold.
+    fallbacks: launches that ran in eager, given integers that the card cannot hold, or results that are not finite.
     """
 
     examples: int = 0

@@ -61,6 +61,24 @@ def test_gradient_of_a_convolution(name: str) -> None:
     check(copy.deepcopy(module), torch.randn(size), "convolution_backward")
 
 
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_an_infinity_in_image_or_gradient_reaches_the_taps_that_it_reaches_in_eager(
+    number: float, padding: int
+) -> None:
+    layer, spoilt = nn.Conv2d(2, 3, (2, 3), padding=padding, bias=False), torch.randn(2, 2, 5, 6)
+    spoilt[1, 0, -1, -1] = number
+    compiled = torch.compile(layer, backend="fpga", options={"partition": "greedy"})
+    for x, scale in ((spoilt, 1.0), (spoilt.nan_to_num(0, 0, 0), number), (spoilt.nan_to_num(0, 0, 0), 1.0)):
+        found = []
+        for run in (layer, compiled):
+            layer.zero_grad()
+            y = run(x)
+            y.backward(torch.ones_like(y).index_put((torch.tensor(1),) * 4, torch.tensor(scale)))
+            found.append(layer.weight.grad)
+        torch.testing.assert_close(found[1], found[0], equal_nan=True)
+
+
 def test_gradient_of_a_transposed_convolution_padded_by_more_than_its_stride() -> None:
     check(nn.ConvTranspose2d(4, 3, 2, stride=(3, 2), padding=1, output_padding=2, dilation=3), torch.randn(1, 4, 4, 4))
 

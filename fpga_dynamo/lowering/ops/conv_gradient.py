@@ -3,7 +3,8 @@
 For tap (i, j), input channel c and output channel o it is the sum over pixels t of input[t + shift(i, j), c] *
 gradient[t, o]. Both images are laid out so that t is one dimension throughout the batch: equally many rows and columns,
 zeros where there are no pixels. A shift is then an offset, and a row of taps (where its pixels lie side by side) is a
-longer row of the left matrix. An infinity in the input so makes a tap NaN that does not meet it in eager.
+longer row of the left matrix. A product of such a zero with an infinity or NaN may make a tap NaN that eager, which
+has no such product or another one, leaves finite: gradients that are not finite are left to eager.
 
 Pattern, legality and commands; core: hls_kernels/cores/gemm.hpp, tests: tests/lowering/test_backward.py. The gradients
 of input and bias are ops of their own (lowering/backward.py).
@@ -96,6 +97,17 @@ def check_weight_gradient(match: Match, graph: GraphInfo) -> str | None:
     if len(shape(operand(node, 1))) not in (3, 4):
         return f"the weights' gradient over {len(shape(operand(node, 1))) - 2} dimensions has no composition"
     return refuse_float(match.root, "its result")
+
+
+def doubtful_weight_gradient(match: Match) -> tuple[tuple[int, int], ...]:
+    """Where zeros stand beside the pixels: around images, or where windows between two rows would be.
+
+    A number that is not finite meets all channels of the other image, so one row of each group and one column tell.
+    """
+    rows, columns, *taps = shape(match.root)
+    if all(size == 1 for size in taps) and not any(argument(match.nodes[0], "padding", 5)):
+        return ()
+    return (0, rows // argument(match.nodes[0], "groups", 9)), (1, columns)
 
 
 def macs_weight_gradient(match: Match) -> int:
@@ -291,5 +303,6 @@ TABLE.add(
         lower=lower_weight_gradient,
         opcodes=frozenset({"gemm", "pointwise", "reduce", "move"}),
         macs=macs_weight_gradient,
+        doubtful=doubtful_weight_gradient,
     )
 )
