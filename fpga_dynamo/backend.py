@@ -12,7 +12,7 @@ from typing import Any
 
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
@@ -20,6 +20,7 @@ from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
+from fpga_dynamo.lowering.saved import follow, lay_out_images, misplaced, output_strides, restore
 from fpga_dynamo.lowering.specialise import has_symbols
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import Card, open_card
@@ -71,13 +72,20 @@ def fpga(
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         static = _static_inputs(module)
         unchanged = _unchanged_by_training(static)
-        run = _compile(module, unchanged, frame)
+        run = _compile_forward(module, unchanged, frame)
         # What has no weights of its own does not know a parameter to live as long as.
         return _boxed(run if unchanged or not static else frame.lifetime.of_parameter(min(static), run))
 
+    def compile_backward(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        if has_symbols(module):
+            return _boxed(_compile(module, (), frame))
+        follow(module, inputs)
+        program, _ = _laid_out(module, (), frame)
+        return _boxed(_noted(program, frame))
+
     wrapped = aot_autograd(
         fw_compiler=compile_part,
-        bw_compiler=lambda module, inputs: _boxed(_compile(module, (), frame)),
+        bw_compiler=compile_backward,
         inference_compiler=compile_inference,
         decompositions=DECOMPOSITIONS,
     )
@@ -127,11 +135,41 @@ def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Cal
     return _executor(module, static, frame)
 
 
+def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
+    """The forward graph of a training step; AOTAutograd is told in which strides it saves what."""
+    context = TracingContext.try_get()
+    if has_symbols(module) or context is None or context.fw_metadata is None or context.output_strides is None:
+        return _compile(module, static, frame)
+    program, chosen = _laid_out(module, static, frame, context.fw_metadata.tensors_saved_for_backwards_slice)
+    context.output_strides.extend(output_strides(module, chosen))
+    return _noted(program, frame)
+
+
+def _laid_out(
+    module: GraphModule, static: Collection[int], frame: _Frame, saved: slice = slice(0)
+) -> tuple[Program, Collection[Node]]:
+    """The program of a part of a training step, and the nodes whose values were given other strides than in tracing."""
+    chosen = lay_out_images(module, saved)
+    program = _lowered(module, static, frame)
+    while wrong := misplaced(program, chosen):
+        restore(chosen, wrong)
+        program = _lowered(module, static, frame)
+    return program, chosen
+
+
 def _executor(module: GraphModule, static: Collection[int], frame: _Frame) -> Executor:
-    collected = _collector.get()
+    return _noted(_lowered(module, static, frame), frame)
+
+
+def _lowered(module: GraphModule, static: Collection[int], frame: _Frame) -> Program:
     # Whoever collects programs wants to see all of how they came about, which the cache does not keep.
-    make = lowered if collected is None else lower
-    program = make(module, frame.card.target, frame.options, static)
+    make = lowered if _collector.get() is None else lower
+    return make(module, frame.card.target, frame.options, static)
+
+
+def _noted(program: Program, frame: _Frame) -> Executor:
+    """A program that is going to be used, started."""
+    collected = _collector.get()
     if program.lowering_seconds:
         stats.add(graphs_compiled=1, compile_seconds=program.lowering_seconds)
     if collected is not None:

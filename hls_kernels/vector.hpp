@@ -87,7 +87,7 @@ FPGA_INLINE vec16 vclamp(const vec16& x, const vec16& low, const vec16& high) {
 
 // Of two signed integers, the narrower one widened.
 template <class A, class B>
-FPGA_INLINE auto minimum(A a, B b) -> decltype(a + b) {
+constexpr FPGA_INLINE auto minimum(A a, B b) -> decltype(a + b) {
     return a < b ? a : b;
 }
 template <class A, class B>

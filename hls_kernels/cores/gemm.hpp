@@ -22,7 +22,12 @@ struct gemm_plan {
     int32_t k_block;
     int32_t k_blocks;
     int32_t panels;
+    int32_t panels_at_once;  // their sums wait side by side, so that a block of a is brought on chip once for them
 };
+
+// Steps of k in a block where the rows of a are contiguous: so few that the slab holds many rows, and what they need of b
+// comes from the arena once for all of them.
+constexpr int GATHERED_K = minimum(256, tile::K_BLOCK);
 
 inline gemm_plan plan_gemm(const gemm_command& c) {
     gemm_plan p;
@@ -32,10 +37,12 @@ inline gemm_plan plan_gemm(const gemm_command& c) {
     p.matrices = p.shared ? 1 : batch;
     p.rows = p.shared ? static_cast<int64_t>(batch) * c.rows : c.rows;
     p.panels = ceil_div(c.columns, c.vectors * VEC);
-    p.k_blocks = ceil_div(c.depth, tile::K_BLOCK);
+    const bool gathered = c.a_stride[3] != 1 && p.rows > tile::SLAB_FLOATS / tile::K_BLOCK;
+    p.k_blocks = ceil_div(c.depth, gathered ? GATHERED_K : tile::K_BLOCK);
     p.k_block = ceil_div(c.depth, p.k_blocks);
     p.direct = false;
     p.b_direct = false;
+    p.panels_at_once = 1;
     int64_t cached = tile::SLAB_FLOATS / round_up(p.k_block, VEC) / VEC * VEC;
 #ifndef __SYNTHESIS__
     p.direct = c.a_stride[3] == 1 || c.depth == 1;
@@ -55,6 +62,7 @@ inline gemm_plan plan_gemm(const gemm_command& c) {
         const int64_t tiles = (p.rows + blocks * tile::ROWS - 1) / (blocks * tile::ROWS);
         p.block_rows = static_cast<int32_t>(minimum(tiles * tile::ROWS, most));
     }
+    if (gathered && p.k_blocks > 1) p.panels_at_once = maximum(PARTIAL_VECTORS / (p.block_rows * c.vectors), 1);
     return p;
 }
 
@@ -87,8 +95,9 @@ each_matrix:
     repeat_last_pixel(table, count);
 }
 
-// Copies a block of a: [row][k] where k is contiguous, else [k][row]. `origin` holds the rows' sources; `local` becomes
-// their places in the slab. Returns the distance from one k to the next.
+// Copies a block of a: [row][k] where k is contiguous, else [group of 16 rows][k][row of group], so that a tile of rows
+// reads one or two streams. `origin` holds the rows' sources; `local` becomes their places in the slab. Returns the
+// distance from one k to the next.
 inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_MAX], const uint32_t origin[BLOCK_MAX],
                            const gemm_command& c, const vec16* arena, int32_t count, int32_t k_begin, int32_t depth) {
     if (c.a_stride[3] == 1) {
@@ -100,30 +109,37 @@ inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_M
         }
         return 1;
     }
-    const int32_t pitch = round_up(count, VEC);
+    const int32_t pitch = VEC * depth;
 each_k:
     for (int32_t k = 0; k < depth; k++) {
 #pragma HLS loop_tripcount min=1 max=2048
         const uint32_t from = offset_of(k_begin + k, c.a_stride[3]);
-        const int64_t to = static_cast<int64_t>(k) * pitch;
-        int32_t i = 0;
-    runs_of_rows:
-        while (i < count) {
+        int64_t to = static_cast<int64_t>(k) * VEC;
+    each_group:
+        for (int32_t i = 0; i < count; i += VEC, to += pitch) {
 #pragma HLS loop_tripcount min=1 max=64
-            // A run ends where another matrix of the batch begins.
-            int32_t run = minimum(count - i, VEC);
-            if (origin[i + run - 1] - origin[i] != static_cast<uint32_t>(run - 1)) run = 1;
-            copy_in(slab, to + i, arena, origin[i] + from, run);
-            i += run;
+            const int32_t rows = minimum(count - i, VEC);
+            // A group may go on in another matrix of the batch.
+            if (origin[i + rows - 1] - origin[i] != static_cast<uint32_t>(rows - 1)) {
+            each_row_of_group:
+                for (int32_t j = 0; j < rows; j++) {
+#pragma HLS loop_tripcount min=1 max=16
+                    copy_in(slab, to + j, arena, origin[i + j] + from, 1);
+                }
+            } else if (rows == VEC) {
+                copy_in(slab, to, arena, origin[i] + from, VEC);
+            } else {
+                copy_in(slab, to, arena, origin[i] + from, rows);
+            }
         }
     }
-rows_of_slab:
+places:
     for (int32_t i = 0; i < count; i++) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=1 max=1022
-        local[i] = i;
+        local[i] = i / VEC * pitch + i % VEC;
     }
-    return pitch;
+    return VEC;
 }
 
 inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena, const vec16* weights, uint32_t slice,
@@ -170,53 +186,59 @@ each_block:
         step.first_pixel = 0;
         step.pixels = count;
         step.k_stride = c.a_stride[3];
-    each_panel:
-        for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel++) {
+    each_group:
+        for (int64_t group = grid.panel_begin; group < grid.panel_end; group += p.panels_at_once) {
 #pragma HLS loop_tripcount min=1 max=64
-            const int32_t column = static_cast<int32_t>(panel) * c.vectors * VEC;
-            step.vectors = minimum(c.vectors, ceil_div(c.columns - column, VEC));
-            step.lanes = VEC;
-            step.column = column;
-            step.bias_column = column;
+            const int64_t group_end = minimum(group + p.panels_at_once, grid.panel_end);
         each_k_block:
             for (int32_t k = 0; k < c.depth; k += p.k_block) {
 #pragma HLS loop_tripcount min=1 max=4
                 step.depth = minimum(p.k_block, c.depth - k);
                 step.first = k == 0;
                 step.last = k + step.depth == c.depth;
-                if (!p.direct && (p.k_blocks > 1 || panel == grid.panel_begin)) {
+                if (!p.direct && (p.k_blocks > 1 || group == grid.panel_begin)) {
                     step.k_stride = fill_a_slab(slab, table.source, origin, c, arena, count, k, step.depth);
                     repeat_last_pixel(table, count);
                 }
-                const int64_t packed = static_cast<int64_t>(c.b) + (panel * c.depth + k) * c.vectors * VEC;
+            each_panel:
+                for (int64_t panel = group; panel < group_end; panel++) {
+#pragma HLS loop_tripcount min=1 max=4
+                    const int32_t column = static_cast<int32_t>(panel) * c.vectors * VEC;
+                    step.vectors = minimum(c.vectors, ceil_div(c.columns - column, VEC));
+                    step.lanes = VEC;
+                    step.column = column;
+                    step.bias_column = column;
+                    const int64_t packed = static_cast<int64_t>(c.b) + (panel * c.depth + k) * c.vectors * VEC;
 #ifdef __SYNTHESIS__
-                step.pitch = c.vectors * VEC;
-                if (c.b_packed) {
-                    load_weights(b_block, weights, packed / VEC, step);
-                } else {
-                    pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, tile::MAX_VECTORS);
-                    step.pitch = PANEL_MAX;
-                }
-                fill_linear_offsets(k_offset, step.k_stride);
-                const mac_weight* weight = b_block;
-                const memory_float* source = slab;
+                    step.pitch = c.vectors * VEC;
+                    if (c.b_packed) {
+                        load_weights(b_block, weights, packed / VEC, step);
+                    } else {
+                        pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, tile::MAX_VECTORS);
+                        step.pitch = PANEL_MAX;
+                    }
+                    fill_linear_offsets(k_offset, step.k_stride);
+                    const mac_weight* weight = b_block;
+                    const memory_float* source = slab;
 #else
-                const mac_weight* weight = floats(b_block);
-                step.pitch = c.vectors * VEC;
-                if (c.b_packed) {
-                    weight = floats(weights) + packed;
-                } else if (p.b_direct) {
-                    weight = floats(arena) + (b_matrix + offset_of(k, c.b_stride[2]) + column);
-                    step.pitch = c.b_stride[2];
-                } else {
-                    pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, c.vectors);
-                }
-                const memory_float* source = p.direct ? floats(arena) + k : slab;
+                    const mac_weight* weight = floats(b_block);
+                    step.pitch = c.vectors * VEC;
+                    if (c.b_packed) {
+                        weight = floats(weights) + packed;
+                    } else if (p.b_direct) {
+                        weight = floats(arena) + (b_matrix + offset_of(k, c.b_stride[2]) + column);
+                        step.pitch = c.b_stride[2];
+                    } else {
+                        pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, c.vectors);
+                    }
+                    const memory_float* source = p.direct ? floats(arena) + k : slab;
 #endif
-                // What follows packed weights in memory is read next.
-                const int64_t panel_floats = c.b_packed ? static_cast<int64_t>(step.depth) * step.pitch : 0;
-                const weights_ahead ahead = {panel_floats, panel_floats};
-                mac_block(source, true, k_offset, weight, step, ahead, e, table, partial, arena, weights);
+                    vec16* sums = partial + (panel - group) * p.block_rows * c.vectors;
+                    // What follows packed weights in memory is read next.
+                    const int64_t panel_floats = c.b_packed ? static_cast<int64_t>(step.depth) * step.pitch : 0;
+                    const weights_ahead ahead = {panel_floats, panel_floats};
+                    mac_block(source, true, k_offset, weight, step, ahead, e, table, sums, arena, weights);
+                }
             }
         }
         unit += count;

@@ -186,6 +186,8 @@ void large_cases(tb::random_source& random) {
         {{1, 1}, 1500, 20, 33, true, false, false, false, false, 2, 1},     // several blocks of rows
         {{2, 1}, 1100, 17, 20, false, true, false, true, false, 2, 1},
         {{3, 1}, 500, 17, 20, false, false, true, true, true, 2, 1},        // a block of rows of several matrices
+        {{3, 1}, 90, 200, 600, false, true, false, true, true, 4, 1},       // panels that wait for blocks of k
+        {{1, 1}, 60, 100, 600, true, true, false, false, false, 2, 0.5f},
         {{5, 3}, 7, 16, 64, true, true, false, true, false, 1, 1},
     };
     for (const shape& s : cases) run_case(s, random);

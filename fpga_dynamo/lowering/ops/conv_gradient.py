@@ -21,7 +21,7 @@ from torch.fx import Node
 
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.compose import elementwise, reduced
-from fpga_dynamo.lowering.emitter import Emitter
+from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.ops.movement import fill
@@ -213,6 +213,9 @@ def _as_they_lie(view: View, height: Axis, width: Axis) -> View | None:
     return replace(pixels, strides=(rows * columns * pixel, columns * pixel, pixel, 1)).unsqueeze(0).unsqueeze(0)
 
 
+_ROWS_WORTH = 42
+"""Rows of a part of the product at least: each part reads all of the gradient."""
+
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
@@ -240,7 +243,7 @@ def _contraction(emitter: Emitter, x: View, gradient: View, height: Axis, width:
                     reads=[left, right],
                     writes=[out],
                     macs=macs * count * rows // (channels * height.kernel * width.kernel),
-                    slices=max(1, min(64, count * groups * ceil_div(rows, 7) * ceil_div(columns, VEC * vectors))),
+                    slices=slices_of(groups * ceil_div(count * rows, _ROWS_WORTH), ceil_div(columns, VEC * vectors)),
                     a=Operand(left.buffer, source.offset + (shift * width.windows + column_shift) * pixel),
                     b=Operand.of(right),
                     bias=None,
