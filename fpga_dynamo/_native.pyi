@@ -65,14 +65,17 @@ def pack_panels(
     panels: int,
     outs: int,
     ins: int,
-    taps: int,
     width: int,
+    out_stride: int,
+    in_stride: int,
+    taps: Sequence[int],
     transform: Sequence[float],
     threads: int,
 ) -> None:
     """Weights of a convolution, at an address, as panels at another; see fpga_dynamo.lowering.ops.packing (ours).
 
-    factors: address of float64s, or 0. transform: the rows of G one after the other; none: there is no transform.
+    Strides and taps: floats from channel to channel, and from a channel's first weight to each tap. factors: address of
+    float64s, or 0. transform: the rows of G one after the other; none: there is no transform.
     """
 
 class bypass:

@@ -5,6 +5,7 @@ Tests: tests/lowering/test_convolution.py, tests/lowering/test_pointwise.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -56,14 +57,33 @@ def formed(form: Form, weight: torch.Tensor) -> torch.Tensor:
     """
     if form is None:
         return weight
-    groups, transposed, taps, folds = form
-    if transposed:
-        by_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
-        weight = by_group.transpose(1, 2).flatten(0, 1)
+    _, _, taps, folds = form
+    weight = _oriented(form, weight)
     for axis, wanted in enumerate(taps, 2):
         if wanted != tuple(range(weight.shape[axis])):
             weight = weight.index_select(axis, torch.tensor(wanted))
     return weight.transpose(1, 2).flatten(1, 2) if folds else weight
+
+
+def _oriented(form: Form, weight: torch.Tensor) -> torch.Tensor:
+    """All taps of the weights as [output channel, channel of a group, ...]; a view, but for transposed groups."""
+    if form is None or not form[1]:
+        return weight
+    by_group = weight.reshape(form[0], weight.shape[0] // form[0], *weight.shape[1:])
+    return by_group.transpose(1, 2).flatten(0, 1)
+
+
+def in_place(form: Form, weight: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+    """The same weights where they lie: [output channel, channel of a group, ...], and where the taps are, in floats."""
+    if form is not None and form[3]:
+        weight, taps = formed(form, weight), None
+    else:
+        weight, taps = _oriented(form, weight), form and form[2]
+    places = [0]
+    for axis, size in enumerate(weight.shape[2:], 2):
+        wanted = range(size) if taps is None else taps[axis - 2]
+        places = [place + tap * weight.stride(axis) for place in places for tap in wanted]
+    return weight, places
 
 
 def channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor | None:
@@ -75,26 +95,32 @@ def channel_factors(eps: float | None, weight: torch.Tensor, *tensors: torch.Ten
 
 
 def packed_panels(
-    weight: torch.Tensor, factors: torch.Tensor | None, width: int, transform: torch.Tensor | None = None
+    weight: torch.Tensor,
+    taps: Sequence[int],
+    factors: torch.Tensor | None,
+    width: int,
+    transform: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """[panel][element][input channel][width] of [output channel, input channel, taps], float32, padded with zeros.
+    """[panel][element][input channel][width] of [output channel, input channel, ...], float32, padded with zeros.
 
-    factors: float64, of each output channel. transform: G, float64 of [points, 3]; then `taps` are those of 3x3 and an
-    element is one of G g G^T, else a tap. All is computed in float64, so that packing adds one rounding to a weight.
+    taps: where they lie from a channel's first weight, in floats. factors: float64, of each output channel.
+    transform: G, float64 of [points, 3]; then `taps` are those of 3x3 and an element is one of G g G^T, else a tap.
+    What is multiplied is so in float64, and packing adds one rounding to a weight.
     """
-    out_channels, in_channels, taps = weight.shape
-    elements = taps if transform is None else transform.shape[0] ** 2
+    out_channels, in_channels = weight.shape[:2]
+    elements = len(taps) if transform is None else transform.shape[0] ** 2
     packed = torch.empty(ceil_div(out_channels, width), elements, in_channels, width)
-    source = weight.to(torch.float32).contiguous()
     factors = None if factors is None else factors.contiguous()
     pack_panels(
-        weight=source.data_ptr(),
+        weight=weight.data_ptr(),
         factors=0 if factors is None else factors.data_ptr(),
         panels=packed.data_ptr(),
         outs=out_channels,
         ins=in_channels,
-        taps=taps,
         width=width,
+        out_stride=weight.stride(0),
+        in_stride=weight.stride(1),
+        taps=taps,
         transform=[] if transform is None else transform.flatten().tolist(),
         threads=torch.get_num_threads(),
     )
@@ -104,11 +130,11 @@ def packed_panels(
 def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros."""
     groups, vectors, eps, form = params
-    weight = formed(form, weight)
+    weight, taps = in_place(form, weight.to(torch.float32))
     factors = channel_factors(eps, weight, *tensors)
-    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    rows = weight.unflatten(0, (groups, -1))
     parts = [None] * groups if factors is None else factors.chunk(groups)
-    packed = [packed_panels(row, part, VEC * vectors) for row, part in zip(rows, parts, strict=True)]
+    packed = [packed_panels(row, taps, part, VEC * vectors) for row, part in zip(rows, parts, strict=True)]
     return (packed[0] if groups == 1 else torch.cat(packed)).flatten()
 
 

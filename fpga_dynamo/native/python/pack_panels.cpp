@@ -34,9 +34,9 @@ void pack_panel(const panel_job& job, size_t panel) {
     double taps[MOST_TAPS][MOST_WIDTH] = {}, half[3 * MOST_POINTS][MOST_WIDTH], whole[MOST_POINTS * MOST_POINTS][MOST_WIDTH];
     for (size_t in = 0; in < job.ins; ++in) {
         for (size_t l = 0; l < used; ++l) {
-            const float* from = job.weight + ((first + l) * job.ins + in) * job.taps;
+            const float* from = job.channel(first + l, in);
             const double factor = job.factors ? job.factors[first + l] : 1.0;
-            for (size_t t = 0; t < job.taps; ++t) taps[t][l] = factor * from[t];
+            for (size_t t = 0; t < job.taps.size(); ++t) taps[t][l] = factor * from[job.taps[t]];
         }
         for (size_t column = 0; column < 3 && points; ++column)  // G g: half[point][column]
             transform_rows(job.transform, taps + column, 3, job.width, half + column, 3);
@@ -52,18 +52,19 @@ void pack_panel(const panel_job& job, size_t panel) {
 
 // Many taps, no arithmetic but the factors: lane by lane.
 void copy_panel(const panel_job& job, size_t panel) {
-    const size_t first = panel * job.width, used = std::min(job.width, job.outs - first);
-    float* target = job.panels + panel * job.taps * job.ins * job.width;
+    const size_t first = panel * job.width, used = std::min(job.width, job.outs - first), taps = job.taps.size();
+    float* target = job.panels + panel * taps * job.ins * job.width;
     constexpr size_t BLOCK = 16;  // input channels whose taps of all lanes stay in L1
     for (size_t begin = 0; begin < job.ins; begin += BLOCK)
-        for (size_t t = 0; t < job.taps; ++t)
+        for (size_t t = 0; t < taps; ++t)
             for (size_t in = begin; in < std::min(job.ins, begin + BLOCK); ++in) {
                 float* to = target + (t * job.ins + in) * job.width;
-                const float* from = job.weight + (first * job.ins + in) * job.taps + t;
-                for (size_t l = 0; l < used; ++l) {
-                    const double x = from[l * job.ins * job.taps];
-                    to[l] = static_cast<float>(job.factors ? job.factors[first + l] * x : x);
-                }
+                const float* from = job.channel(first, in) + job.taps[t];
+                if (job.factors)
+                    for (size_t l = 0; l < used; ++l)
+                        to[l] = static_cast<float>(job.factors[first + l] * from[l * job.out_stride]);
+                else
+                    for (size_t l = 0; l < used; ++l) to[l] = from[l * job.out_stride];
                 for (size_t l = used; l < job.width; ++l) to[l] = 0.0f;
             }
 }
@@ -87,16 +88,18 @@ void pack_panels(const panel_job& job, unsigned threads) {
 void bind_pack_panels(nb::module_& module) {
     module.def(
         "pack_panels",
-        [](uintptr_t weight, uintptr_t factors, uintptr_t panels, size_t outs, size_t ins, size_t taps, size_t width,
+        [](uintptr_t weight, uintptr_t factors, uintptr_t panels, size_t outs, size_t ins, size_t width,
+           ptrdiff_t out_stride, ptrdiff_t in_stride, const std::vector<ptrdiff_t>& taps,
            const std::vector<double>& transform, unsigned threads) {
             const bool sound = outs && width && width <= MOST_WIDTH && transform.size() % 3 == 0 &&
-                               transform.size() <= 3 * MOST_POINTS && (transform.empty() || taps == MOST_TAPS);
+                               transform.size() <= 3 * MOST_POINTS && (transform.empty() || taps.size() == MOST_TAPS);
             if (!sound) throw nb::value_error("panels are of 1 to 64 channels, and a transform is one of 3 x 3 filters");
             without_gil release;
             pack_panels({reinterpret_cast<const float*>(weight), reinterpret_cast<const double*>(factors),
-                         reinterpret_cast<float*>(panels), outs, ins, taps, width, transform},
+                         reinterpret_cast<float*>(panels), outs, ins, width, out_stride, in_stride, taps, transform},
                         threads);
         },
         nb::kw_only(), nb::arg("weight"), nb::arg("factors"), nb::arg("panels"), nb::arg("outs"), nb::arg("ins"),
-        nb::arg("taps"), nb::arg("width"), nb::arg("transform"), nb::arg("threads"));
+        nb::arg("width"), nb::arg("out_stride"), nb::arg("in_stride"), nb::arg("taps"), nb::arg("transform"),
+        nb::arg("threads"));
 }
