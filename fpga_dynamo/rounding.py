@@ -35,6 +35,10 @@ _UNWRITTEN = frozenset(
 )
 # Results that jump: where two evaluations differ here, the final answers may differ by anything.
 _JUMPS = frozenset(("floor", "ceil", "round", "trunc", "sign", "floor_divide", "remainder", "fmod", "heaviside"))
+# What eager makes of a NaN here depends on its place: whole vectors of the CPU compare in another way than the rest.
+_NAN_BY_PLACE = frozenset(
+    ("hardtanh_backward", "hardswish_backward", "elu_backward", "softshrink_backward", "hardshrink_backward")
+)
 # Their indices serve the backward pass only.
 _INDICES_UNSEEN = frozenset(("max_pool2d_with_indices", "adaptive_max_pool2d"))
 
@@ -53,6 +57,8 @@ class OperatorRecorder(TorchDispatchMode):
         self._generator = torch.Generator().manual_seed(seed)
         self.decisions: list[torch.Tensor] = []
         self.overflows: list[torch.Tensor] = []
+        self.arbitrary = False
+        """Whether an operator was given a NaN that eager treats by its place in memory."""
 
     def disturb(self, tensor: torch.Tensor) -> None:
         """Multiplies `tensor` in place by 1 + e, |e| <= magnitude. Zeros and infinities stay what they are."""
@@ -74,6 +80,8 @@ class OperatorRecorder(TorchDispatchMode):
         name = func.overloadpacket.__name__.rstrip("_") or func.overloadpacket.__name__
         if name in _UNWRITTEN:
             return result
+        if name in _NAN_BY_PLACE and any(bool(x.isnan().any()) for x in args if isinstance(x, torch.Tensor)):
+            self.arbitrary = True
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
                 continue

@@ -16,7 +16,7 @@ from fpga_dynamo.lowering.ops import winograd
 from fpga_dynamo.rounding import OperatorRecorder
 from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.testing import fuzz, graphs
-from fpga_dynamo.testing.calls import check_against_eager
+from fpga_dynamo.testing.calls import Undecided, check_against_eager, reference
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 from fpga_dynamo.testing.graphs import Graph
 from fpga_dynamo.testing.reference import Mismatch
@@ -72,8 +72,7 @@ def wrong_sum(backend_with_wrong_sum: str, tmp_path_factory: pytest.TempPathFact
         report = run_fuzz(
             100, seed=1, backend=backend_with_wrong_sum, out_dir=folder, max_failures=1, max_instructions=3
         )
-    (failure,) = report.failures
-    return failure
+    return report.failures[0]  # the smallest; the first found, which may fail in another way, follows
 
 
 def test_a_wrong_operator_is_found_and_shrunk_to_itself(wrong_sum: Failure) -> None:
@@ -165,6 +164,13 @@ def test_memory_that_nobody_has_written_decides_nothing() -> None:
         assert not recorder.decisions and not recorder.overflows
         truth.copy_(number.fill_(torch.inf) > 0)
     assert recorder.decisions and not recorder.overflows[0].any()
+
+
+def test_a_nan_that_eager_treats_by_its_place_is_compared_with_nothing() -> None:
+    model = torch.nn.ReLU6()
+    with pytest.raises(Undecided, match="place in memory"):
+        reference(model, lambda: (torch.full((31,), torch.nan),), backward=True)
+    reference(model, lambda: (torch.full((31,), 1.5),), backward=True)
 
 
 def test_torch_itself_passes() -> None:
