@@ -13,7 +13,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.lowering.program import CardTask
 from fpga_dynamo.runtime.card import COMMANDS, Card
-from fpga_dynamo.runtime.change import ChangeDetector, Stamp
+from fpga_dynamo.runtime.change import ChangeDetector, Stamp, memory_of
 from fpga_dynamo.runtime.weights import Entry, WeightStore, source_nodes
 
 BINDINGS = 32
@@ -23,7 +23,7 @@ BINDINGS = 32
 class Binding:
     """Packed weights of one set of source tensors, and the command lists in device memory that point at them.
 
-    on_death: called when one of the tensors is gone, by the garbage collector and so at any time.
+    on_death: called when the memory of one of the tensors is gone, by the garbage collector and so at any time.
     """
 
     def __init__(
@@ -36,7 +36,8 @@ class Binding:
     ) -> None:
         self._store: WeightStore = card.weights
         self._nodes = tuple(sources)
-        self._references = tuple(weakref.ref(tensor, on_death) for tensor in sources.values())
+        self._ids = [id(tensor) for tensor in sources.values()]
+        self._references = tuple(weakref.ref(memory_of(tensor), on_death) for tensor in sources.values())
         self._lock = threading.Lock()
         by_node = dict(zip(sources, stamps, strict=True))
         self._packs = [buffer.pack for buffer in task.weights]
@@ -72,11 +73,12 @@ class Binding:
         return buffer
 
     def is_for(self, tensors: Sequence[torch.Tensor]) -> bool:
-        return all(ref() is tensor for ref, tensor in zip(self._references, tensors, strict=True))
+        """Whether these are its tensors; one that has another's id and memory by now is told by its stamp."""
+        return self._ids == [id(tensor) for tensor in tensors] and not self.is_dead
 
     @property
     def is_dead(self) -> bool:
-        """Whether a source tensor is gone, so that no call can ask for this binding again."""
+        """Whether a source tensor's memory is gone, so that no call can ask for this binding again."""
         return any(ref() is None for ref in self._references)
 
     def surrender(self) -> bool:

@@ -20,6 +20,17 @@ Stamp = tuple[int, int, int]
 """Address, version and fingerprint of a tensor."""
 
 
+def memory_of(tensor: torch.Tensor) -> object:
+    """What to hold a weak reference to, to learn of a tensor's end: its storage, if it has one.
+
+    One to the tensor itself would have ``torch.utils.swap_tensors`` refuse it.
+    """
+    try:
+        return tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):  # sparse, or of another library's layout
+        return tensor
+
+
 class ChangeDetector:
     """Stamps for a fixed list of sources, whose shapes and strides do not change from call to call."""
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fpga_dynamo.runtime.change import memory_of
+
 if TYPE_CHECKING:
     from fpga_dynamo.runtime.executor import Executor
 
@@ -21,7 +23,7 @@ class Lifetime:
 
     def __init__(self) -> None:
         self._executors: weakref.WeakSet[Executor] = weakref.WeakSet()
-        self._parameter: weakref.ref[torch.Tensor] | None = None
+        self._memory: weakref.ref[object] | None = None
 
     def add(self, executor: Executor) -> None:
         """`executor.rest()` will be called, by the garbage collector and so at any time."""
@@ -29,7 +31,8 @@ class Lifetime:
 
     def follow(self, parameter: torch.Tensor) -> None:
         """A call for the model that `parameter` belongs to."""
-        if self._parameter is None or self._parameter() is not parameter:
+        memory = memory_of(parameter)
+        if self._memory is None or self._memory() is not memory:
             this = weakref.ref(self)
 
             def on_death(reference: object) -> None:
@@ -37,7 +40,7 @@ class Lifetime:
                 if lifetime is not None:
                     lifetime._rest()
 
-            self._parameter = weakref.ref(parameter, on_death)
+            self._memory = weakref.ref(memory, on_death)
 
     def of_parameter(self, position: int, run: Callable[..., Any]) -> Callable[..., Any]:
         """`run` for the model that the argument at `position` is a parameter of."""
@@ -50,7 +53,7 @@ class Lifetime:
 
     def settle(self) -> None:
         """After a call: the model may have gone meanwhile, as it may before a backward pass."""
-        if self._parameter is not None and self._parameter() is None:
+        if self._memory is not None and self._memory() is None:
             self._rest()
 
     def _rest(self) -> None:

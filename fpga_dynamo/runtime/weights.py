@@ -20,7 +20,7 @@ from torch.fx import Node
 from fpga_dynamo import stats
 from fpga_dynamo.lowering.view import align
 from fpga_dynamo.lowering.weights import Pack
-from fpga_dynamo.runtime.change import Stamp
+from fpga_dynamo.runtime.change import Stamp, memory_of
 
 MEBIBYTE = 1 << 20
 PAGE = 4096
@@ -33,7 +33,7 @@ class Entry:
     key: tuple[Any, ...]
     offset: int
     floats: int
-    sources: tuple[weakref.ref[torch.Tensor], ...]
+    sources: tuple[weakref.ref[object], ...]
     stamps: tuple[Stamp, ...] | None = None
     users: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -96,18 +96,18 @@ class WeightStore:
 
         Raises the driver's memory error if the bank is full.
         """
-        sources = tuple(tensors[node] for node in pack.sources)
+        memories = [memory_of(tensors[node]) for node in pack.sources]
         key = _key(pack, tensors)
         with self._lock:
             entry = self._entries.get(key)
             alive = entry is not None and all(
-                ref() is source for ref, source in zip(entry.sources, sources, strict=True)
+                ref() is memory for ref, memory in zip(entry.sources, memories, strict=True)
             )
             if entry is None or not alive:
                 if entry is not None:  # ids of dead tensors have been given to new ones
                     entry.key = ("dead", id(entry), key)
                     self._entries[entry.key] = self._entries.pop(key)
-                entry = Entry(key, self._take(pack.floats), pack.floats, tuple(map(weakref.ref, sources)))
+                entry = Entry(key, self._take(pack.floats), pack.floats, tuple(map(weakref.ref, memories)))
                 self._entries[key] = entry
             entry.users += 1
         try:

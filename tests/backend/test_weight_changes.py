@@ -47,6 +47,18 @@ def new_parameter(model: Net) -> None:
     model.head.weight = nn.Parameter(torch.randn(5, 8))
 
 
+def swapped(model: Net) -> None:
+    torch.utils.swap_tensors(model.conv.weight, nn.Parameter(torch.randn_like(model.conv.weight)))
+
+
+def swapped_by_a_conversion(model: Net) -> None:
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.bfloat16().float()
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+
+
 def statistics_in_place(model: Net) -> None:
     model.norm.running_mean.add_(1.0)  # type: ignore[union-attr, operator]
 
@@ -64,6 +76,8 @@ CHANGES: dict[str, Callable[[Net], object]] = {
     "data.mul_": through_data,
     "data = new": new_data,
     "another Parameter": new_parameter,
+    "swap_tensors": swapped,
+    "a conversion that swaps": swapped_by_a_conversion,
     "numpy, all elements": lambda model: model.head.bias.detach().numpy().__iadd__(1.0),
     "batch norm's statistics": statistics_in_place,
     "batch norm's statistics rebound": statistics_rebound,

@@ -47,16 +47,7 @@ int64_t version_of(PyObject* tensor) {
 }
 
 bool is_given(const direct_call::source& s, PyObject* args) {
-    if (s.position < 0) return true;
-    PyObject* object = PyTuple_GET_ITEM(args, s.position);
-#if PY_VERSION_HEX >= 0x030D0000
-    PyObject* found = nullptr;
-    if (PyWeakref_GetRef(s.reference.ptr(), &found) != 1) return false;
-    Py_DECREF(found);
-    return found == object;
-#else
-    return PyWeakref_GET_OBJECT(s.reference.ptr()) == object;
-#endif
+    return s.position < 0 || PyTuple_GET_ITEM(args, s.position) == s.tensor;
 }
 
 }  // namespace
@@ -97,15 +88,14 @@ void direct_call::bind(nb::object run, nb::object memory, nb::object owner, nb::
     for (const nb::handle row : sources) {
         const auto position = nb::cast<Py_ssize_t>(row[0]);
         if (position >= arity_) throw nb::value_error("no such input");
-        nb::object reference = nb::borrow(row[1]);
-        if (position >= 0) reference = nb::steal(PyWeakref_NewRef(reference.ptr(), nullptr));
-        if (!reference.is_valid()) nb::raise_python_error();
-        fresh->sources.push_back({position, std::move(reference), nb::cast<size_t>(row[2]), nb::cast<int64_t>(row[3]),
-                                  nb::cast<int64_t>(row[4]), nb::cast<int64_t>(row[5])});
+        const nb::object tensor = row[1];
+        fresh->sources.push_back({position, tensor.ptr(), position < 0 ? tensor : nb::object(),
+                                  nb::cast<size_t>(row[2]), nb::cast<int64_t>(row[3]), nb::cast<int64_t>(row[4]),
+                                  nb::cast<int64_t>(row[5])});
     }
     const auto same_sources = [&](const std::shared_ptr<binding>& other) {
         return std::equal(fresh->sources.begin(), fresh->sources.end(), other->sources.begin(), other->sources.end(),
-                          [](const source& a, const source& b) { return a.reference.is(b.reference); });
+                          [](const source& a, const source& b) { return a.tensor == b.tensor; });
     };
     auto kept = bindings_;  // what is dropped is let go of at the end, when this object is in order
     kept.erase(std::remove_if(kept.begin(), kept.end(), same_sources), kept.end());
@@ -141,7 +131,7 @@ bool direct_call::unchanged(const binding& b, PyObject* args) const {
             prefetch_samples(reinterpret_cast<const uint8_t*>(later.address), later.bytes, static_cast<size_t>(samples_));
         }
         const source& s = b.sources[i];
-        PyObject* tensor = s.position < 0 ? s.reference.ptr() : PyTuple_GET_ITEM(args, s.position);
+        PyObject* tensor = s.position < 0 ? s.tensor : PyTuple_GET_ITEM(args, s.position);
         if (address_of(tensor) != s.address) return false;
         if (s.version >= 0 && version_of(tensor) != s.version) return false;
         if (samples_ < 0) continue;

@@ -36,8 +36,11 @@ class direct_call {
     };
     // A parameter as it was when it was packed.
     struct source {
-        Py_ssize_t position;   // -1: a constant of the graph
-        nb::object reference;  // weak; of a constant the tensor itself
+        Py_ssize_t position;  // -1: a constant of the graph
+        // Only compared: a tensor whose memory is gone ends the binding, and one that has another's place and memory is
+        // told by what follows. A weak reference would have torch.utils.swap_tensors refuse the tensor.
+        PyObject* tensor;
+        nb::object kept;  // the tensor, if it is a constant
         size_t bytes;
         int64_t address, version, print;  // version -1: it has none
     };
