@@ -18,7 +18,7 @@ class FpgaProgramArtifact(CacheArtifact):
         try:
             store.parse(self.key, self.content)
         except CorruptError as error:
-            store.report_corrupt(self.key, error)
+            store.report_unusable(self.key, error)
         else:
             store.write(self.key, self.content)
 

@@ -64,7 +64,9 @@ def load(key: str, module: GraphModule, target: Target, static: Collection[int])
     try:
         program = assemble(graph, plan_from_plain(graph, entry.header, entry.raw))
     except Exception as error:  # of whatever kind: the same graph without the entry is compiled as ever
-        store.report_corrupt(key, error)
+        # Its checksum is right, so it is what somebody wrote: a forger, or this package, which then has made a mistake.
+        log.warning("a compiled program that is whole cannot be used; please report this: %s", key, exc_info=error)
+        store.report_unusable(key, error)
         return None
     artifacts.record(key, content)
     seconds = time.perf_counter() - began

@@ -70,7 +70,7 @@ def read(key: str) -> tuple[Entry, bytes] | None:
     try:
         entry = parse(key, content)
     except CorruptError as error:
-        report_corrupt(key, error)
+        report_unusable(key, error)
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
@@ -125,9 +125,10 @@ def write(key: str, content: bytes) -> bool:
     return True
 
 
-def report_corrupt(key: str, error: Exception) -> None:
-    """Warns of an entry that is ignored."""
-    warnings.warn(f"the compiled program {_path(key)} is ignored and made again: {error}", RuntimeWarning, stacklevel=2)
+def report_unusable(key: str, error: Exception) -> None:
+    """Warns of an entry that is ignored: a damaged one (CorruptError), or one that another error has come of."""
+    why = str(error) if isinstance(error, CorruptError) else f"{type(error).__name__}: {error}"
+    warnings.warn(f"the compiled program {_path(key)} is ignored and made again: {why}", RuntimeWarning, stacklevel=2)
 
 
 def _path(key: str) -> Path:

@@ -65,7 +65,7 @@ class Trace:
                 raise CorruptError("a static input that is no number")
             module = graph_from_plain(graph)
         except (CorruptError, KeyError, TypeError) as error:
-            store.report_corrupt(self._key, error)
+            store.report_unusable(self._key, error)
             return None
         key = program_key(graph, self._target, self._options, static)
         program = cached.load(key, module, self._target, static)

@@ -68,6 +68,23 @@ def test_damaged_files_are_made_again(cache: Path, compile_and_check: Callable[.
             assert whole(path)
 
 
+def test_an_error_in_reading_a_whole_entry_is_told_as_what_it_is(
+    cache: Path,
+    compile_and_check: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def mistaken(*_: Any) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    compile_and_check(other)
+    monkeypatch.setattr(cached, "assemble", mistaken)
+    with pytest.warns(RuntimeWarning, match="made again: ZeroDivisionError: a mistake of ours"):
+        compile_and_check(other)
+    (record,) = [record for record in caplog.records if "please report" in record.message]
+    assert record.exc_info and record.exc_info[0] is ZeroDivisionError
+
+
 def test_files_that_changed_names_are_made_again(cache: Path, compile_and_check: Callable[..., None]) -> None:
     compile_and_check(function, other)
     paths = sorted(cache.iterdir())
