@@ -222,3 +222,9 @@ def test_empty_tensors() -> None:
         return torch.relu(x), torch.cat((x, y)) + 1, x.sum()
 
     assert_same_answer(on_card(function), function, torch.randn(0, 4), torch.randn(3, 4))
+
+
+def test_tensors_of_several_megabytes_cross_whole() -> None:
+    x, one = torch.randn(1101, 1024), torch.eye(1024)
+    found = torch.compile(torch.mm, backend="fpga", options={"partition": "greedy"})(x, one)
+    assert torch.equal(found, x)

@@ -22,7 +22,7 @@ from torch.fx import Node
 from fpga_dynamo.lowering.command import Operand
 from fpga_dynamo.lowering.compose import elementwise, reduced
 from fpga_dynamo.lowering.emitter import Emitter, slices_of
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
+from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.ops.movement import fill
 from fpga_dynamo.lowering.ops.packing import panel_vectors
@@ -146,7 +146,7 @@ def lower_weight_gradient(match: Match, emitter: Emitter) -> Sequence[View]:
         found = _depthwise(emitter, x, gradient, height, width)
     else:
         found = _contraction(emitter, x, gradient, height, width, groups, macs_weight_gradient(match))
-    return [_weights(emitter, found, groups, wanted)]
+    return [_weights(emitter, found, groups, match.root)]
 
 
 _SETTINGS = (("stride", 4, 1), ("padding", 5, 0), ("dilation", 6, 1))
@@ -284,17 +284,24 @@ def _depthwise(emitter: Emitter, x: View, gradient: View, height: Axis, width: A
     return out
 
 
-def _weights(emitter: Emitter, found: View, groups: int, wanted: tuple[int, ...]) -> View:
-    """(kernel row, kernel column, group, input channel, output channel) as the weights' shape."""
+def _weights(emitter: Emitter, found: View, groups: int, node: Node) -> View:
+    """(kernel row, kernel column, group, input channel, output channel) in the shape and order of the weights.
+
+    What a result of the graph would be copied to in the end is so copied while a cache still has it.
+    """
     by_group = found.permute((2, 4, 3, 0, 1))
+    wanted, strides = shape(node), value(node).stride()
+    by_size = sorted(range(len(wanted)), key=lambda d: -strides[d])
+    order = tuple(range(len(wanted))) if groups > 1 else tuple(by_size)
+    weights = emitter.tensor(wanted, order, pitch=wanted[order[-1]])
+    image = weights if len(wanted) == 4 else weights.unsqueeze(2)
     if groups == 1:
-        weights = by_group.select(0, 0)
-    else:
-        weights = emitter.tensor((wanted[0], *by_group.shape[2:]))
-        split = weights.reshape(by_group.shape)
-        assert split is not None, "dense rows can be cut anew"
-        emitter.copy(by_group, split)
-    return weights if len(wanted) == 4 else weights.select(2, 0)
+        emitter.copy(by_group.select(0, 0), image)
+        return weights
+    split = image.reshape(by_group.shape)
+    assert split is not None, "dense rows can be cut anew"
+    emitter.copy(by_group, split)
+    return weights
 
 
 TABLE.add(

@@ -38,6 +38,7 @@ class compute_unit {
     // Commands that it has, for choosing the least loaded.
     size_t load() const { return load_.load(std::memory_order_relaxed); }
 
+    unsigned lanes() const { return team_.lanes(); }
     // Has the lanes ready for a command that will come within microseconds.
     void wake_lanes() { team_.wake(); }
 

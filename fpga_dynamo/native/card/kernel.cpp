@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "copies.hpp"
 #include "error.hpp"
 #include "process.hpp"
 
@@ -23,6 +24,24 @@ bool reaches(const compute_unit& unit, const std::vector<std::shared_ptr<allocat
         if (buffers[i] && std::find(banks.begin(), banks.end(), buffers[i]->owner()->index()) == banks.end()) return false;
     }
     return true;
+}
+
+// Between tensors and the card's memory, those that are `shown` instead left out.
+template <typename Shown>
+void copy_all(const buffer& memory, direction way, const std::vector<transfer>& transfers, const Shown& shown, unsigned lanes) {
+    const bool in = way == direction::to_device;
+    uint64_t bytes = 0;
+    for (const transfer& t : transfers)
+        if (!shown(t)) bytes += t.bytes;
+    std::vector<memory_copy> copies;
+    for (const transfer& t : transfers) {
+        if (shown(t)) continue;
+        uint8_t* const host = reinterpret_cast<uint8_t*>(t.host);
+        uint8_t* const card = memory.window(way, t.bytes, t.offset);
+        if (bytes < SHARED_COPY_BYTES) std::memcpy(in ? card : host, in ? host : card, t.bytes);
+        else copies.push_back({in ? card : host, in ? host : card, t.bytes});
+    }
+    if (!copies.empty()) copy_shared(copies, lanes);
 }
 
 // Ends a command for good: what survives the first cancellation (a kernel's `end`) gets more.
@@ -222,17 +241,15 @@ ert_state run::execute_io(const buffer& memory, const std::vector<transfer>& inp
             memory.check_range(all == &inputs ? "an input" : "an output", t.bytes, t.offset);
             if (shown(t)) windows.push_back({memory.address() + t.offset, t.bytes, reinterpret_cast<void*>(t.host)});
         }
-    for (const transfer& input : inputs)
-        if (!shown(input)) memory.upload(reinterpret_cast<const void*>(input.host), input.bytes, input.offset);
+    const unsigned lanes = units_.front()->lanes();
+    copy_all(memory, direction::to_device, inputs, shown, lanes);
     const bool any = !windows.empty();
     const ert_state state = execute_with(std::move(windows), timeout_ms);
     if (any && state == ert_state::error && command_->status == fpga::CU_WINDOWS_REFUSED) {
         windows_refused_.store(true, std::memory_order_relaxed);  // the same commands will be refused again
         return execute_io(memory, inputs, outputs, timeout_ms);
     }
-    if (state == ert_state::completed)
-        for (const transfer& output : outputs)
-            if (!shown(output)) memory.download(reinterpret_cast<void*>(output.host), output.bytes, output.offset);
+    if (state == ert_state::completed) copy_all(memory, direction::from_device, outputs, shown, lanes);
     return state;
 }
 
