@@ -93,6 +93,7 @@ def open_card(options: Options) -> Card:
                     path,
                     card.path,
                 )
+            _cards.pop(key, None)  # if the card refuses the file: the kernels opened on it may be closed for good
             card = _cards[key] = Card(driver, options.device, path, target)
         return card
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,8 @@ import xclbin_build
 import xclbin_build.axlf
 from fpga_dynamo import DeviceError, FpgaError, Pattern, VerificationError, XclbinError
 from fpga_dynamo.lowering.patterns import registered
-from fpga_dynamo.runtime import launch
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime import card, launch
 from fpga_dynamo.runtime.transfer import from_slot
 
 DATA = Path(__file__).parent / "data"
@@ -335,3 +338,23 @@ def test_another_xclbin_on_the_card_leaves_older_programs_right(faulty_xclbin: P
         torch.testing.assert_close(older(x), model(x))
         torch.testing.assert_close(newer(well()), answer(Fault.NONE, well()))
     assert fpga_dynamo.devices()[SWAPPED_CARD].xclbin == str(faulty_xclbin)
+
+
+def test_after_a_refused_xclbin_the_card_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver for XRT closes kernels before another file is loaded, whether the card takes that or not."""
+
+    class FakeCard:
+        def __init__(self, driver: Any, index: int, path: Path, target: Any) -> None:
+            if path.name == "refused":
+                raise DeviceError("the card does not take the xclbin")
+            self.path, self.target, self.weights = path, target, SimpleNamespace(nbytes=0)
+
+    target = card.open_card(Options()).target
+    monkeypatch.setattr(card, "_cards", {})
+    monkeypatch.setattr(card, "_target", lambda path: replace(target, uuid=path.name))
+    monkeypatch.setattr(card, "Card", FakeCard)
+    taken = card.open_card(Options(xclbin="taken"))
+    assert card.open_card(Options(xclbin="taken")) is taken
+    with pytest.raises(DeviceError, match="does not take"):
+        card.open_card(Options(xclbin="refused"))
+    assert card.open_card(Options(xclbin="taken")) is not taken

@@ -52,7 +52,7 @@ class device:
         self.handle = _called(f"card {index} cannot be opened", amd.device, index)
 
     def load_xclbin(self, file: Any, /) -> Any:
-        """Configures the card from a path or an xclbin object."""
+        """Configures the card from a path or an xclbin object; kernels of another one have to be opened again."""
         content = xclbin(file) if isinstance(file, str) else file
         replaced = [k for k in _opened if k.index == self.index and k.xclbin != content.get_uuid().to_string()]
         for opened in replaced:
@@ -140,11 +140,10 @@ class kernel:
         _opened.discard(self)
 
     def check_loaded(self) -> None:
-        """Raises DeviceError if the card holds another xclbin by now."""
+        """Raises DeviceError if the card was given another xclbin since, whether it has taken that or not."""
         if self.handle is None:
             raise DeviceError(
-                f"card {self.index} has been loaded with another xclbin since kernel '{self.name}' was opened; "
-                "open it again"
+                f"card {self.index} was given another xclbin since kernel '{self.name}' was opened; open it again"
             )
 
     def group_id(self, argument: int) -> int:

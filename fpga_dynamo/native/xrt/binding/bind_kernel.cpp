@@ -25,7 +25,7 @@ const argument& kernel::at(uint32_t index) const {
 
 void kernel::check_loaded() const {
     if (load && load != owner->loads.load(std::memory_order_relaxed))
-        throw device_error("card " + std::to_string(owner->index) + " has been loaded with another xclbin since kernel '" +
+        throw device_error("card " + std::to_string(owner->index) + " was given another xclbin since kernel '" +
                            name + "' was opened; open it again");
 }
 

@@ -126,7 +126,7 @@ struct kernel {
     kept<xrt::kernel> object;
 
     const argument& at(uint32_t index) const;
-    void check_loaded() const;  // throws device_error if the card holds another xclbin by now
+    void check_loaded() const;  // throws device_error if the card was given another xclbin since
     ~kernel();
 };
 
