@@ -19,7 +19,7 @@ from fpga_dynamo.testing import fuzz, graphs
 from fpga_dynamo.testing.calls import Undecided, check_against_eager, reference
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 from fpga_dynamo.testing.graphs import Graph
-from fpga_dynamo.testing.reference import Mismatch
+from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager
 
 EXAMPLES = 60
 WINOGRAD_EXAMPLES = 6
@@ -171,6 +171,15 @@ def test_a_nan_that_eager_treats_by_its_place_is_compared_with_nothing() -> None
     with pytest.raises(Undecided, match="place in memory"):
         reference(model, lambda: (torch.full((31,), torch.nan),), backward=True)
     reference(model, lambda: (torch.full((31,), 1.5),), backward=True)
+
+
+def test_a_limit_for_which_eager_has_nan_is_right() -> None:
+    nan, inf = torch.tensor([torch.nan]), torch.tensor([torch.inf])
+    assert_close_to_eager(inf, nan, inf.double())
+    assert_close_to_eager(nan, nan, inf.double())
+    for wrong in (-inf, torch.zeros(1)):
+        with pytest.raises(Mismatch):
+            assert_close_to_eager(wrong, nan, inf.double())
 
 
 def test_torch_itself_passes() -> None:
