@@ -69,7 +69,8 @@ class OnCard:
     def commands(self, x: Tensor, calls: int = 9) -> list[CommandTime]:
         """Every command with its median time over some calls.
 
-        `bytes` counts each buffer that a command touches once: the least that has to move.
+        `bytes` counts each buffer that a command touches once: the least that has to move. A group of streams is one
+        command, whose bytes are those of all its commands.
         """
         samples: dict[tuple[str, int], list[float]] = {}
         events = {}
@@ -100,4 +101,4 @@ class OnCard:
 
     def _bytes(self, task: str, index: int, otherwise: int) -> int:
         command = self._commands.get((task, index))
-        return otherwise if command is None else 4 * sum(buffer.floats for buffer in command.uses)
+        return otherwise if command is None or command.group else 4 * sum(buffer.floats for buffer in command.uses)

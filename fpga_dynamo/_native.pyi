@@ -20,6 +20,10 @@ class xclbin(_pyxrt.xclbin):  # type: ignore[no-redef]  # more than the imported
     def get_manifest(self) -> str:
         """The manifest's JSON (ours)."""
 
+class device(_pyxrt.device):  # type: ignore[no-redef]
+    def lanes(self) -> int:
+        """Host threads that share the steps of a start; DeviceError without an xclbin (ours)."""
+
 class bo(_pyxrt.bo):  # type: ignore[no-redef]
     def populate(self) -> None:
         """Has the card's side get real memory in the background, before it is first touched (ours)."""
@@ -52,7 +56,7 @@ class run(_pyxrt.run):  # type: ignore[no-redef]
     def step_times(self) -> list[tuple[int, int]]:
         """(start_ns, stop_ns) of each step of the last start that ran, if it was traced (ours).
 
-        DeviceError while the run is under way.
+        Zeros for a step that was part of another one. DeviceError while the run is under way.
         """
 
 def fingerprints(addresses: Sequence[int], sizes: Sequence[int], samples: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from torch.fx import Node
 from torch.utils.flop_counter import flop_registry
 
 from fpga_dynamo.backend import collect_programs, fpga
+from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.graph import computes, source_line, value
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.symbolic.size import Size
@@ -184,11 +185,19 @@ def explain(
     return Explanation(tuple(GraphReport.of(program) for program in programs))
 
 
+def _heads(commands: Sequence[Command]) -> Iterator[tuple[int, Command]]:
+    """The commands and their places in the list; of a group of streams the head only."""
+    i = 0
+    while i < len(commands):
+        yield i, commands[i]
+        i += 1 + commands[i].group
+
+
 def _nodes(program: Program) -> list[NodeReport]:
     how: dict[Node, str] = {}
     for task in program.card_tasks:
         numbers: dict[str, list[int]] = {}
-        for i, command in enumerate(task.commands):
+        for i, command in _heads(task.commands):
             for name in command.nodes:
                 numbers.setdefault(name, []).append(i)
         for match in task.segment.matches:

@@ -32,6 +32,7 @@ class Options:
     dump_dir: directory that receives the graph, the partition and the commands of every compiled graph.
     disable: names of patterns that are not to be used.
     winograd: let Winograd's method take the 3x3 convolutions that it is faster for; it rounds a few times as coarsely.
+    bands: let chains of convolutions whose images outgrow a lane's cache run in bands of rows, a stream for each lane.
     cache: keep compiled programs on disk, and use those that are there (``fpga_dynamo.compile_cache``).
     """
 
@@ -48,6 +49,7 @@ class Options:
     dump_dir: str | None = None
     disable: tuple[str, ...] = ()
     winograd: bool = True
+    bands: bool = True
     cache: bool = True
 
     _CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {

@@ -2,14 +2,14 @@
 // (a shared object that exports a `cu_entry` for each kernel) and whatever plays the card.
 //
 // A start of a CU is a list of steps, each of which may be cut into independent slices; the card runs the slices of a
-// step on as many host threads (lanes) as it has, and a barrier separates the steps. A kernel without lanes is one step
-// of one slice.
+// step on as many host threads (lanes) as it has, and a barrier separates the steps. A step of no slices is skipped: it is
+// part of another. A kernel without lanes is one step of one slice.
 #pragma once
 #include <cstdint>
 
 namespace fpga {
 
-constexpr uint32_t CARD_ABI = 3;
+constexpr uint32_t CARD_ABI = 4;
 
 // Device addresses that stand for the host's memory during one start.
 struct cu_window {

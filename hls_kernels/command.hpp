@@ -10,7 +10,8 @@
 //   weights   packed parameters, read only
 //   commands  the command list, followed by micro-programs and their constants
 // An offset that is ABSENT names no operand. `slices` is how many independent parts of the command are worth running
-// side by side; a core must give the same result for any (slice, slices).
+// side by side; a core must give the same result for any (slice, slices). It is SLICES_OF_STREAM in a command that is part
+// of a stream (streams_command).
 #pragma once
 #include <cstdint>
 
@@ -19,6 +20,8 @@ namespace fpga {
 constexpr uint32_t COMMAND_VERSION = 1;
 constexpr uint32_t COMMAND_WORDS = 64;
 constexpr uint32_t ABSENT = 0xffffffffu;
+constexpr int32_t SLICES_OF_STREAM = -1;
+constexpr int32_t MOST_STREAMS = 32;
 
 enum opcode : int32_t {
     OP_CONV2D = 1,
@@ -32,6 +35,7 @@ enum opcode : int32_t {
     OP_RESAMPLE = 9,
     OP_WINOGRAD = 10,
     OP_CONVERT = 11,
+    OP_STREAMS = 12,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
 
@@ -407,6 +411,16 @@ struct convert_command {
     int32_t count;
     int32_t format;
     int32_t narrow;
+};
+
+// The commands that follow are `count` streams of `length` commands each, one stream after the other. A stream neither
+// reads nor writes what another one writes, so that streams may run side by side, each in its own order and without a
+// barrier. Run as a plain list they give the same.
+struct streams_command {
+    int32_t opcode;
+    int32_t slices;             // count
+    int32_t count;              // 1 .. MOST_STREAMS
+    int32_t length[32];         // 0 from `count` on
 };
 
 }  // namespace fpga

@@ -48,7 +48,7 @@ def _settings(target: Target, options: Options) -> list[Any]:
     manifest = json.dumps(target.manifest, sort_keys=True)
     patterns = [_pattern(pattern) for pattern in TABLE.patterns()]
     taken_apart = [[str(op), _ours(parts, f"decomposition of {op}")] for op, parts in DECOMPOSITIONS.items()]
-    return [target.uuid, manifest, chosen, patterns, sorted(taken_apart), sorted(map(str, WHOLE))]
+    return [target.uuid, target.lanes, manifest, chosen, patterns, sorted(taken_apart), sorted(map(str, WHOLE))]
 
 
 def _pattern(pattern: Pattern) -> list[Any]:

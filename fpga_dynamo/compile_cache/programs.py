@@ -81,7 +81,7 @@ class _Writer:
         plan = lowered.plan
         return {
             "commands": [
-                [c.opcode, list(c.nodes), c.pattern, c.macs, c.bytes, c.cycles, c.layout_change]
+                [c.opcode, list(c.nodes), c.pattern, c.macs, c.bytes, c.cycles, c.layout_change, c.group]
                 for c in lowered.commands
             ],
             "plan": [plan.floats, plan.output_end, plan.input_begin, plan.input_end, plan.live_floats],
@@ -161,8 +161,9 @@ class _Reader:
                     bytes=moved,
                     cycles=cycles,
                     layout_change=change,
+                    group=group,
                 )
-                for opcode, nodes, pattern, macs, moved, cycles, change in data["commands"]
+                for opcode, nodes, pattern, macs, moved, cycles, change, group in data["commands"]
             ],
             plan=MemoryPlan({}, floats, output_end, input_begin, input_end, live),
             code=CommandList(words, count, fixups),

@@ -8,6 +8,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.encode import CommandList, Patches, encode
+from fpga_dynamo.lowering.bands import in_bands
 from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.dtypes import NARROW, slot_bytes
 from fpga_dynamo.lowering.emitter import Emitter
@@ -33,10 +34,11 @@ class Lowered:
     weights: list[WeightBuffer]
 
 
-def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False) -> Lowered:
+def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, bands: bool = False) -> Lowered:
     """Lowers the matches of `segment` in order.
 
     Results that eager may have to compute again become outputs; with `watch`, the value of every match does.
+    bands: whether chains of convolutions may run in bands of rows.
     """
     assert segment.kernel is not None
     inputs = {node: _slot_view(node, Role.INPUT) for node in segment.inputs}
@@ -50,12 +52,13 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False) -> 
     outputs = {node: _output_view(node, emitter, layout_change=node in asked) for node in wanted}
     input_buffers = [view.buffer for view in inputs.values()]
     output_buffers = [view.buffer for view in outputs.values()]
-    plan = plan_memory(emitter.commands, input_buffers, output_buffers)
+    commands = in_bands(emitter.commands, graph.target) if bands else emitter.commands
+    plan = plan_memory(commands, input_buffers, output_buffers)
     patches = None if graph.sizes is None else Patches()
     return Lowered(
-        commands=emitter.commands,
+        commands=commands,
         plan=plan,
-        code=encode(emitter.commands, plan.offsets, graph.target, patches),
+        code=encode(commands, plan.offsets, graph.target, patches),
         inputs=[_slot(node, view, plan) for node, view in inputs.items()],
         outputs=[_slot(node, view, plan) for node, view in outputs.items()],
         weights=_used_weights(emitter),

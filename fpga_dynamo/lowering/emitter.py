@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.lowering import cost, views
-from fpga_dynamo.lowering.command import Command, FieldValue, Operand
+from fpga_dynamo.lowering.command import Command, FieldValue, ImageRows, Operand
 from fpga_dynamo.lowering.dtypes import NARROW
 from fpga_dynamo.lowering.graph import GraphInfo, is_view, shape, value
 from fpga_dynamo.lowering.patterns import Match
@@ -255,6 +255,7 @@ class Emitter:
         writes: Sequence[View],
         macs: int = 0,
         layout_change: bool = False,
+        image: ImageRows | None = None,
         **fields: FieldValue,
     ) -> None:
         """Appends a command. `reads` may hold None for operands that are absent."""
@@ -268,6 +269,7 @@ class Emitter:
             pattern=self._match.pattern.name if self._match else "layout",
             macs=hinted(macs),
             layout_change=layout_change,
+            image=image,
         )
         moved = cost.annotate(command, self.target)
         if opcode in cost.FORMULAS and isinstance(slices := fields.get("slices"), (int, Size)):

@@ -2,10 +2,10 @@
 
 The arena is [status | outputs | inputs | temporaries]: status and outputs come back in one transfer, inputs go in one.
 Temporaries share memory: a buffer's place is free again behind the last command that uses it; never in place, because
-cores may compute a tile twice. Two planners, of which the better one counts: best fit over a free list in the order of
-the commands, and, where there are not too many buffers for its quadratic time, the largest buffer first, each at the
-lowest place that is free for as long as it lives ("greedy by size": Pisarchyk and Lee, Efficient Memory Management for
-Deep Neural Net Inference, 2020).
+cores may compute a tile twice. A group of streams is one moment, as its commands may run side by side. Two planners, of
+which the better one counts: best fit over a free list in the order of the commands, and, where there are not too many
+buffers for its quadratic time, the largest buffer first, each at the lowest place that is free for as long as it lives
+("greedy by size": Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
 """
 
 from __future__ import annotations
@@ -47,26 +47,47 @@ def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: 
         offsets[buffer] = cursor
         cursor += floats_of(buffer)
     base = cursor
-    last_use = {buffer: i for i, command in enumerate(commands) for buffer in command.uses}
+    steps = _moments(commands)
+    last_use = {buffer: i for i, moment in enumerate(steps) for buffer in moment.uses}
     free = _FreeList(base)
     live, most = 0, 0
-    for i, command in enumerate(commands):
-        for buffer in command.writes:
+    for i, moment in enumerate(steps):
+        for buffer in moment.writes:
             if buffer not in offsets:
                 offsets[buffer] = free.take(floats_of(buffer))
                 live += floats_of(buffer)
         most = max(most, live)
-        for buffer in command.uses:
+        for buffer in moment.uses:
             if buffer.role is Role.TEMPORARY and last_use[buffer] == i and buffer in offsets:
                 free.give(offsets[buffer], floats_of(buffer))
                 live -= floats_of(buffer)
     top = free.top
     if top > base + most:
-        by_size = _by_size(commands, last_use, base)
+        by_size = _by_size(steps, last_use, base)
         if by_size is not None and by_size[1] < top:
             offsets.update(by_size[0])
             top = by_size[1]
     return MemoryPlan(offsets, top, output_end, output_end, base, base + most)
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """What is used at the same time: by one command, or by all of a group of streams."""
+
+    uses: Sequence[Buffer]
+    writes: Sequence[Buffer]
+
+
+def _moments(commands: Sequence[Command]) -> list[_Moment]:
+    found = []
+    i = 0
+    while i < len(commands):
+        group = commands[i : i + 1 + commands[i].group]
+        uses = dict.fromkeys(buffer for command in group for buffer in command.uses)
+        writes = dict.fromkeys(buffer for command in group for buffer in command.writes)
+        found.append(_Moment(tuple(uses), tuple(writes)))
+        i += len(group)
+    return found
 
 
 def floats_of(buffer: Buffer) -> int:
@@ -80,7 +101,8 @@ def stacking(commands: Sequence[Command], offsets: Mapping[Buffer, int]) -> dict
     Of two that live at once, the upper one comes after the lower one along these links: whenever a buffer begins to
     live it is linked with its neighbours at that moment, and when one ends, those that it lay between are.
     """
-    last_use = {buffer: i for i, command in enumerate(commands) for buffer in command.uses}
+    steps = _moments(commands)
+    last_use = {buffer: i for i, moment in enumerate(steps) for buffer in moment.uses}
     below: dict[Buffer, dict[Buffer, None]] = {}
     alive: list[tuple[int, int, Buffer]] = []
 
@@ -88,8 +110,8 @@ def stacking(commands: Sequence[Command], offsets: Mapping[Buffer, int]) -> dict
         if 0 < place < len(alive):
             below[alive[place][2]][alive[place - 1][2]] = None
 
-    for i, command in enumerate(commands):
-        for buffer in command.writes:
+    for i, moment in enumerate(steps):
+        for buffer in moment.writes:
             if buffer.role is Role.TEMPORARY and buffer not in below:
                 below[buffer] = {}
                 entry = (offsets[buffer], buffer.id, buffer)
@@ -97,7 +119,7 @@ def stacking(commands: Sequence[Command], offsets: Mapping[Buffer, int]) -> dict
                 alive.insert(place, entry)
                 link(place)
                 link(place + 1)
-        for buffer in command.uses:
+        for buffer in moment.uses:
             if buffer in below and last_use[buffer] == i:
                 place = bisect.bisect_left(alive, (offsets[buffer], buffer.id), key=lambda e: e[:2])
                 del alive[place]
@@ -106,12 +128,12 @@ def stacking(commands: Sequence[Command], offsets: Mapping[Buffer, int]) -> dict
 
 
 def _by_size(
-    commands: Sequence[Command], last_use: Mapping[Buffer, int], base: int
+    steps: Sequence[_Moment], last_use: Mapping[Buffer, int], base: int
 ) -> tuple[dict[Buffer, int], int] | None:
     """Places of the temporaries and the end of the arena; None if there are too many."""
     first_use: dict[Buffer, int] = {}
-    for i, command in enumerate(commands):
-        for buffer in command.writes:
+    for i, moment in enumerate(steps):
+        for buffer in moment.writes:
             if buffer.role is Role.TEMPORARY:
                 first_use.setdefault(buffer, i)
     if len(first_use) > BY_SIZE_BUFFERS:

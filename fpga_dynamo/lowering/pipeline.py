@@ -4,9 +4,10 @@
 2. claim      patterns take nodes; every other node gets the reason why it stays on the PS   (claim.py, ops/, fuse.py)
 3. partition  claimed groups become launches, the rest eager tasks                           (partition.py, cost.py)
 4. emit       commands of each launch, with layouts and views                       (emit.py, place.py, emitter.py)
-5. memory     places of the buffers in the arena                                             (memory.py)
-6. encode     words of the command list                                                      (codegen/encode.py)
-7. tasks      dependencies, eager modules, the graph's result                                (below)
+5. bands      chains of convolutions become streams of bands of rows, one for each lane       (bands.py, streams.py)
+6. memory     places of the buffers in the arena                                             (memory.py)
+7. encode     words of the command list                                                      (codegen/encode.py)
+8. tasks      dependencies, eager modules, the graph's result                                (below)
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def make_plan(graph: GraphInfo, options: Options) -> Plan:
     if options.strict:
         _refuse_fallbacks(graph, parts)
     lowered = [
-        emit_segment(graph, segment, watch=options.verify) if segment.on_card else None for segment in parts.segments
+        emit_segment(graph, segment, watch=options.verify, bands=options.bands) if segment.on_card else None
+        for segment in parts.segments
     ]
     return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)
 

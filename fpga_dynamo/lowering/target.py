@@ -53,7 +53,10 @@ class Platform:
 
 @dataclass(frozen=True)
 class Target:
-    """The card as lowering sees it. `enums` holds the values of command.hpp's enumerations by name."""
+    """The card as lowering sees it. `enums` holds the values of command.hpp's enumerations by name.
+
+    lanes: host threads that share a compute unit's commands on the software card; 0 if there are none such.
+    """
 
     uuid: str
     kernels: tuple[KernelInfo, ...]
@@ -63,6 +66,7 @@ class Target:
     enums: Mapping[str, int]
     platform: Platform
     command_words: int = 64
+    lanes: int = 0
     manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod

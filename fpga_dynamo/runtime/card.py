@@ -6,6 +6,7 @@ import functools
 import logging
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,9 @@ class Card:
         self.driver = driver
         self.index = index
         self.path = path
-        self.target = target
         self.device = driver.device(index)
         self.uuid = self.device.load_xclbin(str(path))
+        self.target = replace(target, lanes=self.device.lanes() if hasattr(self.device, "lanes") else 0)
         self.kernels: dict[tuple[str, int], Any] = {}
         self.pes: list[ProcessingElement] = []
         for kernel in target.manifest["kernels"]:

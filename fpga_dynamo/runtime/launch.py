@@ -63,11 +63,15 @@ class Arena:
             self._traced = wanted
 
     def report(self, pe: str, task: CardTask) -> None:
-        """Gives the commands of the last run to those who record."""
+        """Gives the commands of the last run to those who record; a group of streams is one event."""
         if not self._traced:
             return
         for i, (command, (start, stop)) in enumerate(zip(task.commands, self.run.step_times, strict=True)):
-            arguments = {"nodes": " ".join(command.nodes), "macs": command.macs, "bytes": command.bytes}
+            if not stop:  # in a stream
+                continue
+            members = task.commands[i : i + 1 + command.group]
+            macs, moved = (sum(getattr(member, what) for member in members) for what in ("macs", "bytes"))
+            arguments = {"nodes": " ".join(command.nodes), "macs": macs, "bytes": moved}
             trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, task=task.name, index=i, **arguments)
 
     def end(self) -> None:

@@ -1,9 +1,9 @@
-// core: move; opcodes: move, gather, resample, convert
+// core: move; opcodes: move, gather, resample, convert, streams
 //
 // Strided copies of 32-bit patterns. Rows that are contiguous on both sides go vector by vector; where the innermost
 // dimension of the output is another than that of the input, 16 x 16 blocks are transposed on the way; rows that are
-// contiguous in the input only are read vector by vector; the rest goes element by element. gather, resample and convert
-// have files of their own.
+// contiguous in the input only are read vector by vector; the rest goes element by element. gather, resample, convert
+// and streams have files of their own.
 #pragma once
 #include "../bounds.hpp"
 #include "../command.hpp"
@@ -13,6 +13,7 @@
 #include "nest.hpp"
 #include "resample.hpp"
 #include "rows.hpp"
+#include "streams.hpp"
 
 namespace fpga {
 

@@ -29,6 +29,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "dump_dir": [(3, "takes a path, not 3")],
     "cache": [(1, "type bool, not 1"), ("off", "type bool")],
     "winograd": [(1, "type bool, not 1"), ("off", "type bool")],
+    "bands": [(1, "type bool, not 1"), ("off", "type bool")],
     "disable": [("pool", "takes a list of pattern names, not 'pool'"), ([1], "takes a list")],
 }  # fmt: skip
 
@@ -46,6 +47,7 @@ RIGHT: dict[str, list[Any]] = {
     "dump_dir": ["out", Path("out"), None],
     "cache": [True, False],
     "winograd": [True, False],
+    "bands": [True, False],
     "disable": [["pool"], ("pool", "pointwise"), []],
 }
 
@@ -84,7 +86,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one(wrong: str, near: str)
 
 
 def test_a_name_that_is_like_none_gets_the_list_without_a_guess() -> None:
-    with pytest.raises(OptionError, match=r"^unknown option 'zzz' \(options: cache, ") as caught:
+    with pytest.raises(OptionError, match=r"^unknown option 'zzz' \(options: bands, ") as caught:
         Options.parse({"zzz": 1})
     assert "did you mean" not in str(caught.value)
 

@@ -83,7 +83,7 @@ class Card:
     def start(self, kernel: str, arguments: dict[str, int | float], slices: int | None = None) -> list[int]:
         """Runs a kernel; returns how many slices each step asked for. `slices` forces another number of slices."""
         entry = CuEntry.in_dll(self.library, f"fpga_cu_{kernel}")
-        assert entry.abi == 3
+        assert entry.abi == 4
         registers = self.registers(kernel, arguments)
         translate = _TRANSLATE(self.translate)
         call = CuCall(registers.ctypes.data, translate, None, 12345)
@@ -92,9 +92,9 @@ class Card:
         wanted, status, step = [], 0, 0
         for step in range(call.steps):
             wanted.append(entry.slices(call, step))
-            parts = slices or wanted[-1]
+            parts = wanted[-1] and (slices or wanted[-1])
             # Backwards: a core must not rely on an order of its slices.
-            status = max(entry.execute(call, step, part, parts) for part in reversed(range(parts)))
+            status = max((entry.execute(call, step, part, parts) for part in reversed(range(parts))), default=0)
             if status:
                 break
         entry.end(call, status, step)

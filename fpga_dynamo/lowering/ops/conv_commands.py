@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fpga_dynamo.lowering.command import Operand
+from fpga_dynamo.lowering.command import ImageRows, Operand
 from fpga_dynamo.lowering.emitter import Emitter, slices_of
 from fpga_dynamo.lowering.ops.axes import Axis
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
@@ -86,6 +86,7 @@ def _emit_depthwise(c: Convolution, emitter: Emitter) -> None:
         reads=[c.x, c.residual, w, b],
         writes=[c.y],
         macs=c.macs,
+        image=_image_rows(c, emitter),
         slices=slices_of(c.y.shape[0] * c.y.shape[2], channels // VEC),
         input=Operand.of(c.x),
         weight=Operand(w),
@@ -106,6 +107,7 @@ def _emit_direct(c: Convolution, emitter: Emitter) -> None:
         reads=[c.x, c.residual, w, b],
         writes=[c.y],
         macs=c.macs,
+        image=_image_rows(c, emitter),
         slices=slices_of(c.y.shape[0] * c.y.shape[2], c.groups * panels),
         input=Operand.of(c.x),
         weight=Operand(w),
@@ -134,6 +136,7 @@ def _emit_product(c: Convolution, emitter: Emitter) -> None:
         reads=[c.x, c.residual, w, b],
         writes=[c.y],
         macs=c.macs,
+        image=_image_rows(c, emitter),
         slices=slices_of(ceil_div(rows, 7), ceil_div(columns, VEC * vectors)),
         a=Operand.of(c.x),
         b=Operand(w),
@@ -173,6 +176,23 @@ def _window(c: Convolution, emitter: Emitter) -> dict[str, Any]:
         "residual_stride": (0, 0, 0) if c.residual is None else image_strides(c.residual),
         **fields(c.activation, emitter.target.enums),
     }
+
+
+def _image_rows(c: Convolution, emitter: Emitter) -> ImageRows | None:
+    """How the convolution can be cut into bands of rows; None if it has several images or sizes that change."""
+    if emitter.graph.sizes is not None or c.y.shape[0] != 1:
+        return None
+    return ImageRows(
+        count=c.y.shape[2],
+        inputs=c.x.shape[2],
+        taps=c.kernel[0],
+        stride=c.height.stride,
+        padding=c.height.padding,
+        dilation=c.height.dilation,
+        input_pitch=c.x.strides[2],
+        output_pitch=c.y.strides[2],
+        residual_pitch=0 if c.residual is None else c.residual.strides[2],
+    )
 
 
 def _weight(c: Convolution, emitter: Emitter) -> tuple[Buffer, int]:

@@ -44,6 +44,9 @@ class step_clock {
     void stop() {
         if (command_.trace_steps) command_.steps.push_back({start_ns_, monotonic_ns()});
     }
+    void skip() {
+        if (command_.trace_steps) command_.steps.push_back({0, 0});
+    }
 
   private:
     ert_command& command_;
@@ -225,14 +228,18 @@ void compute_unit::step_through(activity& a) {
         a.call.error[sizeof a.call.error - 1] = '\0';
         return a.fail(outcome::returned, refused, std::string("refused to start: ") + a.call.error);
     }
-    const bool sliced = kernel_.lanes && team_.lanes() > 1;
+    const bool several = team_.lanes() > 1;
     const slice_task task{[](void* context, uint32_t slice) { static_cast<activity*>(context)->run_slice(slice); }, &a};
     step_clock clock(a.command, a.call.steps);
     for (; a.step < a.call.steps && !a.failed; ++a.step) {
         clock.start();
         volatile uint32_t wanted = 1;
-        if (sliced && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
-        a.slices = sliced ? slices_for(team_.lanes(), wanted) : 1;
+        if (kernel_.lanes && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
+        if (wanted == 0) {
+            clock.skip();
+            continue;
+        }
+        a.slices = several ? slices_for(team_.lanes(), wanted) : 1;
         if (a.slices > 1) a.command.sliced.store(true, std::memory_order_relaxed);
         team_.run(board_, a.slices, task);
         clock.stop();

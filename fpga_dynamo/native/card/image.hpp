@@ -25,6 +25,7 @@ class image : public address_space {
     std::vector<compute_unit*> compute_units(const kernel_info& kernel) const;
     const std::vector<std::unique_ptr<compute_unit>>& compute_units() const { return units_; }
     bool busy() const;
+    unsigned lanes() const { return team_.lanes(); }
 
     void* translate(uint64_t address, uint64_t* bytes) const override;
     std::string describe(const void* host) const override;

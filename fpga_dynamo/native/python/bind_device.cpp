@@ -115,6 +115,7 @@ void bind_device(nb::module_& module) {
                  return image ? image->file().id() : uuid{};
              })
         .def("get_info", &describe)
+        .def("lanes", [](const device& self) { return self.card->loaded()->lanes(); })
         .def("memory", &memory_of)
         .def("counters", &counters_of);
     module.def("enumerate_devices", &card::count);
