@@ -60,6 +60,9 @@ BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 STORABLE = frozenset({*FLOATS, *INTEGERS, torch.bool})
 """Types of element that the arena can hold."""
 
+TRACED_STRIDES = "fpga_traced_strides"
+"""Key of a node's meta: strides that tracing gave its value, where lowering/saved.py has chosen others."""
+
 EXACT_INTEGERS = 1 << 24
 """Up to here float32 holds every whole number."""
 

@@ -4,7 +4,8 @@ Nobody but the backward graph sees these values, and AOTAutograd lets a compiler
 over (as inductor does). Their fake tensors are given the strides before lowering, which lays out what crosses between
 card and host as fake tensors say. What an eager op made of such an image might lie in another order than the user
 expects, or take numbers in another order from the random stream: images that eager ops read stay as they are, but for
-those that max-pooling reads.
+those that max-pooling reads. Where eager reads another one after all (in the backward graph, or in the place of a
+launch that failed), it is given a copy in the strides of tracing (submodule.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.lowering.dtypes import FLOATS
-from fpga_dynamo.lowering.graph import aten, is_view, value
+from fpga_dynamo.lowering.graph import TRACED_STRIDES, aten, is_view, value
 from fpga_dynamo.lowering.program import HostTask, Program
 from fpga_dynamo.lowering.symbolic.size import Size
 
@@ -53,6 +54,7 @@ def restore(former: dict[Node, torch.Tensor], nodes: Collection[Node]) -> None:
     """Gives `nodes` the layout back that tracing gave them."""
     for node in nodes:
         node.meta["val"] = former.pop(node)
+        del node.meta[TRACED_STRIDES]
 
 
 def misplaced(program: Program, chosen: Collection[Node]) -> set[Node]:
@@ -63,7 +65,7 @@ def misplaced(program: Program, chosen: Collection[Node]) -> set[Node]:
     read = {
         n
         for n in chosen
-        if any(u in on_host and u.target is not _DETACH and not _keeps_order(u, on_host) for u in n.users)
+        if any(u in on_host and u.target is not _DETACH and not _keeps_order(u, on_host, chosen) for u in n.users)
     }
     wrong = {_root(node) for node in made | read}
     return {node for node in chosen if _root(node) in wrong}
@@ -79,6 +81,7 @@ def follow(module: GraphModule, inputs: Sequence[Any]) -> None:
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for node, given in zip(placeholders, inputs, strict=True):
         if isinstance(given, torch.Tensor) and given.stride() != value(node).stride():
+            node.meta[TRACED_STRIDES] = value(node).stride()
             node.meta["val"] = given
 
 
@@ -127,12 +130,15 @@ def _is_channels_last(fake: torch.Tensor) -> bool:
 def _relay(node: Node) -> None:
     fake = value(node)
     _, channels, height, width = fake.shape
+    node.meta[TRACED_STRIDES] = fake.stride()
     node.meta["val"] = fake.as_strided(fake.shape, (channels * height * width, 1, width * channels, channels))
 
 
-def _keeps_order(user: Node, on_host: Collection[Node]) -> bool:
-    """Whether `user` is a max-pooling, or its gradient, whose result only the card reads, in the order of its input."""
-    return user.target in _SOURCE and not any(reader in on_host for image in _pooled(user) for reader in image.users)
+def _keeps_order(user: Node, on_host: Collection[Node], chosen: Collection[Node]) -> bool:
+    """Whether `user` is a max-pooling, or its gradient, whose result is laid out too and only the card reads."""
+    return user.target in _SOURCE and not any(
+        image not in chosen or any(reader in on_host for reader in image.users) for image in _pooled(user)
+    )
 
 
 def _is_pooled(node: Node) -> bool:

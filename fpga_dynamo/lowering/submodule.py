@@ -11,15 +11,21 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.lowering.graph import GraphInfo, takes_sizes
+from fpga_dynamo.lowering.graph import TRACED_STRIDES, GraphInfo, aten, takes_sizes
 from fpga_dynamo.lowering.symbolic.code import evaluator
 from fpga_dynamo.lowering.symbolic.size import Size, sizes_in
 
 Values = list[Any]
+
+_ANY_LAYOUT = frozenset(
+    {aten.detach.default, aten.max_pool2d_with_indices.default, aten.max_pool2d_with_indices_backward.default}
+)
+"""Ops that are laid out together with their images, see lowering/saved.py."""
 
 
 class Part:
@@ -87,7 +93,21 @@ class _Assembly:
         self._sizes = sizes
 
     def step(self, node: Node) -> Callable[[Values], Any]:
-        """What computes `node`."""
+        """What computes `node`, from operands in the strides that it was traced with."""
+        run = self._step(node)
+        others = {self._place[n]: n.meta[TRACED_STRIDES] for n in node.all_input_nodes if TRACED_STRIDES in n.meta}
+        if not others or node.target in _ANY_LAYOUT:
+            return run
+
+        def run_as_traced(values: Values) -> Any:
+            values = list(values)
+            for place, strides in others.items():
+                values[place] = _in_strides(values[place], strides)
+            return run(values)
+
+        return run_as_traced
+
+    def _step(self, node: Node) -> Callable[[Values], Any]:
         if node.op == "get_attr":
             constant = operator.attrgetter(str(node.target))(self._module)
             return lambda values: constant
@@ -119,6 +139,12 @@ class _Assembly:
             bounds = [self.template(bound) for bound in (structure.start, structure.stop, structure.step)]
             return lambda values: slice(*[bound(values) for bound in bounds])
         return lambda values: structure
+
+
+def _in_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    if tensor.stride() == tuple(strides):
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
 def _gathered(places: Sequence[int], kind: type) -> Callable[[Sequence[Any]], Any]:

@@ -87,3 +87,22 @@ def test_eager_ops_on_saved_images_have_eagers_strides() -> None:
             return self.first(x).relu().cumsum(dim=3)
 
     _trained(Sorted(), _image())
+
+
+def test_a_pooled_image_that_is_the_result_has_eagers_strides() -> None:
+    _trained(nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.MaxPool2d(1)), _image())
+
+
+def test_a_pooled_image_that_is_viewed_is_laid_out_as_traced() -> None:
+    _trained(nn.Sequential(nn.Conv2d(3, 8, 3), nn.MaxPool2d(2), nn.InstanceNorm2d(8), nn.Linear(4, 5)), _image())
+
+
+def test_eager_in_the_place_of_a_launch_gets_saved_images_as_traced() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.AvgPool2d(1), nn.Conv2d(16, 4, 3), nn.ReLU())
+    x = _image().index_fill_(-1, torch.tensor([0]), torch.nan)  # the launch of the gradients is left to eager
+    gradients = []
+    for call in (model, torch.compile(model, backend="fpga", options=ON_CARD)):
+        model.zero_grad()
+        call(x).sum().backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    torch.testing.assert_close(gradients[1], gradients[0], equal_nan=True, rtol=1e-4, atol=1e-4)
