@@ -332,7 +332,8 @@ def _run(
         except _Found:
             campaign.keep_failure()
         except hypothesis.errors.Flaky:
-            campaign.keep_failure(flaky=True)
+            if campaign.first is not None:  # else only the drawing of a model was: on with the next seed
+                campaign.keep_failure(flaky=True)
         except hypothesis.errors.Unsatisfiable:
             break
         if report.examples == before and not report.failures:
