@@ -213,10 +213,10 @@ def _as_they_lie(view: View, height: Axis, width: Axis) -> View | None:
     return replace(pixels, strides=(rows * columns * pixel, columns * pixel, pixel, 1)).unsqueeze(0).unsqueeze(0)
 
 
+# --- commands ---------------------------------------------------------------------------------------------------------
+
 _ROWS_WORTH = 42
 """Rows of a part of the product at least: each part reads all of the gradient."""
-
-# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 def _contraction(emitter: Emitter, x: View, gradient: View, height: Axis, width: Axis, groups: int, macs: int) -> View:
