@@ -1,8 +1,9 @@
 """How much of an answer is rounding: Monte Carlo arithmetic over a float64 run.
 
 A single eager float32 run is a poor ruler for a small tensor: eight numbers may all be right to the last bit by luck.
-Here every operator of a float64 run has its result multiplied by 1 + e with a random |e| <= one float32 ulp, which
-shows what *any* correct float32 evaluation may give (Parker, "Monte Carlo Arithmetic", UCLA CSD-970002, 1997).
+Here every operator of a float64 run has its result multiplied by 1 + e with a random |e| <= one float32 ulp, or two
+for elementary functions, which shows what *any* correct float32 evaluation may give (Parker, "Monte Carlo Arithmetic",
+UCLA CSD-970002, 1997).
 The same runs tell whether a decision of the graph (a comparison, an argmax, a floor, an overflow) hangs on rounding.
 """
 
@@ -29,6 +30,16 @@ _EXACT_NAMES = """
     new_full fill zero arange one_hot argmax argmin eq ne lt le gt ge logical_not
 """
 _EXACT = frozenset(_EXACT_NAMES.split())
+# No library rounds these right: those of hls_kernels/math.hpp err by up to two of these units, eager's by one or more.
+_FUNCTION_NAMES = """
+    exp exp2 expm1 log log2 log10 log1p pow tanh sigmoid silu erf erfc gelu sin cos tan asin acos atan atan2 sinh cosh
+    asinh acosh atanh logaddexp softplus mish
+"""
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+_FUNCTION_ULPS = 2
+# What is left of rows of equal numbers after their mean is taken from them: nothing, or the rounding of the mean.
+_CENTRED = frozenset(("native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit"))
+_RESIDUE = 2.0**-40
 # What these give is memory as it was left: whoever writes it is seen when he does.
 _UNWRITTEN = frozenset(
     ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize")
@@ -47,24 +58,28 @@ class OperatorRecorder(TorchDispatchMode):
     """Runs operators as they are, adds rounding noise to their results and records the decisions they make.
 
     Results are changed by up to `magnitude` of themselves, and those of convolutions, where products are rounded
-    before they cancel, by up to `convolution` of the largest of them on top.
+    before they cancel, by up to `convolution` of the largest of them on top. With `cancel` what a norm leaves of equal
+    numbers is nothing, as in an evaluation that does not round there.
     """
 
-    def __init__(self, magnitude: float = 0.0, seed: int = 0, *, convolution: float = 0.0) -> None:
+    def __init__(
+        self, magnitude: float = 0.0, seed: int = 0, *, convolution: float = 0.0, cancel: bool = False
+    ) -> None:
         super().__init__()
         self._magnitude = magnitude
         self._convolution = convolution
+        self._cancel = cancel
         self._generator = torch.Generator().manual_seed(seed)
         self.decisions: list[torch.Tensor] = []
         self.overflows: list[torch.Tensor] = []
         self.arbitrary = False
         """Whether an operator was given a NaN that eager treats by its place in memory."""
 
-    def disturb(self, tensor: torch.Tensor) -> None:
-        """Multiplies `tensor` in place by 1 + e, |e| <= magnitude. Zeros and infinities stay what they are."""
+    def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
+        """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are."""
         if self._magnitude and tensor.dtype == torch.float64 and tensor.numel():
             noise = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64)
-            tensor.mul_(1 + (2 * noise - 1) * self._magnitude)
+            tensor.mul_(1 + (2 * noise - 1) * self._magnitude * ulps)
 
     def disturb_sums(self, tensor: torch.Tensor) -> None:
         """Adds a random number of at most `convolution` times the largest finite one to each element."""
@@ -72,6 +87,10 @@ class OperatorRecorder(TorchDispatchMode):
             noise = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64)
             largest = torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).abs().max()
             tensor.add_((2 * noise - 1) * self._convolution * largest)
+
+    def _drop_residues(self, centred: torch.Tensor, original: torch.Tensor) -> None:
+        if self._cancel and original.numel():
+            centred.masked_fill_(centred.abs() <= _RESIDUE * original.abs().max(), 0.0)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -82,12 +101,14 @@ class OperatorRecorder(TorchDispatchMode):
             return result
         if name in _NAN_BY_PLACE and any(bool(x.isnan().any()) for x in args if isinstance(x, torch.Tensor)):
             self.arbitrary = True
+        if name in _CENTRED:
+            self._drop_residues(result[0], args[0])
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
                 continue
             if tensor.is_floating_point():
                 if name not in _EXACT:
-                    self.disturb(tensor)
+                    self.disturb(tensor, _FUNCTION_ULPS if name in _FUNCTIONS else 1)
                 if name == "convolution":
                     self.disturb_sums(tensor)
                 if name in _JUMPS:
@@ -140,14 +161,15 @@ def noisy_run(
     *,
     magnitude: float,
     convolution: float = 0.0,
+    cancel: bool = False,
     seed: int = 0,
 ) -> tuple[Outcome, OperatorRecorder]:
     """Calls `run` with a float64 copy of `model`, with noise in its parameters, its inputs and every operator's result.
 
-    `inputs` are in float64 already. `magnitude` and `convolution` are the largest changes, see
+    `inputs` are in float64 already. `magnitude`, `convolution` and `cancel` say what is changed and how far, see
     :class:`OperatorRecorder`. Returns what `run` does, and the recorder.
     """
-    recorder = OperatorRecorder(magnitude, seed, convolution=convolution)
+    recorder = OperatorRecorder(magnitude, seed, convolution=convolution, cancel=cancel)
     twin = copy.deepcopy(model).double()
     with torch.no_grad():
         for tensor in (*twin.parameters(), *twin.buffers(), *tree_leaves(inputs)):

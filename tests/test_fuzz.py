@@ -13,7 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.ops import winograd
-from fpga_dynamo.rounding import OperatorRecorder
+from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder
 from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.testing import fuzz, graphs
 from fpga_dynamo.testing.calls import Undecided, check_against_eager, reference
@@ -174,6 +174,27 @@ def test_a_nan_that_eager_treats_by_its_place_is_compared_with_nothing() -> None
     with pytest.raises(Undecided, match="place in memory"):
         reference(model, lambda: (torch.full((31,), torch.nan),), backward=True)
     reference(model, lambda: (torch.full((31,), 1.5),), backward=True)
+
+
+def test_what_a_norm_leaves_of_equal_numbers_may_be_nothing() -> None:
+    single = torch.rand(200, 1, generator=torch.manual_seed(0), dtype=torch.float64).unsqueeze(1)
+    different = single * torch.tensor([1, 2, 4])
+    norm = torch.nn.GroupNorm(1, 1).double()
+    with OperatorRecorder(cancel=True):
+        nothing, something = norm(single), norm(different)
+
+    assert not nothing.any()
+    assert torch.equal(something, norm(different))
+
+
+def test_a_function_may_err_by_two_ulps() -> None:
+    values = torch.linspace(0.5, 3.0, 1000, dtype=torch.float64)
+    errors = {}
+    for function in (torch.cos, torch.sqrt):
+        with OperatorRecorder(FLOAT32_ULP):
+            noisy = function(values)
+        errors[function] = ((noisy / function(values) - 1).abs().max() / FLOAT32_ULP).item()
+    assert 1.5 < errors[torch.cos] <= 2 and 0.75 < errors[torch.sqrt] <= 1
 
 
 def test_a_limit_for_which_eager_has_nan_is_right() -> None:
