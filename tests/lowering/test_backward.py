@@ -79,6 +79,21 @@ def test_an_infinity_in_image_or_gradient_reaches_the_taps_that_it_reaches_in_ea
         torch.testing.assert_close(found[1], found[0], equal_nan=True)
 
 
+def test_an_infinity_in_a_gradient_that_its_launch_adds_to_another_reaches_what_it_reaches_in_eager() -> None:
+    weight = torch.randn(3, 2, 3, 3)
+    spoilt = torch.randn(2, 2, 5, 6).index_fill_(3, torch.tensor(0), torch.inf)
+
+    def loss(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(x, weight, padding=1).sum() + F.conv2d(x.cos(), weight, padding=1).sum() + weight.sin().sum()
+
+    gradients = []
+    for run in (torch.compile(loss, backend="fpga", options={"partition": "greedy"}), loss):
+        leaf = weight.clone().requires_grad_()
+        run(leaf, spoilt).backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*gradients, equal_nan=True)
+
+
 def test_gradient_of_a_transposed_convolution_padded_by_more_than_its_stride() -> None:
     check(nn.ConvTranspose2d(4, 3, 2, stride=(3, 2), padding=1, output_padding=2, dilation=3), torch.randn(1, 4, 4, 4))
 
