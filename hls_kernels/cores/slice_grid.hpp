@@ -10,17 +10,20 @@ struct slice_grid {
     int64_t unit_begin, unit_end;
 };
 
-// Cost of one step of k for a part of the grid, in quarters of a vector multiply-accumulate: a vector of weights comes
-// from far and costs about four of them, an input value about a quarter.
-FPGA_INLINE int64_t part_cost(int64_t panels, int64_t pixels, int64_t vectors) {
-    return panels * pixels * vectors * 4 + panels * vectors * 16 + pixels;
+// Cost of a vector of weights, in quarters of a vector multiply-accumulate: it comes from far, or each part of the grid
+// packs it first.
+constexpr int64_t WEIGHTS_COST = 16, PACKING_COST = 48;
+
+// Cost of one step of k for a part of the grid, in these quarters; an input value costs about one.
+FPGA_INLINE int64_t part_cost(int64_t panels, int64_t pixels, int64_t vectors, int64_t weights_cost) {
+    return panels * pixels * vectors * 4 + panels * vectors * weights_cost + pixels;
 }
 
 // The split of `slices` into (parts of the panels) x (parts of the units) whose slowest part is the cheapest. Slices that
 // follow each other run on the same lane: with `panels_first` they share panels as long as they can, which is better
 // where the weights are larger than the input, else units.
 inline slice_grid choose_grid(int64_t panels, int64_t units, int64_t unit_pixels, int64_t vectors, uint32_t slice,
-                              uint32_t slices, bool panels_first = false) {
+                              uint32_t slices, bool panels_first = false, int64_t weights_cost = WEIGHTS_COST) {
     uint32_t across = 1;
     int64_t best = INT64_MAX;
 split:
@@ -28,7 +31,8 @@ split:
 #pragma HLS loop_tripcount min=1 max=1
         if (slices % a != 0) continue;
         const int64_t along = slices / a;
-        const int64_t cost = part_cost((panels + a - 1) / a, (units + along - 1) / along * unit_pixels, vectors);
+        const int64_t pixels = (units + along - 1) / along * unit_pixels;
+        const int64_t cost = part_cost((panels + a - 1) / a, pixels, vectors, weights_cost);
         if (cost < best) {
             best = cost;
             across = a;
