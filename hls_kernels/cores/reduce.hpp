@@ -72,7 +72,8 @@ FPGA_INLINE void row_result(const reduce_command& c, const Value& sum, const Val
         case REDUCE_RMS_NORM: factor = one / vsqrt(sum * share + eps); break;
         default:
             rest = other * share;  // what rounding took from the mean
-            factor = vmax(sum * share - rest * rest, zero);
+            // Of equal numbers nothing is to be left: a little more is taken than rounding may have added.
+            factor = vmax(sum * share - rest * rest * Value(1.000001f), zero);
             if (c.kind == REDUCE_NORM) factor = one / vsqrt(factor + eps);
     }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lowering_cases import Case, check
+from lowering_cases import GREEDY, Case, check
 
 INF, NAN = torch.inf, torch.nan
 
@@ -53,3 +53,10 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_reduction_of_several_commands_is_as_exact_as_eager_s(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("count", [3, 7, 3000])
+def test_equal_values_do_not_vary(count: int) -> None:
+    rows = torch.randn(300, 1).expand(300, count).contiguous()
+    compiled = torch.compile(lambda x: torch.var(x, 1, correction=0), backend="fpga", options=GREEDY)
+    assert not compiled(rows).any()
