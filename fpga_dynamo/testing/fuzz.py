@@ -170,7 +170,7 @@ def _torch_differs(graph: Graph, failure: Exception, winograd: int | None) -> bo
         try:
             _check(graph, control, None, winograd)
         except Exception as error:
-            if type(error) is type(failure):
+            if type(error) is type(failure) and kind(summary(error)) == kind(summary(failure)):
                 return True
     return False
 
