@@ -73,7 +73,7 @@ class OperatorRecorder(TorchDispatchMode):
         self.decisions: list[torch.Tensor] = []
         self.overflows: list[torch.Tensor] = []
         self.arbitrary = False
-        """Whether an operator was given a NaN that eager treats by its place in memory."""
+        """Whether an operator was given numbers of which eager's kernels, or their orders, make different things."""
 
     def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
         """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are."""
@@ -99,8 +99,7 @@ class OperatorRecorder(TorchDispatchMode):
         name = func.overloadpacket.__name__.rstrip("_") or func.overloadpacket.__name__
         if name in _UNWRITTEN:
             return result
-        if name in _NAN_BY_PLACE and any(bool(x.isnan().any()) for x in args if isinstance(x, torch.Tensor)):
-            self.arbitrary = True
+        self.arbitrary |= _is_arbitrary(func, name, args, kwargs or {})
         if name in _CENTRED:
             self._drop_residues(result[0], args[0])
         for tensor in tree_leaves(result):
@@ -117,6 +116,20 @@ class OperatorRecorder(TorchDispatchMode):
             elif name not in _INDICES_UNSEEN:
                 self.decisions.append(tensor.detach().clone())
         return result
+
+
+def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:
+    if name in _NAN_BY_PLACE:
+        return any(bool(x.isnan().any()) for x in args if isinstance(x, torch.Tensor))
+    if name == "convolution":  # with a batch of 1 eager multiplies the padding's zeros, with others it leaves them out
+        return any(args[4]) and not bool(args[1].isfinite().all())
+    if name == "convolution_backward":
+        return not bool(args[2].isfinite().all())
+    if name == "prod" and args[0].is_floating_point():  # the large ones first overflow, the small ones first vanish
+        size = args[0].abs()
+        large, small = (func(part, *args[1:], **kwargs) for part in (size.clamp_min(1), size.clamp_max(1)))
+        return bool(large.isinf().any()) or bool((small < torch.finfo(size.dtype).tiny).any())
+    return False
 
 
 def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:

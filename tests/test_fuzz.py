@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.errors import DeviceError
@@ -169,11 +170,30 @@ def test_memory_that_nobody_has_written_decides_nothing() -> None:
     assert recorder.decisions and not recorder.overflows[0].any()
 
 
-def test_a_nan_that_eager_treats_by_its_place_is_compared_with_nothing() -> None:
-    model = torch.nn.ReLU6()
-    with pytest.raises(Undecided, match="place in memory"):
-        reference(model, lambda: (torch.full((31,), torch.nan),), backward=True)
-    reference(model, lambda: (torch.full((31,), 1.5),), backward=True)
+@pytest.mark.parametrize(
+    ("model", "number", "backward"),
+    [
+        (torch.nn.ReLU6(), torch.nan, True),
+        (lambda x: F.conv2d(x.view(1, 1, 4, 8), x[:9].view(1, 1, 3, 3), padding=1), torch.inf, False),
+        (lambda x: F.conv2d(x.view(1, 1, 4, 8), x[:9].view(1, 1, 3, 3)), torch.inf, True),
+        (torch.prod, 100.0, False),
+        (lambda x: torch.prod(1 / x), 100.0, False),
+    ],
+    ids=["NaN by its place", "padding", "gradient", "overflow", "underflow"],
+)
+def test_what_hangs_on_eager_s_kernels_is_compared_with_nothing(
+    model: Callable[..., Any], number: float, backward: bool
+) -> None:
+    module = model if isinstance(model, torch.nn.Module) else _Calls(model)
+    with pytest.raises(Undecided, match="how they go about"):
+        reference(module, lambda: (torch.full((32,), number),), backward=backward)
+    reference(module, lambda: (torch.full((32,), 1.5),), backward=backward)
+
+
+class _Calls(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = function
 
 
 def test_what_a_norm_leaves_of_equal_numbers_may_be_nothing() -> None:

@@ -128,7 +128,9 @@ def reference(
                     errors[index] = max(errors[index], measure(disturbed, disturbed, leaf).compiled)
     runs.append(in_double(magnitude=_COARSE * FLOAT32_ULP, convolution=2 * convolution, cancel=True)[1])
     if single.arbitrary:
-        raise Undecided("eager's answer to a NaN in this model depends on its place in memory")
+        raise Undecided(
+            "what eager's kernels make of a NaN, an infinity or a long product here hangs on how they go about"
+        )
     if winograd and not all(bool(finite.all()) for finite in single.overflows):
         raise Undecided("Winograd's method spreads the NaN and infinities of this model")
     # Float32 overflows earlier than float64, which is no matter of rounding.
