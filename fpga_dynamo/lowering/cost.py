@@ -41,6 +41,7 @@ def _formulas() -> dict[str, sympy.Expr]:
         "conv2d": groups * sympy.ceiling(pixels / rows_tile) * panels * kernel_h * kernel_w * channels,
         "depthwise": pixels * vector_channels * (kernel_h * kernel_w + 1),
         "gemm": b0 * b1 * sympy.ceiling(rows / rows_tile) * sympy.ceiling(columns / (VEC * vectors)) * depth,
+        "attention": _attention_cycles(),
         "pool": pixels * vector_channels * kernel_h * kernel_w,
         "pointwise": sympy.ceiling(elements / VEC) * instructions,
         "reduce": sympy.ceiling(elements / lanes) * passes,
@@ -50,6 +51,16 @@ def _formulas() -> dict[str, sympy.Expr]:
         "convert": sympy.ceiling(elements / VEC),
         "winograd": _winograd_cycles(),
     }
+
+
+def _attention_cycles() -> sympy.Expr:
+    """Two products on the MAC array and the three passes of the softmax."""
+    b0, b1, rows, keys, width, value_width, rows_tile, vectors = _symbols(
+        "b0 b1 rows keys width value_width ROWS MAX_VECTORS"
+    )
+    panel = VEC * vectors
+    products = sympy.ceiling(keys / panel) * width + sympy.ceiling(value_width / panel) * keys
+    return b0 * b1 * (sympy.ceiling(rows / rows_tile) * products + 3 * rows * sympy.ceiling(keys / VEC))
 
 
 def _winograd_cycles() -> sympy.Expr:
@@ -111,7 +122,7 @@ def _cycles(opcode: str, quantities: Mapping[str, float], target: Target) -> flo
     if opcode not in FORMULAS:
         return START + quantities["elements"] / VEC
     names, formula = _compiled(opcode)
-    known = {"ROWS": target.tiles["ROWS"], **quantities}
+    known = {"ROWS": target.tiles["ROWS"], "MAX_VECTORS": target.tiles["MAX_VECTORS"], **quantities}
     return START + float(formula(*[known[name] for name in names]))
 
 
@@ -209,6 +220,21 @@ def _gemm(f: Fields, target: Target) -> dict[str, float]:
     }
 
 
+def _attention(f: Fields, target: Target) -> dict[str, float]:
+    batch = f["batch"][0] * f["batch"][1]
+    rows, keys, width, value_width = f["rows"], f["keys"], f["width"], f["value_width"]
+    masked = rows * keys if f.get("mask") is not None else 0
+    return {
+        "b0": f["batch"][0],
+        "b1": f["batch"][1],
+        "rows": rows,
+        "keys": keys,
+        "width": width,
+        "value_width": value_width,
+        "moved": batch * ((rows + keys) * (width + value_width) + masked),
+    }
+
+
 def _product(values: Any) -> int:
     count = 1
     for v in values:
@@ -261,6 +287,7 @@ _QUANTITIES: Mapping[str, Callable[[Fields, Target], dict[str, float]]] = {
     "conv2d": _conv2d,
     "depthwise": _channelwise,
     "gemm": _gemm,
+    "attention": _attention,
     "pool": _channelwise,
     "pointwise": _pointwise,
     "reduce": _reduce,

@@ -181,8 +181,9 @@ each_block:
 #pragma HLS loop_tripcount min=1 max=1022
             origin[i] = table.source[i];
         }
-        const uint32_t b_matrix = c.b + offset_of(matrix / c.batch[1], c.b_stride[0]) +
-                                  offset_of(matrix % c.batch[1], c.b_stride[1]);
+        const b_source b = {c.b + offset_of(matrix / c.batch[1], c.b_stride[0]) +
+                                offset_of(matrix % c.batch[1], c.b_stride[1]),
+                            c.depth, c.columns, c.b_stride[2], c.b_stride[3]};
         mac_step step;
         step.first_pixel = 0;
         step.pixels = count;
@@ -215,7 +216,7 @@ each_block:
                     if (c.b_packed) {
                         load_weights(b_block, weights, packed / VEC, step);
                     } else {
-                        pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, tile::MAX_VECTORS);
+                        pack_b(b_block, b, arena, k, column, step.depth, step.vectors, tile::MAX_VECTORS);
                         step.pitch = PANEL_MAX;
                     }
                     fill_linear_offsets(k_offset, step.k_stride);
@@ -227,10 +228,10 @@ each_block:
                     if (c.b_packed) {
                         weight = floats(weights) + packed;
                     } else if (p.b_direct) {
-                        weight = floats(arena) + (b_matrix + offset_of(k, c.b_stride[2]) + column);
-                        step.pitch = c.b_stride[2];
+                        weight = floats(arena) + (b.first + offset_of(k, b.k_stride) + column);
+                        step.pitch = b.k_stride;
                     } else {
-                        pack_b(b_block, c, arena, b_matrix, k, column, step.depth, step.vectors, c.vectors);
+                        pack_b(b_block, b, arena, k, column, step.depth, step.vectors, c.vectors);
                     }
                     const memory_float* source = p.direct ? floats(arena) + k : slab;
 #endif

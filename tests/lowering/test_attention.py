@@ -115,17 +115,21 @@ WHOLE = {
     ),
 }
 
+LAYER = {"gemm": 4, "reduce": 2, "attention": 1}
+
 LAYERS = {
-    "a transformer layer": Case(layer(32), (2, 5, 32), commands={"gemm": 6, "reduce": 3}),
-    "norm first, GELU": Case(
-        layer(32, norm_first=True, activation="gelu"), (2, 5, 32), commands={"gemm": 6, "reduce": 3}
-    ),
-    "one image": Case(layer(64), (1, 5, 64), commands={"gemm": 6, "reduce": 3}),
+    "a transformer layer": Case(layer(32), (2, 5, 32), commands=LAYER),
+    "norm first, GELU": Case(layer(32, norm_first=True, activation="gelu"), (2, 5, 32), commands=LAYER),
+    "one image": Case(layer(64), (1, 5, 64), commands=LAYER),
     "two layers": Case(
-        nn.TransformerEncoder(layer(32), 2, enable_nested_tensor=False), (2, 5, 32), commands={"gemm": 12, "reduce": 6}
+        nn.TransformerEncoder(layer(32), 2, enable_nested_tensor=False),
+        (2, 5, 32),
+        commands={"gemm": 8, "reduce": 4, "attention": 2},
     ),
-    "self-attention": Case(Native(need_weights=False), (2, 5, 32), commands={"gemm": 4, "reduce": 1}),
-    "self-attention of one image": Case(Attend(32, need_weights=False), (1, 5, 32), commands={"gemm": 4, "reduce": 1}),
+    "self-attention": Case(Native(need_weights=False), (2, 5, 32), commands={"gemm": 2, "attention": 1}),
+    "self-attention of one image": Case(
+        Attend(32, need_weights=False), (1, 5, 32), commands={"gemm": 2, "attention": 1}
+    ),
 }
 """Heads of whole vectors: nothing is copied."""
 
@@ -159,9 +163,51 @@ def test_masks_and_odd_sizes_are_one_launch_too(case: Case) -> None:
     check(case)
 
 
+def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    scores = q @ k.transpose(-2, -1) * 0.5
+    return torch.softmax(scores if mask is None else scores + mask, -1) @ v
+
+
+NAN_ROW = torch.ones(1, 2, 3, 4).index_fill(2, torch.tensor([1]), torch.nan)
+MASKED_ROW = torch.zeros(1, 1, 3, 7).index_fill(2, torch.tensor([1]), -torch.inf)
+
+FUSED = {
+    "several blocks of rows and panels of keys": Case(attend, (1, 2, 50, 24), (1, 2, 70, 24), (1, 2, 70, 40)),
+    "a query at a time": Case(attend, (2, 3, 1, 16), (2, 3, 33, 16), (2, 3, 33, 16)),
+    "keys of 1200 positions": Case(attend, (1, 3, 64), (1, 1200, 64), (1, 1200, 64)),
+    "a mask for all heads": Case(attend, (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), (2, 1, 1, 7)),
+    "a number for each query": Case(attend, (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8), (5, 1)),
+    "a static mask": Case(Call(attend, mask=torch.randn(5, 7)), (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)),
+    "a query that is NaN": Case(attend, NAN_ROW, (1, 2, 7, 4), (1, 2, 7, 4)),
+    "a row that is masked altogether": Case(attend, (1, 2, 3, 4), (1, 2, 7, 4), (1, 2, 7, 4), MASKED_ROW),
+}
+
+
+@pytest.mark.parametrize("case", FUSED.values(), ids=FUSED)
+def test_attention_is_one_command(case: Case) -> None:
+    assert check(case).graphs[0].opcodes["attention"] == 1
+
+
+SEPARATE = {
+    "the weights are wanted": Case(lambda x: ((w := torch.softmax(x @ x.mT, -1)) @ x, w), (2, 5, 8)),
+    "a softmax of columns": Case(lambda x: torch.softmax(x @ x.mT, 1) @ x, (2, 5, 8)),
+    "more keys than a row of scores": Case(attend, (1, 1, 2), (1, 4100, 2), (1, 4100, 2)),
+    "heads that are merged behind the softmax": Case(
+        lambda x: torch.bmm(torch.softmax(x @ x.mT, -1).view(1, 10, 5), x.view(1, 5, 16)), (2, 5, 8)
+    ),
+    "rounded weights": Case(lambda x: torch.softmax(x @ x.mT, -1) @ x, torch.randn(2, 5, 8).bfloat16()),
+}
+
+
+@pytest.mark.parametrize("case", SEPARATE.values(), ids=SEPARATE)
+def test_what_the_core_does_not_do_is_three_commands(case: Case) -> None:
+    opcodes = check(case).graphs[0].opcodes
+    assert opcodes["gemm"] == 2 and "attention" not in opcodes
+
+
 def test_batch_heads_and_scale_are_in_the_products() -> None:
     project = Call(lambda x, qkv, out: attention(x, qkv) @ out, qkv=torch.randn(32, 96), out=torch.randn(32, 16))
-    assert check(Case(project, (2, 5, 32))).graphs[0].opcodes == {"gemm": 4, "reduce": 1}
+    assert check(Case(project, (2, 5, 32))).graphs[0].opcodes == {"gemm": 2, "attention": 1}
 
 
 @pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE)

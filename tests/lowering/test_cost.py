@@ -89,5 +89,5 @@ def test_seconds_follow_from_the_platform_s_figures(target: Target) -> None:
 def test_every_formula_has_its_quantities() -> None:
     assert set(cost.FORMULAS) == {
         "conv2d", "depthwise", "gemm", "pool", "pointwise", "reduce", "move", "gather", "resample",
-        "winograd", "convert",
+        "winograd", "convert", "attention",
     }  # fmt: skip

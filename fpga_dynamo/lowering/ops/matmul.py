@@ -40,7 +40,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
 
     A view at the end that splits the batch in two is covered too, so that each half may have a stride of its own.
     """
-    steps = [ADD, ACTIVATION] if node.target in _WITH_ADDEND else [_SCALE, _bias_step(node, graph), ADD, ACTIVATION]
+    steps = [ADD, ACTIVATION] if node.target in _WITH_ADDEND else [SCALE, _bias_step(node, graph), ADD, ACTIVATION]
     nodes, last, links = follow(node, steps, graph, views=True)
     view = sole_user(last)
     if view is not None and view not in graph.claimed and splits_batch(view):
@@ -48,7 +48,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     return Match(pattern, (node, *nodes), (last,), dict(links))
 
 
-def _factor(node: Node) -> float | None:
+def factor_of(node: Node) -> float | None:
     """The number that `node` multiplies a tensor by, or divides it by."""
     by = node.args[1]
     if not isinstance(by, (int, float)) or isinstance(by, bool) or len(node.args) > 2:
@@ -58,7 +58,7 @@ def _factor(node: Node) -> float | None:
     return 1 / by if by else None
 
 
-_SCALE = Step("scale", (aten.mul.Tensor, aten.div.Tensor), lambda before, node: _factor(node) is not None)
+SCALE = Step("scale", (aten.mul.Tensor, aten.div.Tensor), lambda before, node: factor_of(node) is not None)
 
 
 def _bias_step(product: Node, graph: GraphInfo) -> Step:
@@ -156,7 +156,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         alpha=_alpha(match),
         **fields(act, emitter.target.enums),
     )
-    return [_reshaped(y, shape(match.root), emitter)]
+    return [reshaped(y, shape(match.root), emitter)]
 
 
 def _factors(
@@ -210,7 +210,7 @@ def _residual(match: Match, halves: tuple[int, int], emitter: Emitter) -> View |
     if add := match.bound.get("add"):
         other = residual_of(_before(add, match), add)
         assert other is not None
-        terms.append(split(_reshaped(emitter.view(other), shape(node), emitter), halves))
+        terms.append(split(reshaped(emitter.view(other), shape(node), emitter), halves))
     if len(terms) == 2:  # one too many for one epilogue: a second pass adds it
         size = terms[0].shape
         terms = [emit_elementwise(emitter, lambda p, x: p.op("ADD", *x), terms, size, pitch=align(size[-1]))]
@@ -224,7 +224,7 @@ def _before(add: Node, match: Match) -> Node:
 
 def _alpha(match: Match) -> float:
     if scale := match.bound.get("scale"):
-        factor = _factor(scale)
+        factor = factor_of(scale)
         assert factor is not None
         return factor
     node = match.nodes[0]
@@ -245,7 +245,7 @@ def _halves(match: Match, emitter: Emitter) -> tuple[int, int]:
     return 1, shape(node)[0]
 
 
-def _reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:
+def reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:
     found = view.reshape(wanted)
     if found is not None:
         return found
