@@ -49,8 +49,14 @@ def _log_sigmoid_backward(gradient: torch.Tensor, x: torch.Tensor, kept: torch.T
 
 
 def _roll(x: torch.Tensor, shifts: list[int], dims: list[int] | None = None) -> Any:
-    """Along dimensions an image stays what it is; rolled as one row it becomes row-major in eager too."""
-    return _in_format_of_input(aten.roll.default)(x, shifts, dims) if dims else NotImplemented
+    """Along dimensions an image stays what it is. Rolled as one row it becomes row-major in eager too; and all the way
+    round, as a whole image and one without elements are put together then.
+    """
+    if not dims or x.is_contiguous():
+        return NotImplemented
+    if any(shift % x.shape[d] == 0 for shift, d in zip(shifts, dims, strict=True)):
+        return NotImplemented
+    return _in_format_of_input(aten.roll.default)(x, shifts, dims)
 
 
 def _logical(bitwise: Any) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ ROWS, TURNED = torch.randn(10, 1, 5).transpose(0, 1).contiguous().transpose(0, 1
 CASES: dict[str, Case] = {
     "rolled": Case(lambda x: x.roll(1, 2), IMAGE),
     "rolled twice, then added to": Case(lambda x: torch.roll(x, (1, -2), (1, 3)) + 1, IMAGE),
+    "rolled all the way round, and on": Case(lambda x: torch.roll(x, (x.shape[2], 1), (2, 3)), IMAGE),
     "rolled as one row": Case(lambda x: x.roll(3), IMAGE),
     "a rolled volume": Case(lambda x: x.roll(1, 1), VOLUME),
     "channels shuffled": Case(lambda x: F.channel_shuffle(x, 2), IMAGE),
