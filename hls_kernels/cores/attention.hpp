@@ -171,7 +171,8 @@ inline void attend(const attention_command& c, const attention_plan& p, const he
     multiply(arrays, queries, rows.count, keys, p.keys, p.held, c.scale, arena, scores);
     const score_block block = {rows.count, c.keys, p.pitch};
     if (c.mask != ABSENT)
-        add_mask(scores, block, c.mask_in_weights ? weights : arena, place_of_rows(c.mask, rows, c.mask_stride), c.mask_stride[2], c.mask_stride[3]);
+        add_mask(scores, block, c.mask_in_weights ? weights : arena, place_of_rows(c.mask, rows, c.mask_stride),
+                 c.mask_stride[2], c.mask_stride[3]);
     softmax_block(scores, slab, block, c.masked_to_zero != 0);
     fill_entries(arrays.table, 0, rows.count, {0, place_of_rows(c.output, rows, c.out_stride), 0},
                  {static_cast<uint32_t>(p.pitch), offset_of(1, c.out_stride[2]), 0});
@@ -244,7 +245,9 @@ inline void attention_bounds(const attention_command& c, bounds& b) {
     b.read(REGION_ARENA, c.query, matrices_extent(c.batch, c.rows, c.width, one_float));
     b.read(REGION_ARENA, c.key, matrices_extent(c.batch, c.width, c.keys, c.key_stride));
     b.read(REGION_ARENA, c.value, matrices_extent(c.batch, c.keys, c.value_width, c.value_stride));
-    if (c.mask != ABSENT) b.read(c.mask_in_weights ? REGION_WEIGHTS : REGION_ARENA, c.mask, matrices_extent(c.batch, c.rows, c.keys, c.mask_stride));
+    if (c.mask != ABSENT)
+        b.read(c.mask_in_weights ? REGION_WEIGHTS : REGION_ARENA, c.mask,
+               matrices_extent(c.batch, c.rows, c.keys, c.mask_stride));
     const int64_t stored = round_up(c.value_width, VEC);
     b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.out_stride));
 }
