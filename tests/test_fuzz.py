@@ -175,11 +175,10 @@ def test_memory_that_nobody_has_written_decides_nothing() -> None:
     [
         (torch.nn.ReLU6(), torch.nan, True),
         (lambda x: F.conv2d(x.view(1, 1, 4, 8), x[:9].view(1, 1, 3, 3), padding=1), torch.inf, False),
-        (lambda x: F.conv2d(x.view(1, 1, 4, 8), x[:9].view(1, 1, 3, 3)), torch.inf, True),
         (torch.prod, 100.0, False),
         (lambda x: torch.prod(1 / x), 100.0, False),
     ],
-    ids=["NaN by its place", "padding", "gradient", "overflow", "underflow"],
+    ids=["NaN by its place", "padding", "overflow", "underflow"],
 )
 def test_what_hangs_on_eager_s_kernels_is_compared_with_nothing(
     model: Callable[..., Any], number: float, backward: bool
