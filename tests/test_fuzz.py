@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.errors import DeviceError
@@ -174,11 +173,10 @@ def test_memory_that_nobody_has_written_decides_nothing() -> None:
     ("model", "number", "backward"),
     [
         (torch.nn.ReLU6(), torch.nan, True),
-        (lambda x: F.conv2d(x.view(1, 1, 4, 8), x[:9].view(1, 1, 3, 3), padding=1), torch.inf, False),
         (torch.prod, 100.0, False),
         (lambda x: torch.prod(1 / x), 100.0, False),
     ],
-    ids=["NaN by its place", "padding", "overflow", "underflow"],
+    ids=["NaN by its place", "overflow", "underflow"],
 )
 def test_what_hangs_on_eager_s_kernels_is_compared_with_nothing(
     model: Callable[..., Any], number: float, backward: bool

@@ -6,6 +6,7 @@ change between calls. Lowering only says what: a layout function and the express
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,15 @@ from torch.fx.node import map_arg
 from fpga_dynamo.lowering.dtypes import HALVES, INTEGERS, to_int32
 from fpga_dynamo.lowering.graph import GraphInfo
 from fpga_dynamo.lowering.view import Buffer, Role, align, dense, row_pitch
+
+
+class NotFiniteError(ArithmeticError):
+    """Infinities or NaN where the card and eager may make different things of them; the partition has to run there."""
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is infinite or NaN, told by their sum in one reading; one that overflows counts as such."""
+    return math.isfinite(tensor.sum(dtype=torch.float32).item())
 
 
 @dataclass(frozen=True)

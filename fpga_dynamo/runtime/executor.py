@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.dtypes import OutOfRangeError
 from fpga_dynamo.lowering.graph import computes
 from fpga_dynamo.lowering.program import CardTask, Form, HostTask, Program
+from fpga_dynamo.lowering.weights import NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime import torch_state, verify
 from fpga_dynamo.runtime.binding import Bindings
@@ -31,10 +31,6 @@ from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGra
 log = logging.getLogger(__name__)
 
 Values = list[Any]
-
-
-class NotFiniteError(ArithmeticError):
-    """A result that is infinite or NaN, and may be neither in eager; the partition has to run there."""
 
 
 class Executor:
@@ -215,8 +211,8 @@ class Executor:
 
 
 def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
-    """Raises :class:`NotFiniteError` where only finite results are as good as eager's. A sum tells in one reading."""
+    """Raises :class:`NotFiniteError` where only finite results are as good as eager's."""
     for i, dim, step in task.doubtful:
         part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
-        if not math.isfinite(part.sum(dtype=torch.float32).item()):
+        if not all_finite(part):
             raise NotFiniteError(f"{task.outputs[i].node} is infinite or NaN somewhere, maybe not where it is in eager")

@@ -58,6 +58,16 @@ class Convolution:
     def depthwise(self) -> bool:
         return self.channels == (1, 1) and self.groups > 1
 
+    @property
+    def pointwise(self) -> bool:
+        """Whether each pixel becomes the one in its place."""
+        return self.height.trivial(self.x.shape[2]) and self.width.trivial(self.x.shape[3])
+
+    @property
+    def meets_zeros(self) -> bool:
+        """Whether weights may be multiplied by more than the image: around it, or in front of a volume."""
+        return not self.pointwise or (self.form is not None and self.form[3])
+
 
 def emit_convolution(c: Convolution, emitter: Emitter) -> None:
     """Appends the command."""
@@ -201,7 +211,7 @@ def _weight(c: Convolution, emitter: Emitter) -> tuple[Buffer, int]:
     vectors = panel_vectors(out_channels, emitter.target.tiles["MAX_VECTORS"])
     width = VEC * vectors
     floats = c.groups * ceil_div(out_channels, width) * c.kernel[0] * c.kernel[1] * in_channels * width
-    params = (c.groups, vectors, c.parameters.eps, c.form)
+    params = (c.groups, vectors, c.parameters.eps, c.form, c.meets_zeros)
     name = f"{c.parameters.weight_name} [panel][k][{width}]"
     return emitter.pack(pack_weight, params, c.parameters.operands, floats, name), vectors
 
@@ -217,7 +227,7 @@ def _bias(c: Convolution, groups: int, width: int, emitter: Emitter) -> Buffer |
 
 def _product_pitches(c: Convolution) -> tuple[int, int, int] | None:
     """Distances between the pixels of input, output and residual; None if the pixels are no rows of matrices."""
-    if not (c.height.trivial(c.x.shape[2]) and c.width.trivial(c.x.shape[3])):
+    if not c.pointwise:
         return None
     x, y = _as_rows(c.x), _as_rows(c.y)
     residual = 0 if c.residual is None else _as_rows(c.residual)

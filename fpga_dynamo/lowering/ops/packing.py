@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from fpga_dynamo._native import pack_panels
 from fpga_dynamo.lowering.view import VEC, ceil_div
+from fpga_dynamo.lowering.weights import NotFiniteError, all_finite
 
 
 def panel_vectors(channels: int, most: int) -> int:
@@ -127,15 +128,30 @@ def packed_panels(
     return packed
 
 
+def finite(flat: torch.Tensor) -> torch.Tensor:
+    """`flat`, packed weights. Raises :class:`NotFiniteError` if one of them is infinite or NaN.
+
+    The card multiplies them by the zeros around an image, which makes NaN. Eager's kernels do so or leave those zeros
+    out, by batch and direction.
+    """
+    if not all_finite(flat):
+        raise NotFiniteError("a weight of a convolution is infinite or NaN")
+    return flat
+
+
 def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
-    """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros."""
-    groups, vectors, eps, form = params
+    """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros.
+
+    The last of `params`: whether the weights meet zeros that are not in the image; see :func:`finite`.
+    """
+    groups, vectors, eps, form, meets_zeros = params
     weight, taps = in_place(form, weight.to(torch.float32))
     factors = channel_factors(eps, weight, *tensors)
     rows = weight.unflatten(0, (groups, -1))
     parts = [None] * groups if factors is None else factors.chunk(groups)
     packed = [packed_panels(row, taps, part, VEC * vectors) for row, part in zip(rows, parts, strict=True)]
-    return (packed[0] if groups == 1 else torch.cat(packed)).flatten()
+    flat = (packed[0] if groups == 1 else torch.cat(packed)).flatten()
+    return finite(flat) if meets_zeros else flat
 
 
 def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
@@ -145,7 +161,7 @@ def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torc
     factors = channel_factors(eps, weight, *tensors)
     rows = weight.to(torch.float32).reshape(weight.shape[0], -1).t()
     rows = rows if factors is None else rows * factors.to(torch.float32)
-    return F.pad(rows, (0, -rows.shape[1] % VEC)).flatten()
+    return finite(F.pad(rows, (0, -rows.shape[1] % VEC)).flatten())
 
 
 def pack_bias(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
