@@ -85,9 +85,13 @@ LAID_OUT: dict[Any, Callable[..., Any]] = {
             aten.max_unpool2d.default,
         )
     },
-    aten._native_batch_norm_legit_functional.default: _in_format_of(
-        0, aten._native_batch_norm_legit_functional.default
-    ),
+    **{
+        op: _in_format_of(0, op)
+        for op in (
+            aten._native_batch_norm_legit_functional.default,
+            aten._native_batch_norm_legit_no_training.default,
+        )
+    },
     aten.native_batch_norm_backward.default: _in_format_of(1, aten.native_batch_norm_backward.default, 0),
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
 }

@@ -28,6 +28,10 @@ _ANY_LAYOUT = frozenset(
 """Ops that are laid out together with their images, see lowering/saved.py."""
 
 
+_COPYING: dict[Any, Any] = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
+"""Views that were traced of tensors in other strides than an op gives, and may be none of those."""
+
+
 class Part:
     """Computes `result` (any structure with nodes in it) from the values of `reads`, running `nodes` in order.
 
@@ -111,7 +115,7 @@ class _Assembly:
         if node.op == "get_attr":
             constant = operator.attrgetter(str(node.target))(self._module)
             return lambda values: constant
-        target: Any = node.target
+        target: Any = _COPYING.get(node.target, node.target)
         args = self.template(tuple(node.args))
         if not node.kwargs:
             return lambda values: target(*args(values))

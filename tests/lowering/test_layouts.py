@@ -23,6 +23,8 @@ CASES: dict[str, Case] = {
     "channels shuffled": Case(lambda x: F.channel_shuffle(x, 2), IMAGE),
     "a volume with reflected borders": Case(lambda x: F.pad(x, (1,) * 6, mode="reflect"), VOLUME),
     "a volume with replicated borders": Case(lambda x: F.pad(x, (1, 0, 2, 1, 1, 1), mode="replicate"), VOLUME),
+    "frozen batch norm of sequences": Case(nn.BatchNorm1d(5).eval(), torch.randn(3, 4, 5).transpose(1, 2)),
+    "frozen batch norm of turned images": Case(nn.BatchNorm2d(6).eval(), torch.randn(2, 6, 5, 4).transpose(2, 3)),
     "log sigmoid": Case(lambda x: F.logsigmoid(x), IMAGE),
     "both": Case(torch.logical_and, ROWS, TURNED),
     "either": Case(torch.logical_or, ROWS, TURNED),
@@ -44,9 +46,39 @@ def test_results_of_what_the_host_made() -> None:
     torch.testing.assert_close(answer, model(x), check_stride=True)
 
 
+@torch.library.custom_op("fpga_dynamo_test::by_columns", mutates_args=())
+def by_columns(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous().t()
+
+
+@by_columns.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty(x.shape)
+
+
+def test_what_cannot_be_a_view_of_the_tensor_that_came_is_a_copy() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return by_columns(x * 2).reshape(-1)
+
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(torch.compile(model, backend="fpga", options=GREEDY)(x), model(x))
+
+
+class NormOfSequence(nn.Module):
+    """A batch norm of the features of each step, between linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.norm, self.behind = nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.behind(self.norm(self.before(x).transpose(1, 2)).transpose(1, 2))
+
+
 MODULES: dict[str, tuple[nn.Module, torch.Tensor]] = {
     "batch norm of sequences": (nn.BatchNorm1d(5), torch.randn(3, 4, 5).transpose(1, 2)),
     "batch norm of sequences, frozen": (nn.BatchNorm1d(5).eval(), torch.randn(3, 4, 5).transpose(1, 2)),
+    "frozen batch norm between linear layers": (NormOfSequence().eval(), torch.randn(3, 4, 5)),
     "log sigmoid": (nn.LogSigmoid(), IMAGE),
     "dropout": (nn.Dropout(0.3), IMAGE),
 }
