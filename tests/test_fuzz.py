@@ -193,6 +193,14 @@ class _Calls(torch.nn.Module):
         self.forward = function
 
 
+def test_how_inputs_are_made_decides_nothing() -> None:
+    def make_inputs() -> tuple[torch.Tensor]:
+        return (torch.randint(0, 5, (3,), generator=torch.Generator().manual_seed(0)),)
+
+    answer = reference(_Calls(lambda i: (i + 1).float()), make_inputs)
+    assert torch.equal(answer.outcome.outputs, make_inputs()[0] + 1.0)
+
+
 def test_what_a_norm_leaves_of_equal_numbers_may_be_nothing() -> None:
     single = torch.rand(200, 1, generator=torch.manual_seed(0), dtype=torch.float64).unsqueeze(1)
     different = single * torch.tensor([1, 2, 4])

@@ -112,10 +112,10 @@ def reference(
 
         return noisy_run(model, in_float64(make_inputs()), run, seed=seed, **noise)
 
-    twin = copy.deepcopy(model)
+    twin, inputs = copy.deepcopy(model), make_inputs()
     single = OperatorRecorder()
     with single:
-        outcome = call_once(twin, twin, make_inputs(), grad=grad, backward=backward)
+        outcome = call_once(twin, twin, inputs, grad=grad, backward=backward)
     exact, exact_run = in_double(magnitude=0.0)
     noise = [[0.0] * len(tree_leaves(part)) for _, part in exact.parts]
     runs = [exact_run]
