@@ -89,7 +89,7 @@ models: $(installed)
 
 # Models of transformers, which this installs.
 transformers: $(VENV)/.transformers
-	$(bin)/python -m pytest -q -s -m slow tests/models/test_transformers.py
+	$(bin)/python -m pytest -q -s -m slow tests/models/test_transformers.py tests/models/test_families.py
 
 $(VENV)/.transformers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[transformers]'

@@ -27,7 +27,7 @@ _EXACT_NAMES = """
     minimum max_pool2d_with_indices adaptive_max_pool2d cat stack where masked_fill index index_select gather
     embedding constant_pad_nd reflection_pad2d replication_pad2d upsample_nearest2d flip roll repeat tril triu sort
     topk clone copy _to_copy lift_fresh detach zeros_like ones_like full_like zeros ones full new_zeros new_ones
-    new_full fill zero arange one_hot argmax argmin eq ne lt le gt ge logical_not
+    new_full scalar_tensor fill zero arange one_hot argmax argmin eq ne lt le gt ge logical_not
 """
 _EXACT = frozenset(_EXACT_NAMES.split())
 # No library rounds these right: those of hls_kernels/math.hpp err by up to two of these units, eager's by one or more.
@@ -76,10 +76,12 @@ class OperatorRecorder(TorchDispatchMode):
         """Whether an operator was given numbers of which eager's kernels, or their orders, make different things."""
 
     def disturb(self, tensor: torch.Tensor, ulps: int = 1) -> None:
-        """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are."""
+        """Multiplies `tensor` in place by 1 + e, |e| <= ulps * magnitude. Zeros and infinities stay what they are, and
+        so does the largest number there is, which masks are made of."""
         if self._magnitude and tensor.dtype == torch.float64 and tensor.numel():
             noise = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64)
-            tensor.mul_(1 + (2 * noise - 1) * self._magnitude * ulps)
+            disturbed = tensor * (1 + (2 * noise - 1) * self._magnitude * ulps)
+            tensor.copy_(torch.where(disturbed.isinf(), tensor, disturbed))
 
     def disturb_sums(self, tensor: torch.Tensor) -> None:
         """Adds a random number of at most `convolution` times the largest finite one to each element."""
@@ -105,6 +107,8 @@ class OperatorRecorder(TorchDispatchMode):
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
                 continue
+            if tensor.is_complex():
+                tensor = torch.view_as_real(tensor.resolve_conj())
             if tensor.is_floating_point():
                 if name not in _EXACT:
                     self.disturb(tensor, _FUNCTION_ULPS if name in _FUNCTIONS else 1)

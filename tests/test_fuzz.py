@@ -193,6 +193,16 @@ class _Calls(torch.nn.Module):
         self.forward = function
 
 
+def test_noise_makes_nothing_infinite_and_comes_to_complex_numbers_too() -> None:
+    largest = torch.finfo(torch.float64).max
+    recorder = OperatorRecorder(magnitude=1e-3)
+    with recorder:
+        masked = torch.full((100,), largest, dtype=torch.float64) * -1.0
+        turned = torch.fft.fft(torch.ones(4, dtype=torch.float64))
+    assert masked.isfinite().all() and (masked != -largest).any()
+    assert turned[0] != 4 and not recorder.decisions
+
+
 def test_how_inputs_are_made_decides_nothing() -> None:
     def make_inputs() -> tuple[torch.Tensor]:
         return (torch.randint(0, 5, (3,), generator=torch.Generator().manual_seed(0)),)
