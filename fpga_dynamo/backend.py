@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
+from fpga_dynamo.dynamo_graph import drop_idle_dropouts
 from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
@@ -59,6 +60,7 @@ def fpga(
         log.warning("a graph runs in eager: the card does not carry the tangents of forward-mode differentiation")
         return gm
     frame = _Frame(open_card(parsed), parsed)
+    drop_idle_dropouts(gm)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
     if _collector.get() is None and (program := trace.load()) is not None:
         return _direct(_started(program, frame), None, example_inputs)

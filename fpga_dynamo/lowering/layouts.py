@@ -70,6 +70,11 @@ def _logical(bitwise: Any) -> Callable[..., Any]:
     return parts
 
 
+def _power_of_number(base: Any, x: torch.Tensor) -> Any:
+    """Row-major in eager, whatever the exponents' layout is."""
+    return NotImplemented if x.is_contiguous() else aten.pow.Scalar(base, x.contiguous())
+
+
 def _dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
     return gradient * mask * scale
 
@@ -94,6 +99,7 @@ LAID_OUT: dict[Any, Callable[..., Any]] = {
     },
     aten.native_batch_norm_backward.default: _in_format_of(1, aten.native_batch_norm_backward.default, 0),
     aten.log_sigmoid_backward.default: _log_sigmoid_backward,
+    aten.pow.Scalar: _power_of_number,
 }
 """ATen op -> itself, of operands in other strides."""
 

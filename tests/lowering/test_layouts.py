@@ -25,6 +25,8 @@ CASES: dict[str, Case] = {
     "a volume with replicated borders": Case(lambda x: F.pad(x, (1, 0, 2, 1, 1, 1), mode="replicate"), VOLUME),
     "frozen batch norm of sequences": Case(nn.BatchNorm1d(5).eval(), torch.randn(3, 4, 5).transpose(1, 2)),
     "frozen batch norm of turned images": Case(nn.BatchNorm2d(6).eval(), torch.randn(2, 6, 5, 4).transpose(2, 3)),
+    "powers of a number": Case(lambda x: 2.0**x, IMAGE),
+    "powers of one": Case(lambda x: torch.pow(1, x), TURNED),
     "log sigmoid": Case(lambda x: F.logsigmoid(x), IMAGE),
     "both": Case(torch.logical_and, ROWS, TURNED),
     "either": Case(torch.logical_or, ROWS, TURNED),
