@@ -10,10 +10,11 @@ The same runs tell whether a decision of the graph (a comparison, an argmax, a f
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import torch
+from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -37,6 +38,10 @@ _FUNCTION_NAMES = """
 """
 _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 _FUNCTION_ULPS = 2
+# Their partial sums are rounded, and may be much larger than what they come to.
+_SUMS = frozenset(("sum", "mean"))
+# One operator, but sums and what is made of them: an error of a sum is in all elements alike.
+_COMPOSED = frozenset(("native_batch_norm_backward", "native_layer_norm_backward", "native_group_norm_backward"))
 # What is left of rows of equal numbers after their mean is taken from them: nothing, or the rounding of the mean.
 _CENTRED = frozenset(("native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit"))
 _RESIDUE = 2.0**-40
@@ -90,6 +95,25 @@ class OperatorRecorder(TorchDispatchMode):
             largest = torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).abs().max()
             tensor.add_((2 * noise - 1) * self._convolution * largest)
 
+    def _disturb_partial_sums(self, func: Any, result: torch.Tensor, args: Any, kwargs: Any) -> None:
+        """Adds to a sum or mean a random number of at most `magnitude` times that of the absolute values."""
+        if self._magnitude and result.dtype == torch.float64 and result.numel():
+            noise = torch.rand(result.shape, generator=self._generator, dtype=torch.float64)
+            largest = torch.nan_to_num(func(args[0].abs(), *args[1:], **kwargs), nan=0.0, posinf=0.0)
+            result.add_((2 * noise - 1) * self._magnitude * largest)
+
+    def _disturb_parts(self, func: Any, results: Sequence[Any], *args: Any) -> None:
+        """Computes `results` again, operator by operator, each with its noise. What they decide is their own affair."""
+        if not self._magnitude or all(x is None or x.dtype != torch.float64 for x in results):
+            return
+        decisions, overflows = len(self.decisions), len(self.overflows)
+        with self:
+            parts = decomposition_table[func](*args)
+        del self.decisions[decisions:], self.overflows[overflows:]
+        for result, part in zip(results, parts, strict=True):
+            if result is not None:
+                result.copy_(part)
+
     def _drop_residues(self, centred: torch.Tensor, original: torch.Tensor) -> None:
         if self._cancel and original.numel():
             centred.masked_fill_(centred.abs() <= _RESIDUE * original.abs().max(), 0.0)
@@ -104,6 +128,10 @@ class OperatorRecorder(TorchDispatchMode):
         self.arbitrary |= _is_arbitrary(func, name, args, kwargs or {})
         if name in _CENTRED:
             self._drop_residues(result[0], args[0])
+        if name in _SUMS:
+            self._disturb_partial_sums(func, result, args, kwargs or {})
+        if name in _COMPOSED:
+            self._disturb_parts(func, result, *args)
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
                 continue

@@ -169,6 +169,20 @@ def test_memory_that_nobody_has_written_decides_nothing() -> None:
     assert recorder.decisions and not recorder.overflows[0].any()
 
 
+def test_a_decision_that_hangs_on_what_a_norm_leaves_is_undecided() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.GroupNorm(1, 1)  # without scale and shift eager leaves nothing
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            left = self.norm(3 * torch.stack([x, x], 1).unsqueeze(1))
+            return (left.square() * torch.tensor([1, 2])).argmax(-1)
+
+    with pytest.raises(Undecided, match="hangs on rounding"):
+        reference(Model(), lambda: (torch.rand(200, generator=torch.Generator().manual_seed(0)),))
+
+
 @pytest.mark.parametrize(
     ("model", "number", "backward"),
     [
@@ -230,6 +244,31 @@ def test_a_function_may_err_by_two_ulps() -> None:
             noisy = function(values)
         errors[function] = ((noisy / function(values) - 1).abs().max() / FLOAT32_ULP).item()
     assert 1.5 < errors[torch.cos] <= 2 and 0.75 < errors[torch.sqrt] <= 1
+
+
+def test_a_sum_may_err_by_what_its_partial_sums_do() -> None:
+    values = torch.tensor([1.0, -1.0] * 50, dtype=torch.float64)
+    errors = []
+    for seed in range(50):
+        with OperatorRecorder(FLOAT32_ULP, seed):
+            errors.append((values.sum() / values.abs().sum() / FLOAT32_ULP).abs().item())
+    assert 0.5 < max(errors) <= 1
+
+
+def test_a_gradient_of_a_norm_errs_in_all_elements_alike() -> None:
+    x = torch.randn(1, 1, 16, 16, generator=torch.manual_seed(0), dtype=torch.float64)
+    z = (x - x.mean()) / x.std(correction=0)
+    zero, one = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    nothing = []
+    for seed in range(20):
+        recorder = OperatorRecorder(FLOAT32_ULP, seed)
+        with recorder:
+            gradient, *_ = torch.ops.aten.native_batch_norm_backward(
+                z, z, one, None, None, zero, one, True, 0.0, [True, False, False]
+            )
+        nothing.append(((gradient * z).sum() / 256 / FLOAT32_ULP).abs().item())
+        assert not recorder.decisions and len(recorder.overflows) == 1
+    assert 0.2 < max(nothing) < 4, "noise of each element alone would leave a sixteenth of it"
 
 
 def test_a_limit_for_which_eager_has_nan_is_right() -> None:
