@@ -28,7 +28,7 @@ def drop_idle_dropouts(module: GraphModule) -> None:
 def _is_idle(node: Node) -> bool:
     p = _argument(node, 1, "p", default=0.5)
     training = _argument(node, 2, "training", "train", default=True)
-    return training is False or (isinstance(p, (int, float)) and p == 0)
+    return isinstance(p, (int, float)) and 0 <= p <= 1 and (training is False or p == 0)
 
 
 def _argument(node: Node, position: int, *names: str, default: Any = None) -> Any:

@@ -97,7 +97,7 @@ class OperatorRecorder(TorchDispatchMode):
 
     def _disturb_partial_sums(self, func: Any, result: torch.Tensor, args: Any, kwargs: Any) -> None:
         """Adds to a sum or mean a random number of at most `magnitude` times that of the absolute values."""
-        if self._magnitude and result.dtype == torch.float64 and result.numel():
+        if self._magnitude and result.dtype == torch.float64 and result.numel() and "out" not in kwargs:
             noise = torch.rand(result.shape, generator=self._generator, dtype=torch.float64)
             largest = torch.nan_to_num(func(args[0].abs(), *args[1:], **kwargs), nan=0.0, posinf=0.0)
             result.add_((2 * noise - 1) * self._magnitude * largest)

@@ -57,3 +57,8 @@ def test_one_that_drops_does_so_from_eager_s_random_numbers() -> None:
         torch.manual_seed(0)
         answers.append(run(x))
     assert torch.equal(*answers) and 300 < int((answers[0] == 0).sum()) < 700
+
+
+def test_a_probability_that_is_none_is_eager_s_error() -> None:
+    with pytest.raises(Exception, match="has to be between 0 and 1"):
+        on_card(lambda x: F.dropout(x, 2.0, False))(torch.ones(3))
