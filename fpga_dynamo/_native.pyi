@@ -75,11 +75,12 @@ def pack_panels(
     taps: Sequence[int],
     transform: Sequence[float],
     threads: int,
-) -> None:
+) -> bool:
     """Weights of a convolution, at an address, as panels at another; see fpga_dynamo.lowering.ops.packing (ours).
 
     Strides and taps: floats from channel to channel, and from a channel's first weight to each tap. factors: address of
-    float64s, or 0. transform: the rows of G one after the other; none: there is no transform.
+    float64s, or 0. transform: the rows of G one after the other; none: there is no transform. Returns whether
+    all packed weights are finite.
     """
 
 class bypass:

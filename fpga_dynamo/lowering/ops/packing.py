@@ -101,18 +101,21 @@ def packed_panels(
     factors: torch.Tensor | None,
     width: int,
     transform: torch.Tensor | None = None,
+    *,
+    meets_zeros: bool,
 ) -> torch.Tensor:
     """[panel][element][input channel][width] of [output channel, input channel, ...], float32, padded with zeros.
 
     taps: where they lie from a channel's first weight, in floats. factors: float64, of each output channel.
     transform: G, float64 of [points, 3]; then `taps` are those of 3x3 and an element is one of G g G^T, else a tap.
     What is multiplied is so in float64, and packing adds one rounding to a weight.
+    meets_zeros: whether the weights may be multiplied by more than the image; see :func:`_demand_finite`.
     """
     out_channels, in_channels = weight.shape[:2]
     elements = len(taps) if transform is None else transform.shape[0] ** 2
     packed = torch.empty(ceil_div(out_channels, width), elements, in_channels, width)
     factors = None if factors is None else factors.contiguous()
-    pack_panels(
+    finite = pack_panels(
         weight=weight.data_ptr(),
         factors=0 if factors is None else factors.data_ptr(),
         panels=packed.data_ptr(),
@@ -125,33 +128,36 @@ def packed_panels(
         transform=[] if transform is None else transform.flatten().tolist(),
         threads=torch.get_num_threads(),
     )
+    if meets_zeros:
+        _demand_finite(finite)
     return packed
 
 
-def finite(flat: torch.Tensor) -> torch.Tensor:
-    """`flat`, packed weights. Raises :class:`NotFiniteError` if one of them is infinite or NaN.
+def _demand_finite(finite: bool) -> None:
+    """Raises :class:`NotFiniteError` unless the packed weights are `finite`.
 
-    The card multiplies them by the zeros around an image, which makes NaN. Eager's kernels do so or leave those zeros
-    out, by batch and direction.
+    The card multiplies them by the zeros around an image, which makes NaN of others. Eager's kernels do so or leave
+    those zeros out, by batch and direction.
     """
-    if not all_finite(flat):
+    if not finite:
         raise NotFiniteError("a weight of a convolution is infinite or NaN")
-    return flat
 
 
 def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
     """[group][panel][kernel row, kernel column, input channel][16 vectors], output channels padded with zeros.
 
-    The last of `params`: whether the weights meet zeros that are not in the image; see :func:`finite`.
+    The last of `params`: whether the weights may be multiplied by more than the image.
     """
     groups, vectors, eps, form, meets_zeros = params
     weight, taps = in_place(form, weight.to(torch.float32))
     factors = channel_factors(eps, weight, *tensors)
     rows = weight.unflatten(0, (groups, -1))
     parts = [None] * groups if factors is None else factors.chunk(groups)
-    packed = [packed_panels(row, taps, part, VEC * vectors) for row, part in zip(rows, parts, strict=True)]
-    flat = (packed[0] if groups == 1 else torch.cat(packed)).flatten()
-    return finite(flat) if meets_zeros else flat
+    packed = [
+        packed_panels(row, taps, part, VEC * vectors, meets_zeros=meets_zeros)
+        for row, part in zip(rows, parts, strict=True)
+    ]
+    return (packed[0] if groups == 1 else torch.cat(packed)).flatten()
 
 
 def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:
@@ -161,7 +167,8 @@ def pack_depthwise(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torc
     factors = channel_factors(eps, weight, *tensors)
     rows = weight.to(torch.float32).reshape(weight.shape[0], -1).t()
     rows = rows if factors is None else rows * factors.to(torch.float32)
-    return finite(F.pad(rows, (0, -rows.shape[1] % VEC)).flatten())
+    _demand_finite(all_finite(rows))
+    return F.pad(rows, (0, -rows.shape[1] % VEC)).flatten()
 
 
 def pack_bias(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.Tensor | None) -> torch.Tensor:

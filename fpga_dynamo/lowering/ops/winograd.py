@@ -26,7 +26,7 @@ from fpga_dynamo.lowering.ops.convolution import (
 )
 from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
 from fpga_dynamo.lowering.ops.images import image_strides
-from fpga_dynamo.lowering.ops.packing import channel_factors, finite, in_place, pack_bias, packed_panels, panel_vectors
+from fpga_dynamo.lowering.ops.packing import channel_factors, in_place, pack_bias, packed_panels, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.symbolic.size import larger, values
 from fpga_dynamo.lowering.target import Target
@@ -123,7 +123,8 @@ def pack_transformed(params: tuple[Any, ...], weight: torch.Tensor, *tensors: to
     tile_size, vectors, eps = params
     factors = channel_factors(eps, weight, *tensors)
     weight, taps = in_place(None, weight.to(torch.float32))
-    return finite(packed_panels(weight, taps, factors, VEC * vectors, weight_transform(tile_size)).flatten())
+    transform = weight_transform(tile_size)
+    return packed_panels(weight, taps, factors, VEC * vectors, transform, meets_zeros=True).flatten()
 
 
 # --- command ----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,20 @@ void transform_rows(const std::vector<double>& g, const double (*x)[MOST_WIDTH],
     }
 }
 
-void pack_panel(const panel_job& job, size_t panel) {
+// Notes rows of packed weights of which some are infinite or NaN, lane by lane.
+struct watch {
+    float rests[MOST_WIDTH] = {};  // x - x: 0 of a finite number, else NaN
+
+    void see(const float* row, size_t width) {
+        for (size_t l = 0; l < width; ++l) rests[l] += row[l] - row[l];
+    }
+    bool finite() const {
+        return std::all_of(rests, rests + MOST_WIDTH, [](float rest) { return rest == 0.0f; });
+    }
+};
+
+bool pack_panel(const panel_job& job, size_t panel) {
+    watch seen;
     const size_t first = panel * job.width, used = std::min(job.width, job.outs - first);
     const size_t elements = job.elements(), points = job.points();
     float* target = job.panels + panel * elements * job.ins * job.width;
@@ -46,12 +59,15 @@ void pack_panel(const panel_job& job, size_t panel) {
         for (size_t e = 0; e < elements; ++e) {
             float* to = target + (e * job.ins + in) * job.width;
             for (size_t l = 0; l < job.width; ++l) to[l] = static_cast<float>(value[e][l]);
+            seen.see(to, job.width);
         }
     }
+    return seen.finite();
 }
 
 // Many taps, no arithmetic but the factors: lane by lane.
-void copy_panel(const panel_job& job, size_t panel) {
+bool copy_panel(const panel_job& job, size_t panel) {
+    watch seen;
     const size_t first = panel * job.width, used = std::min(job.width, job.outs - first), taps = job.taps.size();
     float* target = job.panels + panel * taps * job.ins * job.width;
     constexpr size_t BLOCK = 16;  // input channels whose taps of all lanes stay in L1
@@ -66,16 +82,19 @@ void copy_panel(const panel_job& job, size_t panel) {
                 else
                     for (size_t l = 0; l < used; ++l) to[l] = from[l * job.out_stride];
                 for (size_t l = used; l < job.width; ++l) to[l] = 0.0f;
+                seen.see(to, job.width);
             }
+    return seen.finite();
 }
 
 }  // namespace
 
-void pack_panels(const panel_job& job, unsigned threads) {
+bool pack_panels(const panel_job& job, unsigned threads) {
     std::atomic<size_t> next{0};
+    std::atomic<bool> finite{true};
     const auto work = [&] {
         for (size_t panel; (panel = next.fetch_add(1)) < job.count();)
-            job.transform.empty() ? copy_panel(job, panel) : pack_panel(job, panel);
+            if (!(job.transform.empty() ? copy_panel(job, panel) : pack_panel(job, panel))) finite = false;
     };
     const size_t floats = job.count() * job.elements() * job.ins * job.width;
     const size_t helpers = std::min<size_t>({threads ? threads - 1 : 0, job.count() - 1, floats / WORTH_A_THREAD});
@@ -83,6 +102,7 @@ void pack_panels(const panel_job& job, unsigned threads) {
     for (size_t i = 0; i < helpers; ++i) team.emplace_back(work);
     work();
     for (std::thread& helper : team) helper.join();
+    return finite;
 }
 
 void bind_pack_panels(nb::module_& module) {
@@ -95,9 +115,10 @@ void bind_pack_panels(nb::module_& module) {
                                transform.size() <= 3 * MOST_POINTS && (transform.empty() || taps.size() == MOST_TAPS);
             if (!sound) throw nb::value_error("panels are of 1 to 64 channels, and a transform is one of 3 x 3 filters");
             without_gil release;
-            pack_panels({reinterpret_cast<const float*>(weight), reinterpret_cast<const double*>(factors),
-                         reinterpret_cast<float*>(panels), outs, ins, width, out_stride, in_stride, taps, transform},
-                        threads);
+            return pack_panels({reinterpret_cast<const float*>(weight), reinterpret_cast<const double*>(factors),
+                                reinterpret_cast<float*>(panels), outs, ins, width, out_stride, in_stride, taps,
+                                transform},
+                               threads);
         },
         nb::kw_only(), nb::arg("weight"), nb::arg("factors"), nb::arg("panels"), nb::arg("outs"), nb::arg("ins"),
         nb::arg("width"), nb::arg("out_stride"), nb::arg("in_stride"), nb::arg("taps"), nb::arg("transform"),

@@ -24,4 +24,5 @@ struct panel_job {
 };
 
 // Computes in double, so that a packed weight is rounded once. Large jobs are shared by `threads` threads.
-void pack_panels(const panel_job& job, unsigned threads);
+// Returns whether all packed weights are finite.
+bool pack_panels(const panel_job& job, unsigned threads);
