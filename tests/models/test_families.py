@@ -50,7 +50,10 @@ class Positional(torch.nn.Module):
 
 
 CASES = [
-    (name, backward) for name in FAMILIES for backward in (False, True) if not (backward and FAMILIES[name].unread)
+    (name, backward)
+    for name, family in FAMILIES.items()
+    for backward in (False, True)
+    if not (backward and family.without_gradients)
 ]
 
 
