@@ -1,12 +1,17 @@
-"""The offload table: each slow model test leaves a row, the end of the session writes them as Markdown."""
+"""The offload table, of which each slow model test leaves a row and the end of the session writes Markdown; and the
+library of transformers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from offload_table import OffloadTable
+
+from fpga_dynamo.zoo import import_torchvision
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,3 +30,9 @@ def offload_table(pytestconfig: pytest.Config) -> Iterator[OffloadTable]:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(table.markdown(), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    import_torchvision()  # which transformers imports too, and which may lack its native part
+    return pytest.importorskip("transformers", reason="make transformers installs it")

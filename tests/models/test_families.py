@@ -15,18 +15,11 @@ from torch.utils._pytree import tree_leaves
 
 import fpga_dynamo
 from fpga_dynamo.testing.calls import check_against_eager
-from fpga_dynamo.zoo import import_torchvision
 
 pytestmark = pytest.mark.slow
 
 OPTIONS = {"partition": "greedy"}
 """So small as they are, the cost model would leave models to eager."""
-
-
-@pytest.fixture(scope="module")
-def library() -> Any:
-    import_torchvision()  # which transformers imports too, and which may lack its native part
-    return pytest.importorskip("transformers", reason="make transformers installs it")
 
 
 @pytest.fixture(autouse=True)

@@ -14,19 +14,12 @@ import torch
 
 import fpga_dynamo
 from fpga_dynamo.testing.reference import assert_close_to_eager
-from fpga_dynamo.zoo import import_torchvision
 
 pytestmark = pytest.mark.slow
 
 FACTOR = 4.0  # of eager float32's own error against float64
 TOKENS = 200
 SIZES: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
-
-
-@pytest.fixture(scope="module")
-def library() -> Any:
-    import_torchvision()  # which transformers imports too, and which may lack its native part
-    return pytest.importorskip("transformers", reason="make transformers installs it")
 
 
 @pytest.fixture(autouse=True)
