@@ -18,6 +18,7 @@ from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
 from fpga_dynamo.dynamo_graph import drop_idle_dropouts
 from fpga_dynamo.garbage import collector_paused
+from fpga_dynamo.lowering.ambiguous import settle_strides
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
@@ -66,6 +67,7 @@ def fpga(
         return _direct(_started(program, frame), None, example_inputs)
 
     def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        settle_strides(module)
         static = _static_inputs(module)
         trace.capture(module, static)
         frame.inference.append(_compile(module, static, frame))
@@ -80,8 +82,10 @@ def fpga(
 
     def compile_backward(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         if has_symbols(module):
+            settle_strides(module)
             return _boxed(_compile(module, (), frame))
         follow(module, inputs)
+        settle_strides(module)
         program, _ = _laid_out(module, (), frame)
         return _boxed(_noted(program, frame))
 
@@ -140,10 +144,11 @@ def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Cal
 def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
     """The forward graph of a training step; AOTAutograd is told in which strides it saves what."""
     context = TracingContext.try_get()
+    settled = settle_strides(module)
     if has_symbols(module) or context is None or context.fw_metadata is None or context.output_strides is None:
         return _compile(module, static, frame)
     program, chosen = _laid_out(module, static, frame, context.fw_metadata.tensors_saved_for_backwards_slice)
-    context.output_strides.extend(output_strides(module, chosen))
+    context.output_strides.extend(output_strides(module, settled.union(chosen)))
     return _noted(program, frame)
 
 

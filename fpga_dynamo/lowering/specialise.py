@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Interpreter
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
+from fpga_dynamo.lowering.ambiguous import settle_strides
 from fpga_dynamo.lowering.decompose import kept_whole
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,9 @@ def specialised(module: GraphModule, args: Sequence[Any]) -> GraphModule:
     """
     with preserve_node_meta(), kept_whole():
         try:
-            return make_fx(Interpreter(module).run, tracing_mode="fake", _allow_non_fake_inputs=True)(*args)
+            traced = make_fx(Interpreter(module).run, tracing_mode="fake", _allow_non_fake_inputs=True)(*args)
         except torch._subclasses.fake_tensor.DynamicOutputShapeException as error:
             log.info("a graph cannot be specialised: %s", error)
             return module
+    settle_strides(traced)
+    return traced

@@ -17,6 +17,7 @@ from fpga_dynamo.lowering.emitter import Emitter
 from fpga_dynamo.lowering.graph import GraphInfo, aten, operand, refuse_float, shape
 from fpga_dynamo.lowering.ops.reduction import emit_rowwise
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.symbolic.size import Size, SizeError
 from fpga_dynamo.lowering.view import View
 
 _LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
@@ -63,6 +64,8 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
         scale, shift = (_per_channel(emitter, p, len(x.shape)) for p in node.args[1:3])
         return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(node.args[5]))]  # type: ignore[arg-type]
     gamma, beta, _, channels, _, groups, eps = node.args[1:8]
+    if isinstance(channels, Size):
+        raise SizeError(f"{node} normalises groups of a number of channels that changes from call to call")
     assert isinstance(groups, int) and isinstance(channels, int)
     batch, per_group = x.shape[0], channels // groups
     grouped = _split_channels(x, groups, per_group)
