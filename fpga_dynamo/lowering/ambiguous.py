@@ -1,78 +1,117 @@
-"""Strides of images that are row-major and channels-last at once, as eager's kernels give them.
+"""Strides of images that have dimensions of size 1, as eager's kernels give them.
 
-An image of one channel, or of one pixel, is both. Only the strides of its dimensions of size 1 tell which, and on them
-hangs in which format a convolution of it answers. Tracing foretells them by other rules than eager's kernels follow,
-and with symbolic sizes by others again. So eager is asked: a pointwise op is run on tensors that lie like its operands
-and have at most two elements along a dimension; for some other ops there is a rule. What follows is traced anew.
+An image of one channel or of one pixel is row-major and channels-last at once; of one alone in its batch, turned or cut
+out of another, the strides of the other dimensions do not say all. On the strides of the dimensions of size 1 hangs in
+which format a convolution of such an image answers. Tracing foretells them by other rules than eager's kernels follow,
+and with symbolic sizes by others again. So eager is asked: the op is run on tensors that lie like its operands and have
+at most two elements along a dimension. What follows is traced anew.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import make_channels_last_strides_for, make_contiguous_strides_for, suggest_memory_format
+from torch._prims_common import make_channels_last_strides_for, make_contiguous_strides_for
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from fpga_dynamo.lowering.graph import aten, mutates, value, values
+from fpga_dynamo.lowering.layouts import CHANNELS_LAST
 
-_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+Numbers = tuple[int, ...]
 
 
 def settle_strides(module: GraphModule) -> set[Node]:
     """Gives the values of `module` eager's strides; returns the nodes that had others."""
     changed: set[Node] = set()
+    doubtful: set[Node] = set()
     for node in module.graph.nodes:
+        if node.op == "placeholder" and _is_doubtful(node):
+            doubtful.add(node)
         if node.op != "call_function" or mutates(node):
             continue
-        follows = not changed.isdisjoint(node.all_input_nodes)
-        layout = _layout(node) if any(map(_is_ambiguous, values(node)[:1])) else None
-        if not follows and layout is None:
-            continue
-        traced = list(_strides(node))
-        if follows:
+        traced = None
+        if not changed.isdisjoint(node.all_input_nodes):
+            traced = _strides(node)
             _trace_again(node)
-            layout = layout and _layout(node)
-        if layout is not None:
-            _relay(node, layout)
-        if list(_strides(node)) != traced:
+        inputs_doubtful = not doubtful.isdisjoint(node.all_input_nodes) and _has_ones(node)
+        if _is_doubtful(node) or inputs_doubtful or _mixes(node):
+            traced = traced or _strides(node)
+            strides = _foretold(node)
+            if strides is not None and _hints(strides) != traced[0]:
+                _relay(node, strides)
+            if _is_doubtful(node):
+                doubtful.add(node)
+        if traced is not None and _strides(node) != traced:
             changed.add(node)
     return changed
 
 
-def _strides(node: Node) -> Iterator[tuple[int, ...] | None]:
-    return (_hints(fake.stride()) for fake in values(node))
+def _strides(node: Node) -> list[Numbers | None]:
+    return [_hints(fake.stride()) for fake in values(node)]
 
 
-def _is_ambiguous(fake: torch.Tensor) -> bool:
-    """Whether `fake` has the shape of an image of one channel or one pixel, for all sizes it can have."""
-    if fake.dim() not in _CHANNELS_LAST or fake.layout is not torch.strided:
+def _has_ones(node: Node) -> bool:
+    """Whether the value of `node`, the first if it has several, is an image with a dimension that is always 1."""
+    fakes = values(node)
+    if not fakes or fakes[0].dim() not in CHANNELS_LAST or fakes[0].layout is not torch.strided:
         return False
-    _, channels, *pixels = fake.shape
     # Asking a symbol whether it is 1 would bind it.
-    ones = [isinstance(size, int) and size == 1 for size in (channels, *pixels)]
-    return ones[0] or all(ones[1:])
+    return any(isinstance(size, int) and size == 1 for size in fakes[0].shape)
 
 
-def _layout(node: Node) -> torch.memory_format | None:
-    """The format that eager makes the first result of `node` in; None where tracing is as good a guess."""
-    if rule := _RULES.get(node.target):
-        return rule(node)
-    if not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.pointwise not in node.target.tags:
-        return None
-    args, kwargs = tree_map(_probe, _arguments(node))
+def _is_doubtful(node: Node) -> bool:
+    """Whether it hangs on strides of dimensions of size 1 in which format the value of `node` is."""
+    if not _has_ones(node):
+        return False
+    shape, strides = (_hints(numbers) for numbers in (values(node)[0].shape, values(node)[0].stride()))
+    if shape is None or strides is None:
+        return False
+    _, channels, *pixels = shape
+    both = channels == 1 or all(size == 1 for size in pixels)
+    return both or strides not in (make_contiguous_strides_for(shape), make_channels_last_strides_for(shape))
+
+
+def _mixes(node: Node) -> bool:
+    """Whether `node` computes with tensors that have its shape and lie in different orders."""
+    fakes = values(node)
+    if not fakes or len(node.all_input_nodes) < 2:
+        return False
+    orders = {
+        _hints(fake.stride())
+        for operand in node.all_input_nodes
+        for fake in values(operand)
+        if fake.dim() == fakes[0].dim() and _hints(fake.shape) == _hints(fakes[0].shape)
+    }
+    return len(orders) > 1
+
+
+def _foretold(node: Node) -> Sequence[Any] | None:
+    """The strides of the first result of `node` in eager; None where tracing is as good a guess."""
+    ask = _ASKED.get(node.target)
+    if ask is None:
+        if not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.pointwise not in node.target.tags:
+            return None
+        ask = node.target
     try:
         with _disable_current_modes(), torch.no_grad():
-            result = node.target(*args, **kwargs)
+            args, kwargs = tree_map(_probe, _arguments(node))
+            result = ask(*args, **kwargs)
     except Exception:  # an operand without a value, or that cannot be made so small
         return None
-    return _format(result.shape, result.stride()) if isinstance(result, torch.Tensor) else None
+    small, steps = tuple(result.shape), result.stride()
+    within = [
+        [n for n, (size, step) in enumerate(zip(small, steps, strict=True)) if size > 1 and step < at] for at in steps
+    ]
+    if any(at != math.prod(small[n] for n in inner) for at, inner in zip(steps, within, strict=True)):
+        return None
+    return [math.prod(values(node)[0].shape[n] for n in inner) for inner in within]
 
 
 def _probe(operand: Any) -> Any:
@@ -85,48 +124,100 @@ def _probe(operand: Any) -> Any:
         return operand
     shape, strides = _hints(operand.shape), _hints(operand.stride())
     if shape is None or strides is None:
-        return None
-    small = [min(size, 2) for size in shape]
-    steps = [
-        0 if at == 0 else math.prod(n for n, step in zip(small, strides, strict=True) if step < at) for at in strides
-    ]
-    with _disable_current_modes():
-        return torch.zeros(4 ** len(small), dtype=operand.dtype).as_strided(small, steps)
+        raise NotImplementedError("its sizes are known by running alone")
+    small = _small(shape)
+    steps = [_step(at, shape, strides) for at in strides]
+    reach = 1 + sum((size - 1) * step for size, step in zip(small, steps, strict=True) if size)
+    return torch.zeros(reach, dtype=operand.dtype).as_strided(small, steps)
 
 
-def _format(shape: tuple[int, ...], strides: tuple[int, ...]) -> torch.memory_format | None:
-    if strides == make_contiguous_strides_for(shape):
-        return torch.contiguous_format
-    return _CHANNELS_LAST[len(shape)] if strides == make_channels_last_strides_for(shape) else None
+def _small(shape: Iterable[int]) -> list[int]:
+    return [min(size, 2) for size in shape]
 
 
-def _row_major(node: Node) -> torch.memory_format:
-    return torch.contiguous_format
+def _step(at: int, shape: Numbers, strides: Numbers) -> int:
+    """What the stride `at` becomes where each dimension has at most 2 elements: in the same order, dense where it was.
+
+    It is as many elements as there are in what lies closer together; a step further for each stride beyond that.
+    """
+    within = [(stride, size) for stride, size in zip(strides, shape, strict=True) if size > 1 and 0 < stride < at]
+    if at == 0:
+        return 0
+    end, step = 1, 1
+    if within:
+        stride, size = max(within)
+        end, step = stride * size, _step(stride, shape, strides) * min(size, 2)
+    return step * (1 + len({stride for stride in strides if end < stride <= at}))
 
 
-def _of_input(node: Node) -> torch.memory_format | None:
-    image = _probe(value(node.all_input_nodes[0]))
-    return None if image is None else suggest_memory_format(image)
+def _group_norm(x: torch.Tensor, *_: Any) -> torch.Tensor:
+    return aten.native_group_norm.default(x, None, None, *x.shape[:2], x[0, 0].numel(), 1, 1e-5)[0]  # type: ignore[no-any-return]
 
 
-_RULES: dict[Any, Callable[[Node], torch.memory_format | None]] = {
-    aten._native_batch_norm_legit_functional.default: _row_major,
-    aten._native_batch_norm_legit_no_training.default: _row_major,
-    aten.native_dropout.default: _row_major,
-    aten.native_group_norm.default: _of_input,
-    aten.native_layer_norm.default: _row_major,
-    aten.tril.default: _row_major,
-    aten.triu.default: _row_major,
-    aten.upsample_bilinear2d.default: _of_input,
-    aten.upsample_nearest2d.default: _of_input,
+def _resized(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
+    return aten.upsample_nearest2d.default(x, _small(size))  # type: ignore[no-any-return]
+
+
+def _first(op: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: op(*args, **kwargs)[0]
+
+
+_ASKED: dict[Any, Callable[..., Any]] = {
+    **{
+        op: op
+        for op in (
+            aten._log_softmax.default,
+            aten._prelu_kernel.default,
+            aten._softmax.default,
+            aten.amax.default,
+            aten.amin.default,
+            aten.cat.default,
+            aten.channel_shuffle.default,
+            aten.cumprod.default,
+            aten.cumsum.default,
+            aten.elu_backward.default,
+            aten.flip.default,
+            aten.glu.default,
+            aten.glu_backward.default,
+            aten.hardsigmoid_backward.default,
+            aten.hardswish.default,
+            aten.hardswish_backward.default,
+            aten.hardtanh_backward.default,
+            aten.leaky_relu_backward.default,
+            aten.masked_fill.Tensor,
+            aten.mean.dim,
+            aten.mish_backward.default,
+            aten.roll.default,
+            aten.softplus_backward.default,
+            aten.sum.dim_IntList,
+            aten.tril.default,
+            aten.triu.default,
+        )
+    },
+    **{
+        op: _first(op)
+        for op in (
+            aten._native_batch_norm_legit.no_stats,
+            aten._native_batch_norm_legit_functional.default,
+            aten._native_batch_norm_legit_no_training.default,
+            aten.native_batch_norm_backward.default,
+        )
+    },
+    aten.native_dropout.default: lambda x, *_: x * x,
+    aten.native_group_norm.default: _group_norm,
+    aten.native_group_norm_backward.default: lambda gradient, x, *_: _group_norm(x),
+    aten.native_layer_norm.default: lambda x, *_: x.new_empty(x.shape),
+    aten.upsample_bilinear2d.default: _resized,
+    aten.upsample_nearest2d.default: _resized,
+    aten.view.default: lambda x, size: x.view(_small(size)),
 }
-"""Op that is not pointwise -> the format of its result if that is ambiguous."""
+"""Op that PyTorch does not call pointwise -> what gives a result that lies like its first."""
 
 
-def _relay(node: Node, layout: torch.memory_format) -> None:
+def _relay(node: Node, strides: Sequence[Any]) -> None:
     first = values(node)[0]
     with first.fake_mode:  # type: ignore[attr-defined]
-        moved = torch.empty(first.shape, dtype=first.dtype, device=first.device, memory_format=layout)
+        moved = torch.empty_strided(first.shape, strides, dtype=first.dtype, device=first.device)
     node.meta["val"] = moved if isinstance(value(node), torch.Tensor) else (moved, *value(node)[1:])
 
 
@@ -151,7 +242,7 @@ def _arguments(node: Node) -> Any:
     return map_arg((node.args, node.kwargs), value)
 
 
-def _hints(numbers: Sequence[Any]) -> tuple[int, ...] | None:
+def _hints(numbers: Sequence[Any]) -> Numbers | None:
     """Sizes or strides at the call that is traced; None if one of them is known by running alone."""
     found = [n.node.hint if isinstance(n, torch.SymInt) else n for n in numbers]
     return None if None in found else tuple(found)

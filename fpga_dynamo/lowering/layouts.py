@@ -12,6 +12,9 @@ from torch._prims_common import suggest_memory_format
 
 aten = torch.ops.aten
 
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+"""An image's number of dimensions -> the format with its channels last."""
+
 
 def _in_format_of_input(op: Any) -> Callable[..., Any]:
     """Of channels-last images eager makes such; tracing says row-major."""
@@ -31,15 +34,19 @@ def _in_format_of(position: int, op: Any, *others: int) -> Callable[..., Any]:
     """
 
     def parts(*args: Any) -> Any:
-        layout = suggest_memory_format(args[position])
-        if args[position].is_contiguous(memory_format=layout):
+        if _is_dense_image(args[position]):
             return NotImplemented
+        layout = suggest_memory_format(args[position])
         given = list(args)
         for i in (position, *others):
             given[i] = given[i].contiguous(memory_format=layout)
         return op(*given)
 
     return parts
+
+
+def _is_dense_image(x: torch.Tensor) -> bool:
+    return x.is_contiguous() or (x.dim() in CHANNELS_LAST and x.is_contiguous(memory_format=CHANNELS_LAST[x.dim()]))
 
 
 def _log_sigmoid_backward(gradient: torch.Tensor, x: torch.Tensor, kept: torch.Tensor) -> Any:
