@@ -22,7 +22,7 @@ from fpga_dynamo.lowering.ambiguous import settle_strides
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
-from fpga_dynamo.lowering.saved import follow, lay_out_images, misplaced, output_strides, restore
+from fpga_dynamo.lowering.saved import follow, lay_out_images, misplaced, output_strides, restore, save_copies
 from fpga_dynamo.lowering.specialise import has_symbols
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import Card, open_card
@@ -145,9 +145,13 @@ def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame
     """The forward graph of a training step; AOTAutograd is told in which strides it saves what."""
     context = TracingContext.try_get()
     settled = settle_strides(module)
-    if has_symbols(module) or context is None or context.fw_metadata is None or context.output_strides is None:
+    if context is None or context.fw_metadata is None:
         return _compile(module, static, frame)
-    program, chosen = _laid_out(module, static, frame, context.fw_metadata.tensors_saved_for_backwards_slice)
+    saved = context.fw_metadata.tensors_saved_for_backwards_slice
+    save_copies(module, {i for i, info in enumerate(context.fw_metadata.input_info) if info.mutates_data}, saved)
+    if has_symbols(module) or context.output_strides is None:
+        return _compile(module, static, frame)
+    program, chosen = _laid_out(module, static, frame, saved)
     context.output_strides.extend(output_strides(module, settled.union(chosen)))
     return _noted(program, frame)
 

@@ -50,6 +50,24 @@ def lay_out_images(module: GraphModule, saved: slice = slice(0)) -> dict[Node, t
     return chosen
 
 
+def save_copies(module: GraphModule, changed: Collection[int], saved: slice) -> None:
+    """Saves copies of those inputs, by their positions, that the training step changes.
+
+    A checkpointed batch norm is computed again from its running statistics: autograd would refuse to hand them over,
+    because they have changed since.
+    """
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    changing = {node for i, node in enumerate(placeholders) if i in changed}
+    output, results = module.graph.output_node(), _results(module)
+    for i in range(*saved.indices(len(results))):
+        if results[i] in changing:
+            with module.graph.inserting_before(output):
+                copy = module.graph.call_function(aten.clone.default, (results[i],))
+            copy.meta = dict(results[i].meta)
+            results[i] = copy
+    output.args = (tuple(results),)
+
+
 def restore(former: dict[Node, torch.Tensor], nodes: Collection[Node]) -> None:
     """Gives `nodes` the layout back that tracing gave them."""
     for node in nodes:
@@ -94,8 +112,8 @@ def _around_pools(module: GraphModule) -> Iterator[Node]:
 
 
 def _results(module: GraphModule) -> list[Any]:
-    output = next(node for node in reversed(module.graph.nodes) if node.op == "output")
-    return list(output.args[0])
+    results: Any = module.graph.output_node().args[0]
+    return list(results)
 
 
 def _is_movable(node: Node) -> bool:

@@ -177,6 +177,24 @@ def test_activation_checkpointing() -> None:
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
+def test_a_batch_norm_under_activation_checkpointing(dynamic: bool) -> None:
+    """It is computed again from statistics that have changed since."""
+    block = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+    eager, exact = copy.deepcopy(block), copy.deepcopy(block).double()
+    x, labels = torch.randn(4, 3, 6, 6), torch.tensor([0, 1, 2, 3])
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False).mean((2, 3))
+
+    compiled = torch.compile(forward, backend="fpga", dynamic=dynamic, options={"partition": "greedy"})
+    assert_close_to_eager(
+        gradients(compiled, block, x, labels),
+        gradients(lambda x: eager(x).mean((2, 3)), eager, x, labels),
+        gradients(lambda x: exact(x).mean((2, 3)), exact, x.double(), labels),
+    )
+
+
 def encoder() -> nn.TransformerEncoderLayer:
     return nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True, activation="gelu")
 
