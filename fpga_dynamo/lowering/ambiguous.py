@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import make_channels_last_strides_for, make_contiguous_strides_for
+from torch._prims_common import make_channels_last_strides_for, make_contiguous_strides_for, suggest_memory_format
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from fpga_dynamo.lowering.graph import aten, mutates, value, values
-from fpga_dynamo.lowering.layouts import CHANNELS_LAST
+from fpga_dynamo.lowering.layouts import CHANNELS_LAST, LAID_OUT
 
 Numbers = tuple[int, ...]
 
@@ -37,14 +37,16 @@ def settle_strides(module: GraphModule) -> set[Node]:
         if node.op != "call_function" or mutates(node):
             continue
         traced = None
-        if not changed.isdisjoint(node.all_input_nodes):
+        if (image := _formatted_like(node)) in changed:
+            node.kwargs = {"memory_format": suggest_memory_format(_probe(value(image)))}  # type: ignore[arg-type]
+        if image in changed or not changed.isdisjoint(node.all_input_nodes):
             traced = _strides(node)
             _trace_again(node)
         inputs_doubtful = not doubtful.isdisjoint(node.all_input_nodes) and _has_ones(node)
-        if _is_doubtful(node) or inputs_doubtful or _mixes(node):
+        if _is_doubtful(node) or inputs_doubtful or _mixes(node) or (traced is not None and node.target in LAID_OUT):
             traced = traced or _strides(node)
             strides = _foretold(node)
-            if strides is not None and _hints(strides) != traced[0]:
+            if strides is not None and _hints(strides) != _strides(node)[0]:
                 _relay(node, strides)
             if _is_doubtful(node):
                 doubtful.add(node)
@@ -128,7 +130,7 @@ def _probe(operand: Any) -> Any:
     small = _small(shape)
     steps = [_step(at, shape, strides) for at in strides]
     reach = 1 + sum((size - 1) * step for size, step in zip(small, steps, strict=True) if size)
-    return torch.zeros(reach, dtype=operand.dtype).as_strided(small, steps)
+    return torch.zeros(reach, dtype=operand.dtype, device="cpu").as_strided(small, steps)
 
 
 def _small(shape: Iterable[int]) -> list[int]:
@@ -167,8 +169,10 @@ _ASKED: dict[Any, Callable[..., Any]] = {
         op: op
         for op in (
             aten._log_softmax.default,
+            aten._log_softmax_backward_data.default,
             aten._prelu_kernel.default,
             aten._softmax.default,
+            aten._softmax_backward_data.default,
             aten.amax.default,
             aten.amin.default,
             aten.cat.default,
@@ -219,6 +223,15 @@ def _relay(node: Node, strides: Sequence[Any]) -> None:
     with first.fake_mode:  # type: ignore[attr-defined]
         moved = torch.empty_strided(first.shape, strides, dtype=first.dtype, device=first.device)
     node.meta["val"] = moved if isinstance(value(node), torch.Tensor) else (moved, *value(node)[1:])
+
+
+def _formatted_like(node: Node) -> Node | None:
+    """The image into whose format `node` brings a result, as layouts.py has it done."""
+    made = node.args[0] if node.target is aten.clone.default and "memory_format" in node.kwargs else None
+    if not isinstance(made, Node) or made.target not in LAID_OUT:
+        return None
+    given = made.all_input_nodes[0]
+    return given.all_input_nodes[0] if given.target is aten.clone.default else given
 
 
 def _trace_again(node: Node) -> None:

@@ -38,6 +38,7 @@ BEFORE: dict[str, Callable[[Tensor], Tensor]] = {
     "copies": lambda x: torch.relu(x.contiguous()) + x.clone(),
     "flip": lambda x: torch.flip(x, [2]),
     "roll": lambda x: torch.roll(x, 1, 2),
+    "concatenation, rolled": lambda x: torch.roll(torch.cat([torch.relu(x), x + x], 1), 1, 2),
     "shuffle": lambda x: F.channel_shuffle(x, 1),
     "batch norm": lambda x: F.batch_norm(x, x.new_zeros(x.shape[1]), x.new_ones(x.shape[1])),
     "batch norm, turned": lambda x: BEFORE["batch norm"](BEFORE["turned"](x)),
@@ -50,6 +51,7 @@ BEFORE: dict[str, Callable[[Tensor], Tensor]] = {
     "pooling": lambda x: F.max_pool2d(torch.relu(x), 1),
     "padding": lambda x: F.pad(torch.relu(x), (1, 0, 0, 1)),
     "nearest": lambda x: F.interpolate(x, scale_factor=2.0),
+    "nearest, bounded": lambda x: F.interpolate(x, scale_factor=2.0).clamp(-1.0, 1.0),
     "bilinear": lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear"),
     "concatenation": lambda x: torch.cat([torch.relu(x), x], 1),
 }
