@@ -18,12 +18,12 @@ from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
 from fpga_dynamo.dynamo_graph import drop_idle_dropouts
 from fpga_dynamo.garbage import collector_paused
-from fpga_dynamo.lowering.ambiguous import settle_strides
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.saved import follow, lay_out_images, misplaced, output_strides, restore, save_copies
 from fpga_dynamo.lowering.specialise import has_symbols
+from fpga_dynamo.lowering.strides import settle_strides
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import Card, open_card
 from fpga_dynamo.runtime.direct import direct

@@ -11,8 +11,8 @@ from torch.fx import GraphModule, Interpreter
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
-from fpga_dynamo.lowering.ambiguous import settle_strides
 from fpga_dynamo.lowering.decompose import kept_whole
+from fpga_dynamo.lowering.strides import settle_strides
 
 log = logging.getLogger(__name__)
 

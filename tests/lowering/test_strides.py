@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx import symbolic_trace
 
-from fpga_dynamo.lowering.ambiguous import settle_strides
+from fpga_dynamo.lowering.strides import settle_strides
 from fpga_dynamo.testing.reference import assert_close_to_eager
 
 GREEDY = {"partition": "greedy"}

@@ -32,27 +32,30 @@ def settle_strides(module: GraphModule) -> set[Node]:
     changed: set[Node] = set()
     doubtful: set[Node] = set()
     for node in module.graph.nodes:
-        if node.op == "placeholder" and _is_doubtful(node):
-            doubtful.add(node)
-        if node.op != "call_function" or mutates(node):
-            continue
-        traced = None
-        if (image := _formatted_like(node)) in changed:
-            node.kwargs = {"memory_format": suggest_memory_format(_probe(value(image)))}  # type: ignore[arg-type]
-        if image in changed or not changed.isdisjoint(node.all_input_nodes):
-            traced = _strides(node)
-            _trace_again(node)
-        inputs_doubtful = not doubtful.isdisjoint(node.all_input_nodes) and _has_ones(node)
-        if _is_doubtful(node) or inputs_doubtful or _mixes(node) or (traced is not None and node.target in LAID_OUT):
-            traced = traced or _strides(node)
-            strides = _foretold(node)
-            if strides is not None and _hints(strides) != _strides(node)[0]:
-                _relay(node, strides)
-            if _is_doubtful(node):
-                doubtful.add(node)
-        if traced is not None and _strides(node) != traced:
+        if node.op == "call_function" and not mutates(node) and _settle(node, changed, doubtful):
             changed.add(node)
+        if _is_doubtful(node):
+            doubtful.add(node)
     return changed
+
+
+def _settle(node: Node, changed: set[Node], doubtful: set[Node]) -> bool:
+    """Whether `node` has got other strides, by its operands in `changed` or because eager says so."""
+    image = _formatted_like(node)
+    follows = image in changed or not changed.isdisjoint(node.all_input_nodes)
+    ask = _question(node)
+    if ask is not None and not follows:
+        doubt = not doubtful.isdisjoint(node.all_input_nodes) or _is_doubtful(node) or _mixes(node)
+        ask = ask if doubt else None
+    if not follows and ask is None:
+        return False
+    traced = _strides(node)
+    if follows:
+        _trace_again(node, image)
+    strides = None if ask is None else _foretold(node, ask)
+    if strides is not None and _hints(strides) != _strides(node)[0]:
+        _relay(node, strides)
+    return _strides(node) != traced
 
 
 def _strides(node: Node) -> list[Numbers | None]:
@@ -94,13 +97,15 @@ def _mixes(node: Node) -> bool:
     return len(orders) > 1
 
 
-def _foretold(node: Node) -> Sequence[Any] | None:
-    """The strides of the first result of `node` in eager; None where tracing is as good a guess."""
-    ask = _ASKED.get(node.target)
-    if ask is None:
-        if not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.pointwise not in node.target.tags:
-            return None
-        ask = node.target
+def _question(node: Node) -> Callable[..., torch.Tensor] | None:
+    """What gives a result that lies like the first one of `node`; None where tracing is as good a guess."""
+    if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags:
+        return node.target
+    return _ASKED.get(node.target)
+
+
+def _foretold(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | None:
+    """The strides of the first result of `node` in eager, None if they cannot be told."""
     try:
         with _disable_current_modes(), torch.no_grad():
             args, kwargs = tree_map(_probe, _arguments(node))
@@ -205,6 +210,7 @@ _ASKED: dict[Any, Callable[..., Any]] = {
             aten._native_batch_norm_legit_functional.default,
             aten._native_batch_norm_legit_no_training.default,
             aten.native_batch_norm_backward.default,
+            aten.sort.default,
         )
     },
     aten.native_dropout.default: lambda x, *_: x * x,
@@ -234,20 +240,26 @@ def _formatted_like(node: Node) -> Node | None:
     return given.all_input_nodes[0] if given.target is aten.clone.default else given
 
 
-def _trace_again(node: Node) -> None:
-    args, kwargs = _arguments(node)
-    if node.target is operator.getitem:
-        node.meta["val"] = args[0][args[1]]
-        return
+def _trace_again(node: Node, image: Node | None) -> None:
+    """Traces `node` with the values that its operands have now; `image`: into whose format it brings its operand."""
     fakes = values(node)
-    if not fakes or not isinstance(node.target, torch._ops.OpOverload):
-        return
     try:
-        with fakes[0].fake_mode:  # type: ignore[attr-defined]
-            node.meta["val"] = node.target(*args, **kwargs)
-    except (RuntimeError, ValueError):
+        if image is not None:
+            node.kwargs = {"memory_format": _suggested(image)}
+        args, kwargs = _arguments(node)
+        if node.target is operator.getitem:
+            node.meta["val"] = args[0][args[1]]
+        elif fakes and isinstance(node.target, torch._ops.OpOverload):
+            with fakes[0].fake_mode:  # type: ignore[attr-defined]
+                node.meta["val"] = node.target(*args, **kwargs)
+    except (NotImplementedError, RuntimeError, ValueError):
         # A view that these strides do not allow: it stays as traced, and lowering makes a copy for it.
         return
+
+
+def _suggested(image: Node) -> torch.memory_format:
+    with _disable_current_modes():
+        return suggest_memory_format(_probe(value(image)))
 
 
 def _arguments(node: Node) -> Any:
