@@ -112,13 +112,15 @@ def _foretold(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | N
             result = ask(*args, **kwargs)
     except Exception:  # an operand without a value, or that cannot be made so small
         return None
-    small, steps = tuple(result.shape), result.stride()
+    small, steps, shape = tuple(result.shape), result.stride(), values(node)[0].shape
+    if _small(_hints(shape) or ()) != _small(small):
+        return None  # a dimension has vanished, such as half of two
     within = [
         [n for n, (size, step) in enumerate(zip(small, steps, strict=True)) if size > 1 and step < at] for at in steps
     ]
     if any(at != math.prod(small[n] for n in inner) for at, inner in zip(steps, within, strict=True)):
         return None
-    return [math.prod(values(node)[0].shape[n] for n in inner) for inner in within]
+    return [math.prod(shape[n] for n in inner) for inner in within]
 
 
 def _probe(operand: Any) -> Any:
@@ -219,7 +221,6 @@ _ASKED: dict[Any, Callable[..., Any]] = {
     aten.native_layer_norm.default: lambda x, *_: x.new_empty(x.shape),
     aten.upsample_bilinear2d.default: _resized,
     aten.upsample_nearest2d.default: _resized,
-    aten.view.default: lambda x, size: x.view(_small(size)),
 }
 """Op that PyTorch does not call pointwise -> what gives a result that lies like its first."""
 

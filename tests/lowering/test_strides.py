@@ -47,6 +47,7 @@ BEFORE: dict[str, Callable[[Tensor], Tensor]] = {
     "softmax": lambda x: x.softmax(1),
     "log softmax": lambda x: x.log_softmax(-1),
     "gate": lambda x: x * torch.sigmoid(x.mean((2, 3), keepdim=True)),
+    "halves": lambda x: F.glu(torch.cat([x, x, x, x], 2), 2),
     "triangle": torch.tril,
     "pooling": lambda x: F.max_pool2d(torch.relu(x), 1),
     "padding": lambda x: F.pad(torch.relu(x), (1, 0, 0, 1)),
