@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from functorch.compile import make_boxed_func
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.fx import symbolic_trace
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule, symbolic_trace
 
+from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
+from fpga_dynamo.lowering.graph import value
 from fpga_dynamo.lowering.strides import settle_strides
-from fpga_dynamo.testing.reference import assert_close_to_eager
+from fpga_dynamo.testing.reference import assert_close_to_eager, strides_that_matter
 
 GREEDY = {"partition": "greedy"}
 IMAGES: dict[str, Callable[[], Tensor]] = {
@@ -108,3 +114,62 @@ def test_what_is_not_ambiguous_is_left_alone() -> None:
     before = [node.meta["val"] for node in module.graph.nodes]
     assert settle_strides(module) == set()
     assert all(node.meta["val"] is val for node, val in zip(module.graph.nodes, before, strict=True))
+
+
+def _convolution(x: Tensor) -> Tensor:
+    return F.conv2d(x, x.new_ones(3, x.shape[1], 1, 1))
+
+
+PARTS = {**BEFORE, "convolution": _convolution, "one channel": lambda x: _convolution(x)[:, :1], "powers": torch.exp2}
+LAYOUTS: dict[str, Callable[[Sequence[int]], Tensor]] = {
+    "row-major": torch.randn,
+    "channels-last": lambda sizes: torch.randn(sizes).to(memory_format=torch.channels_last),
+    "turned": lambda sizes: torch.randn([sizes[i] for i in (2, 0, 3, 1)]).permute(1, 3, 0, 2),
+    "cut": lambda sizes: LAYOUTS["channels-last"]([size + 1 for size in sizes])[1:, 1:, 1:, 1:],
+}
+
+
+def _foretold(model: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> tuple[list[int], Tensor]:
+    """The strides that lowering would be given for the answer, and what the traced graph answers in eager."""
+    told = []
+
+    def compiler(module: GraphModule, inputs: Sequence[Any]) -> Any:
+        settle_strides(module)
+        fake = value(module.graph.output_node().args[0][0])  # type: ignore[index, arg-type]
+        sizes, strides = ([n if isinstance(n, int) else n.node.hint for n in m] for m in (fake.shape, fake.stride()))
+        told.append([stride for size, stride in zip(sizes, strides, strict=True) if size > 1])
+        return make_boxed_func(module.forward)
+
+    traced = aot_autograd(fw_compiler=compiler, decompositions=DECOMPOSITIONS)
+
+    def backend(module: GraphModule, inputs: list[Tensor]) -> Any:
+        with kept_whole():
+            return traced(module, inputs)  # type: ignore[call-arg, arg-type]
+
+    torch._dynamo.reset()
+    answer = torch.compile(model, backend=backend, dynamic=dynamic)(x)
+    return told[0], answer
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(
+    names=st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4),
+    sizes=st.tuples(*[st.sampled_from(sizes) for sizes in ((1, 1, 2, 3), (1, 1, 2, 4), (1, 2, 3), (1, 1, 2, 5))]),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+    dynamic=st.booleans(),
+)
+def test_any_program_s_strides_are_foretold(
+    names: list[str], sizes: tuple[int, ...], layout: str, dynamic: bool
+) -> None:
+    def model(x: Tensor) -> Tensor:
+        for name in names:
+            x = PARTS[name](x)
+        return x
+
+    x = LAYOUTS[layout](sizes)
+    with torch.no_grad():
+        expected = model(x)
+        told, answer = _foretold(model, x, dynamic)
+    # What tracing has taken for granted about strides, such as that a copy is not needed, nobody learns any more.
+    assume(strides_that_matter(answer) == strides_that_matter(expected))
+    assert told == strides_that_matter(expected)
