@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from functorch.compile import make_boxed_func
-from hypothesis import assume, given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
@@ -121,6 +121,7 @@ def _convolution(x: Tensor) -> Tensor:
 
 
 PARTS = {**BEFORE, "convolution": _convolution, "one channel": lambda x: _convolution(x)[:, :1], "powers": torch.exp2}
+del PARTS["nothing"]
 LAYOUTS: dict[str, Callable[[Sequence[int]], Tensor]] = {
     "row-major": torch.randn,
     "channels-last": lambda sizes: torch.randn(sizes).to(memory_format=torch.channels_last),
@@ -168,7 +169,10 @@ def test_any_program_s_strides_are_foretold(
 
     x = LAYOUTS[layout](sizes)
     with torch.no_grad():
-        expected = model(x)
+        try:
+            expected = model(x)
+        except ValueError:  # a norm of one number
+            reject()
         told, answer = _foretold(model, x, dynamic)
     # What tracing has taken for granted about strides, such as that a copy is not needed, nobody learns any more.
     assume(strides_that_matter(answer) == strides_that_matter(expected))
