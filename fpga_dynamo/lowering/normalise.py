@@ -37,6 +37,7 @@ def _is_empty_item(node: Node) -> bool:
         all(isinstance(size, int) for size in fake.shape)
         and fake.numel() == 0
         and not is_view(whole)
+        and not any(isinstance(size, torch.SymInt) for size in value(whole)[0].shape)  # known by running alone
         and value(whole)[0].numel() != 0
         and all(operand.dtype is fake.dtype for operand in operands if isinstance(operand, torch.Tensor))
     )

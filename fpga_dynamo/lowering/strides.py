@@ -4,7 +4,7 @@ An image of one channel or of one pixel is row-major and channels-last at once; 
 out of another, the strides of the other dimensions do not say all. On the strides of the dimensions of size 1 hangs in
 which format a convolution of such an image answers. Tracing foretells them by other rules than eager's kernels follow,
 and with symbolic sizes by others again. So eager is asked: the op is run on tensors that lie like its operands and have
-at most two elements along a dimension. What follows is traced anew.
+at most two elements along a dimension. What follows is traced anew. So it is where operands lie in different orders.
 """
 
 from __future__ import annotations
@@ -244,6 +244,8 @@ def _formatted_like(node: Node) -> Node | None:
 def _trace_again(node: Node, image: Node | None) -> None:
     """Traces `node` with the values that its operands have now; `image`: into whose format it brings its operand."""
     fakes = values(node)
+    if any(_hints(fake.shape) is None for fake in fakes):
+        return  # tracing would give it other symbols than those that its users know
     try:
         if image is not None:
             node.kwargs = {"memory_format": _suggested(image)}

@@ -304,6 +304,19 @@ def test_nonzero_in_the_middle_of_a_graph() -> None:
                 torch.testing.assert_close(mine, theirs)
 
 
+def test_distinct_values_of_which_only_the_first_result_is_wanted() -> None:
+    """The others are empty, and how many distinct values there are is known by running alone."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.unique((torch.relu(x) * 3).int()) + 1
+
+    compiled = on_card(function)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), torch.no_grad():
+        for n in (5, 6, 7):
+            x = torch.randn(n, 4)
+            assert torch.equal(compiled(x), function(x))
+
+
 def test_an_empty_batch() -> None:
     model = mlp(16, 32, 8).eval()
     compiled = on_card(model)

@@ -106,6 +106,19 @@ def test_other_sizes_are_asked_anew() -> None:
             assert compiled(x).stride() == model(x).stride()
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
+def test_what_data_decides_keeps_its_sizes(dynamic: bool) -> None:
+    def model(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.relu(x) * 2
+        return y[y > 0.3] * 3, torch.nonzero(_convolution(y))
+
+    compiled = torch.compile(model, backend="fpga", dynamic=dynamic, options=GREEDY)
+    x = IMAGES["channel"]()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), torch.no_grad():
+        for mine, theirs in zip(compiled(x), model(x), strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+
 def test_what_is_not_ambiguous_is_left_alone() -> None:
     module = symbolic_trace(lambda x: torch.ops.aten.relu.default(x))
     with torch._subclasses.FakeTensorMode():
