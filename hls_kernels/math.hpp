@@ -42,21 +42,6 @@ FPGA_INLINE vec16 vceil(const vec16& x) { return vneg(vfloor(vneg(x))); }
 
 FPGA_INLINE vec16 vtrunc(const vec16& x) { return with_sign_of(vfloor(vabs(x)), x); }
 
-FPGA_INLINE vec16 vsqrt(const vec16& x) {
-    vec16 r = x;
-#ifdef __SYNTHESIS__
-lanes:
-    for (int i = 0; i < VEC; i++) {
-#pragma HLS unroll
-        r[i] = std::sqrt(x[i]);
-    }
-#else
-    // g++ makes this one instruction with -fno-math-errno.
-    for (int i = 0; i < VEC; i++) r.v[i] = __builtin_sqrtf(x.v[i]);
-#endif
-    return r;
-}
-
 // One value, where all lanes would be alike.
 FPGA_INLINE float vsqrt(float x) { return std::sqrt(x); }
 

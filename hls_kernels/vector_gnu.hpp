@@ -5,102 +5,146 @@
 
 namespace fpga {
 
-typedef float native_float16 __attribute__((vector_size(64)));
-typedef int32_t native_int16 __attribute__((vector_size(64)));
-typedef uint32_t native_uint16 __attribute__((vector_size(64)));
+// Lanes of the host's registers. A vec16 is made of parts of that size: g++ keeps wider vectors in memory, where the MAC
+// array was 7 times slower.
+#if defined(__AVX512F__)
+constexpr int NATIVE_LANES = 16;
+#elif defined(__AVX2__)
+constexpr int NATIVE_LANES = 8;
+#else
+constexpr int NATIVE_LANES = 4;
+#endif
+constexpr int PARTS = VEC / NATIVE_LANES;
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int NATIVE_REGISTERS = 32;
+#else
+constexpr int NATIVE_REGISTERS = 16;
+#endif
+
+typedef float native_float __attribute__((vector_size(4 * NATIVE_LANES)));
+typedef int32_t native_int __attribute__((vector_size(4 * NATIVE_LANES)));
+typedef uint32_t native_uint __attribute__((vector_size(4 * NATIVE_LANES)));
 // As they lie in memory: at any float's address, whatever type the host wrote there.
-typedef float memory_float16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float memory_native __attribute__((vector_size(4 * NATIVE_LANES), aligned(4), may_alias));
 typedef float memory_float __attribute__((may_alias));
 
-struct vec16 {
-    native_float16 v;
+#define EACH_PART UNROLL for (int p = 0; p < PARTS; p++)
+// Body of a function that answers the vector with these values as its parts p.
+#define OF_PARTS(vector, value)       \
+    {                                 \
+        vector r;                     \
+        EACH_PART r.part[p] = value;  \
+        return r;                     \
+    }
+
+struct alignas(4 * VEC) vec16 {
+    native_float part[PARTS];
     FPGA_INLINE vec16() {}
-    FPGA_INLINE vec16(float x) : v(x - native_float16{}) {}
-    FPGA_INLINE explicit vec16(native_float16 x) : v(x) {}
-    FPGA_INLINE float operator[](int lane) const { return v[lane]; }
-    FPGA_INLINE vec16& operator+=(const vec16& o) { v += o.v; return *this; }
-    FPGA_INLINE vec16& operator-=(const vec16& o) { v -= o.v; return *this; }
-    FPGA_INLINE vec16& operator*=(const vec16& o) { v *= o.v; return *this; }
-    FPGA_INLINE friend vec16 operator+(const vec16& a, const vec16& b) { return vec16(a.v + b.v); }
-    FPGA_INLINE friend vec16 operator-(const vec16& a, const vec16& b) { return vec16(a.v - b.v); }
-    FPGA_INLINE friend vec16 operator*(const vec16& a, const vec16& b) { return vec16(a.v * b.v); }
-    FPGA_INLINE friend vec16 operator/(const vec16& a, const vec16& b) { return vec16(a.v / b.v); }
+    FPGA_INLINE vec16(float x) { EACH_PART part[p] = x - native_float{}; }
+    FPGA_INLINE float operator[](int lane) const { return part[lane / NATIVE_LANES][lane % NATIVE_LANES]; }
+    FPGA_INLINE vec16& operator+=(const vec16& o) { return *this = *this + o; }
+    FPGA_INLINE vec16& operator-=(const vec16& o) { return *this = *this - o; }
+    FPGA_INLINE vec16& operator*=(const vec16& o) { return *this = *this * o; }
+    FPGA_INLINE friend vec16 operator+(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] + b.part[p])
+    FPGA_INLINE friend vec16 operator-(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] - b.part[p])
+    FPGA_INLINE friend vec16 operator*(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] * b.part[p])
+    FPGA_INLINE friend vec16 operator/(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] / b.part[p])
 };
 
-struct ivec16 {
-    native_int16 v;
+struct alignas(4 * VEC) ivec16 {
+    native_int part[PARTS];
     FPGA_INLINE ivec16() {}
-    FPGA_INLINE ivec16(int32_t x) : v(x - native_int16{}) {}
-    FPGA_INLINE explicit ivec16(native_int16 x) : v(x) {}
-    FPGA_INLINE explicit ivec16(native_uint16 x) : v((native_int16)x) {}
-    FPGA_INLINE native_uint16 u() const { return (native_uint16)v; }
-    FPGA_INLINE int32_t operator[](int lane) const { return v[lane]; }
+    FPGA_INLINE ivec16(int32_t x) { EACH_PART part[p] = x - native_int{}; }
+    FPGA_INLINE native_uint u(int p) const { return (native_uint)part[p]; }
+    FPGA_INLINE int32_t operator[](int lane) const { return part[lane / NATIVE_LANES][lane % NATIVE_LANES]; }
     FPGA_INLINE ivec16& operator+=(const ivec16& o) { return *this = *this + o; }
     FPGA_INLINE ivec16& operator-=(const ivec16& o) { return *this = *this - o; }
     FPGA_INLINE ivec16& operator*=(const ivec16& o) { return *this = *this * o; }
     // Unsigned, because only that may wrap around.
-    FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b) { return ivec16(a.u() + b.u()); }
-    FPGA_INLINE friend ivec16 operator-(const ivec16& a, const ivec16& b) { return ivec16(a.u() - b.u()); }
-    FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b) { return ivec16(a.u() * b.u()); }
-    FPGA_INLINE friend ivec16 operator/(const ivec16& a, const ivec16& b) { return ivec16(a.v / b.v); }
-    FPGA_INLINE friend ivec16 operator&(const ivec16& a, const ivec16& b) { return ivec16(a.v & b.v); }
-    FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b) { return ivec16(a.v | b.v); }
-    FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b) { return ivec16(a.v ^ b.v); }
-    FPGA_INLINE friend ivec16 operator<<(const ivec16& a, const ivec16& b) { return ivec16(a.u() << b.u()); }
-    FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b) { return ivec16(a.v >> b.v); }
+    FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b)
+        OF_PARTS(ivec16, (native_int)(a.u(p) + b.u(p)))
+    FPGA_INLINE friend ivec16 operator-(const ivec16& a, const ivec16& b)
+        OF_PARTS(ivec16, (native_int)(a.u(p) - b.u(p)))
+    FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b)
+        OF_PARTS(ivec16, (native_int)(a.u(p) * b.u(p)))
+    FPGA_INLINE friend ivec16 operator<<(const ivec16& a, const ivec16& b)
+        OF_PARTS(ivec16, (native_int)(a.u(p) << b.u(p)))
+    FPGA_INLINE friend ivec16 operator/(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] / b.part[p])
+    FPGA_INLINE friend ivec16 operator&(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] & b.part[p])
+    FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] | b.part[p])
+    FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] ^ b.part[p])
+    FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] >> b.part[p])
 };
 
-FPGA_INLINE ivec16 veq(const vec16& a, const vec16& b) { return ivec16(a.v == b.v); }
-FPGA_INLINE ivec16 vne(const vec16& a, const vec16& b) { return ivec16(a.v != b.v); }
-FPGA_INLINE ivec16 vlt(const vec16& a, const vec16& b) { return ivec16(a.v < b.v); }
-FPGA_INLINE ivec16 vle(const vec16& a, const vec16& b) { return ivec16(a.v <= b.v); }
-FPGA_INLINE ivec16 vgt(const vec16& a, const vec16& b) { return ivec16(a.v > b.v); }
-FPGA_INLINE ivec16 vge(const vec16& a, const vec16& b) { return ivec16(a.v >= b.v); }
-FPGA_INLINE ivec16 veq(const ivec16& a, const ivec16& b) { return ivec16(a.v == b.v); }
-FPGA_INLINE ivec16 vlt(const ivec16& a, const ivec16& b) { return ivec16(a.v < b.v); }
-FPGA_INLINE ivec16 vgt(const ivec16& a, const ivec16& b) { return ivec16(a.v > b.v); }
+FPGA_INLINE ivec16 veq(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p])
+FPGA_INLINE ivec16 vne(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] != b.part[p])
+FPGA_INLINE ivec16 vlt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p])
+FPGA_INLINE ivec16 vle(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] <= b.part[p])
+FPGA_INLINE ivec16 vgt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p])
+FPGA_INLINE ivec16 vge(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] >= b.part[p])
+FPGA_INLINE ivec16 veq(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p])
+FPGA_INLINE ivec16 vlt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p])
+FPGA_INLINE ivec16 vgt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p])
 
-FPGA_INLINE vec16 select(const ivec16& mask, const vec16& a, const vec16& b) { return vec16(mask.v ? a.v : b.v); }
-FPGA_INLINE ivec16 select(const ivec16& mask, const ivec16& a, const ivec16& b) { return ivec16(mask.v ? a.v : b.v); }
+template <class vector>
+FPGA_INLINE vector select(const ivec16& mask, const vector& a, const vector& b)
+    OF_PARTS(vector, mask.part[p] ? a.part[p] : b.part[p])
 
-FPGA_INLINE ivec16 lane_numbers() { return ivec16(native_int16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}); }
+FPGA_INLINE ivec16 lane_numbers() {
+    ivec16 r;
+    EACH_PART {
+        for (int i = 0; i < NATIVE_LANES; i++) r.part[p][i] = p * NATIVE_LANES + i;
+    }
+    return r;
+}
 FPGA_INLINE bool any(const ivec16& mask) {
+    native_int parts = mask.part[0];
+    UNROLL for (int p = 1; p < PARTS; p++) parts |= mask.part[p];
     int32_t set = 0;
-    for (int i = 0; i < VEC; i++) set |= mask.v[i];
+    for (int i = 0; i < NATIVE_LANES; i++) set |= parts[i];
     return set != 0;
 }
 
+// A part whose lane i is lane first + i * halves / 2 of x and then y, which go round. They lie in two parts at most.
+template <class native, class vector>
+FPGA_INLINE native lanes_from(const vector& x, const vector& y, int first, int halves) {
+    native_int from;
+    for (int i = 0; i < NATIVE_LANES; i++) from[i] = first % NATIVE_LANES + i * halves / 2;
+    const int low = first / NATIVE_LANES, high = low + 1;
+    const native& a = low / PARTS % 2 ? y.part[low % PARTS] : x.part[low % PARTS];
+    const native& b = high / PARTS % 2 ? y.part[high % PARTS] : x.part[high % PARTS];
+    return __builtin_shuffle(a, b, from);
+}
+
 template <int BY>
-FPGA_INLINE vec16 rotate_lanes(const vec16& x) {
-    native_int16 from;
-    for (int i = 0; i < VEC; i++) from[i] = (i + BY) % VEC;
-    return vec16(__builtin_shuffle(x.v, from));
-}
-
+FPGA_INLINE vec16 rotate_lanes(const vec16& x) OF_PARTS(vec16, lanes_from<native_float>(x, x, p * NATIVE_LANES + BY, 2))
 template <int HALF>
-FPGA_INLINE ivec16 doubled_lanes(const ivec16& x) {
-    native_int16 from;
-    for (int i = 0; i < VEC; i++) from[i] = VEC / 2 * HALF + i / 2;
-    return ivec16(__builtin_shuffle(x.v, from));
-}
-template <int FIRST>
-FPGA_INLINE ivec16 every_other_lane(const ivec16& a, const ivec16& b) {
-    native_int16 from;
-    for (int i = 0; i < VEC; i++) from[i] = 2 * i + FIRST;
-    return ivec16(__builtin_shuffle(a.v, b.v, from));
-}
-FPGA_INLINE ivec16 even_lanes(const ivec16& a, const ivec16& b) { return every_other_lane<0>(a, b); }
-FPGA_INLINE ivec16 odd_lanes(const ivec16& a, const ivec16& b) { return every_other_lane<1>(a, b); }
+FPGA_INLINE ivec16 doubled_lanes(const ivec16& x)
+    OF_PARTS(ivec16, lanes_from<native_int>(x, x, VEC / 2 * HALF + p * NATIVE_LANES / 2, 1))
+FPGA_INLINE ivec16 even_lanes(const ivec16& a, const ivec16& b)
+    OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES, 4))
+FPGA_INLINE ivec16 odd_lanes(const ivec16& a, const ivec16& b)
+    OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES + 1, 4))
 
-FPGA_INLINE ivec16 bits_of(const vec16& x) { return ivec16((native_int16)x.v); }
-FPGA_INLINE vec16 from_bits(const ivec16& x) { return vec16((native_float16)x.v); }
-FPGA_INLINE vec16 to_float(const ivec16& x) { return vec16(__builtin_convertvector(x.v, native_float16)); }
-FPGA_INLINE ivec16 to_int(const vec16& x) { return ivec16(__builtin_convertvector(x.v, native_int16)); }
+FPGA_INLINE ivec16 bits_of(const vec16& x) OF_PARTS(ivec16, (native_int)x.part[p])
+FPGA_INLINE vec16 from_bits(const ivec16& x) OF_PARTS(vec16, (native_float)x.part[p])
+FPGA_INLINE vec16 to_float(const ivec16& x) OF_PARTS(vec16, __builtin_convertvector(x.part[p], native_float))
+FPGA_INLINE ivec16 to_int(const vec16& x) OF_PARTS(ivec16, __builtin_convertvector(x.part[p], native_int))
+
+// g++ makes one instruction of each part with -fno-math-errno.
+FPGA_INLINE vec16 vsqrt(const vec16& x) {
+    vec16 r = x;
+    EACH_PART {
+        for (int i = 0; i < NATIVE_LANES; i++) r.part[p][i] = __builtin_sqrtf(x.part[p][i]);
+    }
+    return r;
+}
 
 // x, computed once: g++ 12 would rather repeat a load in every operation that uses it, and load ports are scarce.
-FPGA_INLINE vec16 in_register(vec16 x) {
+FPGA_INLINE vec16 in_register(const vec16& value) {
+    vec16 x = value;
 #ifdef __AVX512F__
-    asm("" : "+v"(x.v));
+    asm("" : "+v"(x.part[0]));
 #endif
     return x;
 }
@@ -108,17 +152,20 @@ FPGA_INLINE vec16 in_register(vec16 x) {
 FPGA_INLINE const memory_float* floats(const vec16* region) { return reinterpret_cast<const memory_float*>(region); }
 FPGA_INLINE memory_float* floats(vec16* region) { return reinterpret_cast<memory_float*>(region); }
 
+FPGA_INLINE vec16 load(const memory_native* parts) OF_PARTS(vec16, (native_float)parts[p])
+FPGA_INLINE void store(memory_native* parts, const vec16& x) { EACH_PART parts[p] = x.part[p]; }
+
 FPGA_INLINE vec16 load(const float* local, int64_t at) {
-    return vec16((native_float16) * reinterpret_cast<const memory_float16*>(local + at));
+    return load(reinterpret_cast<const memory_native*>(local + at));
 }
 FPGA_INLINE void store(float* local, int64_t at, const vec16& x) {
-    *reinterpret_cast<memory_float16*>(local + at) = x.v;
+    store(reinterpret_cast<memory_native*>(local + at), x);
 }
 FPGA_INLINE vec16 load(const vec16* region, int64_t at) {
-    return vec16((native_float16) * reinterpret_cast<const memory_float16*>(floats(region) + at));
+    return load(reinterpret_cast<const memory_native*>(floats(region) + at));
 }
 FPGA_INLINE void store(vec16* region, int64_t at, const vec16& x) {
-    *reinterpret_cast<memory_float16*>(floats(region) + at) = x.v;
+    store(reinterpret_cast<memory_native*>(floats(region) + at), x);
 }
 FPGA_INLINE vec16 load_aligned(const vec16* region, int64_t at) {
     return *reinterpret_cast<const vec16*>(floats(region) + at);
@@ -157,16 +204,25 @@ FPGA_INLINE void store_lanes(vec16* region, int64_t at, const vec16& x, int lane
 // One round of a transposition: swaps, for every pair of rows (i, i + step), the off-diagonal blocks of step x step.
 template <int STEP>
 FPGA_INLINE void swap_blocks(vec16 (&rows)[VEC]) {
-    native_int16 low, high;
-    UNROLL for (int lane = 0; lane < VEC; lane++) {
-        low[lane] = lane & STEP ? lane - STEP + VEC : lane;
-        high[lane] = lane & STEP ? lane + VEC : lane + STEP;
+    native_int low, high;
+    UNROLL for (int lane = 0; lane < NATIVE_LANES; lane++) {
+        low[lane] = lane & STEP ? lane - STEP + NATIVE_LANES : lane;
+        high[lane] = lane & STEP ? lane + NATIVE_LANES : lane + STEP;
     }
     UNROLL for (int i = 0; i < VEC; i++) {
         if (i & STEP) continue;
-        const native_float16 upper = rows[i].v, lower = rows[i + STEP].v;
-        rows[i].v = __builtin_shuffle(upper, lower, low);
-        rows[i + STEP].v = __builtin_shuffle(upper, lower, high);
+        const vec16 upper = rows[i], lower = rows[i + STEP];
+        EACH_PART {
+            constexpr int AWAY = STEP / NATIVE_LANES;  // parts, where whole ones are swapped
+            if (AWAY == 0) {
+                rows[i].part[p] = __builtin_shuffle(upper.part[p], lower.part[p], low);
+                rows[i + STEP].part[p] = __builtin_shuffle(upper.part[p], lower.part[p], high);
+            } else if (p & AWAY) {
+                rows[i].part[p] = lower.part[p - AWAY];
+            } else {
+                rows[i + STEP].part[p] = upper.part[p + AWAY];
+            }
+        }
     }
 }
 FPGA_INLINE void transpose(vec16 (&rows)[VEC]) {
@@ -182,5 +238,8 @@ FPGA_INLINE void copy_in(float* local, int64_t to, const vec16* region, int64_t 
 FPGA_INLINE void fill(float* local, int64_t to, int64_t count, float value) {
     for (int64_t i = 0; i < count; i++) local[to + i] = value;
 }
+
+#undef EACH_PART
+#undef OF_PARTS
 
 }  // namespace fpga

@@ -1,5 +1,6 @@
 // vec16 on hls::vector, for synthesis. See vector.hpp for the meaning of the names.
 #pragma once
+#include <cmath>
 #include <cstdint>
 
 #include <hls_vector.h>
@@ -66,6 +67,16 @@ lanes:
         set |= mask[i];
     }
     return set != 0;
+}
+
+inline vec16 vsqrt(const vec16& x) {
+    vec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = std::sqrt(x[i]);
+    }
+    return r;
 }
 
 template <int BY>

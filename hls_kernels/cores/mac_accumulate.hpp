@@ -29,6 +29,7 @@ struct mac_step {
     int32_t depth;     // steps of k
     int32_t k_stride;  // offset(k) = k * k_stride where no table gives it
     int32_t vectors;   // output vectors to compute
+    int32_t panel_vectors;  // those of the panel (software only)
     int32_t lanes;     // of the last of them, how many are stored: VEC unless another group's channels follow
     int32_t pitch;     // floats from one k of the weights to the next
     uint32_t column;   // of the panel's first channel, from the first of the pixel

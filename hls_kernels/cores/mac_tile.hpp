@@ -78,6 +78,16 @@ FPGA_INLINE bool present(int j, const mac_step& step) {
 #endif
 }
 
+// Vectors that a pixel has among the partial sums: in software a tile may be narrower than its panel.
+template <int VECTORS>
+FPGA_INLINE int32_t row_of_sums(const mac_step& step) {
+#ifdef __SYNTHESIS__
+    return VECTORS;
+#else
+    return PARTS > 1 ? step.panel_vectors : VECTORS;
+#endif
+}
+
 #ifdef __SYNTHESIS__
 // Brings a block of k of a panel's weights on chip, as wide as the array.
 inline void load_weights(vec16 block[tile::K_BLOCK * tile::MAX_VECTORS], const vec16* weights, int64_t first,
@@ -192,14 +202,14 @@ each_tile:
 #pragma HLS array_partition variable=sum complete dim=0
         accumulate<ROWS, VECTORS, TABLE>(sum, source, row, k_offset, weight, step, share);
         share.begin += share.count;
-        const int64_t kept = (static_cast<int64_t>(step.first_pixel) + tile * ROWS) * VECTORS;
+        const int64_t kept = (static_cast<int64_t>(step.first_pixel) + tile * ROWS) * row_of_sums<VECTORS>(step);
         if (!step.first) {
         resume_rows:
             UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
                 UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-                    sum[i][j] += partial[kept + i * VECTORS + j];
+                    sum[i][j] += partial[kept + i * row_of_sums<VECTORS>(step) + j];
                 }
             }
         }
@@ -211,7 +221,7 @@ each_tile:
 #pragma HLS unroll
                 UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-                    partial[kept + i * VECTORS + j] = sum[i][j];
+                    partial[kept + i * row_of_sums<VECTORS>(step) + j] = sum[i][j];
                 }
             }
         }
@@ -231,9 +241,13 @@ inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset
 
 #else
 
-// Rows of the tile that suits software best: its sums, a step's weights and an input value fill the 32 vector registers.
+// Rows of the tile that suits software best: its sums, a step's weights and an input value fill the host's registers.
 template <int VECTORS>
-constexpr int SOFTWARE_ROWS = VECTORS == 4 ? 6 : VECTORS == 3 ? 8 : VECTORS == 2 ? 12 : 7;
+constexpr int SOFTWARE_ROWS = PARTS > 1     ? (NATIVE_REGISTERS - PARTS - 1) / PARTS
+                              : VECTORS == 4 ? 6
+                              : VECTORS == 3 ? 8
+                              : VECTORS == 2 ? 12
+                                             : 7;
 
 // The same for a panel of so many vectors.
 inline int32_t array_rows(int32_t vectors) {
@@ -245,19 +259,40 @@ inline int32_t array_rows(int32_t vectors) {
     }
 }
 
+// How many vectors of a panel a tile of so many rows takes at once: all, or as many as the registers hold sums of.
+// Weights that meet a single row need no register.
+template <int ROWS>
+constexpr int tile_vectors(int vectors) {
+    const int registers = (ROWS * vectors + (ROWS > 1 ? vectors : 0)) * PARTS + 1;
+    if (registers <= NATIVE_REGISTERS) return vectors;
+    return vectors % 2 == 0 ? tile_vectors<ROWS>(vectors / 2) : 1;
+}
+
 // As many tiles of ROWS pixels as are left of the block.
 template <int ROWS, int VECTORS, bool TABLE>
 inline void mac_tiles(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight, mac_step& left,
                       weights_ahead& ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
                       vec16* arena, const vec16* weights) {
+    constexpr int WIDTH = tile_vectors<ROWS>(VECTORS), TIMES = VECTORS / WIDTH;
     if (left.pixels < ROWS) return;
     mac_step step = left;
     step.pixels = left.pixels / ROWS * ROWS;
-    const weights_ahead share = {ahead.begin, ahead.count * step.pixels / left.pixels};
-    mac_panel<ROWS, VECTORS, TABLE>(source, k_offset, weight, step, share, e, table, partial, arena, weights);
+    step.vectors = WIDTH;
+    weights_ahead share = {ahead.begin, ahead.count * step.pixels / left.pixels / TIMES};
+each_width:
+    UNROLL for (int i = 0; i < TIMES; i++) {
+        const bool last = i == TIMES - 1;
+        step.lanes = last ? left.lanes : VEC;
+        mac_panel<ROWS, WIDTH, TABLE>(source, k_offset, weight + i * WIDTH * VEC, step, share, e, table,
+                                      partial + i * WIDTH, arena, weights);
+        step.column += WIDTH * VEC;
+        step.bias_column += WIDTH * VEC;
+        share.begin += share.count;
+    }
     left.first_pixel += step.pixels;
     left.pixels -= step.pixels;
-    ahead = {share.begin + share.count, ahead.count - share.count};
+    ahead.count -= share.begin - ahead.begin;
+    ahead.begin = share.begin;
 }
 
 // Software has no array that could be idle: what is left of a block takes smaller tiles.
@@ -301,6 +336,7 @@ inline void mac_block(const memory_float* source, bool linear, const uint32_t* k
                       vec16* partial, vec16* arena, const vec16* weights) {
     const int32_t most = steps_of_part(step);
     mac_step part = step;
+    part.panel_vectors = step.vectors;
 each_part:
     for (int32_t k = 0; k < step.depth; k += most) {
         part.depth = minimum(most, step.depth - k);
