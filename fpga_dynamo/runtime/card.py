@@ -104,7 +104,13 @@ def xclbin_path(options: Options) -> Path:
 
     Raises :class:`XclbinError` if it cannot be built.
     """
-    return Path(options.xclbin) if options.xclbin is not None else _built(options.recipe)
+    if options.xclbin is not None:
+        return Path(options.xclbin)
+    path = _built(options.recipe)
+    if not path.exists():  # the cache may be deleted at any time
+        _built.cache_clear()
+        path = _built(options.recipe)
+    return path
 
 
 @functools.cache
