@@ -1,6 +1,6 @@
 // The vector type of all cores: 16 floats, one 512-bit beat of a memory bank.
 //
-// Under g++ a vec16 is a GNU vector, under Vitis HLS it is hls::vector<float, 16>; both headers give the same names:
+// Under g++ a vec16 is made of GNU vectors, under Vitis HLS it is hls::vector<float, 16>; both headers give the same names:
 //
 //   vec16(float), ivec16(int32_t)        every lane holds the value
 //   + - * / (vec16), + - * / & | ^ << >> (ivec16; + - * wrap around, / rounds toward zero, >> is arithmetic),
@@ -27,7 +27,9 @@
 //   copy_in(local, to, region, at, count)  count floats from a region into a local array
 //   fill(local, to, count, value)        count floats of a local array
 //
-// Mathematical functions (sqrt, rounding, exp, ...) are in math.hpp.
+//   vsqrt(x)                             the square root, rounded rightly
+//
+// Other mathematical functions (rounding, exp, ...) are in math.hpp.
 #pragma once
 #include <cstdint>
 
