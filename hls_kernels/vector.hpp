@@ -1,6 +1,6 @@
 // The vector type of all cores: 16 floats, one 512-bit beat of a memory bank.
 //
-// Under g++ a vec16 is made of GNU vectors, under Vitis HLS it is hls::vector<float, 16>. Both headers give these names:
+// Under g++ a vec16 is made of GNU vectors, under Vitis HLS it is hls::vector<float, 16>. Both headers give:
 //
 //   vec16(float), ivec16(int32_t)        every lane holds the value
 //   + - * / (vec16), + - * / & | ^ << >> (ivec16; + - * wrap around, / rounds toward zero, >> is arithmetic),
