@@ -51,6 +51,9 @@ _UNWRITTEN = frozenset(
 )
 # Results that jump: where two evaluations differ here, the final answers may differ by anything.
 _JUMPS = frozenset(("floor", "ceil", "round", "trunc", "sign", "floor_divide", "remainder", "fmod", "heaviside"))
+# Float32 meets an equality by chance that noise in float64 never does: which side of it a run is on decides as well.
+_EQUALITIES = frozenset(("eq", "ne"))
+_TRUTHS = frozenset(("logical_not", "logical_and", "logical_or", "logical_xor", "any", "all", "_to_copy", "copy"))
 # What eager makes of a NaN here depends on its place: whole vectors of the CPU compare in another way than the rest.
 _NAN_BY_PLACE = frozenset(
     ("hardtanh_backward", "hardswish_backward", "elu_backward", "softshrink_backward", "hardshrink_backward")
@@ -132,6 +135,7 @@ class OperatorRecorder(TorchDispatchMode):
             self._disturb_partial_sums(func, result, args, kwargs or {})
         if name in _COMPOSED:
             self._disturb_parts(func, result, *args)
+        self.decisions.extend(_sides(name, args, result))
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
                 continue
@@ -148,6 +152,16 @@ class OperatorRecorder(TorchDispatchMode):
             elif name not in _INDICES_UNSEEN:
                 self.decisions.append(tensor.detach().clone())
         return result
+
+
+def _sides(name: str, args: Any, result: Any) -> list[torch.Tensor]:
+    """On which side of an equality the numbers are that `result` tells apart, for the operators that ask for one."""
+    floating = [x for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
+    if name in _EQUALITIES and floating:
+        return [torch.as_tensor(args[0] > args[1])]
+    if name == "nonzero" or (name in _TRUTHS and result.dtype == torch.bool):
+        return [x > 0 for x in floating]
+    return []
 
 
 def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:

@@ -184,6 +184,28 @@ def test_a_decision_that_hangs_on_what_a_norm_leaves_is_undecided() -> None:
 
 
 @pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x == 0,
+        lambda x: x.ne(torch.zeros(x.shape)),
+        torch.logical_not,
+        torch.Tensor.bool,
+        torch.nonzero,
+        lambda x: torch.empty(x.shape, dtype=torch.bool).copy_(x),
+    ],
+    ids=["==", "ne", "not", "bool", "nonzero", "copy"],
+)
+def test_an_equality_met_by_chance_is_undecided(ask: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def check(*terms: float) -> None:
+        reference(_Calls(lambda x: ask(x.sum(-1))), lambda: (torch.tensor(terms).repeat(8, 1),))
+
+    with pytest.raises(Undecided, match="hangs on rounding"):
+        check(1.0, 1e-7, -1.0)  # eager has a number left, but less than such a sum may be rounded by
+    check(1e-3, 1e-3, 0.0)
+    check(0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
     ("model", "number", "backward"),
     [
         (torch.nn.ReLU6(), torch.nan, True),
