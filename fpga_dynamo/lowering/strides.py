@@ -112,6 +112,8 @@ def _foretold(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | N
             result = ask(*args, **kwargs)
     except Exception:  # an operand without a value, or that cannot be made so small
         return None
+    if result is None:  # a gradient that nobody asked for, though tracing made one up
+        return None
     small, steps, shape = tuple(result.shape), result.stride(), values(node)[0].shape
     if _small(_hints(shape) or ()) != _small(small):
         return None  # a dimension has vanished, such as half of two

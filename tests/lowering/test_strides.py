@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -95,6 +96,20 @@ def test_convolutions_answer_as_in_eager(name: str, image: str, dynamic: bool) -
     # The gradient of an answer comes in the strides that tracing foretold for it: those of other images may differ.
     if image in ("channel", "pixel"):
         assert_close_to_eager(_step(compiled, x), _step(model, x), _step(exact, x.double()))
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_whose_gradient_nobody_wants(image: str) -> None:
+    x = IMAGES[image]()
+    model = nn.Sequential(nn.BatchNorm2d(x.shape[1]), nn.Conv2d(x.shape[1], 6, 1))
+    exact = copy.deepcopy(model).double()
+    compiled = torch.compile(model, backend="fpga", options=GREEDY)
+    weights = {run: list(run.parameters()) for run in (model, exact)}
+    mine, theirs, truth = (
+        torch.autograd.grad(run(given).tanh().sum(), weights[of])
+        for run, of, given in ((compiled, model, x), (model, model, x), (exact, exact, x.double()))
+    )
+    assert_close_to_eager(mine, theirs, truth)
 
 
 def test_other_sizes_are_asked_anew() -> None:
