@@ -16,7 +16,7 @@ from fpga_dynamo.lowering.ops import winograd
 from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder
 from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.testing import fuzz, graphs
-from fpga_dynamo.testing.calls import Undecided, check_against_eager, reference
+from fpga_dynamo.testing.calls import Undecided, call_once, check_against_eager, reference
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 from fpga_dynamo.testing.graphs import Graph
 from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager
@@ -320,6 +320,27 @@ def test_models_of_changing_batch_size_are_drawn(monkeypatch: pytest.MonkeyPatch
         _, make_inputs = graph.define()
         shapes = {tuple(x.shape for x in make_inputs(call)) for call in range(graph.calls)}
         assert len(shapes) == len(graph.batches)
+
+
+def test_gradients_that_nobody_wants_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Graph] = []
+    monkeypatch.setattr(fuzz, "_check", lambda graph, *_: drawn.append(graph))
+    monkeypatch.setattr(graphs, "MODES", ({"backward": True, "train": True},))
+    run_fuzz(60, seed=4, backend="eager", max_instructions=5)
+
+    several = [
+        graph
+        for graph in drawn
+        if graph.backward and "randn" in graph.inputs[0] and len(list(graph.define()[0]().parameters())) > 1
+    ]
+    for fixed_inputs in (False, True):
+        for frozen in (False, True):
+            graph = next(g for g in several if (g.fixed_inputs, g.frozen) == (fixed_inputs, frozen))
+            model, make_inputs = graph.define()
+            instance, inputs = model(), make_inputs(0)
+            call_once(instance, instance, inputs, grad=True, backward=True, fixed_inputs=fixed_inputs)
+            assert any(x.requires_grad for x in inputs) != fixed_inputs
+            assert all(x.requires_grad for x in instance.parameters()) != frozen
 
 
 @pytest.mark.parametrize("tile_size", [2, 4])

@@ -60,10 +60,20 @@ def _cotangent(output: torch.Tensor) -> torch.Tensor:
 
 
 def call_once(
-    call: Callable[..., Any], model: torch.nn.Module, inputs: tuple[Any, ...], *, grad: bool, backward: bool
+    call: Callable[..., Any],
+    model: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    *,
+    grad: bool,
+    backward: bool,
+    fixed_inputs: bool = False,
 ) -> Outcome:
-    """Calls `call`, which is `model` or compiled from it, from a fixed seed; `backward` takes gradients too."""
-    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.is_floating_point()] if backward else []
+    """Calls `call`, which is `model` or compiled from it, from a fixed seed.
+
+    `backward` takes gradients too, of the parameters alone with `fixed_inputs`.
+    """
+    wanted = inputs if backward and not fixed_inputs else ()
+    leaves = [x for x in wanted if isinstance(x, torch.Tensor) and x.is_floating_point()]
     for leaf in leaves:
         leaf.requires_grad_()
     model.zero_grad(set_to_none=True)
@@ -95,27 +105,29 @@ def reference(
     *,
     grad: bool = False,
     backward: bool = False,
+    fixed_inputs: bool = False,
     winograd: bool = False,
     noisy_runs: int = _NOISY_RUNS,
 ) -> Reference:
     """Runs a copy of `model` in eager. `make_inputs` gives the same inputs, freshly made, at every call.
 
-    `noisy_runs` in float64 show how far rounding moves what the model gives. With `winograd` convolutions may round as
-    coarsely as Winograd's method does. Raises `Undecided` where a decision of the model hangs on rounding, and for
-    Winograd's method where there are NaN or infinities, which it spreads.
+    `backward` takes gradients, of the parameters alone with `fixed_inputs`. `noisy_runs` in float64 show how far
+    rounding moves what the model gives. With `winograd` convolutions may round as coarsely as Winograd's method does.
+    Raises `Undecided` where a decision of the model hangs on rounding, and for Winograd's method where there are NaN
+    or infinities, which it spreads.
     """
     convolution = WINOGRAD_NOISE if winograd else 0.0
 
     def in_double(seed: int = 0, **noise: Any) -> tuple[Outcome, OperatorRecorder]:
         def run(twin: torch.nn.Module, inputs: tuple[Any, ...]) -> Outcome:
-            return call_once(twin, twin, inputs, grad=False, backward=backward)
+            return call_once(twin, twin, inputs, grad=False, backward=backward, fixed_inputs=fixed_inputs)
 
         return noisy_run(model, in_float64(make_inputs()), run, seed=seed, **noise)
 
     twin, inputs = copy.deepcopy(model), make_inputs()
     single = OperatorRecorder()
     with single:
-        outcome = call_once(twin, twin, inputs, grad=grad, backward=backward)
+        outcome = call_once(twin, twin, inputs, grad=grad, backward=backward, fixed_inputs=fixed_inputs)
     exact, exact_run = in_double(magnitude=0.0)
     noise = [[0.0] * len(tree_leaves(part)) for _, part in exact.parts]
     runs = [exact_run]
@@ -149,6 +161,7 @@ def check_against_eager(
     calls: int = 2,
     grad: bool = False,
     backward: bool = False,
+    fixed_inputs: bool = False,
     winograd: bool = False,
     warm: bool = False,
     factor: float = 4.0,
@@ -157,17 +170,18 @@ def check_against_eager(
 
     `make_inputs(seed)` gives fresh inputs, the same for the same seed; shapes may depend on the seed. Each call begins
     with the model's state as it was given. `grad` runs with gradients on, `backward` also compares those of inputs and
-    parameters. `winograd` allows convolutions the rounding of Winograd's method. `warm` compiles once more, with what
-    the first time left in the disk cache, and holds the answers against the first time's, bit by bit.
+    parameters, of parameters alone with `fixed_inputs`. `winograd` allows convolutions the rounding of Winograd's
+    method. `warm` compiles once more, with what the first time left in the disk cache, and holds the answers against
+    the first time's, bit by bit.
     """
     twin = copy.deepcopy(model)
+    taken = {"grad": grad, "backward": backward, "fixed_inputs": fixed_inputs}
     outcomes: list[Outcome] = []
     misplaced: LayoutMismatch | None = None
-    for call, outcome in enumerate(_compiled_calls(model, twin, make_inputs, backend, options, calls, grad, backward)):
+    for call, outcome in enumerate(_compiled_calls(model, twin, make_inputs, backend, options, calls, taken)):
         outcomes.append(outcome)
-        expect = functools.partial(
-            reference, model, functools.partial(make_inputs, call), grad=grad, backward=backward, winograd=winograd
-        )
+        inputs = functools.partial(make_inputs, call)
+        expect = functools.partial(reference, model, inputs, winograd=winograd, **taken)
         try:
             misplaced = _hold(outcome, expect, factor) or misplaced
         except Mismatch as error:
@@ -176,7 +190,7 @@ def check_against_eager(
         raise misplaced
     if warm:
         torch._dynamo.reset()
-        again = _compiled_calls(model, twin, make_inputs, backend, options, calls, grad, backward)
+        again = _compiled_calls(model, twin, make_inputs, backend, options, calls, taken)
         for call, (cold, outcome) in enumerate(zip(outcomes, again, strict=True)):
             _assert_same_bits(f"call {call}, compiled again", outcome, cold)
 
@@ -188,15 +202,14 @@ def _compiled_calls(
     backend: str | Callable[..., Any],
     options: Mapping[str, Any] | None,
     calls: int,
-    grad: bool,
-    backward: bool,
+    taken: Mapping[str, bool],
 ) -> Iterator[Outcome]:
     """What calls of `twin` give, compiled; before each it gets the state of `model`, of which it is a copy."""
     compiled = torch.compile(twin, backend=backend, options=dict(options) if options else None)
     for call in range(calls):
         if twin.training:
             twin.load_state_dict(model.state_dict())
-        yield call_once(compiled, twin, make_inputs(call), grad=grad, backward=backward)
+        yield call_once(compiled, twin, make_inputs(call), **taken)
 
 
 def _hold(outcome: Outcome, expect: Callable[..., Reference], factor: float) -> LayoutMismatch | None:
