@@ -170,15 +170,15 @@ def addmm(b: Builder) -> None:
     b.emit(f"torch.addmm({bias}, {left}, {right}.t(), beta={b.choose(1, 0.5)}, alpha={b.choose(1, 2)})")
 
 
-def _finite_matrix(t: torch.Tensor) -> bool:
+def finite_matrix(t: torch.Tensor) -> bool:
     # A row of scores that are all NaN gives 0 in eager's fused kernel where the value is a number, and NaN by the
     # formula: what it gives for NaN hangs on its vector width.
     return batched_matrix(t) and bool(torch.isfinite(t).all())
 
 
-@operator(_finite_matrix)
+@operator(finite_matrix)
 def attention(b: Builder) -> None:
-    name, _ = b.pick(_finite_matrix)
+    name, _ = b.pick(finite_matrix)
     b.emit(f"F.scaled_dot_product_attention(*[{name}.unsqueeze(1)] * 3, is_causal={b.flag()})")
 
 

@@ -61,6 +61,10 @@ def image(t: torch.Tensor) -> bool:
     return t.is_floating_point() and t.dim() == 4 and t.numel() > 0
 
 
+def volume(t: torch.Tensor) -> bool:
+    return t.is_floating_point() and t.dim() == 5 and t.numel() > 0
+
+
 def wide_image(t: torch.Tensor) -> bool:
     return image(t) and t.shape[1] >= 16
 
@@ -71,6 +75,10 @@ def anything(t: torch.Tensor) -> bool:
 
 def tokens(t: torch.Tensor) -> bool:
     return t.dtype == torch.int64 and t.numel() > 0 and int(t.min()) >= 0 and int(t.max()) < VOCABULARY
+
+
+def integers(t: torch.Tensor) -> bool:
+    return t.dtype in (torch.int64, torch.int32) and t.numel() > 0
 
 
 def truth(t: torch.Tensor) -> bool:
