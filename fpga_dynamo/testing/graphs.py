@@ -257,10 +257,12 @@ def input_sources(draw: Draw) -> str:
     rank = draw(st.sampled_from((4, 3, 2, 4, 4, 1, 0, 5)))
     batch = draw(st.sampled_from(("n", "n", "n", 1, 2)))
     shape: list[Any]
+    # As the batch size, the length of a sequence or the height of an image may change from call to call.
+    length = draw(st.one_of(st.integers(1, 10), st.integers(1, 10), st.sampled_from(("n", "n + 2", "2 * n"))))
     if rank == 4:
-        shape = [batch, draw(st.sampled_from(_CHANNELS)), draw(st.integers(1, 10)), draw(st.integers(1, 10))]
+        shape = [batch, draw(st.sampled_from(_CHANNELS)), length, draw(st.integers(1, 10))]
     elif rank == 3:
-        shape = [batch, draw(st.integers(1, 9)), draw(st.sampled_from(_CHANNELS))]
+        shape = [batch, length, draw(st.sampled_from(_CHANNELS))]
     else:
         shape = [draw(st.integers(1, 6)) for _ in range(rank)]
     if rank in (2, 3) and draw(st.integers(0, 5)) == 5:
