@@ -30,7 +30,7 @@ from fpga_dynamo.runtime.direct import direct
 from fpga_dynamo.runtime.dynamic import Dynamic
 from fpga_dynamo.runtime.executor import Executor
 from fpga_dynamo.runtime.lifetime import Lifetime
-from fpga_dynamo.wrappers import REPLACED_INPUT, do_nothing, in_forward_ad, say_unboxed
+from fpga_dynamo.wrappers import do_nothing, in_forward_ad, say_unboxed, why_not_replayed, why_not_traced
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,7 @@ def fpga(
     """
     parsed = Options.parse(options)
     if in_forward_ad():
-        log.warning("a graph runs in eager: the card does not carry the tangents of forward-mode differentiation")
-        return gm
+        return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation")
     frame = _Frame(open_card(parsed), parsed)
     drop_idle_dropouts(gm)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
@@ -99,15 +98,21 @@ def fpga(
         with kept_whole():
             compiled = wrapped(gm, list(example_inputs))
             say_unboxed(compiled)
-    except AssertionError as error:
-        if REPLACED_INPUT not in str(error):
+    except (AssertionError, RuntimeError) as error:
+        if (reason := why_not_traced(error)) is None:
             raise
-        log.warning("a graph runs in eager: it puts another tensor's memory behind an input, which cannot be traced")
-        return gm
+        return _left_to_eager(gm, f"{reason}, which cannot be traced")
+    if (reason := why_not_replayed(example_inputs)) is not None:
+        return _left_to_eager(gm, reason)
     trace.store()
     if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
         return _direct(frame.inference[0], compiled, example_inputs)
     return compiled
+
+
+def _left_to_eager(gm: GraphModule, reason: str) -> GraphModule:
+    log.warning("a graph runs in eager: %s", reason)
+    return gm
 
 
 def _direct(executor: Executor, whole: Callable[..., Any] | None, inputs: Sequence[Any]) -> Callable[..., Any]:

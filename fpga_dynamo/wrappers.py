@@ -12,8 +12,52 @@ from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta, 
 from torch._guards import TracingContext
 from torch.autograd import forward_ad
 
-REPLACED_INPUT = "Encountered a set_ on a graph input"
-"""In AOTAutograd's error for ``x.data = y`` and its like on a graph input."""
+from fpga_dynamo.lowering.graph import hints
+
+_OVERLAP = "it writes to a tensor some elements of which share memory"
+_NOT_TRACED = {
+    "Encountered a set_ on a graph input": "it puts another tensor's memory behind an input",
+    "being mutated that has internal overlap": _OVERLAP,
+    "refers to a single memory location": _OVERLAP,
+}
+"""Of a message of AOTAutograd's a part -> what about a graph it is that it does not take."""
+
+
+def why_not_traced(error: Exception) -> str | None:
+    """What is beyond AOTAutograd in a graph for which it raised `error`; None if that says no such thing."""
+    return next((reason for part, reason in _NOT_TRACED.items() if part in str(error)), None)
+
+
+def why_not_replayed(example_inputs: Sequence[Any]) -> str | None:
+    """What AOTAutograd has traced but does not do as eager at run time; None if there is no such thing.
+
+    It computes a changed input in memory of its own and copies it back, element by element.
+    """
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return None
+    changed = [info.mutates_data for info in metadata.input_info]
+    if len(changed) != len(example_inputs):  # some were merged: whichever it is
+        changed = [any(changed)] * len(example_inputs)
+    overlap = any(at and _may_overlap(given) for at, given in zip(changed, example_inputs, strict=True))
+    return _OVERLAP if overlap else None
+
+
+def _may_overlap(given: Any) -> bool:
+    """Whether two elements may lie at one place: where a stride is not beyond all that the smaller ones reach."""
+    if not isinstance(given, torch.Tensor) or given.layout is not torch.strided:
+        return False
+    sizes, strides = hints(given.shape), hints(given.stride())
+    if sizes is None or strides is None:
+        return True
+    reach = 0
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += (size - 1) * stride
+    return False
 
 
 def in_forward_ad() -> bool:

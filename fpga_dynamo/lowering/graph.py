@@ -84,6 +84,12 @@ def shape(node: Node) -> tuple[int, ...]:
     return Shape([size if isinstance(size, Size) else int(size) for size in sizes])  # type: ignore[misc]
 
 
+def hints(numbers: Sequence[Any]) -> tuple[int, ...] | None:
+    """Sizes or strides at the call that is traced; None if one of them is known by running alone."""
+    found = [n.node.hint if isinstance(n, torch.SymInt) else n for n in numbers]
+    return None if None in found else tuple(found)
+
+
 def is_view(node: Node) -> bool:
     """Whether `node` computes nothing: a view, an item of a tuple of views, or a copy."""
     if node.op != "call_function":

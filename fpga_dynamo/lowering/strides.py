@@ -21,7 +21,7 @@ from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
-from fpga_dynamo.lowering.graph import aten, mutates, value, values
+from fpga_dynamo.lowering.graph import aten, hints, mutates, value, values
 from fpga_dynamo.lowering.layouts import CHANNELS_LAST, LAID_OUT
 
 Numbers = tuple[int, ...]
@@ -53,13 +53,13 @@ def _settle(node: Node, changed: set[Node], doubtful: set[Node]) -> bool:
     if follows:
         _trace_again(node, image)
     strides = None if ask is None else _foretold(node, ask)
-    if strides is not None and _hints(strides) != _strides(node)[0]:
+    if strides is not None and hints(strides) != _strides(node)[0]:
         _relay(node, strides)
     return _strides(node) != traced
 
 
 def _strides(node: Node) -> list[Numbers | None]:
-    return [_hints(fake.stride()) for fake in values(node)]
+    return [hints(fake.stride()) for fake in values(node)]
 
 
 def _has_ones(node: Node) -> bool:
@@ -75,7 +75,7 @@ def _is_doubtful(node: Node) -> bool:
     """Whether it hangs on strides of dimensions of size 1 in which format the value of `node` is."""
     if not _has_ones(node):
         return False
-    shape, strides = (_hints(numbers) for numbers in (values(node)[0].shape, values(node)[0].stride()))
+    shape, strides = (hints(numbers) for numbers in (values(node)[0].shape, values(node)[0].stride()))
     if shape is None or strides is None:
         return False
     _, channels, *pixels = shape
@@ -89,10 +89,10 @@ def _mixes(node: Node) -> bool:
     if not fakes or len(node.all_input_nodes) < 2:
         return False
     orders = {
-        _hints(fake.stride())
+        hints(fake.stride())
         for operand in node.all_input_nodes
         for fake in values(operand)
-        if fake.dim() == fakes[0].dim() and _hints(fake.shape) == _hints(fakes[0].shape)
+        if fake.dim() == fakes[0].dim() and hints(fake.shape) == hints(fakes[0].shape)
     }
     return len(orders) > 1
 
@@ -115,7 +115,7 @@ def _foretold(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | N
     if result is None:  # a gradient that nobody asked for, though tracing made one up
         return None
     small, steps, shape = tuple(result.shape), result.stride(), values(node)[0].shape
-    if _small(_hints(shape) or ()) != _small(small):
+    if _small(hints(shape) or ()) != _small(small):
         return None  # a dimension has vanished, such as half of two
     within = [
         [n for n, (size, step) in enumerate(zip(small, steps, strict=True)) if size > 1 and step < at] for at in steps
@@ -133,7 +133,7 @@ def _probe(operand: Any) -> Any:
         return 2.0
     if not isinstance(operand, torch.Tensor):
         return operand
-    shape, strides = _hints(operand.shape), _hints(operand.stride())
+    shape, strides = hints(operand.shape), hints(operand.stride())
     if shape is None or strides is None:
         raise NotImplementedError("its sizes are known by running alone")
     small = _small(shape)
@@ -246,7 +246,7 @@ def _formatted_like(node: Node) -> Node | None:
 def _trace_again(node: Node, image: Node | None) -> None:
     """Traces `node` with the values that its operands have now; `image`: into whose format it brings its operand."""
     fakes = values(node)
-    if any(_hints(fake.shape) is None for fake in fakes):
+    if any(hints(fake.shape) is None for fake in fakes):
         return  # tracing would give it other symbols than those that its users know
     try:
         if image is not None:
@@ -270,9 +270,3 @@ def _suggested(image: Node) -> torch.memory_format:
 def _arguments(node: Node) -> Any:
     """`args` and `kwargs` with the values of their nodes."""
     return map_arg((node.args, node.kwargs), value)
-
-
-def _hints(numbers: Sequence[Any]) -> Numbers | None:
-    """Sizes or strides at the call that is traced; None if one of them is known by running alone."""
-    found = [n.node.hint if isinstance(n, torch.SymInt) else n for n in numbers]
-    return None if None in found else tuple(found)

@@ -246,6 +246,9 @@ _CHANNELS = (3, 1, 2, 4, 8, 16, 17, 32, 40)
 _BATCHES = ((2,), (2, 3, 5), (3, 1, 4), (4, 2), (1,), (3,), (2,), (2,))
 
 
+_LAYOUTS = ("", "", "", "channels_last", "transposed", "strided", "expanded", "windows", "special")
+
+
 def _sizes(*sizes: int | str) -> str:
     """As Python's text, where the batch size may be a name."""
     return f"[{', '.join(map(str, sizes))}]"
@@ -268,7 +271,7 @@ def input_sources(draw: Draw) -> str:
     if rank in (2, 3) and draw(st.integers(0, 5)) == 5:
         return f"torch.randint(0, {operators.VOCABULARY}, {_sizes(*shape)})"
     whole = _sizes(*shape)
-    layout = draw(st.sampled_from(("", "", "", "channels_last", "transposed", "strided", "expanded", "special")))
+    layout = draw(st.sampled_from(_LAYOUTS))
     if layout == "channels_last" and rank == 4:
         return f"torch.randn({whole}).to(memory_format=torch.channels_last)"
     if layout == "transposed" and rank >= 2:
@@ -277,6 +280,8 @@ def input_sources(draw: Draw) -> str:
         return f"torch.randn({_sizes(*shape[:-1], 2 * shape[-1] + 1)})[..., 1::2]"
     if layout == "expanded" and rank:
         return f"torch.randn({_sizes(*shape[:-1], 1)}).expand({whole})"
+    if layout == "windows" and rank >= 2:
+        return f"torch.randn({_sizes(*shape[:-2], f'{shape[-2]} + {shape[-1] - 1}')}).unfold(-1, {shape[-1]}, 1)"
     if layout == "special" and rank:
         value = draw(st.sampled_from(("nan", "inf", "-inf")))
         return f"torch.randn({whole}).index_fill_(-1, torch.tensor([0]), float('{value}'))"

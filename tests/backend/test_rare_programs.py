@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
+import pytest
 import torch
-from backend_kit import counting, on_card
+from backend_kit import GREEDY, counting, on_card
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
@@ -65,6 +67,47 @@ def test_an_input_that_is_given_other_memory() -> None:
         x, y = torch.randn(4), torch.randn(4)
         torch.testing.assert_close(compiled(x, y), torch.relu(y) * 2)
         assert x.data_ptr() == y.data_ptr()
+
+
+def _fill_first(x: Tensor) -> Tensor:
+    x[0].fill_(0.25)
+    return torch.relu(x) * 2
+
+
+def _scale_first_window(x: Tensor) -> Tensor:
+    windows = x.unfold(0, 2, 1)
+    windows[0, 0].mul_(3)
+    return torch.relu(windows) * 2
+
+
+def _fill_behind_idle_dropout(x: Tensor) -> Tensor:
+    y = torch.nn.functional.dropout(x, training=False)
+    y[..., 0].fill_(0.25)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function", [_fill_first, _scale_first_window, _fill_behind_idle_dropout], ids=["input", "windows", "dropout"]
+)
+@pytest.mark.parametrize(
+    "given",
+    [lambda: torch.ones(1).expand(3), lambda: torch.arange(1.0, 5.0).unfold(0, 3, 1), lambda: torch.ones(3, 2)],
+    ids=["expanded", "windows", "plain"],
+)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
+def test_what_is_written_to_elements_that_share_memory(
+    function: Callable[[Tensor], Tensor], given: Callable[[], Tensor], dynamic: bool
+) -> None:
+    compiled = torch.compile(function, backend="fpga", options=GREEDY, dynamic=dynamic)
+    for _ in range(2):
+        mine, theirs = given(), given()
+        torch.testing.assert_close(compiled(mine), function(theirs))
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_an_error_of_eager_s_for_what_shares_memory() -> None:
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        on_card(lambda x: x.add_(1) * 2)(torch.ones(1).expand(3))
 
 
 def test_an_input_whose_memory_is_given_back_after_its_last_use() -> None:
