@@ -197,14 +197,20 @@ def _memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def in_float64(value: Any) -> Any:
-    """`value` with every floating tensor of a nested structure as float64 of the very same strides."""
+    """`value` with every floating tensor of a nested structure as float64 of the very same strides.
+
+    What shares memory in `value` does so in the result.
+    """
+    converted: dict[tuple[int, torch.dtype], torch.Tensor] = {}
 
     def convert(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
             return leaf
         # Strides decide which reshapes are views and so what an in-place operator reaches: keep gaps and overlaps.
-        memory = _memory(leaf).to(torch.float64, copy=True)
-        return memory.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
+        key = leaf.untyped_storage()._cdata, leaf.dtype
+        if key not in converted:
+            converted[key] = _memory(leaf).to(torch.float64, copy=True)
+        return converted[key].as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
 
     return tree_map(convert, value)
 
@@ -227,8 +233,9 @@ def noisy_run(
     recorder = OperatorRecorder(magnitude, seed, convolution=convolution, cancel=cancel)
     twin = copy.deepcopy(model).double()
     with torch.no_grad():
-        for tensor in (*twin.parameters(), *twin.buffers(), *tree_leaves(inputs)):
-            if isinstance(tensor, torch.Tensor):
-                recorder.disturb(_memory(tensor))
+        leaves = (*twin.parameters(), *twin.buffers(), *tree_leaves(inputs))
+        tensors = {t.untyped_storage()._cdata: t for t in leaves if isinstance(t, torch.Tensor)}
+        for tensor in tensors.values():
+            recorder.disturb(_memory(tensor))
     with recorder:
         return run(twin, inputs), recorder

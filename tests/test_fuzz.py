@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, Phase, find, settings
 from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.ops import winograd
-from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder
+from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder, in_float64
 from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.testing import fuzz, graphs
 from fpga_dynamo.testing.calls import Undecided, call_once, check_against_eager, reference
@@ -258,6 +260,14 @@ def test_what_a_norm_leaves_of_equal_numbers_may_be_nothing() -> None:
     assert torch.equal(something, norm(different))
 
 
+def test_what_shares_memory_does_so_in_float64() -> None:
+    x = torch.randn(2, 3)
+    whole, column, alone = in_float64((x, x[:, 1], torch.randn(3)))
+    column.fill_(7.0)
+    assert torch.equal(whole[:, 1], column) and alone.dtype == torch.float64
+    assert not (x == 7).any()
+
+
 def test_a_function_may_err_by_two_ulps() -> None:
     values = torch.linspace(0.5, 3.0, 1000, dtype=torch.float64)
     errors = {}
@@ -312,7 +322,8 @@ def test_torch_itself_passes() -> None:
 def test_models_of_changing_batch_size_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Graph] = []
     monkeypatch.setattr(fuzz, "_check", lambda graph, *_: drawn.append(graph))
-    run_fuzz(60, seed=4, backend="eager", max_instructions=5)
+    monkeypatch.setattr(graphs, "MODES", ({},))
+    run_fuzz(150, seed=4, backend="eager", max_instructions=5)
 
     changing = [graph for graph in drawn if len(graph.batches) > 1]
     assert len(changing) > 5
@@ -322,25 +333,36 @@ def test_models_of_changing_batch_size_are_drawn(monkeypatch: pytest.MonkeyPatch
         assert len(shapes) == len(graph.batches)
 
 
-def test_gradients_that_nobody_wants_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Graph] = []
-    monkeypatch.setattr(fuzz, "_check", lambda graph, *_: drawn.append(graph))
+@pytest.mark.parametrize("fixed_inputs", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradients_that_nobody_wants_are_drawn(
+    fixed_inputs: bool, frozen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(graphs, "MODES", ({"backward": True, "train": True},))
-    run_fuzz(60, seed=4, backend="eager", max_instructions=5)
 
-    several = [
-        graph
-        for graph in drawn
-        if graph.backward and "randn" in graph.inputs[0] and len(list(graph.define()[0]().parameters())) > 1
-    ]
-    for fixed_inputs in (False, True):
-        for frozen in (False, True):
-            graph = next(g for g in several if (g.fixed_inputs, g.frozen) == (fixed_inputs, frozen))
-            model, make_inputs = graph.define()
-            instance, inputs = model(), make_inputs(0)
-            call_once(instance, instance, inputs, grad=True, backward=True, fixed_inputs=fixed_inputs)
-            assert any(x.requires_grad for x in inputs) != fixed_inputs
-            assert all(x.requires_grad for x in instance.parameters()) != frozen
+    def wanted(graph: Graph) -> bool:
+        return graph.backward and (graph.fixed_inputs, graph.frozen) == (fixed_inputs, frozen) and has_parameters(graph)
+
+    def has_parameters(graph: Graph) -> bool:
+        return "randn" in graph.inputs[0] and len(list(graph.define()[0]().parameters())) > 1
+
+    graph = find(
+        graphs.graphs(5),
+        wanted,
+        settings=settings(
+            max_examples=1000,
+            phases=(Phase.generate,),
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+        random=random.Random(0),
+    )
+    model, make_inputs = graph.define()
+    instance, inputs = model(), make_inputs(0)
+    call_once(instance, instance, inputs, grad=True, backward=True, fixed_inputs=fixed_inputs)
+    assert any(x.requires_grad for x in inputs) != fixed_inputs
+    assert all(x.requires_grad for x in instance.parameters()) != frozen
 
 
 @pytest.mark.parametrize("tile_size", [2, 4])

@@ -249,6 +249,10 @@ _BATCHES = ((2,), (2, 3, 5), (3, 1, 4), (4, 2), (1,), (3,), (2,), (2,))
 _LAYOUTS = ("", "", "", "channels_last", "transposed", "strided", "expanded", "windows", "special")
 
 
+_SAME_MEMORY = ("{}", "{}.unsqueeze(0)", "{}.squeeze()", "{0}.view_as({0})", "{}.reshape(-1)", "{}.reshape(-1)[1:]")
+"""One more input, in the memory of another one."""
+
+
 def _sizes(*sizes: int | str) -> str:
     """As Python's text, where the batch size may be a name."""
     return f"[{', '.join(map(str, sizes))}]"
@@ -299,12 +303,15 @@ _SIDES = st.integers(1, 10)
 
 @st.composite
 def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False) -> Graph:
-    """Whole model graphs of up to `max_instructions` instructions over one to three inputs.
+    """Whole model graphs of up to `max_instructions` instructions over one to three inputs, at times one more in the
+    memory of another.
 
     With `winograd` they begin with a convolution that Winograd's method can do.
     """
     first = [draw(_wide_images())] if winograd else []
     inputs = (*first, *draw(st.lists(input_sources(), min_size=1 - len(first), max_size=3 - len(first))))
+    if draw(st.integers(0, 7)) == 7:
+        inputs += (draw(st.sampled_from(_SAME_MEMORY)).format(f"x{draw(st.integers(0, len(inputs) - 1))}"),)
     batches = draw(st.sampled_from(_BATCHES))
     names = [f"x{i}" for i in range(len(inputs))]
     made = define(Graph(inputs, (), names[0], batches=batches).source())[1](0)

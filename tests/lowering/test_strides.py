@@ -27,6 +27,7 @@ IMAGES: dict[str, Callable[[], Tensor]] = {
     "pixel": lambda: torch.randn(3, 4, 1, 1).to(memory_format=torch.channels_last),
     "photo": lambda: torch.randn(5, 6, 4).permute(2, 0, 1).unsqueeze(0),
     "column": lambda: torch.randn(4, 2, 7, 5).to(memory_format=torch.channels_last)[1:, :, :, 2:3],
+    "windows": lambda: torch.randn(1, 1, 8).unfold(-1, 5, 1),
 }
 
 BEFORE: dict[str, Callable[[Tensor], Tensor]] = {
