@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import HealthCheck, Phase, find, settings
 from torch._dynamo.backends.common import aot_autograd
 
@@ -266,6 +267,15 @@ def test_what_shares_memory_does_so_in_float64() -> None:
     column.fill_(7.0)
     assert torch.equal(whole[:, 1], column) and alone.dtype == torch.float64
     assert not (x == 7).any()
+
+
+def test_eager_is_not_watched_where_it_is_compared_with() -> None:
+    """A max pool along one dimension is one kernel, or, if someone looks, a max pool of an image, with its strides."""
+    windows = torch.randn(2, 4).unfold(-1, 3, 1)
+    model = _Calls(lambda x: F.max_pool1d(x, 1))
+    expected = reference(model, lambda: (windows,)).outcome.outputs
+    with torch.no_grad():
+        assert expected.stride() == model(windows).stride()
 
 
 def test_a_function_may_err_by_two_ulps() -> None:
