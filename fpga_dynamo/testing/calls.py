@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -124,15 +125,15 @@ def reference(
 
         return noisy_run(model, in_float64(make_inputs()), run, seed=seed, **noise)
 
-    def in_single() -> Outcome:
-        return call_once(twin, twin, inputs, grad=grad, backward=backward, fixed_inputs=fixed_inputs)
+    def in_single(watcher: contextlib.AbstractContextManager[Any]) -> Outcome:
+        twin, inputs = copy.deepcopy(model), make_inputs()
+        with watcher:
+            return call_once(twin, twin, inputs, grad=grad, backward=backward, fixed_inputs=fixed_inputs)
 
-    twin, inputs = copy.deepcopy(model), make_inputs()
-    outcome = in_single()  # not recorded: to who is, eager shows an operator's parts, which may answer in other strides
-    twin, inputs = copy.deepcopy(model), make_inputs()
+    # To who watches, eager shows an operator's parts, which may answer in other strides than the whole.
+    outcome = in_single(contextlib.nullcontext())
     single = OperatorRecorder()
-    with single:
-        in_single()
+    in_single(single)
     exact, exact_run = in_double(magnitude=0.0)
     noise = [[0.0] * len(tree_leaves(part)) for _, part in exact.parts]
     runs = [exact_run]
@@ -180,13 +181,13 @@ def check_against_eager(
     the first time's, bit by bit.
     """
     twin = copy.deepcopy(model)
-    taken = {"grad": grad, "backward": backward, "fixed_inputs": fixed_inputs}
+    gradients = {"grad": grad, "backward": backward, "fixed_inputs": fixed_inputs}
     outcomes: list[Outcome] = []
     misplaced: LayoutMismatch | None = None
-    for call, outcome in enumerate(_compiled_calls(model, twin, make_inputs, backend, options, calls, taken)):
+    for call, outcome in enumerate(_compiled_calls(model, twin, make_inputs, backend, options, calls, gradients)):
         outcomes.append(outcome)
         inputs = functools.partial(make_inputs, call)
-        expect = functools.partial(reference, model, inputs, winograd=winograd, **taken)
+        expect = functools.partial(reference, model, inputs, winograd=winograd, **gradients)
         try:
             misplaced = _hold(outcome, expect, factor) or misplaced
         except Mismatch as error:
@@ -195,7 +196,7 @@ def check_against_eager(
         raise misplaced
     if warm:
         torch._dynamo.reset()
-        again = _compiled_calls(model, twin, make_inputs, backend, options, calls, taken)
+        again = _compiled_calls(model, twin, make_inputs, backend, options, calls, gradients)
         for call, (cold, outcome) in enumerate(zip(outcomes, again, strict=True)):
             _assert_same_bits(f"call {call}, compiled again", outcome, cold)
 
@@ -207,14 +208,14 @@ def _compiled_calls(
     backend: str | Callable[..., Any],
     options: Mapping[str, Any] | None,
     calls: int,
-    taken: Mapping[str, bool],
+    gradients: Mapping[str, bool],
 ) -> Iterator[Outcome]:
     """What calls of `twin` give, compiled; before each it gets the state of `model`, of which it is a copy."""
     compiled = torch.compile(twin, backend=backend, options=dict(options) if options else None)
     for call in range(calls):
         if twin.training:
             twin.load_state_dict(model.state_dict())
-        yield call_once(compiled, twin, make_inputs(call), **taken)
+        yield call_once(compiled, twin, make_inputs(call), **gradients)
 
 
 def _hold(outcome: Outcome, expect: Callable[..., Reference], factor: float) -> LayoutMismatch | None:

@@ -117,7 +117,7 @@ def script(
     if options:
         arguments.append(f"options={dict(options)!r}")
     arguments.append(f"calls={graph.calls}")
-    arguments += [f"{name}=True" for name in ("grad", "backward", "fixed_inputs") if getattr(graph, name)]
+    arguments += [f"{name}=True" for name, wanted in graph.gradients.items() if wanted]
     imports = [
         "from fpga_dynamo.testing.cache import empty_program_cache",
         "from fpga_dynamo.testing.calls import check_against_eager",
@@ -157,11 +157,9 @@ def _check(
             backend=backend,
             options=options,
             calls=graph.calls,
-            grad=graph.grad,
-            backward=graph.backward,
-            fixed_inputs=graph.fixed_inputs,
             winograd=winograd is not None,
             warm=backend == "fpga",
+            **graph.gradients,
         )
 
 

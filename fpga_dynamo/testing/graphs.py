@@ -94,6 +94,11 @@ class Graph:
         )
 
     @property
+    def gradients(self) -> dict[str, bool]:
+        """What a call is told about gradients."""
+        return {"grad": self.grad, "backward": self.backward, "fixed_inputs": self.fixed_inputs}
+
+    @property
     def is_batched(self) -> bool:
         """Whether the shape of an input depends on the batch size."""
         return any(re.search(r"\bn\b", made) for made in self.inputs)
@@ -359,14 +364,7 @@ def _runs(graph: Graph) -> bool:
     try:
         for call in range(len(graph.batches)):
             instance = model()
-            call_once(
-                instance,
-                instance,
-                make_inputs(call),
-                grad=graph.grad,
-                backward=graph.backward,
-                fixed_inputs=graph.fixed_inputs,
-            )
+            call_once(instance, instance, make_inputs(call), **graph.gradients)
     except (RuntimeError, IndexError, TypeError, ValueError):
         return False
     return True
