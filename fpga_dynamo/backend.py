@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
 from fpga_dynamo.dynamo_graph import drop_idle_dropouts
+from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import lower
@@ -58,7 +59,7 @@ def fpga(
     """
     parsed = Options.parse(options)
     if in_forward_ad():
-        return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation")
+        return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
     frame = _Frame(open_card(parsed), parsed)
     drop_idle_dropouts(gm)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
@@ -101,16 +102,18 @@ def fpga(
     except (AssertionError, RuntimeError) as error:
         if (reason := why_not_traced(error)) is None:
             raise
-        return _left_to_eager(gm, f"{reason}, which cannot be traced")
+        return _left_to_eager(gm, f"{reason}, which cannot be traced", parsed)
     if (reason := why_not_replayed(example_inputs)) is not None:
-        return _left_to_eager(gm, reason)
+        return _left_to_eager(gm, reason, parsed)
     trace.store()
     if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
         return _direct(frame.inference[0], compiled, example_inputs)
     return compiled
 
 
-def _left_to_eager(gm: GraphModule, reason: str) -> GraphModule:
+def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> GraphModule:
+    if options.strict:
+        raise NotLoweredError(f"strict=True, but a graph would run in eager: {reason}")
     log.warning("a graph runs in eager: %s", reason)
     return gm
 

@@ -12,7 +12,10 @@ class OptionError(FpgaError, ValueError):
 
 
 class NotLoweredError(FpgaError):
-    """``strict=True`` and a node would run on the PS; the message lists the nodes and their reasons."""
+    """``strict=True`` and a node would run on the PS; the message lists the nodes and their reasons.
+
+    Or it says why a whole graph would run in eager.
+    """
 
 
 class XclbinError(FpgaError, ValueError):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from backend_kit import GREEDY, counting, on_card
 from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
 
@@ -103,6 +104,11 @@ def test_what_is_written_to_elements_that_share_memory(
         mine, theirs = given(), given()
         torch.testing.assert_close(compiled(mine), function(theirs))
         torch.testing.assert_close(mine, theirs)
+
+
+def test_a_whole_graph_in_eager_is_an_error_if_that_is_asked_for() -> None:
+    with pytest.raises(BackendCompilerFailed, match=r"NotLoweredError.*share memory"):
+        on_card(_fill_first, strict=True)(torch.ones(1).expand(3))
 
 
 def test_an_error_of_eager_s_for_what_shares_memory() -> None:
