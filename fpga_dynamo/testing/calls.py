@@ -170,6 +170,7 @@ def check_against_eager(
     fixed_inputs: bool = False,
     winograd: bool = False,
     warm: bool = False,
+    dynamic: bool | None = None,
     factor: float = 4.0,
 ) -> None:
     """Compiles `model` and holds the answers of `calls` calls against eager; raises `Mismatch` or `Undecided`.
@@ -178,13 +179,16 @@ def check_against_eager(
     with the model's state as it was given. `grad` runs with gradients on, `backward` also compares those of inputs and
     parameters, of parameters alone with `fixed_inputs`. `winograd` allows convolutions the rounding of Winograd's
     method. `warm` compiles once more, with what the first time left in the disk cache, and holds the answers against
-    the first time's, bit by bit.
+    the first time's, bit by bit. `dynamic` is that of `torch.compile`.
     """
     twin = copy.deepcopy(model)
+    compiled = functools.partial(
+        torch.compile, twin, backend=backend, options=dict(options) if options else None, dynamic=dynamic
+    )
     gradients = {"grad": grad, "backward": backward, "fixed_inputs": fixed_inputs}
     outcomes: list[Outcome] = []
     misplaced: LayoutMismatch | None = None
-    for call, outcome in enumerate(_compiled_calls(model, twin, make_inputs, backend, options, calls, gradients)):
+    for call, outcome in enumerate(_compiled_calls(compiled(), model, twin, make_inputs, calls, gradients)):
         outcomes.append(outcome)
         inputs = functools.partial(make_inputs, call)
         expect = functools.partial(reference, model, inputs, winograd=winograd, **gradients)
@@ -196,22 +200,20 @@ def check_against_eager(
         raise misplaced
     if warm:
         torch._dynamo.reset()
-        again = _compiled_calls(model, twin, make_inputs, backend, options, calls, gradients)
+        again = _compiled_calls(compiled(), model, twin, make_inputs, calls, gradients)
         for call, (cold, outcome) in enumerate(zip(outcomes, again, strict=True)):
             _assert_same_bits(f"call {call}, compiled again", outcome, cold)
 
 
 def _compiled_calls(
+    compiled: Callable[..., Any],
     model: torch.nn.Module,
     twin: torch.nn.Module,
     make_inputs: Callable[[int], tuple[Any, ...]],
-    backend: str | Callable[..., Any],
-    options: Mapping[str, Any] | None,
     calls: int,
     gradients: Mapping[str, bool],
 ) -> Iterator[Outcome]:
-    """What calls of `twin` give, compiled; before each it gets the state of `model`, of which it is a copy."""
-    compiled = torch.compile(twin, backend=backend, options=dict(options) if options else None)
+    """What calls of `compiled` give; before each, `twin`, of which it is made, gets the state of `model`."""
     for call in range(calls):
         if twin.training:
             twin.load_state_dict(model.state_dict())

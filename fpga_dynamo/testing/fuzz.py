@@ -118,6 +118,8 @@ def script(
         arguments.append(f"options={dict(options)!r}")
     arguments.append(f"calls={graph.calls}")
     arguments += [f"{name}=True" for name, wanted in graph.gradients.items() if wanted]
+    if graph.dynamic:
+        arguments.append("dynamic=True")
     imports = [
         "from fpga_dynamo.testing.cache import empty_program_cache",
         "from fpga_dynamo.testing.calls import check_against_eager",
@@ -159,6 +161,7 @@ def _check(
             calls=graph.calls,
             winograd=winograd is not None,
             warm=backend == "fpga",
+            dynamic=graph.dynamic or None,
             **graph.gradients,
         )
 

@@ -43,6 +43,7 @@ class Graph:
     grad: gradients are on; backward: they are taken, too; train: batch norm and dropout are in training mode.
     fixed_inputs: the inputs need no gradient; frozen: every second parameter needs none.
     batches: batch sizes of the inputs' `n`, one after the other in as many calls.
+    dynamic: all sizes are symbols from the first call on, not those alone that are seen to change.
     """
 
     inputs: tuple[str, ...]
@@ -54,6 +55,7 @@ class Graph:
     fixed_inputs: bool = False
     frozen: bool = False
     batches: tuple[int, ...] = (2,)
+    dynamic: bool = False
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -331,11 +333,11 @@ def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False) ->
     for _ in range(draw(st.integers(0, 2))):
         results.append(draw(st.sampled_from(builder.names[::-1])))
     instructions, result = tuple(builder.instructions), _nest(draw, results)
-    mode = draw(st.sampled_from(MODES))
+    mode, dynamic = draw(st.sampled_from(MODES)), draw(st.integers(0, 7)) == 7
     if mode.get("backward") and not any(i.operator == "group_norm" for i in instructions):
         # Eager's kernel for a channels-last group norm writes the gradients that nobody wants, too: to address 0.
         mode = mode | {"fixed_inputs": draw(st.booleans()), "frozen": draw(st.booleans())}
-    return _as_far_as_it_runs(Graph(inputs, instructions, result, batches=batches, **mode))
+    return _as_far_as_it_runs(Graph(inputs, instructions, result, batches=batches, dynamic=dynamic, **mode))
 
 
 MODES: tuple[dict[str, bool], ...] = (*[{}] * 5, {"grad": True}, {"backward": True}, {"backward": True, "train": True})
