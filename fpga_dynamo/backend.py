@@ -81,11 +81,10 @@ def fpga(
         return _boxed(run if unchanged or not static else frame.lifetime.of_parameter(min(static), run))
 
     def compile_backward(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        if has_symbols(module):
-            settle_strides(module)
-            return _boxed(_compile(module, (), frame))
-        follow(module, inputs)
         settle_strides(module)
+        if has_symbols(module):
+            return _boxed(_compile(module, (), frame))
+        follow(module, inputs)  # after it: in which strides gradients are handed out hangs on eager's images, not these
         program, _ = _laid_out(module, (), frame)
         return _boxed(_noted(program, frame))
 

@@ -106,3 +106,17 @@ def test_eager_in_the_place_of_a_launch_gets_saved_images_as_traced() -> None:
         call(x).sum().backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     torch.testing.assert_close(gradients[1], gradients[0], equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+def test_a_gradient_lies_as_in_eager_whatever_lay_otherwise_between() -> None:
+    """The greatest element is found again, in the backward graph, in an image that was saved channels-last."""
+
+    mask = torch.tensor([True, False, True]).reshape(3, 1, 1, 1).expand(3, 2, 1, 1)
+
+    def greatest(x: torch.Tensor) -> torch.Tensor:
+        return torch.masked.amax(x, mask=mask)
+
+    compiled = torch.compile(greatest, backend="fpga", options={"partition": "greedy"})
+    x = torch.linspace(-2, 2, 12).reshape(3, 2, 1, 2).requires_grad_()
+    mine, theirs = (torch.autograd.grad(called(x), x)[0] for called in (compiled, greatest))  # x.grad lies as x does
+    torch.testing.assert_close(mine, theirs, check_stride=True)
