@@ -157,11 +157,15 @@ class OperatorRecorder(TorchDispatchMode):
 def _sides(name: str, args: Any, result: Any) -> list[torch.Tensor]:
     """On which side of an equality the numbers are that `result` tells apart, for the operators that ask for one."""
     floating = [x for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
-    if name in _EQUALITIES and floating:
+    if name in _EQUALITIES and floating and not any(_is_complex(x) for x in args[:2]):
         return [torch.as_tensor(args[0] > args[1])]
     if name == "nonzero" or (name in _TRUTHS and result.dtype == torch.bool):
         return [x > 0 for x in floating]
     return []
+
+
+def _is_complex(operand: Any) -> bool:
+    return operand.is_complex() if isinstance(operand, torch.Tensor) else isinstance(operand, complex)
 
 
 def _is_arbitrary(func: Any, name: str, args: Any, kwargs: Any) -> bool:

@@ -212,6 +212,12 @@ def test_an_equality_met_by_chance_is_undecided(ask: Callable[[torch.Tensor], to
     check(0.0, 0.0, 0.0)
 
 
+def test_complex_numbers_are_on_no_side_of_each_other() -> None:
+    x = torch.randn(4, generator=torch.manual_seed(0))
+    answer = reference(_Calls(lambda x: (x == 1j, x != torch.tensor(2j))), lambda: (x,)).outcome.outputs
+    assert [part.all().item() for part in answer] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("model", "number", "backward"),
     [
@@ -356,9 +362,9 @@ def test_gradients_that_nobody_wants_are_drawn(
     monkeypatch.setattr(graphs, "MODES", ({"backward": True, "train": True},))
 
     def wanted(graph: Graph) -> bool:
-        return graph.backward and (graph.fixed_inputs, graph.frozen) == (fixed_inputs, frozen) and has_parameters(graph)
+        return graph.backward and (graph.fixed_inputs, graph.frozen) == (fixed_inputs, frozen) and shows_it(graph)
 
-    def has_parameters(graph: Graph) -> bool:
+    def shows_it(graph: Graph) -> bool:
         return "randn" in graph.inputs[0] and len(list(graph.define()[0]().parameters())) > 1
 
     graph = find(

@@ -341,7 +341,7 @@ def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False) ->
 
 
 MODES: tuple[dict[str, bool], ...] = (*[{}] * 5, {"grad": True}, {"backward": True}, {"backward": True, "train": True})
-"""What is drawn of a graph's `grad`, `backward` and `train` at first."""
+"""What is drawn of a graph's `grad`, `backward` and `train`. Which gradients nobody wants is drawn besides."""
 
 
 def _as_far_as_it_runs(graph: Graph) -> Graph:
