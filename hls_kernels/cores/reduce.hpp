@@ -62,23 +62,26 @@ inline void next_walk(const reduce_plan& p, const reduce_item& item, vec16* aren
 // What the sums of a row's last pass say about its results; Value is a vec16, or a float where all lanes are alike.
 template <class Value>
 FPGA_INLINE void row_result(const reduce_command& c, const Value& sum, const Value& other, const Value& share,
-                            Value& rest, Value& factor) {
+                            Value& factor, Value& offset) {
     const Value one(1.0f), zero(0.0f), eps(c.eps);
-    rest = zero;
     factor = one;
+    offset = zero;
     switch (c.kind) {
         case REDUCE_SOFTMAX: factor = one / sum; break;
-        case REDUCE_LOG_SOFTMAX: rest = vlog(sum); break;
+        case REDUCE_LOG_SOFTMAX: offset = zero - vlog(sum); break;
         case REDUCE_RMS_NORM: factor = one / vsqrt(sum * share + eps); break;
         default:
-            rest = other * share;  // what rounding took from the mean
+            offset = other * share;  // what rounding took from the mean
             // Of equal numbers nothing is to be left: a little more is taken than rounding may have added.
-            factor = vmax(sum * share - rest * rest * Value(1.000001f), zero);
-            if (c.kind == REDUCE_NORM) factor = one / vsqrt(factor + eps);
+            factor = vmax(sum * share - offset * offset * Value(1.000001f), zero);
+            if (c.kind != REDUCE_NORM) break;
+            factor = one / vsqrt(factor + eps);
+            offset = zero - offset * factor;
     }
 }
 
-// The further passes: for each way what write_rows needs, and for REDUCE_MOMENTS the variance as factor.
+// The further passes: for each way what write_rows needs. REDUCE_MOMENTS has the variance as its factor, and as its
+// offset what the mean lacks.
 inline void prepare_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, float share,
                          vec16* arena, float* held, accumulators& a, row_values& row) {
     const bool one_row = item.row_in_lanes && !item.row_in_way;  // then the first way holds what is known of it
@@ -96,12 +99,12 @@ factors:
 #pragma HLS unroll
         if (item.row_in_lanes) {
             const int from = one_row ? 0 : j;
-            float rest, factor;
-            row_result<float>(c, a.sum[from][0], a.other[from][0], share, rest, factor);
-            row.rest[j] = vec16(rest);
+            float factor, offset;
+            row_result<float>(c, a.sum[from][0], a.other[from][0], share, factor, offset);
             row.factor[j] = vec16(factor);
+            row.offset[j] = vec16(offset);
         } else {
-            row_result<vec16>(c, a.sum[j], a.other[j], vec16(share), row.rest[j], row.factor[j]);
+            row_result<vec16>(c, a.sum[j], a.other[j], vec16(share), row.factor[j], row.offset[j]);
         }
     }
 }
@@ -139,7 +142,7 @@ results:
         if (c.kind == REDUCE_MEAN) y[j][0] = a.sum[j] / vec16(static_cast<float>(p.count));
         if (c.kind == REDUCE_MOMENTS) {
             // An infinite mean stays; its distance from an infinite element is NaN.
-            y[j][0] = row.center[j] + select(is_nan(row.rest[j]), vec16(0.0f), row.rest[j]);
+            y[j][0] = row.center[j] + select(is_nan(row.offset[j]), vec16(0.0f), row.offset[j]);
             variance[j][0] = row.factor[j];
         }
     }

@@ -61,12 +61,25 @@ constexpr bool step_adds() {
     return STEP == STEP_SUM || STEP == STEP_SQUARES || STEP == STEP_CENTERED || STEP == STEP_EXP;
 }
 
+template <int STEP>
 FPGA_INLINE void add_sums(accumulators& to, const accumulators& from) {
 ways:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         to.sum[j] += from.sum[j];
-        to.other[j] += from.other[j];
+        if (STEP == STEP_CENTERED) to.other[j] += from.other[j];
+    }
+}
+
+// Copies what the step gathers.
+template <int STEP>
+FPGA_INLINE void take_over(accumulators& to, const accumulators& from) {
+ways:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        to.sum[j] = from.sum[j];
+        if (STEP == STEP_CENTERED) to.other[j] = from.other[j];
+        if (step_has_position<STEP>()) to.where[j] = from.where[j];
     }
 }
 

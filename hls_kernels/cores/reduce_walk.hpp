@@ -80,22 +80,22 @@ segments:
             slot += REDUCE_GROUP;
             if (step_adds<STEP>() && ++groups == REDUCE_FOLD) {
                 groups = 0;
-                add_sums(block, part);
+                add_sums<STEP>(block, part);
                 start<STEP>(part);
                 if (++blocks == REDUCE_FOLD) {
                     blocks = 0;
-                    add_sums(total, block);
+                    add_sums<STEP>(total, block);
                     start<STEP>(block);
                 }
             }
         }
         position += item.row_in_lanes ? item.width : 1;
     } while (next_segment(p, item, segment));
-    a = part;
     if (step_adds<STEP>()) {
-        add_sums(a, block);
-        add_sums(a, total);
+        add_sums<STEP>(part, block);
+        add_sums<STEP>(part, total);
     }
+    take_over<STEP>(a, part);
     if (!item.row_in_lanes) return;
     if (!item.row_in_way) {
         merge_ways<STEP>(a);
@@ -120,27 +120,34 @@ gather_affine:
     return load(lane, 0);
 }
 
-// What is known of the rows of each way before results are written: y = (x - center - rest) * factor.
+// What is known of the rows of each way before results are written: y = (x - center) * factor + offset.
 struct row_values {
     vec16 center[REDUCE_WAYS];
-    vec16 rest[REDUCE_WAYS];
     vec16 factor[REDUCE_WAYS];
+    vec16 offset[REDUCE_WAYS];
 };
 
 template <int KIND, int SOURCE>
 FPGA_INLINE vec16 reduce_result(const vec16& x, const row_values& row, int j) {
     if (KIND == REDUCE_SOFTMAX) return (SOURCE == FROM_HELD ? x : vexp_decay(x - row.center[j])) * row.factor[j];
     if (KIND == REDUCE_RMS_NORM) return x * row.factor[j];
-    const vec16 d = (x - row.center[j]) - row.rest[j];
-    return KIND == REDUCE_NORM ? d * row.factor[j] : d;
+    const vec16 d = x - row.center[j];
+    return KIND == REDUCE_NORM ? d * row.factor[j] + row.offset[j] : d + row.offset[j];
 }
 
 // Where scale and shift lie and how they change along the lanes.
 struct affine_access {
     bool scaled;
     bool shifted;
+    bool shared;  // by the ways
     int32_t stride;
 };
+
+FPGA_INLINE void load_scale_and_shift(const reduce_command& c, const affine_access& access, const vec16* weights,
+                                      int64_t at, int32_t lanes, vec16& scale, vec16& shift) {
+    if (access.scaled) scale = load_affine(weights, c.scale + at, access.stride, lanes);
+    if (access.shifted) shift = load_affine(weights, c.shift + at, access.stride, lanes);
+}
 
 template <int KIND, int SOURCE, bool WHOLE>
 FPGA_INLINE void write_group(const reduce_command& c, const reduce_item& item, vec16* arena, const vec16* weights,
@@ -148,6 +155,8 @@ FPGA_INLINE void write_group(const reduce_command& c, const reduce_item& item, v
                              const row_values& row, const affine_access& access) {
     vec16 y[REDUCE_WAYS][1];
 #pragma HLS array_partition variable=y complete
+    vec16 scale(1.0f), shift(-0.0f);  // which leave every number as it is, -0 too
+    if (access.shared) load_scale_and_shift(c, access, weights, at.affine, WHOLE ? VEC : left, scale, shift);
 results:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
@@ -157,9 +166,9 @@ results:
             const vec16 x = SOURCE == FROM_HELD ? load(held, slot + j * VEC)
                                                 : load_some(arena, at.input + j * item.way.input, lanes);
             y[j][0] = reduce_result<KIND, SOURCE>(x, row, j);
-            const int64_t affine = at.affine + j * item.way.affine;
-            if (access.scaled) y[j][0] *= load_affine(weights, c.scale + affine, access.stride, lanes);
-            if (access.shifted) y[j][0] += load_affine(weights, c.shift + affine, access.stride, lanes);
+            if (!access.shared)
+                load_scale_and_shift(c, access, weights, at.affine + j * item.way.affine, lanes, scale, shift);
+            if (reduce_has_affine(KIND)) y[j][0] = y[j][0] * scale + shift;
         }
     }
     activate<REDUCE_WAYS, 1>(y, c.activation, c.act_a, c.act_b);
@@ -178,6 +187,7 @@ inline void write_rows(const reduce_command& c, const reduce_plan& p, const redu
     affine_access access;
     access.scaled = reduce_has_affine(KIND) && c.scale != ABSENT;
     access.shifted = KIND == REDUCE_NORM && c.shift != ABSENT;
+    access.shared = item.way.affine == 0;
     access.stride = p.lane_dimension < 6 ? p.affine_stride[p.lane_dimension] : 0;
     int64_t slot = 0;
     reduce_segment segment = first_segment(item);
