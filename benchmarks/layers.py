@@ -34,11 +34,16 @@ class Layer:
     macs: int = 0
     models: list[str] = field(default_factory=list)
 
+    @property
+    def of_images(self) -> bool:
+        """Whether the input is an image, which networks have channels-last; scores of attention are not."""
+        return self.kind in ("conv", "depthwise", "pool")
+
     def make(self, seed: int = 0) -> tuple[nn.Module, Tensor]:
-        """The module in eval mode with random parameters, and an input; an image is channels-last."""
+        """The module in eval mode with random parameters, and an input."""
         torch.manual_seed(seed)
         module, x = self.build().eval(), torch.randn(self.shape)
-        return module, x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
+        return module, x.contiguous(memory_format=torch.channels_last) if self.of_images else x
 
 
 def layers_of(names: Iterable[str] = NETWORKS) -> list[Layer]:

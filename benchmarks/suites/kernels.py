@@ -72,7 +72,7 @@ def _eager(layer: Layer, model: nn.Module, x: Tensor) -> Callable[[Tensor], Tens
 
 
 def _channels_last(layer: Layer, model: nn.Module, x: Tensor) -> Callable[[Tensor], Tensor] | None:
-    if x.dim() != 4:
+    if not layer.of_images:
         return None
     return copy.deepcopy(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
