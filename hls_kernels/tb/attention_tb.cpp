@@ -1,12 +1,14 @@
 // Test bench of the core attention: random heads, masks and layouts against attention in double precision.
 #include "../cores/attention.hpp"
 
+#include "matrices.hpp"
 #include "tb.hpp"
 
 namespace {
 
 using fpga::ABSENT;
 using fpga::VEC;
+using tb::at;
 
 tb::report report("attention");
 
@@ -16,27 +18,11 @@ struct shape {
     bool shared_heads;  // keys and values are those of one head for all of a batch
 };
 
-// Element (i, j, row, column) of a batch of matrices.
-size_t at(uint32_t base, const int32_t stride[4], int i, int j, int row, int column) {
-    return base + static_cast<size_t>(i) * stride[0] + static_cast<size_t>(j) * stride[1] +
-           static_cast<size_t>(row) * stride[2] + static_cast<size_t>(column) * stride[3];
-}
-
 // A batch of rows x columns matrices with random values; columns contiguous if `transposed`.
 uint32_t place(tb::memory& memory, tb::random_source& random, const int batch[2], int rows, int columns,
                bool transposed, int32_t stride[4]) {
-    const int inner = transposed ? rows : columns, outer = transposed ? columns : rows;
-    const int pitch = inner + random.pick({0, 0, 5, 16});
-    stride[transposed ? 2 : 3] = 1;
-    stride[transposed ? 3 : 2] = pitch;
-    stride[1] = pitch * outer;
-    stride[0] = stride[1] * batch[1];
-    const uint32_t base = memory.allocate(static_cast<int64_t>(stride[0]) * batch[0]);
-    for (int i = 0; i < batch[0]; i++)
-        for (int j = 0; j < batch[1]; j++)
-            for (int r = 0; r < rows; r++)
-                for (int k = 0; k < columns; k++) memory[at(base, stride, i, j, r, k)] = random.real(-1, 1);
-    return base;
+    const auto pitch = [&](int inner) { return inner + random.pick({0, 0, 5, 16}); };
+    return tb::place(memory, random, batch, rows, columns, transposed, pitch, stride);
 }
 
 // A mask of random numbers, -inf here and there, some rows of nothing else; any of its dimensions may be broadcast.

@@ -1,12 +1,14 @@
 // Test bench of the core gemm: random products, packed and from the arena, against a product in double precision.
 #include "../cores/gemm.hpp"
 
+#include "matrices.hpp"
 #include "tb.hpp"
 
 namespace {
 
 using fpga::ABSENT;
 using fpga::VEC;
+using tb::at;
 
 tb::report report("gemm");
 
@@ -22,27 +24,13 @@ struct shape {
     float alpha;
 };
 
-// Element (i, j, row, column) of a batch of matrices.
-size_t at(uint32_t base, const int32_t stride[4], int i, int j, int row, int column) {
-    return base + static_cast<size_t>(i) * stride[0] + static_cast<size_t>(j) * stride[1] +
-           static_cast<size_t>(row) * stride[2] + static_cast<size_t>(column) * stride[3];
-}
-
 // A batch of rows x columns matrices with random values and poison between them.
 uint32_t place(tb::memory& memory, tb::random_source& random, const int batch[2], int rows, int columns,
                bool transposed, bool dense, int32_t stride[4]) {
-    const int inner = transposed ? rows : columns, outer = transposed ? columns : rows;
-    const int pitch = dense ? inner : fpga::round_up(inner, VEC) + random.pick({0, 0, 16, 5});
-    stride[transposed ? 2 : 3] = 1;
-    stride[transposed ? 3 : 2] = pitch;
-    stride[1] = pitch * outer;
-    stride[0] = stride[1] * batch[1];
-    const uint32_t base = memory.allocate(static_cast<int64_t>(stride[0]) * batch[0]);
-    for (int i = 0; i < batch[0]; i++)
-        for (int j = 0; j < batch[1]; j++)
-            for (int r = 0; r < rows; r++)
-                for (int k = 0; k < columns; k++) memory[at(base, stride, i, j, r, k)] = random.real(-1, 1);
-    return base;
+    const auto pitch = [&](int inner) {
+        return dense ? inner : fpga::round_up(inner, VEC) + random.pick({0, 0, 16, 5});
+    };
+    return tb::place(memory, random, batch, rows, columns, transposed, pitch, stride);
 }
 
 // Rows that are stored in whole vectors, possibly a slice of wider ones; stride[3] is 1.
