@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,27 @@ class CommandTime:
     def flops(self) -> float:
         """Floating-point operations a second; a multiply-accumulate is two."""
         return 2 * self.macs / self.seconds
+
+
+def products(model: Callable[..., Any], example: Tensor) -> int:
+    """Multiply-accumulates that the card performs for a call of the model, those of Winograd's transforms left out.
+
+    Compiles the model anew.
+    """
+    with collect_programs() as programs, torch.no_grad():
+        torch.compile(model, backend="fpga")(example)
+    commands = (c for program in programs for task in program.card_tasks for c in task.commands)
+    return sum(_products(command) for command in commands)
+
+
+def _products(command: Command) -> int:
+    """A Winograd convolution has fewer than its `macs`, which are the direct algorithm's."""
+    if command.opcode != "winograd":
+        return command.macs
+    fields: Mapping[str, Any] = command.fields
+    size = fields["tile_size"]
+    tiles = fields["batch"] * math.ceil(fields["out_height"] / size) * math.ceil(fields["out_width"] / size)
+    return int((size + 2) ** 2 * tiles * fields["in_channels"] * fields["out_channels"])
 
 
 class OnCard:

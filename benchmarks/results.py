@@ -20,12 +20,16 @@ CARD = "card"
 
 @dataclass(frozen=True)
 class Target:
-    """A figure that is asked for: `what` ("over eager"), its `value`, and the `limit` that it must keep."""
+    """A figure that is asked for: `what` ("over eager"), its `value`, and the `limit` that it must keep.
+
+    ceiling: what the figure cannot exceed on this machine, if that is known.
+    """
 
     what: str
     value: float
     limit: float
     sense: Literal["at least", "at most"] = "at least"
+    ceiling: float | None = None
 
     @property
     def met(self) -> bool:
@@ -54,12 +58,16 @@ class Row:
         own = self.timings[ours].median
         return {name: timing.median / own for name, timing in self.timings.items() if name not in (OURS, CARD)}
 
-    def demand(self, limits: Mapping[str, float]) -> None:
-        """Adds a target "over PEER" for each peer in `limits` that was measured."""
-        ratios = self.ratios()
-        self.targets += [
-            Target(f"over {peer}", ratios[peer], limit) for peer, limit in limits.items() if peer in ratios
-        ]
+    def demand(self, limits: Mapping[str, float], floor: float | None = None) -> None:
+        """Adds a target "over PEER" for each peer in `limits` that was measured.
+
+        floor: seconds that ours takes at least, whatever it does.
+        """
+        for peer, limit in limits.items():
+            ratio = self.ratios().get(peer)
+            if ratio is not None:
+                ceiling = self.timings[peer].median / floor if floor else None
+                self.targets.append(Target(f"over {peer}", ratio, limit, ceiling=ceiling))
 
     def to_dict(self) -> dict[str, Any]:
         return {

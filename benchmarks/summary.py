@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchmarks.results import CARD, OURS, Result, Row
+from benchmarks.results import CARD, OURS, Result, Row, Target
 
 
 def markdown(results: Iterable[Result]) -> str:
@@ -84,12 +84,19 @@ def _targets(rows: Sequence[Row]) -> str:
             target.what,
             f"{target.value:.3g}",
             f"{target.sense} {target.limit:.3g}",
-            "met" if target.met else "not met",
+            _verdict(target),
         ]
         for row in rows
         for target in row.targets
     ]
     return table(["", "what", "measured", "target", ""], body) if body else ""
+
+
+def _verdict(target: Target) -> str:
+    if target.met:
+        return "met"
+    beyond = target.ceiling is not None and target.ceiling < target.limit
+    return f"not met; at most {target.ceiling:.3g} at this machine's peak" if beyond else "not met"
 
 
 def _milliseconds(row: Row, who: str) -> str:

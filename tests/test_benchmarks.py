@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import cli, compare, layers, machine, readme, suites, summary, verify
+from benchmarks.card import products
 from benchmarks.peers import PEERS, UnsuitableError, make
 from benchmarks.process import PieceError, run
 from benchmarks.results import CARD, OURS, Result, Row, Target
@@ -122,6 +123,25 @@ def test_ratios_are_theirs_over_ours_and_targets_are_judged() -> None:
     assert [(target.what, target.met) for target in row.targets] == [("over eager", True), ("over openvino", False)]
     assert Target("size", 1.3, 1.2, "at most").met is False
     assert Row("net", {EAGER: timing(1.0)}).ratios() == {}, "without ours there is nothing to compare"
+
+
+def test_a_target_beyond_the_peak_says_so() -> None:
+    row = result(net={OURS: 2.0, EAGER: 5.0, "openvino": 1.5}).rows[0]
+    row.demand({EAGER: 3.5, "openvino": 1.2}, floor=1.0)
+    assert [target.ceiling for target in row.targets] == [5.0, 1.5]
+    text = summary.markdown([Result("models", {"cpu": "none"}, {}, [row])])
+    assert "at most" not in text and text.count("not met") == 2, "both could be met"
+    row.targets.clear()
+    row.demand({EAGER: 3.5, "openvino": 1.2}, floor=1.6)
+    text = summary.markdown([Result("models", {"cpu": "none"}, {}, [row])])
+    assert "not met; at most 3.12 at this machine's peak" in text and "not met; at most 0.938" in text
+
+
+def test_products_of_a_winograd_convolution_are_those_of_its_tiles() -> None:
+    model, x = nn.Conv2d(64, 64, 3, padding=1).eval(), torch.randn(1, 64, 16, 16)
+    direct = nn.Conv2d(64, 64, 1).eval()
+    assert products(direct, x) == 64 * 64 * 16 * 16
+    assert products(model, x) == 36 * 64 * 64 * 4 * 4, "36 elements of each tile of 4 x 4 pixels"
 
 
 def test_results_survive_their_json(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Whole networks: one call of each contestant, Dynamo, guards and outputs included."""
+"""Whole networks: one call of each contestant, Dynamo, guards and outputs included.
+
+Where there is a target, the machine's peak is measured too, and with it what no program of as many products can exceed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from typing import Any
 import torch
 
 import fpga_dynamo
-from benchmarks import pictures
+from benchmarks import machine, pictures
+from benchmarks.card import products
 from benchmarks.peers import Runner, UnsuitableError, make
 from benchmarks.results import OURS, Result, Row
 from benchmarks.rounds import describe, interleave
@@ -51,7 +55,10 @@ def measure(workload: Workload, settings: Settings, row: Row) -> None:
         row.add(interleave(contestants, settings.seconds, least_rounds=settings.least_rounds))
         if OURS in contestants:
             row.figures |= inside(runners[OURS].bound(example))
-    row.demand(workload.limits)
+    if workload.limits and OURS in row.timings:
+        peak, performed = machine.measure(settings.threads)[0].flops, products(model, example)
+        row.figures |= {"peak_gflops": peak / 1e9, "products": performed, "least_seconds": 2 * performed / peak}
+    row.demand(workload.limits, row.figures.get("least_seconds"))
 
 
 def inside(call: Callable[[], object], calls: int = 5) -> dict[str, float]:
