@@ -10,7 +10,7 @@ The same runs tell whether a decision of the graph (a comparison, an argmax, a f
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -41,7 +41,12 @@ _FUNCTION_ULPS = 2
 # Their partial sums are rounded, and may be much larger than what they come to.
 _SUMS = frozenset(("sum", "mean"))
 # One operator, but sums and what is made of them: an error of a sum is in all elements alike.
-_COMPOSED = frozenset(("native_batch_norm_backward", "native_layer_norm_backward", "native_group_norm_backward"))
+_COMPOSED_NAMES = """
+    native_batch_norm_backward native_layer_norm_backward native_group_norm_backward _softmax_backward_data
+    _log_softmax_backward_data
+"""
+_COMPOSED = frozenset(_COMPOSED_NAMES.split())
+_ATTENTION_BACKWARD = "_scaled_dot_product_flash_attention_for_cpu_backward"
 # What is left of rows of equal numbers after their mean is taken from them: nothing, or the rounding of the mean.
 _CENTRED = frozenset(("native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit"))
 _RESIDUE = 2.0**-40
@@ -105,17 +110,18 @@ class OperatorRecorder(TorchDispatchMode):
             largest = torch.nan_to_num(func(args[0].abs(), *args[1:], **kwargs), nan=0.0, posinf=0.0)
             result.add_((2 * noise - 1) * self._magnitude * largest)
 
-    def _disturb_parts(self, func: Any, results: Sequence[Any], *args: Any) -> None:
-        """Computes `results` again, operator by operator, each with its noise. What they decide is their own affair."""
+    def _disturb_parts(self, parts_of: Callable[..., Any], result: Any, args: Any, kwargs: Any) -> None:
+        """Computes `result` again, operator by operator, each with its noise. What they decide is their own affair."""
+        results = tree_leaves(result)
         if not self._magnitude or all(x is None or x.dtype != torch.float64 for x in results):
             return
         decisions, overflows = len(self.decisions), len(self.overflows)
         with self:
-            parts = decomposition_table[func](*args)
+            parts = tree_leaves(parts_of(*args, **kwargs))
         del self.decisions[decisions:], self.overflows[overflows:]
-        for result, part in zip(results, parts, strict=True):
-            if result is not None:
-                result.copy_(part)
+        for whole, part in zip(results, parts, strict=True):
+            if whole is not None:
+                whole.copy_(part)
 
     def _drop_residues(self, centred: torch.Tensor, original: torch.Tensor) -> None:
         if self._cancel and original.numel():
@@ -134,7 +140,9 @@ class OperatorRecorder(TorchDispatchMode):
         if name in _SUMS:
             self._disturb_partial_sums(func, result, args, kwargs or {})
         if name in _COMPOSED:
-            self._disturb_parts(func, result, *args)
+            self._disturb_parts(decomposition_table[func], result, args, kwargs or {})
+        if name == _ATTENTION_BACKWARD:
+            self._disturb_parts(_attention_gradients, result, args, kwargs or {})
         self.decisions.extend(_sides(name, args, result))
         for tensor in tree_leaves(result):
             if not isinstance(tensor, torch.Tensor):
@@ -152,6 +160,37 @@ class OperatorRecorder(TorchDispatchMode):
             elif name not in _INDICES_UNSEEN:
                 self.decisions.append(tensor.detach().clone())
         return result
+
+
+def _attention_gradients(
+    grad: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Gradients of query, key and value (Dao et al., "FlashAttention", 2022, appendix B.2), without dropout.
+
+    The sum of `grad` times `out` has an error that all gradients of a row share, and that cancels nowhere: with one key
+    the gradients of query and key are 0, and what float32 gives is this error.
+    """
+    heads = query.shape[1] // key.shape[1]
+    keys, values = (t.repeat_interleave(heads, 1) for t in (key, value))
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ keys.mT * factor
+    if is_causal:
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf, dtype=scores.dtype).triu(1)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    weights = (scores - logsumexp.unsqueeze(-1)).exp()
+    slopes = weights * (grad @ values.mT - (grad * out).sum(-1, keepdim=True))
+    of_keys, of_values = (t.unflatten(1, (-1, heads)).sum(2) for t in (slopes.mT @ query * factor, weights.mT @ grad))
+    return slopes @ keys * factor, of_keys, of_values
 
 
 def _sides(name: str, args: Any, result: Any) -> list[torch.Tensor]:

@@ -323,6 +323,42 @@ def test_a_gradient_of_a_norm_errs_in_all_elements_alike() -> None:
     assert 0.2 < max(nothing) < 4, "noise of each element alone would leave a sixteenth of it"
 
 
+@pytest.mark.parametrize("how", ["plain", "causal", "masked", "grouped"])
+def test_a_gradient_of_attention_is_computed_again_in_parts(how: str) -> None:
+    generator = torch.manual_seed(0)
+    heads = 2 if how == "grouped" else 4
+    tensors = [
+        torch.randn(2, n, rows, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+        for n, rows in ((4, 5), (heads, 7), (heads, 7))
+    ]
+    options: dict[str, Any] = {
+        "causal": {"is_causal": True},
+        "masked": {"attn_mask": torch.randn(5, 7, generator=generator).log().nan_to_num(-torch.inf).double()},
+        "grouped": {"enable_gqa": True, "scale": 0.7},
+    }.get(how, {})
+
+    def gradients(magnitude: float) -> tuple[torch.Tensor, ...]:
+        with OperatorRecorder(magnitude) as recorder:
+            out = F.scaled_dot_product_attention(*tensors, **options)
+            found = torch.autograd.grad(out.square().sum(), tensors)
+        assert not recorder.decisions
+        return found
+
+    for exact, noisy in zip(gradients(0.0), gradients(1e-9), strict=True):
+        error = (noisy - exact).abs().max()
+        assert 1e-10 < error / exact.abs().max() < 1e-7
+
+
+def test_a_gradient_of_attention_that_is_nothing_errs_by_a_sum() -> None:
+    query, key, value = torch.randn(3, 1, 1, 1, 64, generator=torch.manual_seed(0), dtype=torch.float64)
+    query.requires_grad_()
+    with OperatorRecorder(FLOAT32_ULP):
+        out = F.scaled_dot_product_attention(query, key, value)
+        (gradient,) = torch.autograd.grad(out.sum(), query)
+    worst = value.abs().sum() * key.abs().max() / 8 * FLOAT32_ULP
+    assert worst / 100 < gradient.abs().max() < 2 * worst
+
+
 def test_a_limit_for_which_eager_has_nan_is_right() -> None:
     nan, inf = torch.tensor([torch.nan]), torch.tensor([torch.inf])
     assert_close_to_eager(inf, nan, inf.double())
