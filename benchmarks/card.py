@@ -39,8 +39,9 @@ class CommandTime:
 def products(model: Callable[..., Any], example: Tensor) -> int:
     """Multiply-accumulates that the card performs for a call of the model, those of Winograd's transforms left out.
 
-    Compiles the model anew.
+    Compiles the model anew, and so forgets what Dynamo has compiled.
     """
+    torch._dynamo.reset()
     with collect_programs() as programs, torch.no_grad():
         torch.compile(model, backend="fpga")(example)
     commands = (c for program in programs for task in program.card_tasks for c in task.commands)
