@@ -22,7 +22,7 @@ CARD = "card"
 class Target:
     """A figure that is asked for: `what` ("over eager"), its `value`, and the `limit` that it must keep.
 
-    ceiling: what the figure cannot exceed on this machine, if that is known.
+    ceiling: what the figure cannot exceed with as many products at this machine's peak, if that is known.
     """
 
     what: str
@@ -61,7 +61,7 @@ class Row:
     def demand(self, limits: Mapping[str, float], floor: float | None = None) -> None:
         """Adds a target "over PEER" for each peer in `limits` that was measured.
 
-        floor: seconds that ours takes at least, whatever it does.
+        floor: seconds that ours would take at the machine's peak.
         """
         for peer, limit in limits.items():
             ratio = self.ratios().get(peer)

@@ -177,7 +177,8 @@ def _attention_gradients(
     """Gradients of query, key and value (Dao et al., "FlashAttention", 2022, appendix B.2), without dropout.
 
     The sum of `grad` times `out` has an error that all gradients of a row share, and that cancels nowhere: with one key
-    the gradients of query and key are 0, and what float32 gives is this error.
+    the gradients of query and key are 0, and what float32 gives is this error. Written apart from the lowering's
+    decomposition, which is judged by it.
     """
     heads = query.shape[1] // key.shape[1]
     keys, values = (t.repeat_interleave(heads, 1) for t in (key, value))

@@ -56,8 +56,11 @@ def measure(workload: Workload, settings: Settings, row: Row) -> None:
         if OURS in contestants:
             row.figures |= inside(runners[OURS].bound(example))
     if workload.limits and OURS in row.timings:
-        peak, performed = machine.measure(settings.threads)[0].flops, products(model, example)
-        row.figures |= {"peak_gflops": peak / 1e9, "products": performed, "least_seconds": 2 * performed / peak}
+        try:
+            peak, performed = machine.measure(settings.threads)[0].flops, products(model, example)
+            row.figures |= {"peak_gflops": peak / 1e9, "products": performed, "least_seconds": 2 * performed / peak}
+        except machine.NoCompilerError as error:
+            row.details["peak"] = str(error)
     row.demand(workload.limits, row.figures.get("least_seconds"))
 
 

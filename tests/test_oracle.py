@@ -1,0 +1,232 @@
+"""What answers are held against: rounding noise, undecided models, and what counts as the same as eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fpga_dynamo import rounding
+from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder, in_float64
+from fpga_dynamo.testing.calls import Undecided, reference
+from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager
+
+aten = torch.ops.aten
+
+
+def test_memory_that_nobody_has_written_decides_nothing() -> None:
+    recorder, ones = OperatorRecorder(), torch.ones(3)
+    with recorder:
+        truth, number = torch.empty(3, dtype=torch.bool), torch.empty_like(ones)
+        assert not recorder.decisions and not recorder.overflows
+        truth.copy_(number.fill_(torch.inf) > 0)
+    assert recorder.decisions and not recorder.overflows[0].any()
+
+
+def test_a_decision_that_hangs_on_what_a_norm_leaves_is_undecided() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.GroupNorm(1, 1)  # without scale and shift eager leaves nothing
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            left = self.norm(3 * torch.stack([x, x], 1).unsqueeze(1))
+            return (left.square() * torch.tensor([1, 2])).argmax(-1)
+
+    with pytest.raises(Undecided, match="hangs on rounding"):
+        reference(Model(), lambda: (torch.rand(200, generator=torch.Generator().manual_seed(0)),))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x == 0,
+        lambda x: x.ne(torch.zeros(x.shape)),
+        torch.logical_not,
+        torch.Tensor.bool,
+        torch.nonzero,
+        lambda x: torch.empty(x.shape, dtype=torch.bool).copy_(x),
+    ],
+    ids=["==", "ne", "not", "bool", "nonzero", "copy"],
+)
+def test_an_equality_met_by_chance_is_undecided(ask: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def check(*terms: float) -> None:
+        reference(_Calls(lambda x: ask(x.sum(-1))), lambda: (torch.tensor(terms).repeat(8, 1),))
+
+    with pytest.raises(Undecided, match="hangs on rounding"):
+        check(1.0, 1e-7, -1.0)  # eager has a number left, but less than such a sum may be rounded by
+    check(1e-3, 1e-3, 0.0)
+    check(0.0, 0.0, 0.0)
+
+
+def test_complex_numbers_are_on_no_side_of_each_other() -> None:
+    x = torch.randn(4, generator=torch.manual_seed(0))
+    answer = reference(_Calls(lambda x: (x == 1j, x != torch.tensor(2j))), lambda: (x,)).outcome.outputs
+    assert [part.all().item() for part in answer] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("model", "number", "backward"),
+    [
+        (torch.nn.ReLU6(), torch.nan, True),
+        (torch.prod, 100.0, False),
+        (lambda x: torch.prod(1 / x), 100.0, False),
+    ],
+    ids=["NaN by its place", "overflow", "underflow"],
+)
+def test_what_hangs_on_eager_s_kernels_is_compared_with_nothing(
+    model: Callable[..., Any], number: float, backward: bool
+) -> None:
+    module = model if isinstance(model, torch.nn.Module) else _Calls(model)
+    with pytest.raises(Undecided, match="how they go about"):
+        reference(module, lambda: (torch.full((32,), number),), backward=backward)
+    reference(module, lambda: (torch.full((32,), 1.5),), backward=backward)
+
+
+class _Calls(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = function
+
+
+def test_noise_makes_nothing_infinite_and_comes_to_complex_numbers_too() -> None:
+    largest = torch.finfo(torch.float64).max
+    recorder = OperatorRecorder(magnitude=1e-3)
+    with recorder:
+        masked = torch.full((100,), largest, dtype=torch.float64) * -1.0
+        turned = torch.fft.fft(torch.ones(4, dtype=torch.float64))
+    assert masked.isfinite().all() and (masked != -largest).any()
+    assert turned[0] != 4 and not recorder.decisions
+
+
+def test_how_inputs_are_made_decides_nothing() -> None:
+    def make_inputs() -> tuple[torch.Tensor]:
+        return (torch.randint(0, 5, (3,), generator=torch.Generator().manual_seed(0)),)
+
+    answer = reference(_Calls(lambda i: (i + 1).float()), make_inputs)
+    assert torch.equal(answer.outcome.outputs, make_inputs()[0] + 1.0)
+
+
+def test_what_a_norm_leaves_of_equal_numbers_may_be_nothing() -> None:
+    single = torch.rand(200, 1, generator=torch.manual_seed(0), dtype=torch.float64).unsqueeze(1)
+    different = single * torch.tensor([1, 2, 4])
+    norm = torch.nn.GroupNorm(1, 1).double()
+    with OperatorRecorder(cancel=True):
+        nothing, something = norm(single), norm(different)
+
+    assert not nothing.any()
+    assert torch.equal(something, norm(different))
+
+
+def test_what_shares_memory_does_so_in_float64() -> None:
+    x = torch.randn(2, 3)
+    whole, column, alone = in_float64((x, x[:, 1], torch.randn(3)))
+    column.fill_(7.0)
+    assert torch.equal(whole[:, 1], column) and alone.dtype == torch.float64
+    assert not (x == 7).any()
+
+
+def test_eager_is_not_watched_where_it_is_compared_with() -> None:
+    """A max pool along one dimension is one kernel, or, if someone looks, a max pool of an image, with its strides."""
+    windows = torch.randn(2, 4).unfold(-1, 3, 1)
+    model = _Calls(lambda x: F.max_pool1d(x, 1))
+    expected = reference(model, lambda: (windows,)).outcome.outputs
+    with torch.no_grad():
+        assert expected.stride() == model(windows).stride()
+
+
+def test_a_function_may_err_by_two_ulps() -> None:
+    values = torch.linspace(0.5, 3.0, 1000, dtype=torch.float64)
+    errors = {}
+    for function in (torch.cos, torch.sqrt):
+        with OperatorRecorder(FLOAT32_ULP):
+            noisy = function(values)
+        errors[function] = ((noisy / function(values) - 1).abs().max() / FLOAT32_ULP).item()
+    assert 1.5 < errors[torch.cos] <= 2 and 0.75 < errors[torch.sqrt] <= 1
+
+
+def test_a_sum_may_err_by_what_its_partial_sums_do() -> None:
+    values = torch.tensor([1.0, -1.0] * 50, dtype=torch.float64)
+    errors = []
+    for seed in range(50):
+        with OperatorRecorder(FLOAT32_ULP, seed):
+            errors.append((values.sum() / values.abs().sum() / FLOAT32_ULP).abs().item())
+    assert 0.5 < max(errors) <= 1
+
+
+def test_a_gradient_of_a_norm_errs_in_all_elements_alike() -> None:
+    x = torch.randn(1, 1, 16, 16, generator=torch.manual_seed(0), dtype=torch.float64)
+    z = (x - x.mean()) / x.std(correction=0)
+    zero, one = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    nothing = []
+    for seed in range(20):
+        recorder = OperatorRecorder(FLOAT32_ULP, seed)
+        with recorder:
+            gradient, *_ = torch.ops.aten.native_batch_norm_backward(
+                z, z, one, None, None, zero, one, True, 0.0, [True, False, False]
+            )
+        nothing.append(((gradient * z).sum() / 256 / FLOAT32_ULP).abs().item())
+        assert not recorder.decisions and len(recorder.overflows) == 1
+    assert 0.2 < max(nothing) < 4, "noise of each element alone would leave a sixteenth of it"
+
+
+@pytest.mark.parametrize("how", ["plain", "causal", "masked", "grouped"])
+def test_a_gradient_of_attention_is_computed_again_in_parts(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = Mock(side_effect=rounding._attention_gradients)
+    monkeypatch.setattr(rounding, "_attention_gradients", parts)
+    generator = torch.manual_seed(0)
+    heads = 2 if how == "grouped" else 4
+    tensors = [
+        torch.randn(2, n, rows, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+        for n, rows in ((4, 5), (heads, 7), (heads, 7))
+    ]
+    options: dict[str, Any] = {
+        "causal": {"is_causal": True},
+        "masked": {"attn_mask": torch.randn(5, 7, generator=generator).log().nan_to_num(-torch.inf).double()},
+        "grouped": {"enable_gqa": True, "scale": 0.7},
+    }.get(how, {})
+
+    def gradients(magnitude: float) -> tuple[torch.Tensor, ...]:
+        with OperatorRecorder(magnitude) as recorder:
+            out = F.scaled_dot_product_attention(*tensors, **options)
+            found = torch.autograd.grad(out.square().sum(), tensors)
+        assert not recorder.decisions
+        return found
+
+    for exact, noisy in zip(gradients(0.0), gradients(1e-9), strict=True):
+        error = (noisy - exact).abs().max()
+        assert 1e-10 < error / exact.abs().max() < 1e-7
+    assert parts.call_count == 1, "once, in the run with noise"
+
+
+def test_a_gradient_of_attention_that_is_nothing_errs_by_a_sum() -> None:
+    query, key, value = torch.randn(3, 1, 1, 1, 64, generator=torch.manual_seed(0), dtype=torch.float64)
+    query.requires_grad_()
+    with OperatorRecorder(FLOAT32_ULP):
+        out = F.scaled_dot_product_attention(query, key, value)
+        (gradient,) = torch.autograd.grad(out.sum(), query)
+    worst = value.abs().sum() * key.abs().max() / 8 * FLOAT32_ULP
+    assert worst / 100 < gradient.abs().max() < 2 * worst
+
+
+@pytest.mark.parametrize(
+    ("backward", "result"), [(aten._softmax_backward_data, 1.0), (aten._log_softmax_backward_data, 0.0)]
+)
+def test_a_gradient_of_a_softmax_errs_by_its_sum(backward: Any, result: float) -> None:
+    one, of_one = torch.tensor([[[1.0]], [[result]]], dtype=torch.float64)
+    with OperatorRecorder(FLOAT32_ULP):
+        gradient = backward(one, of_one, -1, torch.float64)
+    assert FLOAT32_ULP / 100 < gradient.abs().max() < 4 * FLOAT32_ULP, "0 but for the rounding of a sum of one"
+
+
+def test_a_limit_for_which_eager_has_nan_is_right() -> None:
+    nan, inf = torch.tensor([torch.nan]), torch.tensor([torch.inf])
+    assert_close_to_eager(inf, nan, inf.double())
+    assert_close_to_eager(nan, nan, inf.double())
+    for wrong in (-inf, torch.zeros(1)):
+        with pytest.raises(Mismatch):
+            assert_close_to_eager(wrong, nan, inf.double())
