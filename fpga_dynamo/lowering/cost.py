@@ -8,6 +8,7 @@ and decode of a record and the filling of a core's pipeline.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -66,19 +67,44 @@ def _attention_cycles() -> sympy.Expr:
 def _winograd_cycles() -> sympy.Expr:
     """Steps of the MAC array, the weights that come from far meanwhile, and the transforms.
 
-    The weights are the larger half for images of few tiles. What a step of the array costs against one of a direct
-    convolution, a vector of weights or of a transform, and the start of each element's product, and how much of the
-    weights the products hide, is fitted to times of the software card.
+    The weights are the larger half for images of few tiles. What they weigh against each other: WinogradCosts.
     """
     batch, height, width, channels, panels, vectors, rows_tile, size, block = _symbols(
         "batch height width channels panels vectors ROWS tile_size block"
     )
+    step, weight, exposed, transform, start = sympy.symbols("step weight exposed transform start", positive=True)
     elements = (size + 2) ** 2
     tiles = batch * sympy.ceiling(height / size) * sympy.ceiling(width / size)
-    products = elements * tiles / rows_tile * panels * channels * 6 / 5
-    weights = elements * panels * channels * vectors * sympy.ceiling(tiles / (rows_tile * block)) * 13 / 20
-    transforms = elements * tiles * (sympy.ceiling(channels / VEC) + panels * vectors) / 7
-    return sympy.Max(products, weights) + sympy.Min(products, weights) * 3 / 5 + transforms + 60 * elements
+    products = elements * tiles / rows_tile * panels * channels * step
+    weights = elements * panels * channels * vectors * sympy.ceiling(tiles / (rows_tile * block)) * weight
+    transforms = elements * tiles * (sympy.ceiling(channels / VEC) + panels * vectors) * transform
+    return sympy.Max(products, weights) + sympy.Min(products, weights) * exposed + transforms + start * elements
+
+
+@dataclass(frozen=True)
+class WinogradCosts:
+    """Parts of Winograd's method, in steps of a direct convolution on the MAC array.
+
+    step: a step of its products. weight: a vector of weights, which come from far. exposed: what the smaller of these
+    two terms adds, where 0 is all hidden by the larger. transform: a vector of a transformed patch or product.
+    start: each element's product.
+    """
+
+    step: float
+    weight: float
+    exposed: float
+    transform: float
+    start: float
+
+
+WIDE_COSTS = WinogradCosts(6 / 5, 13 / 20, 3 / 5, 1 / 7, 60)
+"""Fitted to times of the software card with AVX-512."""
+NARROW_COSTS = WinogradCosts(1, 3 / 5, 1 / 4, 1 / 3, 24)
+"""The same with AVX2, where a step takes twice as long, and so hides more of the weights."""
+
+
+def winograd_costs(target: Target) -> WinogradCosts:
+    return NARROW_COSTS if target.isa == "x86-64-v3" else WIDE_COSTS
 
 
 FORMULAS: Mapping[str, sympy.Expr] = _formulas()
@@ -185,6 +211,7 @@ def _winograd(f: Fields, target: Target) -> dict[str, float]:
         "tile_size": f["tile_size"],
         "block": max(winograd_block(f["tile_size"], channels, vectors, target), 1),
         "moved": inputs + outputs + elements * channels * panels * vectors * VEC,
+        **asdict(winograd_costs(target)),
     }
 
 

@@ -92,6 +92,11 @@ class Target:
             manifest=manifest,
         )
 
+    @property
+    def isa(self) -> str:
+        """Instruction set that an emulation's kernels were compiled for, as xclbin-build names it; "" for a card."""
+        return str(self.manifest.get("isa", ""))
+
     def kernels_for(self, opcodes: frozenset[str]) -> tuple[str, ...]:
         """Names of the kernels whose cores run all of `opcodes`."""
         return tuple(kernel.name for kernel in self.kernels if opcodes <= kernel.opcodes)
