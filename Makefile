@@ -71,7 +71,7 @@ lint: $(installed)
 	$(bin)/mypy
 
 fuzz: $(installed)
-	$(bin)/fpga-dynamo fuzz --examples $(EXAMPLES) --seed $(SEED)
+	$(bin)/fpga-dynamo fuzz --examples $(EXAMPLES) --seed $(SEED) $(FUZZ)
 
 # PyTorch's databases of samples of its ops and modules.
 opinfo: $(installed)

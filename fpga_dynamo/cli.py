@@ -90,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         choices=(2, 4),
         help="models with convolutions by Winograd's method, in tiles of this size",
     )
+    fuzz.add_argument(
+        "--dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of parameters and inputs"
+    )
     fuzz.set_defaults(action=_fuzz)
 
     ops = commands.add_parser("ops", help="list what the card does with each ATen op, and why not")
@@ -262,6 +265,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
             backend=arguments.backend,
             options=_fuzz_options(arguments),
             winograd=arguments.winograd,
+            dtype=arguments.dtype,
             out_dir=arguments.out,
             progress=lambda done: progress.update(task, completed=done),
         )

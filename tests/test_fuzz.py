@@ -24,6 +24,7 @@ from fpga_dynamo.testing.reference import Mismatch
 
 EXAMPLES = 60
 WINOGRAD_EXAMPLES = 6
+HALF_EXAMPLES = 12
 SEED = 20_260
 
 aten = torch.ops.aten
@@ -217,6 +218,32 @@ def test_gradients_that_nobody_wants_are_drawn(
     call_once(instance, instance, inputs, grad=True, backward=True, fixed_inputs=fixed_inputs)
     assert any(x.requires_grad for x in inputs) != fixed_inputs
     assert all(x.requires_grad for x in instance.parameters()) != frozen
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_random_models_of_half_precision_are_as_good_as_eager(dtype: str, tmp_path: Path) -> None:
+    report = run_fuzz(HALF_EXAMPLES, SEED, options={"partition": "greedy"}, out_dir=tmp_path, dtype=dtype)
+
+    assert not report.failures, str(report)
+    assert report.on_card > HALF_EXAMPLES // 2
+
+
+def test_a_wrong_sum_of_half_precision_is_found(
+    backend_with_wrong_sum: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graphs, "MODES", ({},))
+    monkeypatch.setattr(graphs.operators, "TABLE", [op for op in graphs.operators.TABLE if op.name == "binary"])
+    report = run_fuzz(
+        100, 1, backend_with_wrong_sum, None, tmp_path, max_failures=1, max_instructions=1, dtype="bfloat16"
+    )
+
+    (failure,) = report.failures
+    assert failure.script is not None
+    assert "self.to(torch.bfloat16)" in failure.script.read_text()
+    torch._dynamo.reset()
+    with pytest.raises(AssertionError, match="is off by"):
+        runpy.run_path(str(failure.script), run_name="__main__")
+    assert torch.get_default_dtype() == torch.float32
 
 
 @pytest.mark.parametrize("tile_size", [2, 4])

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder, agree, in_float64, noisy_run
+from fpga_dynamo.rounding import OperatorRecorder, agree, in_float64, noisy_run
 
 from .reference import (
     LayoutMismatch,
@@ -108,16 +108,19 @@ def reference(
     backward: bool = False,
     fixed_inputs: bool = False,
     winograd: bool = False,
+    dtype: torch.dtype = torch.float32,
     noisy_runs: int = _NOISY_RUNS,
 ) -> Reference:
     """Runs a copy of `model` in eager. `make_inputs` gives the same inputs, freshly made, at every call.
 
     `backward` takes gradients, of the parameters alone with `fixed_inputs`. `noisy_runs` in float64 show how far
     rounding moves what the model gives. With `winograd` convolutions may round as coarsely as Winograd's method does.
+    `dtype` is what the model computes in, as far as its rounding is concerned.
     Raises `Undecided` where a decision of the model hangs on rounding, and for Winograd's method where there are NaN
     or infinities, which it spreads.
     """
     convolution = WINOGRAD_NOISE if winograd else 0.0
+    ulp = torch.finfo(dtype).eps
 
     def in_double(seed: int = 0, **noise: Any) -> tuple[Outcome, OperatorRecorder]:
         def run(twin: torch.nn.Module, inputs: tuple[Any, ...]) -> Outcome:
@@ -138,13 +141,13 @@ def reference(
     noise = [[0.0] * len(tree_leaves(part)) for _, part in exact.parts]
     runs = [exact_run]
     for seed in range(noisy_runs):
-        noisy, run = in_double(seed, magnitude=FLOAT32_ULP, convolution=convolution)
+        noisy, run = in_double(seed, magnitude=ulp, convolution=convolution)
         runs.append(run)
         for errors, (_, mine), (_, theirs) in zip(noise, noisy.parts, exact.parts, strict=True):
             for index, (disturbed, leaf) in enumerate(zip(tree_leaves(mine), tree_leaves(theirs), strict=True)):
                 if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
                     errors[index] = max(errors[index], measure(disturbed, disturbed, leaf).compiled)
-    runs.append(in_double(magnitude=_COARSE * FLOAT32_ULP, convolution=2 * convolution)[1])
+    runs.append(in_double(magnitude=_COARSE * ulp, convolution=2 * convolution)[1])
     runs.append(in_double(magnitude=0.0, cancel=True)[1])  # without noise, which no residue would be small beside
     if single.arbitrary:
         raise Undecided(
@@ -171,6 +174,7 @@ def check_against_eager(
     winograd: bool = False,
     warm: bool = False,
     dynamic: bool | None = None,
+    dtype: torch.dtype = torch.float32,
     factor: float = 4.0,
 ) -> None:
     """Compiles `model` and holds the answers of `calls` calls against eager; raises `Mismatch` or `Undecided`.
@@ -179,7 +183,8 @@ def check_against_eager(
     with the model's state as it was given. `grad` runs with gradients on, `backward` also compares those of inputs and
     parameters, of parameters alone with `fixed_inputs`. `winograd` allows convolutions the rounding of Winograd's
     method. `warm` compiles once more, with what the first time left in the disk cache, and holds the answers against
-    the first time's, bit by bit. `dynamic` is that of `torch.compile`.
+    the first time's, bit by bit. `dynamic` is that of `torch.compile`. `dtype` is what the model computes in: eager's
+    answer is that of the model as it is, and rounding is one of `dtype`.
     """
     twin = copy.deepcopy(model)
     compiled = functools.partial(
@@ -191,7 +196,7 @@ def check_against_eager(
     for call, outcome in enumerate(_compiled_calls(compiled(), model, twin, make_inputs, calls, gradients)):
         outcomes.append(outcome)
         inputs = functools.partial(make_inputs, call)
-        expect = functools.partial(reference, model, inputs, winograd=winograd, **gradients)
+        expect = functools.partial(reference, model, inputs, winograd=winograd, dtype=dtype, **gradients)
         try:
             misplaced = _hold(outcome, expect, factor) or misplaced
         except Mismatch as error:

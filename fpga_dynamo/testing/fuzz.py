@@ -17,6 +17,7 @@ import hypothesis
 import torch
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as hypothesis_seed
+from hypothesis.strategies import SearchStrategy
 from torch._dynamo.backends.common import aot_autograd
 
 from .cache import empty_program_cache
@@ -120,6 +121,8 @@ def script(
     arguments += [f"{name}=True" for name, wanted in graph.gradients.items() if wanted]
     if graph.dynamic:
         arguments.append("dynamic=True")
+    if graph.dtype != "float32":
+        arguments.append(f"dtype=torch.{graph.dtype}")
     imports = [
         "from fpga_dynamo.testing.cache import empty_program_cache",
         "from fpga_dynamo.testing.calls import check_against_eager",
@@ -162,6 +165,7 @@ def _check(
             winograd=winograd is not None,
             warm=backend == "fpga",
             dynamic=graph.dynamic or None,
+            dtype=getattr(torch, graph.dtype),
             **graph.gradients,
         )
 
@@ -264,6 +268,7 @@ def run_fuzz(
     max_failures: int = 5,
     max_instructions: int = 12,
     winograd: int | None = None,
+    dtype: str = "float32",
     progress: Callable[[int], None] | None = None,
 ) -> FuzzReport:
     """Compares `examples` random models with eager; the same seed draws the same models.
@@ -277,13 +282,15 @@ def run_fuzz(
 
     Winograd's method is off, because inputs hold NaN and infinities, which it spreads further than eager does, so that
     their places could not be compared. With `winograd`, a size of tiles (2 or 4), all models begin with a convolution
-    that is computed by it, and those with a NaN or an infinity are among the undecided.
+    that is computed by it, and those with a NaN or an infinity are among the undecided. Parameters and floating inputs
+    are of `dtype`: "float32", "bfloat16" or "float16".
     """
     if backend == "fpga":
         options = {"winograd": winograd is not None, **(options or {})}
     campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None, winograd)
     with _quiet_and_single_threaded():
-        _run(campaign, examples, seed, max_failures, max_instructions, progress)
+        drawn = graphs(max_instructions, winograd=winograd is not None, dtype=dtype)
+        _run(campaign, drawn, examples, seed, max_failures, progress)
     return campaign.report
 
 
@@ -303,14 +310,13 @@ def _quiet_and_single_threaded() -> Iterator[None]:
 
 def _run(
     campaign: _Campaign,
+    drawn: SearchStrategy[Graph],
     examples: int,
     seed: int,
     max_failures: int,
-    max_instructions: int,
     progress: Callable[[int], None] | None,
 ) -> None:
     report = campaign.report
-    drawn = graphs(max_instructions, winograd=campaign.winograd is not None)
     round_number = 0
     while report.examples < examples and len(report.failures) < max_failures:
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from . import operators
@@ -44,6 +45,7 @@ class Graph:
     fixed_inputs: the inputs need no gradient; frozen: every second parameter needs none.
     batches: batch sizes of the inputs' `n`, one after the other in as many calls.
     dynamic: all sizes are symbols from the first call on, not those alone that are seen to change.
+    dtype: what parameters and floating inputs are of, a name of torch's.
     """
 
     inputs: tuple[str, ...]
@@ -56,6 +58,7 @@ class Graph:
     frozen: bool = False
     batches: tuple[int, ...] = (2,)
     dynamic: bool = False
+    dtype: str = "float32"
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -66,6 +69,7 @@ class Graph:
         constructors = [f"        self.{i.target}_op = {i.module}" for i in self.instructions if i.module and i.target]
         statements = [f"        {i.target} = {i.call}" if i.target else f"        {i.call}" for i in self.instructions]
         names = [f"x{position}" for position in range(len(self.inputs))]
+        other = self.dtype != "float32"
         return "\n".join(
             [
                 "import torch",
@@ -79,6 +83,7 @@ class Graph:
                 *constructors,
                 *(_RANDOMISE if any("BatchNorm" in line for line in constructors) else []),
                 *(_FREEZE if self.frozen else []),
+                *([f"        self.to(torch.{self.dtype})"] if other else []),
                 f"        self.{'train' if self.train else 'eval'}()",
                 "",
                 f"    def forward(self, {', '.join(names)}):",
@@ -89,7 +94,9 @@ class Graph:
                 "def make_inputs(seed):",
                 "    torch.manual_seed(seed)",
                 *([f"    n = {self.batches}[seed % {len(self.batches)}]"] if self.is_batched else []),
+                *([f"    torch.set_default_dtype(torch.{self.dtype})"] if other else []),
                 *(f"    {name} = {made}" for name, made in zip(names, self.inputs, strict=True)),
+                *(["    torch.set_default_dtype(torch.float32)"] if other else []),
                 f"    return ({', '.join(names)},)",
                 "",
             ]
@@ -309,11 +316,12 @@ _SIDES = st.integers(1, 10)
 
 
 @st.composite
-def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False) -> Graph:
+def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False, dtype: str = "float32") -> Graph:
     """Whole model graphs of up to `max_instructions` instructions over one to three inputs, at times one more in the
     memory of another.
 
-    With `winograd` they begin with a convolution that Winograd's method can do.
+    With `winograd` they begin with a convolution that Winograd's method can do. Parameters and floating inputs are of
+    `dtype`, a name of torch's; there are none of graphs that eager does not run in it.
     """
     first = [draw(_wide_images())] if winograd else []
     inputs = (*first, *draw(st.lists(input_sources(), min_size=1 - len(first), max_size=3 - len(first))))
@@ -337,7 +345,11 @@ def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False) ->
     if mode.get("backward") and not any(i.operator == "group_norm" for i in instructions):
         # Eager's kernel for a channels-last group norm writes the gradients that nobody wants, too: to address 0.
         mode = mode | {"fixed_inputs": draw(st.booleans()), "frozen": draw(st.booleans())}
-    return _as_far_as_it_runs(Graph(inputs, instructions, result, batches=batches, dynamic=dynamic, **mode))
+    graph = Graph(inputs, instructions, result, batches=batches, dynamic=dynamic, dtype=dtype, **mode)
+    graph = _as_far_as_it_runs(graph)
+    if dtype != "float32" and not _runs(graph):
+        reject()
+    return graph
 
 
 MODES: tuple[dict[str, bool], ...] = (*[{}] * 5, {"grad": True}, {"backward": True}, {"backward": True, "train": True})
@@ -359,8 +371,9 @@ def _as_far_as_it_runs(graph: Graph) -> Graph:
 
 
 def _runs(graph: Graph) -> bool:
-    """Whether eager takes it. Without gradients and with one batch size it does: instructions were run when drawn."""
-    if not graph.backward and len(graph.batches) == 1:
+    """Whether eager takes it. In float32, without gradients and with one batch size it does: instructions were run when
+    drawn."""
+    if not graph.backward and len(graph.batches) == 1 and graph.dtype == "float32":
         return True
     model, make_inputs = graph.define()
     try:
