@@ -40,6 +40,14 @@ inline extent pixels_extent(int64_t channels, int64_t batch, int64_t height, int
     return extent(channels).dim(batch, stride[0]).dim(height, stride[1]).dim(width, stride[2]);
 }
 
+// Cores that count distances from an operand's first element in uint32_t go forward only.
+template <int DIMENSIONS>
+bool goes_forward(const int32_t (&stride)[DIMENSIONS]) {
+    for (const int32_t s : stride)
+        if (s < 0) return false;
+    return true;
+}
+
 class bounds {
 public:
     // Sizes of the regions in floats.
@@ -63,6 +71,10 @@ public:
     // A sentence without its subject, e.g. "has a kernel of size 0".
     void require(bool condition, const char* sentence) {
         if (!condition && message_.empty()) message_ = sentence;
+    }
+    template <class... Strides>
+    void require_forward(const Strides&... stride) {
+        require((goes_forward(stride) && ...), "has a negative stride");
     }
 
     bool ok() const { return message_.empty(); }

@@ -77,11 +77,11 @@ enum activation : int32_t {
 struct conv2d_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t input;             // arena
+    place_t input;              // arena
     uint32_t weight;            // weights
     uint32_t bias;              // weights, or ABSENT
-    uint32_t residual;          // arena, added before the activation, or ABSENT
-    uint32_t output;            // arena
+    place_t residual;           // arena, added before the activation, or ABSENT
+    place_t output;             // arena
     int32_t batch;
     int32_t groups;
     int32_t in_channels;        // of one group
@@ -111,11 +111,11 @@ struct conv2d_command {
 struct winograd_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t input;
+    place_t input;
     uint32_t weight;
     uint32_t bias;
-    uint32_t residual;
-    uint32_t output;
+    place_t residual;
+    place_t output;
     int32_t tile_size;
     int32_t batch;
     int32_t in_channels;
@@ -139,11 +139,11 @@ struct winograd_command {
 struct depthwise_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t input;
+    place_t input;
     uint32_t weight;
     uint32_t bias;
-    uint32_t residual;
-    uint32_t output;
+    place_t residual;
+    place_t output;
     int32_t batch;
     int32_t channels;
     int32_t in_height;
@@ -168,11 +168,11 @@ struct depthwise_command {
 struct gemm_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t a;
-    uint32_t b;
+    place_t a;
+    place_t b;
     uint32_t bias;
-    uint32_t residual;
-    uint32_t output;
+    place_t residual;
+    place_t output;
     int32_t b_packed;
     int32_t batch[2];
     int32_t rows;               // m
@@ -194,11 +194,11 @@ struct gemm_command {
 struct attention_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t query;
-    uint32_t key;
-    uint32_t value;
-    uint32_t mask;              // arena or weights, or ABSENT
-    uint32_t output;
+    place_t query;
+    place_t key;
+    place_t value;
+    place_t mask;               // arena or weights, or ABSENT
+    place_t output;
     int32_t batch[2];
     int32_t rows;               // m, of the query
     int32_t keys;               // k
@@ -222,8 +222,8 @@ struct pool_command {
     int32_t opcode;
     int32_t slices;
     int32_t kind;
-    uint32_t input;
-    uint32_t output;
+    place_t input;
+    place_t output;
     int32_t batch;
     int32_t channels;
     int32_t in_height;
@@ -350,11 +350,11 @@ struct reduce_command {
     int32_t opcode;
     int32_t slices;
     int32_t kind;
-    uint32_t input;
-    uint32_t output;
+    place_t input;
+    place_t output;
     uint32_t scale;
     uint32_t shift;
-    uint32_t second;            // arena, laid out as the output; ABSENT for all kinds but REDUCE_MOMENTS
+    place_t second;             // arena, laid out as the output; ABSENT for all kinds but REDUCE_MOMENTS
     int32_t kept[3];
     int32_t reduced[3];
     int32_t in_stride[6];
@@ -370,8 +370,8 @@ struct reduce_command {
 struct move_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t input;
-    uint32_t output;
+    place_t input;
+    place_t output;
     int32_t from_weights;       // 1: the input lies in the weights region
     float fill;
     int32_t dims[6];
@@ -384,9 +384,9 @@ struct move_command {
 struct gather_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t table;
-    uint32_t index;             // arena
-    uint32_t output;
+    place_t table;
+    place_t index;              // arena
+    place_t output;
     int32_t table_in_weights;
     int32_t limit;
     int32_t row_stride;
@@ -405,8 +405,8 @@ struct resample_command {
     int32_t opcode;
     int32_t slices;
     int32_t mode;
-    uint32_t input;
-    uint32_t output;
+    place_t input;
+    place_t output;
     int32_t batch;
     int32_t channels;
     int32_t in_height;
@@ -432,8 +432,8 @@ enum element_format : int32_t {
 struct convert_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t input;             // arena
-    uint32_t output;            // arena
+    place_t input;              // arena
+    place_t output;             // arena
     int32_t count;
     int32_t format;
     int32_t narrow;

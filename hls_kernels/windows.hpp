@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "card_abi.hpp"
+#include "command.hpp"
 
 namespace fpga {
 
@@ -19,7 +20,13 @@ public:
 
     bool empty() const { return count_ == 0; }
 
-    // From where, seen from the arena's first float, an operand at `offset` is to be read or written.
+    // Has each operand that lies in a window read or written in the host's memory.
+    template <class... Places>
+    void redirect(Places&... place) const {
+        ((place = place == ABSENT ? ABSENT : redirected(place)), ...);
+    }
+
+    // Where, seen from the arena's first float, what is at `offset` is to be read or written.
     int64_t redirected(int64_t offset) const {
         for (uint32_t i = 0; i < count_; i++) {
             const uint64_t into = address_ + static_cast<uint64_t>(offset) * 4 - first_[i].address;
@@ -36,7 +43,8 @@ public:
             const int64_t begin = static_cast<int64_t>(first_[i].address - address_) / 4;
             const int64_t end = begin + static_cast<int64_t>(first_[i].bytes) / 4;
             if (high <= begin || low >= end) continue;
-            return low >= begin && high <= end && offset >= begin && offset < end ? INSIDE : ACROSS;
+            const bool all = low >= begin && high <= end && offset >= begin && offset < end;
+            return all && redirected(offset) != ABSENT ? INSIDE : ACROSS;
         }
         return APART;
     }

@@ -14,8 +14,8 @@ namespace fpga {
 struct smooth_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t input;          // arena
-    uint32_t output;         // arena
+    place_t input;           // arena
+    place_t output;          // arena
     int32_t sequences;
     int32_t steps;
     int32_t channels;
@@ -69,6 +69,12 @@ smooth_tiles:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<smooth_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(smooth_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output); }
+};
+
 inline void smooth_bounds(const smooth_command& c, bounds& b) {
     b.require(c.sequences > 0 && c.steps > 0 && c.channels > 0, "has no elements");
     b.require(c.input % VEC == 0 && c.in_stride[0] % VEC == 0 && c.in_stride[1] % VEC == 0,

@@ -71,11 +71,11 @@ struct head_rows {
     int32_t count;
 };
 
-FPGA_INLINE uint32_t place_of_head(uint32_t base, const head_rows& rows, const int32_t* stride) {
+FPGA_INLINE place_t place_of_head(place_t base, const head_rows& rows, const int32_t* stride) {
     return base + offset_of(rows.outer, stride[0]) + offset_of(rows.inner, stride[1]);
 }
 
-FPGA_INLINE uint32_t place_of_rows(uint32_t base, const head_rows& rows, const int32_t* stride) {
+FPGA_INLINE place_t place_of_rows(place_t base, const head_rows& rows, const int32_t* stride) {
     return place_of_head(base, rows, stride) + offset_of(rows.first, stride[2]);
 }
 
@@ -106,10 +106,10 @@ struct attention_arrays {
     alignas(64) vec16 partial[PARTIAL_VECTORS];
 };
 
-// to[row][column] = alpha * sum_k source[row][k] b[k][column] of the rows of the table.
+// to[first + row + column] = alpha * sum_k source[row + k] b[k][column], the rows as the table places them.
 inline void multiply(attention_arrays& arrays, const memory_float* source, int32_t rows, const b_source& b,
-                     const operand_panels& p, bool held, float alpha, const vec16* arena, vec16* to) {
-    const mac_epilogue e = {ABSENT, false, alpha, ACT_NONE, 0.0f, 0.0f};
+                     const operand_panels& p, bool held, float alpha, const vec16* arena, vec16* to, place_t first) {
+    const mac_epilogue e = {ABSENT, ABSENT, first, alpha, ACT_NONE, 0.0f, 0.0f};
     mac_step step;
     step.first_pixel = 0;
     step.pixels = rows;
@@ -141,7 +141,7 @@ each_panel:
 // The queries of a block where they lie (software), or brought on chip; the table says where each one is.
 inline const memory_float* find_queries(float slab[tile::SLAB_FLOATS], block_table& table, const attention_command& c,
                                         const vec16* arena, const head_rows& rows, int32_t pitch) {
-    const uint32_t first = place_of_rows(c.query, rows, c.query_stride);
+    const place_t first = place_of_rows(c.query, rows, c.query_stride);
 #ifdef __SYNTHESIS__
 each_query:
     for (int32_t i = 0; i < rows.count; i++) {
@@ -153,12 +153,12 @@ each_query:
     const memory_float* source = slab;
 #else
     (void)slab;
-    fill_entries(table, 0, rows.count, {first, 0, 0},
+    fill_entries(table, 0, rows.count, {0, 0, 0},
                  {offset_of(1, c.query_stride[2]), static_cast<uint32_t>(pitch), 0});
-    const memory_float* source = floats(arena);
+    const memory_float* source = floats(arena) + first;
     // Another lane may have written them: all are asked for at once.
     for (int32_t i = 0; i < rows.count; i++)
-        for (int32_t k = 0; k < c.width; k += VEC) prefetch(source, first + offset_of(i, c.query_stride[2]) + k);
+        for (int32_t k = 0; k < c.width; k += VEC) prefetch(source, offset_of(i, c.query_stride[2]) + k);
 #endif
     repeat_last_pixel(table, rows.count);
     return source;
@@ -168,16 +168,17 @@ inline void attend(const attention_command& c, const attention_plan& p, const he
                    const b_source& values, attention_arrays& arrays, vec16 scores[SCORE_FLOATS / VEC],
                    float slab[tile::SLAB_FLOATS], vec16* arena, const vec16* weights) {
     const memory_float* queries = find_queries(slab, arrays.table, c, arena, rows, p.pitch);
-    multiply(arrays, queries, rows.count, keys, p.keys, p.held, c.scale, arena, scores);
+    multiply(arrays, queries, rows.count, keys, p.keys, p.held, c.scale, arena, scores, 0);
     const score_block block = {rows.count, c.keys, p.pitch};
     if (c.mask != ABSENT)
         add_mask(scores, block, c.mask_in_weights ? weights : arena, place_of_rows(c.mask, rows, c.mask_stride),
                  c.mask_stride[2], c.mask_stride[3]);
     softmax_block(scores, slab, block, c.masked_to_zero != 0);
-    fill_entries(arrays.table, 0, rows.count, {0, place_of_rows(c.output, rows, c.out_stride), 0},
+    fill_entries(arrays.table, 0, rows.count, {0, 0, 0},
                  {static_cast<uint32_t>(p.pitch), offset_of(1, c.out_stride[2]), 0});
     repeat_last_pixel(arrays.table, rows.count);
-    multiply(arrays, slab, rows.count, values, p.values, p.held, 1.0f, arena, arena);
+    multiply(arrays, slab, rows.count, values, p.values, p.held, 1.0f, arena, arena,
+             place_of_rows(c.output, rows, c.out_stride));
 }
 
 inline uint32_t attention(const attention_command& c, const vec16* commands, vec16* arena, const vec16* weights,
@@ -221,6 +222,14 @@ each_block:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<attention_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(attention_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.query, c.key, c.value, c.output);
+        if (!c.mask_in_weights) elsewhere.redirect(c.mask);
+    }
+};
 
 // A batch of matrices from `base` on, and what their strides are.
 inline extent matrices_extent(const int32_t batch[2], int32_t rows, int32_t columns, const int32_t stride[4]) {
@@ -232,6 +241,7 @@ inline void attention_bounds(const attention_command& c, bounds& b) {
               "has an empty operand");
     b.require(static_cast<double>(c.batch[0]) * c.batch[1] <= 1 << 30 && c.rows <= 1 << 30 && c.value_width <= 1 << 30,
               "is larger than 32-bit arithmetic can count");
+    b.require_forward(c.query_stride, c.key_stride, c.value_stride, c.mask_stride, c.out_stride);
     b.require(c.keys <= MOST_KEYS, "has more keys than a row of scores on chip");
     b.require(c.width <= tile::K_BLOCK, "has keys that are wider than a packed panel is long");
     b.require(c.key_stride[2] == 1 || c.key_stride[3] == 1, "has keys of which neither rows nor columns are contiguous");

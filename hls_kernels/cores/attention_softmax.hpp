@@ -15,12 +15,12 @@ struct score_block {
 };
 
 // Adds the mask's rows; `mask` is the place of the first one.
-inline void add_mask(vec16* scores, const score_block& b, const vec16* region, uint32_t mask, int32_t row_stride,
+inline void add_mask(vec16* scores, const score_block& b, const vec16* region, place_t mask, int32_t row_stride,
                      int32_t key_stride) {
 each_row:
     for (int32_t row = 0; row < b.rows; row++) {
 #pragma HLS loop_tripcount min=1 max=48
-        const int64_t from = static_cast<int64_t>(mask + offset_of(row, row_stride));
+        const int64_t from = static_cast<int64_t>(mask) + offset_of(row, row_stride);
         const vec16 same(key_stride == 0 ? scalar_at(region, from) : 0.0f);
     each_vector:
         for (int32_t k = 0; k < b.keys; k += VEC) {

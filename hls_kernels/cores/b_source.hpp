@@ -10,7 +10,7 @@ constexpr int B_BLOCK_VECTORS = tile::K_BLOCK * tile::MAX_VECTORS;
 
 // A matrix of depth x columns in the arena; one of the strides is 1.
 struct b_source {
-    uint32_t first;
+    place_t first;
     int32_t depth;
     int32_t columns;
     int32_t k_stride;

@@ -15,7 +15,8 @@ namespace fpga {
 inline mac_epilogue conv2d_epilogue(const conv2d_command& c) {
     mac_epilogue e;
     e.bias = c.bias;
-    e.residual = c.residual != ABSENT;
+    e.residual = c.residual;
+    e.output = c.output;
     e.alpha = 1.0f;
     e.activation = c.activation;
     e.a = c.act_a;
@@ -113,6 +114,13 @@ each_block:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<conv2d_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(conv2d_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.residual, c.output);
+    }
+};
 
 inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
     b.require(c.batch > 0 && c.groups > 0 && c.in_channels > 0 && c.in_height > 0 && c.in_width > 0,
@@ -127,8 +135,7 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
               "has an input in which neither channels nor columns are contiguous");
     b.require(c.weight % VEC == 0, "has weights that are not aligned to 16 floats");
     b.require(activation_is_known(c.activation), "has an unknown activation");
-    b.require(c.in_stride[0] >= 0 && c.in_stride[1] >= 0 && c.in_stride[2] >= 0 && c.in_stride[3] >= 0,
-              "has a negative stride of its input");
+    b.require_forward(c.in_stride, c.out_stride, c.residual_stride);
     const double depth = static_cast<double>(c.kernel[0]) * c.kernel[1] * c.in_channels;
     const double outputs = static_cast<double>(c.groups) * c.out_channels;
     b.require(depth <= 1 << 30 && outputs <= 1 << 30, "has more channels than 32-bit arithmetic can count");

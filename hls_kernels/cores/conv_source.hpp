@@ -117,7 +117,7 @@ kernel_rows:
 
 // The window of one output pixel for k in [k_begin, k_begin + depth), k after k.
 inline void gather_window(float* local, int64_t to, const conv2d_command& c, const conv_plan& p, const vec16* arena,
-                          uint32_t image, int32_t top, int32_t left, int32_t k_begin, int32_t depth) {
+                          place_t image, int32_t top, int32_t left, int32_t k_begin, int32_t depth) {
     int32_t tap = k_begin / c.in_channels;
     int32_t channel = k_begin % c.in_channels;
     int32_t done = 0;
@@ -127,8 +127,8 @@ taps:
         const int32_t count = minimum(c.in_channels - channel, depth - done);
         const int32_t y = top + tap / c.kernel[1] * c.dilation[0];
         const int32_t x = left + tap % c.kernel[1] * c.dilation[1];
-        const uint32_t from = image + offset_of(y, c.in_stride[2]) + offset_of(x, c.in_stride[3]) +
-                              offset_of(channel, c.in_stride[1]);
+        const place_t from = image + offset_of(y, c.in_stride[2]) + offset_of(x, c.in_stride[3]) +
+                             offset_of(channel, c.in_stride[1]);
         if (y < 0 || y >= c.in_height || x < 0 || x >= c.in_width) {
             fill(local, to + done, count, 0.0f);
         } else if (!p.planar) {
@@ -186,10 +186,10 @@ each_row:
             entry.source = (at.row - run.row) * c.stride[0] * p.slab_row + (at.column - run.left) * step.source;
         else
             entry.source = done * step.source;
-        entry.output = c.output + offset_of(at.image, c.out_stride[0]) + offset_of(at.row, c.out_stride[1]) +
+        entry.output = offset_of(at.image, c.out_stride[0]) + offset_of(at.row, c.out_stride[1]) +
                        at.column * step.output;
-        entry.residual = c.residual + offset_of(at.image, c.residual_stride[0]) +
-                         offset_of(at.row, c.residual_stride[1]) + at.column * step.residual;
+        entry.residual = offset_of(at.image, c.residual_stride[0]) + offset_of(at.row, c.residual_stride[1]) +
+                         at.column * step.residual;
         fill_entries(table, done, columns, entry, step);
         done += columns;
         at.column += columns - 1;
@@ -228,7 +228,7 @@ inline pixel_run next_block(const conv2d_command& c, const conv_plan& p, int64_t
 // [row][column][channel], or [row][channel][column] if the input is planar.
 inline void fill_slab(float slab[tile::SLAB_FLOATS], const conv2d_command& c, const conv_plan& p, const vec16* arena,
                       uint32_t group_channel, const pixel_run& run) {
-    const uint32_t image = c.input + offset_of(run.image, c.in_stride[0]) + group_channel;
+    const place_t image = c.input + offset_of(run.image, c.in_stride[0]) + group_channel;
     const int32_t top = run.row * c.stride[0] - c.padding[0];
     const int32_t left = run.left * c.stride[1] - c.padding[1];
     const int32_t rows = static_cast<int32_t>(covered(c, 0, run.units));
@@ -245,7 +245,7 @@ slab_rows:
             fill(slab, to, p.slab_row, 0.0f);
             continue;
         }
-        const uint32_t from = image + offset_of(y, c.in_stride[2]) + offset_of(left + before, c.in_stride[3]);
+        const place_t from = image + offset_of(y, c.in_stride[2]) + offset_of(left + before, c.in_stride[3]);
         if (p.planar) {
         planes:
             for (int32_t i = 0; i < c.in_channels; i++) {
@@ -278,7 +278,7 @@ inline void gather_block(float slab[tile::SLAB_FLOATS], const conv2d_command& c,
 each_pixel:
     for (int32_t i = 0; i < run.count; i++) {
 #pragma HLS loop_tripcount min=7 max=1022
-        const uint32_t image = c.input + offset_of(at.image, c.in_stride[0]) + group_channel;
+        const place_t image = c.input + offset_of(at.image, c.in_stride[0]) + group_channel;
         gather_window(slab, static_cast<int64_t>(i) * p.k_block, c, p, arena, image,
                       at.row * c.stride[0] - c.padding[0], at.column * c.stride[1] - c.padding[1], k_begin, depth);
         next_pixel(at, c);

@@ -124,6 +124,14 @@ inline uint32_t convert(const convert_command& c, const vec16*, vec16* arena, co
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<convert_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(convert_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.output);
+    }
+};
+
 inline void convert_bounds(const convert_command& c, bounds& b) {
     b.require(c.count >= 1 && c.count < (1 << 30), "has no element, or 2^30 and more");
     b.require(c.format >= FORMAT_BF16 && c.format <= FORMAT_I8, "has an unknown format");

@@ -264,6 +264,13 @@ output_rows:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<depthwise_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(depthwise_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.residual, c.output);
+    }
+};
 
 inline void depthwise_bounds(const depthwise_command& c, bounds& b) {
     b.require(c.batch > 0 && c.channels > 0 && c.in_height > 0 && c.in_width > 0, "has an empty input");

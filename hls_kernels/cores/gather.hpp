@@ -59,6 +59,15 @@ runs:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<gather_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(gather_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.index, c.output);
+        if (!c.table_in_weights) elsewhere.redirect(c.table);
+    }
+};
+
 inline void gather_bounds(const gather_command& c, bounds& b) {
     b.require(c.limit >= 1, "has a table without rows");
     for (int d = 0; d < 4; d++) {

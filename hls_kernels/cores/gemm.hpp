@@ -66,7 +66,7 @@ inline gemm_plan plan_gemm(const gemm_command& c) {
     return p;
 }
 
-// Rows [first, first + count) of matrix `matrix`: sources in the arena from offset 0.
+// Rows [first, first + count) of matrix `matrix`: sources from the first element of a.
 inline void fill_row_table(block_table& table, const gemm_command& c, const gemm_plan& p, int32_t matrix, int64_t first,
                            int32_t count) {
     int32_t row = static_cast<int32_t>(first % c.rows);
@@ -80,10 +80,9 @@ each_matrix:
 #pragma HLS loop_tripcount min=1 max=64
         const int32_t rows = minimum(count - done, c.rows - row);
         const table_entry entry = {
-            c.a + offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) + row * step.source,
-            c.output + offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) + row * step.output,
-            c.residual + offset_of(image, c.residual_stride[0]) + offset_of(inner, c.residual_stride[1]) +
-                row * step.residual};
+            offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) + row * step.source,
+            offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) + row * step.output,
+            offset_of(image, c.residual_stride[0]) + offset_of(inner, c.residual_stride[1]) + row * step.residual};
         fill_entries(table, done, rows, entry, step);
         done += rows;
         row = 0;
@@ -96,8 +95,8 @@ each_matrix:
 }
 
 // Copies a block of a: [row][k] where k is contiguous, else [group of 16 rows][k][row of group], so that a tile of rows
-// reads one or two streams. `origin` holds the rows' sources; `local` becomes their places in the slab. Returns the
-// distance from one k to the next.
+// reads one or two streams. `origin` holds the rows' sources, from the first element of a; `local` becomes their places
+// in the slab. Returns the distance from one k to the next.
 inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_MAX], const uint32_t origin[BLOCK_MAX],
                            const gemm_command& c, const vec16* arena, int32_t count, int32_t k_begin, int32_t depth) {
     if (c.a_stride[3] == 1) {
@@ -105,7 +104,7 @@ inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_M
         for (int32_t i = 0; i < count; i++) {
 #pragma HLS loop_tripcount min=1 max=1022
             local[i] = i * depth;
-            copy_in(slab, local[i], arena, origin[i] + k_begin, depth);
+            copy_in(slab, local[i], arena, c.a + origin[i] + k_begin, depth);
         }
         return 1;
     }
@@ -113,7 +112,7 @@ inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_M
 each_k:
     for (int32_t k = 0; k < depth; k++) {
 #pragma HLS loop_tripcount min=1 max=2048
-        const uint32_t from = offset_of(k_begin + k, c.a_stride[3]);
+        const place_t from = c.a + offset_of(k_begin + k, c.a_stride[3]);
         int64_t to = static_cast<int64_t>(k) * VEC;
     each_group:
         for (int32_t i = 0; i < count; i += VEC, to += pitch) {
@@ -124,12 +123,12 @@ each_k:
             each_row_of_group:
                 for (int32_t j = 0; j < rows; j++) {
 #pragma HLS loop_tripcount min=1 max=16
-                    copy_in(slab, to + j, arena, origin[i + j] + from, 1);
+                    copy_in(slab, to + j, arena, from + origin[i + j], 1);
                 }
             } else if (rows == VEC) {
-                copy_in(slab, to, arena, origin[i] + from, VEC);
+                copy_in(slab, to, arena, from + origin[i], VEC);
             } else {
-                copy_in(slab, to, arena, origin[i] + from, rows);
+                copy_in(slab, to, arena, from + origin[i], rows);
             }
         }
     }
@@ -158,7 +157,8 @@ inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena,
     const gemm_plan p = plan_gemm(c);
     mac_epilogue e;
     e.bias = c.bias;
-    e.residual = c.residual != ABSENT;
+    e.residual = c.residual;
+    e.output = c.output;
     e.alpha = c.alpha;
     e.activation = c.activation;
     e.a = c.act_a;
@@ -233,7 +233,7 @@ each_block:
                     } else {
                         pack_b(b_block, b, arena, k, column, step.depth, step.vectors, c.vectors);
                     }
-                    const memory_float* source = p.direct ? floats(arena) + k : slab;
+                    const memory_float* source = p.direct ? floats(arena) + c.a + k : slab;
 #endif
                     vec16* sums = partial + (panel - group) * p.block_rows * c.vectors;
                     // What follows packed weights in memory is read next.
@@ -249,6 +249,14 @@ each_block:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<gemm_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(gemm_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.a, c.residual, c.output);
+        if (!c.b_packed) elsewhere.redirect(c.b);
+    }
+};
 
 inline void gemm_bounds(const gemm_command& c, bounds& b) {
     b.require(c.batch[0] > 0 && c.batch[1] > 0 && c.rows > 0 && c.columns > 0 && c.depth > 0, "has an empty operand");
@@ -260,6 +268,7 @@ inline void gemm_bounds(const gemm_command& c, bounds& b) {
               "has a b in which neither rows nor columns are contiguous");
     b.require(c.b_packed == 0 || c.b % VEC == 0, "has weights that are not aligned to 16 floats");
     b.require(activation_is_known(c.activation), "has an unknown activation");
+    b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
     if (!b.ok()) return;
 
     const int64_t packed = static_cast<int64_t>(ceil_div(c.columns, c.vectors * VEC)) * c.vectors * VEC;

@@ -27,8 +27,8 @@ static_assert(tile::SLAB_FLOATS >= VEC * tile::K_BLOCK, "SLAB_FLOATS must hold 1
 // values are stored twice, and no tail needs an array of its own.
 struct block_table {
     uint32_t source[BLOCK_MAX];    // from the start of the source array
-    uint32_t output[BLOCK_MAX];    // in the arena
-    uint32_t residual[BLOCK_MAX];  // in the arena
+    uint32_t output[BLOCK_MAX];    // from the output's first element
+    uint32_t residual[BLOCK_MAX];  // from the residual's first element
 };
 
 // A pixel's entries in the table, or their distances from one pixel to the next.
@@ -60,8 +60,9 @@ repeat:
 }
 
 struct mac_epilogue {
-    uint32_t bias;  // in the weights region, or ABSENT
-    bool residual;
+    uint32_t bias;     // in the weights region, or ABSENT
+    place_t residual;  // in the arena, or ABSENT
+    place_t output;    // in the arena
     float alpha;
     int32_t activation;
     float a;
@@ -148,11 +149,11 @@ FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& 
             }
         }
     }
-    if (e.residual) {
+    if (e.residual != ABSENT) {
     residual_rows:
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-            const int64_t at = static_cast<int64_t>(table.residual[first + i]) + step.column;
+            const int64_t at = static_cast<int64_t>(e.residual) + table.residual[first + i] + step.column;
             UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
                 if (!present(j, step)) continue;
@@ -167,7 +168,7 @@ FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& 
 store_rows:
     UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-        const int64_t at = static_cast<int64_t>(table.output[first + i]) + step.column;
+        const int64_t at = static_cast<int64_t>(e.output) + table.output[first + i] + step.column;
     store_columns:
         UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll

@@ -125,6 +125,15 @@ dimensions:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<move_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(move_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.output);
+        if (!c.from_weights) elsewhere.redirect(c.input);
+    }
+};
+
 inline void move_bounds(const move_command& c, bounds& b) {
     for (int d = 0; d < 6; d++) {
         b.require(c.dims[d] >= 1, "has a dimension below 1");

@@ -337,7 +337,7 @@ struct redirection<pointwise_command> {
     static constexpr bool POSSIBLE = true;
     static void apply(pointwise_command& c, const windows& elsewhere) {
         for (int s = 0; s < c.inputs + c.outputs; s++)
-            if (s >= c.inputs || !((c.in_weights >> s) & 1)) c.stream[s] = elsewhere.redirected(c.stream[s]);
+            if (s >= c.inputs || !((c.in_weights >> s) & 1)) elsewhere.redirect(c.stream[s]);
     }
 };
 

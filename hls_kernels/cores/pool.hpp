@@ -228,6 +228,14 @@ items:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<pool_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(pool_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.output);
+    }
+};
+
 inline void pool_bounds(const pool_command& c, bounds& b) {
     b.require(c.kind == POOL_MAX || c.kind == POOL_AVERAGE, "has a kind that is neither maximum nor average");
     b.require(activation_is_known(c.activation), "has an unknown activation");

@@ -170,6 +170,14 @@ items:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<reduce_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(reduce_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.output, c.second);
+    }
+};
+
 inline void reduce_bounds(const reduce_command& c, bounds& b) {
     b.require(c.kind >= REDUCE_SUM && c.kind <= REDUCE_MOMENTS, "has an unknown kind");
     b.require(activation_is_known(c.activation), "has an unknown activation");

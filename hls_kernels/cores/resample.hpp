@@ -93,6 +93,14 @@ rows:
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<resample_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(resample_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.output);
+    }
+};
+
 inline void resample_bounds(const resample_command& c, bounds& b) {
     b.require(c.mode == RESAMPLE_NEAREST || c.mode == RESAMPLE_BILINEAR,
               "has a mode that is neither nearest nor bilinear");

@@ -85,7 +85,7 @@ FPGA_NOINLINE void transform_patch(float* v, int64_t to, int64_t pitch, const wi
                                    const winograd_plan& p, const winograd_tile& t, const vec16* arena) {
     constexpr int PATCH = winograd_transform<TILE>::PATCH;
     const int32_t top = t.row - c.padding[0], left = t.column - c.padding[1];
-    const uint32_t corner = c.input + offset_of(t.image, c.in_stride[0]) + offset_of(top, c.in_stride[1]) +
+    const uint32_t corner = offset_of(t.image, c.in_stride[0]) + offset_of(top, c.in_stride[1]) +
                             offset_of(left, c.in_stride[2]);
     const bool whole = top >= 0 && left >= 0 && top + PATCH <= c.in_height && left + PATCH <= c.in_width;
 vectors_of_channels:
@@ -103,7 +103,8 @@ vectors_of_channels:
 #pragma HLS unroll
                 const bool inside = whole || (top + y >= 0 && top + y < c.in_height && left + x >= 0 &&
                                               left + x < c.in_width);
-                const uint32_t at = corner + offset_of(y, c.in_stride[1]) + offset_of(x, c.in_stride[2]) + channel;
+                const place_t at =
+                    c.input + (corner + offset_of(y, c.in_stride[1]) + offset_of(x, c.in_stride[2]) + channel);
                 d[x] = inside ? load_aligned(arena, at) : vec16(0.0f);
             }
             winograd_transform<TILE>::input(d, v_line);
@@ -141,11 +142,11 @@ FPGA_NOINLINE void finish_tile(const winograd_result& r, const winograd_command&
                                vec16* arena, const vec16* weights) {
     constexpr int PATCH = winograd_transform<TILE>::PATCH;
     const int rows = minimum(TILE, c.out_height - t.row), columns = minimum(TILE, c.out_width - t.column);
-    const uint32_t out = c.output + offset_of(t.image, c.out_stride[0]) + offset_of(t.row, c.out_stride[1]) +
-                         offset_of(t.column, c.out_stride[2]) + r.column;
-    const uint32_t other = c.residual + offset_of(t.image, c.residual_stride[0]) +
-                           offset_of(t.row, c.residual_stride[1]) + offset_of(t.column, c.residual_stride[2]) +
-                           r.column;
+    const place_t out = c.output + offset_of(t.image, c.out_stride[0]) + offset_of(t.row, c.out_stride[1]) +
+                        offset_of(t.column, c.out_stride[2]) + r.column;
+    const place_t other = c.residual + offset_of(t.image, c.residual_stride[0]) +
+                          offset_of(t.row, c.residual_stride[1]) + offset_of(t.column, c.residual_stride[2]) +
+                          r.column;
 vectors_of_panel:
     for (int32_t j = 0; j < r.vectors; j++) {
 #pragma HLS pipeline II=36
@@ -190,7 +191,7 @@ vectors_of_panel:
 #pragma HLS unroll
                 UNROLL for (int x = 0; x < TILE; x++) {
 #pragma HLS unroll
-                    const uint32_t at =
+                    const place_t at =
                         other + offset_of(y, c.residual_stride[1]) + offset_of(x, c.residual_stride[2]) + j * VEC;
                     if (y < rows && x < columns) result[y][x] += load(arena, at);
                 }
@@ -203,7 +204,7 @@ vectors_of_panel:
         store_columns:
             UNROLL for (int x = 0; x < TILE; x++) {
 #pragma HLS unroll
-                const uint32_t at = out + offset_of(y, c.out_stride[1]) + offset_of(x, c.out_stride[2]) + j * VEC;
+                const place_t at = out + offset_of(y, c.out_stride[1]) + offset_of(x, c.out_stride[2]) + j * VEC;
                 if (y < rows && x < columns) store(arena, at, result[y][x]);
             }
         }
@@ -235,7 +236,7 @@ inline void winograd_tiles(const winograd_command& c, const winograd_plan& p, co
     const int64_t tiles = static_cast<int64_t>(c.batch) * p.tile_rows * p.tile_columns;
     const int64_t all_groups = grid.unit_end - grid.unit_begin;
     const int64_t parts = (all_groups + p.block - 1) / p.block;
-    const mac_epilogue none = {};
+    const mac_epilogue none = {ABSENT, ABSENT};
 each_block:
     for (int64_t part = 0; part < parts; part++) {
 #pragma HLS loop_tripcount min=1 max=64
@@ -327,6 +328,13 @@ inline uint32_t winograd(const winograd_command& c, const vec16* commands, vec16
 }
 
 #ifndef __SYNTHESIS__
+template <>
+struct redirection<winograd_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(winograd_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.residual, c.output);
+    }
+};
 
 inline void winograd_bounds(const winograd_command& c, bounds& b) {
     b.require(c.batch > 0 && c.in_channels > 0 && c.in_height > 0 && c.in_width > 0, "has an empty input");
@@ -338,6 +346,7 @@ inline void winograd_bounds(const winograd_command& c, bounds& b) {
     b.require(c.input % VEC == 0 && c.in_stride[0] % VEC == 0 && c.in_stride[1] % VEC == 0 && c.in_stride[2] % VEC == 0,
               "has input pixels that are not aligned to 16 floats");
     b.require(activation_is_known(c.activation), "has an unknown activation");
+    b.require_forward(c.in_stride, c.out_stride, c.residual_stride);
     b.require(c.in_channels <= tile::K_BLOCK, "has more input channels than K_BLOCK");
     b.require(c.out_channels <= 1 << 30, "has more channels than 32-bit arithmetic can count");
     const int32_t most = 1 << 28;

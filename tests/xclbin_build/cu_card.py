@@ -32,6 +32,13 @@ class CuCall(ctypes.Structure):
 _CALL = ctypes.POINTER(CuCall)
 
 
+class CuWindow(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("host", ctypes.c_void_p))
+
+
+WINDOWS_REFUSED = 0xFFFF_FFFE
+
+
 class CuEntry(ctypes.Structure):
     _fields_ = (
         ("abi", ctypes.c_uint32),
@@ -43,7 +50,11 @@ class CuEntry(ctypes.Structure):
 
 
 class Refused(Exception):
-    """What `begin` said."""
+    """What `begin` said; `for_a_window`: without windows it could start."""
+
+    def __init__(self, sentence: str, for_a_window: bool) -> None:
+        super().__init__(sentence)
+        self.for_a_window = for_a_window
 
 
 def aligned(words: int, dtype: type = np.float32) -> np.ndarray:
@@ -80,15 +91,26 @@ class Card:
                 return array.ctypes.data + address - base
         return None
 
-    def start(self, kernel: str, arguments: dict[str, int | float], slices: int | None = None) -> list[int]:
-        """Runs a kernel; returns how many slices each step asked for. `slices` forces another number of slices."""
+    def start(
+        self,
+        kernel: str,
+        arguments: dict[str, int | float],
+        slices: int | None = None,
+        windows: dict[int, np.ndarray] | None = None,
+    ) -> list[int]:
+        """Runs a kernel; returns how many slices each step asked for. `slices` forces another number of slices.
+
+        `windows`: device addresses that stand for an array in the host's memory.
+        """
         entry = CuEntry.in_dll(self.library, f"fpga_cu_{kernel}")
         assert entry.abi == 4
         registers = self.registers(kernel, arguments)
         translate = _TRANSLATE(self.translate)
-        call = CuCall(registers.ctypes.data, translate, None, 12345)
-        if entry.begin(call):
-            raise Refused(call.error.decode())
+        shown = [CuWindow(address, array.nbytes, array.ctypes.data) for address, array in (windows or {}).items()]
+        elsewhere = (CuWindow * len(shown))(*shown)
+        call = CuCall(registers.ctypes.data, translate, None, ctypes.addressof(elsewhere), len(shown), 12345)
+        if status := entry.begin(call):
+            raise Refused(call.error.decode(), status == WINDOWS_REFUSED)
         wanted, status, step = [], 0, 0
         for step in range(call.steps):
             wanted.append(entry.slices(call, step))

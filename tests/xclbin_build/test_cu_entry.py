@@ -34,8 +34,12 @@ class List:
             "weights": card.place(self.weights),
         }
 
-    def start(self, slices: int | None = None, **changes: int) -> list[int]:
-        return self.card.start("engine", self.arguments | changes, slices)
+    def start(
+        self, slices: int | None = None, windows: dict[int, np.ndarray] | None = None, **changes: int
+    ) -> list[int]:
+        """`windows`: arrays of the host that stand in the arena's place from a float on."""
+        shown = {self.arguments["arena"] + 4 * at: array for at, array in (windows or {}).items()}
+        return self.card.start("engine", self.arguments | changes, slices, shown)
 
     @property
     def status(self) -> tuple[int, int]:
@@ -98,6 +102,30 @@ def test_bad_command_is_refused_before_anything_runs(card: Card, changes: dict[s
         run.start()
     assert all(word in str(refused.value) for word in words), refused.value
     assert np.isnan(run.arena).all(), "something has run"
+
+
+def test_operands_in_windows_are_read_and_written_in_the_host_s_memory(card: Card) -> None:
+    run = List(card, negate(card, input=16, output=128), negate(card, output=64))
+    source, result = aligned(COUNT), aligned(COUNT)
+    source[:] = np.arange(COUNT)
+    run.start(windows={16: source, 128: result})
+    np.testing.assert_array_equal(result, -source)
+    np.testing.assert_array_equal(run.arena[64 : 64 + COUNT], source)
+    assert np.isnan(run.arena[16:64]).all() and np.isnan(run.arena[64 + COUNT :]).all(), "the arena was touched"
+
+
+@pytest.mark.parametrize(
+    ("core", "floats"),
+    [("accumulate", COUNT), ("negate", COUNT - 16)],
+    ids=["a core that does not follow", "an operand that goes on behind a window"],
+)
+def test_what_cannot_follow_a_window_is_refused_before_anything_runs(card: Card, core: str, floats: int) -> None:
+    command = {"accumulate": accumulate, "negate": negate}[core](card)
+    run, result = List(card, negate(card, input=16, output=64), command), aligned(floats)
+    with pytest.raises(Refused, match=rf"command 1 \({core}\) reaches .* lies elsewhere") as refused:
+        run.start(windows={128: result})
+    assert refused.value.for_a_window
+    assert np.isnan(run.arena).all() and np.isnan(result).all(), "something has run"
 
 
 def test_count_beyond_the_commands_buffer_is_refused(card: Card) -> None:

@@ -25,8 +25,8 @@ struct accumulate_command {
 struct negate_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t input;
-    uint32_t output;
+    place_t input;
+    place_t output;
     int32_t count;
 };
 
@@ -56,8 +56,7 @@ negate_elements:
     for (int32_t i = begin; i < end; i++) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount min=16 max=4096
-        store_scalar(arena, static_cast<accumulate_index>(c.output) + i,
-                     -scalar_at(arena, static_cast<accumulate_index>(c.input) + i));
+        store_scalar(arena, c.output + i, -scalar_at(arena, c.input + i));
     }
     return STATUS_OK;
 }
@@ -69,6 +68,12 @@ inline void accumulate_bounds(const accumulate_command& c, bounds& b) {
     b.read(REGION_WEIGHTS, c.b, c.count);
     b.write(REGION_ARENA, c.output, c.count);
 }
+
+template <>
+struct redirection<negate_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(negate_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output); }
+};
 
 inline void negate_bounds(const negate_command& c, bounds& b) {
     b.read(REGION_ARENA, c.input, c.count);
