@@ -81,8 +81,7 @@ inline void smooth_bounds(const smooth_command& c, bounds& b) {
               "has input rows that do not begin on a multiple of 16 floats");
     b.require(c.output % VEC == 0 && c.out_stride[0] % VEC == 0 && c.out_stride[1] % VEC == 0,
               "has output rows that do not begin on a multiple of 16 floats");
-    b.require(c.in_stride[0] >= 0 && c.in_stride[1] >= 0 && c.out_stride[0] >= 0 && c.out_stride[1] >= 0,
-              "has a negative stride");
+    b.require_forward(c.in_stride, c.out_stride);
     const int64_t row = (static_cast<int64_t>(c.channels) + VEC - 1) / VEC * VEC;
     b.read(REGION_ARENA, c.input, extent(row).dim(c.sequences, c.in_stride[0]).dim(c.steps, c.in_stride[1]));
     b.write(REGION_ARENA, c.output, extent(row).dim(c.sequences, c.out_stride[0]).dim(c.steps, c.out_stride[1]));
