@@ -70,6 +70,7 @@ lint: $(installed)
 	$(bin)/ruff check .
 	$(bin)/mypy
 
+# FUZZ: more options, e.g. "--dtype bfloat16" or "--winograd 4".
 fuzz: $(installed)
 	$(bin)/fpga-dynamo fuzz --examples $(EXAMPLES) --seed $(SEED) $(FUZZ)
 
