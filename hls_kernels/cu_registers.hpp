@@ -11,7 +11,7 @@ namespace fpga {
 template <class T>
 inline T cu_scalar(const cu_call* call, uint32_t offset) {
     T value;
-    std::memcpy(&value, call->registers + offset, sizeof value);
+    std::memcpy(static_cast<void*>(&value), call->registers + offset, sizeof value);
     return value;
 }
 

@@ -6,24 +6,39 @@ anything shorter) and 4 bytes of control behind it, from CU_ARGUMENTS = 0x10 on.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+from . import cpp_source
+from .declaration import Declarator, Function, Statement, aliases, declarator, enumerations, function, statements
 from .errors import RecipeError
 
 FIRST_ARGUMENT = 0x10
 MAX_ARGUMENTS = 32  # cu_call::scratch of card_abi.hpp keeps one word for each
 
-# C spelling of a scalar -> bytes in the register map.
-SCALARS = {
-    "bool": 1, "char": 1, "int8_t": 1, "uint8_t": 1, "unsigned char": 1, "signed char": 1,
-    "short": 2, "int16_t": 2, "uint16_t": 2, "unsigned short": 2,
-    "int": 4, "unsigned": 4, "unsigned int": 4, "int32_t": 4, "uint32_t": 4, "float": 4,
-    "long": 8, "unsigned long": 8, "long long": 8, "unsigned long long": 8, "size_t": 8, "int64_t": 8, "uint64_t": 8,
-    "double": 8,
+# C's words for integers, in any order, without `signed` and an `int` that is not alone -> bytes.
+_INTEGERS = {
+    ("char",): 1, ("char", "unsigned"): 1, ("short",): 2, ("short", "unsigned"): 2, (): 4, ("unsigned",): 4,
+    ("long",): 8, ("long", "unsigned"): 8, ("long", "long"): 8, ("long", "long", "unsigned"): 8,
 }  # fmt: skip
+_INTEGER_WORDS = {"signed", "unsigned", "char", "short", "int", "long"}
+
+# Names of scalar types, of C and of the HLS headers -> bytes, on 64-bit Linux.
+_SCALARS = {
+    "bool": 1, "_Bool": 1, "float": 4, "double": 8, "half": 2, "_Float16": 2,
+    "char8_t": 1, "char16_t": 2, "char32_t": 4, "wchar_t": 4,
+    "size_t": 8, "ssize_t": 8, "ptrdiff_t": 8, "intptr_t": 8, "uintptr_t": 8, "intmax_t": 8, "uintmax_t": 8,
+    "ushort": 2, "uint": 4, "ulong": 8,
+    **{f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"{sign}int_least{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"{sign}int_fast{bits}_t": 1 if bits == 8 else 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_NUMBERS_OF_BITS = ("ap_int", "ap_uint", "ap_fixed", "ap_ufixed")
+_STREAMS = ("stream", "stream_of_blocks", "task")
+
+_SCALARS_TOLD = "integers, floating-point numbers, bool, enumerations and ap_int of up to 64 bits"
 
 
 @dataclass(frozen=True)
@@ -43,29 +58,32 @@ def register_offsets(arguments: Sequence[Argument]) -> list[int]:
     offset = FIRST_ARGUMENT
     for argument in arguments:
         offsets.append(offset)
-        offset += (8 if argument.bytes == 8 else 4) + 4
+        offset += register_bytes(argument) + 4
     return offsets
+
+
+def register_bytes(argument: Argument) -> int:
+    """Bytes that an argument's value takes in the register map."""
+    return 8 if argument.bytes == 8 else 4
 
 
 def parse_kernel(source: Path, kernel: str) -> list[Argument]:
     """Arguments of `extern "C" void KERNEL(...)` as the file `source` defines it.
 
-    Raises RecipeError when there is no such definition or an argument is neither a pointer nor a scalar of up to 64
-    bits.
+    Raises RecipeError when there is no such definition, or an argument is nothing that a host can hand to a kernel: it
+    is neither the address of data nor a value of up to 64 bits.
     """
     try:
-        text = source.read_text(encoding="utf-8")
+        text = cpp_source.read(source)
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"kernel '{kernel}': source {source} cannot be read: {error}.") from error
-    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
-    text = re.sub(r"//[^\n]*", " ", text)
-    match = re.search(rf"\bvoid\s+{re.escape(kernel)}\s*\(([^)]*)\)\s*\{{", text)
-    if not match or not re.search(r'extern\s+"C"', text[: match.start(1)]):
-        raise RecipeError(f"kernel '{kernel}': {source} does not define 'extern \"C\" void {kernel}(...)'.")
-    parts = [" ".join(part.split()) for part in match[1].split(",")]
-    if parts in ([""], ["void"]):
-        return []
-    arguments = [_argument(part, kernel, source) for part in parts]
+    found = list(statements(text.tokens))
+    definition = _definition(found, source, kernel)
+    types = _Types(aliases(found), enumerations(found))
+    arguments = [
+        _argument(tokens, types, text.functions, f"kernel '{kernel}': argument '{_spelled(tokens)}' in {source}")
+        for tokens in definition.parameters
+    ]
     if len(arguments) > MAX_ARGUMENTS:
         raise RecipeError(f"kernel '{kernel}': {len(arguments)} arguments; at most {MAX_ARGUMENTS} are possible.")
     names = [argument.name for argument in arguments]
@@ -74,19 +92,114 @@ def parse_kernel(source: Path, kernel: str) -> list[Argument]:
     return arguments
 
 
-def _argument(text: str, kernel: str, source: Path) -> Argument:
-    match = re.fullmatch(r"(?P<type>.*?[\s*])(?P<name>\w+)\s*(?P<array>(?:\[\s*\w*\s*\])?)", text)
-    if not match:
-        raise RecipeError(f"kernel '{kernel}': argument '{text}' in {source} needs a type and a name.")
-    spelled = match["type"].replace("__restrict__", " ").replace("__restrict", " ").replace("restrict", " ")
-    stars = spelled.count("*") + bool(match["array"])
-    words = spelled.replace("*", " ").replace("std::", "").split()
-    base = " ".join(word for word in words if word not in ("const", "volatile"))
-    const = "const" in words
-    if stars == 1 and base:
-        return Argument(match["name"], "global", base, 8, const)
-    if stars == 0 and base in SCALARS:
-        return Argument(match["name"], "scalar", base, SCALARS[base])
-    raise RecipeError(
-        f"kernel '{kernel}': argument '{text}' in {source} is neither a pointer to data nor a scalar of up to 64 bits."
+def _definition(found: Sequence[Statement], source: Path, kernel: str) -> Function:
+    functions = [known for statement in found if (known := function(statement, kernel)) is not None]
+    linked = any(known.c_linkage for known in functions)  # a declaration in a header is enough
+    definitions = [known for known in functions if known.defined and "template" not in known.result]
+    chosen = next((known for known in definitions if known.c_linkage), next(iter(definitions), None))
+    why = ""
+    if chosen is None:
+        why = ": it only declares it" if functions else ""
+    elif not linked:
+        why = f": its {kernel} lacks the 'extern \"C\"'"
+    elif [word for word in chosen.result if word != "static"] != ["void"]:
+        why = f": its {kernel} gives '{_spelled(chosen.result)}', where a kernel's results lie behind its pointers"
+    else:
+        return chosen
+    raise RecipeError(f"kernel '{kernel}': {source} does not define 'extern \"C\" void {kernel}(...)'{why}.")
+
+
+@dataclass(frozen=True)
+class _Types:
+    """Types that a source gives names to."""
+
+    aliases: Mapping[str, Declarator]
+    enumerations: Mapping[str, tuple[str, ...]]
+
+    def resolved(self, what: Declarator) -> Declarator:
+        """`what` with aliases replaced by what they stand for."""
+        for _ in range(len(self.aliases)):
+            name = _unqualified(what.base)
+            if len(name) != 1 or name[0] not in self.aliases:
+                break
+            what = what.of(self.aliases[name[0]])
+        return what
+
+    def scalar_bytes(self, base: Sequence[str]) -> int:
+        """Bytes of a value of the type, 0 if it is none of a kernel's."""
+        words = _unqualified(base)
+        if words[:1] == ["enum"]:
+            words = words[1:]
+        if words and set(words) <= _INTEGER_WORDS:
+            rest = sorted(word for word in words if word not in ("int", "signed"))
+            return _INTEGERS.get(tuple(rest), 0)
+        if len(words) == 1 and words[0] in self.enumerations:
+            under = self.enumerations[words[0]]
+            return self.scalar_bytes(self.resolved(Declarator(under)).base) if under else 4
+        if len(words) == 1:
+            return _SCALARS.get(words[0], 0)
+        if words[:1] and words[0] in _NUMBERS_OF_BITS and len(words) > 3 and words[2].isdigit():
+            bits = int(words[2])
+            return next((size for size in (1, 2, 4, 8) if bits <= 8 * size), 0)
+        return 0
+
+
+def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str) -> Argument:
+    called = [a for a, b in pairwise(tokens) if a in macros and b == "("]
+    if called:
+        raise RecipeError(f"{where} uses the macro {called[0]}(...), which is not expanded here; write it out.")
+    given = declarator(tokens)
+    what = types.resolved(given)
+    if not given.base or not given.name:
+        raise RecipeError(f"{where} needs a type and a name.")
+    words = _unqualified(what.base)
+    if what.is_pointer and words not in (["void"], ["auto"]) and not _is_stream(words):
+        element = given.base if given.is_pointer else what.base
+        return Argument(given.name, "global", _spelled(element), 8, what.const)
+    if what.is_value and (size := types.scalar_bytes(what.base)):
+        return Argument(given.name, "scalar", _spelled(what.base), size)
+    raise RecipeError(f"{where} {_why_not(what, words)}")
+
+
+def _why_not(what: Declarator, words: Sequence[str]) -> str:
+    """Why a host cannot hand over such an argument, and what to write instead; continues a sentence."""
+    if _is_stream(words):
+        return "is a stream between kernels, which a recipe cannot connect; pass data by a pointer to device memory."
+    if what.function:
+        return "is a function; pass a number that says which one to call."
+    if what.reference:
+        return "is a reference; pass a value, or what lies in device memory by a pointer."
+    if what.stars + bool(what.extents) > 1:
+        return "is neither a pointer to data nor a scalar: a host cannot write addresses into device memory; pass a "\
+            "pointer to the data, and numbers that say where in it things lie."  # fmt: skip
+    if what.stars or what.extents:
+        return "does not say what it points to; give the type of the elements."
+    if words[:1] and words[0] in _NUMBERS_OF_BITS:
+        return "must have a width that is written as a number of at most 64 bits; pass what is wider by a pointer."
+    if words in (["long", "double"], ["__int128"], ["unsigned", "__int128"]):
+        return "has more than 64 bits; pass it by a pointer."
+    return (
+        f"is neither a pointer to data nor a scalar of a known type ({_SCALARS_TOLD}); pass a structure by a pointer, "
+        "or its members one by one."
     )
+
+
+def _is_stream(words: Sequence[str]) -> bool:
+    return len(words) > 1 and words[0] in _STREAMS and words[1] == "<"
+
+
+def _unqualified(tokens: Sequence[str]) -> list[str]:
+    """A type's tokens without the namespaces in front of its name."""
+    words = list(tokens)
+    while "::" in words and "<" not in words[: words.index("::")]:
+        words = words[words.index("::") + 1 :]
+    return words
+
+
+def _spelled(tokens: Sequence[str]) -> str:
+    """Tokens as one would write them."""
+    text = ""
+    for before, token in zip(("", *tokens), tokens, strict=False):
+        between = before and before[-1] not in "(<[:" and token[0] not in ")>],:([<*&"
+        text += (" " if between else "") + token
+    return text.removeprefix("::")

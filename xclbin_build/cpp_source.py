@@ -1,0 +1,150 @@
+"""C++ sources as tokens, as the preprocessor leaves them: as much of it as reading declarations takes.
+
+Comments and line breaks are gone, conditions on names are decided, macros without parameters are expanded, and headers
+that lie beside the file stand in the place of their `#include`. What cannot be decided without a compiler (an `#if` of
+an expression) counts as true; what a macro with parameters would become is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_TOKEN = re.compile(
+    r"""
+    (?P<newline>\n)
+  | (?P<space>[^\S\n]+ | //[^\n]* | /\*.*?(?:\*/|\Z))
+  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
+  | (?P<quoted>(?:u8|[uUL])?(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'))
+  | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
+  | (?P<word>[^\W\d]\w*)
+  | (?P<mark_>::|->|\.\.\.|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_PREDEFINED = ("__cplusplus", "__GNUC__", "__linux__", "__unix__")
+_MOST_EXPANSIONS = 64  # one within the other: more is a macro that names itself
+
+
+@dataclass
+class Source:
+    """Tokens of a file and of the headers beside it; `functions`: macros with parameters, which are not expanded."""
+
+    tokens: list[str] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+
+
+def read(path: Path) -> Source:
+    """The tokens of the file `path`.
+
+    Raises OSError or UnicodeDecodeError if it cannot be read; a header that cannot is left out.
+    """
+    reader = _Reader()
+    reader.add(path, path.read_text(encoding="utf-8"))
+    return Source(reader.tokens, {name for name, body in reader.macros.items() if body is None})
+
+
+def is_word(token: str) -> bool:
+    """Whether a token is an identifier or keyword."""
+    return token[0].isalpha() or token[0] == "_"
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+        self.macros: dict[str, list[str] | None] = {name: ["1"] for name in _PREDEFINED}
+        self._seen: set[Path] = set()
+
+    def add(self, path: Path, text: str) -> None:
+        self._seen.add(path.resolve())
+        conditions = _Conditions()
+        for line in _lines(text):
+            if line[:1] != ["#"]:
+                if conditions.hold:
+                    self.tokens += self._expanded(line)
+            elif len(line) > 1 and not conditions.directive(line[1], line[2:], self.macros) and conditions.hold:
+                self._directive(line[1], line[2:], path)
+
+    def _directive(self, name: str, rest: list[str], path: Path) -> None:
+        if name == "define" and rest:
+            # A macro with parameters has its parenthesis right behind the name: `_lines` keeps that as one token.
+            word, parenthesis, _ = rest[0].partition("(")
+            self.macros[word] = None if parenthesis else rest[1:]
+        elif name == "undef" and rest:
+            self.macros.pop(rest[0], None)
+        elif name == "include" and rest and rest[0].startswith('"'):
+            header = path.parent / rest[0].strip('"')
+            if header.is_file() and header.resolve() not in self._seen:
+                try:
+                    text = header.read_text(encoding="utf-8")
+                except (OSError, UnicodeDecodeError):
+                    return
+                self.add(header, text)
+
+    def _expanded(self, tokens: list[str], depth: int = 0) -> list[str]:
+        result: list[str] = []
+        for token in tokens:
+            body = self.macros.get(token)
+            if body is None or token in _PREDEFINED or depth == _MOST_EXPANSIONS:
+                result.append(token)
+            else:
+                result += self._expanded([word for word in body if word != token], depth + 1)
+        return result
+
+
+class _Conditions:
+    """The `#if`s around a place: for each whether its present branch holds, and whether one has held."""
+
+    def __init__(self) -> None:
+        self._stack: list[tuple[bool, bool]] = []
+
+    @property
+    def hold(self) -> bool:
+        return all(holds for holds, _ in self._stack)
+
+    def directive(self, name: str, rest: list[str], macros: dict[str, list[str] | None]) -> bool:
+        """Takes in a directive; whether it was one of a condition."""
+        if name in ("if", "ifdef", "ifndef"):
+            holds = _holds(name, rest, macros)
+            self._stack.append((holds, holds))
+        elif name in ("else", "elif", "endif"):
+            if self._stack:
+                _, held = self._stack.pop()
+                if name != "endif":
+                    holds = not held and (name == "else" or _holds("if", rest, macros))
+                    self._stack.append((holds, held or holds))
+        else:
+            return False
+        return True
+
+
+def _holds(name: str, rest: list[str], macros: dict[str, list[str] | None]) -> bool:
+    if name != "if":
+        return (bool(rest) and rest[0] in macros) == (name == "ifdef")
+    negated = rest[:1] == ["!"]
+    words = [word for word in rest[negated:] if word not in "()"]
+    if len(words) == 2 and words[0] == "defined":
+        return (words[1] in macros) != negated
+    return (words[0] != "0") != negated if len(words) == 1 else True
+
+
+def _lines(text: str) -> Iterator[list[str]]:
+    """The tokens of each line that has any; in a `#define`, a name and the parenthesis right behind it are one."""
+    line: list[str] = []
+    behind = -1  # where the last token ended
+    for match in _TOKEN.finditer(re.sub(r"\\[^\S\n]*\n", "", text)):
+        if match.lastgroup == "space":
+            continue
+        if match.lastgroup == "newline":
+            if line:
+                yield line
+            line = []
+        elif match[0] == "(" and match.start() == behind and line[:2] == ["#", "define"] and len(line) == 3:
+            line[2] += "("
+        else:
+            line.append(match[0])
+        behind = match.end()
+    if line:
+        yield line
