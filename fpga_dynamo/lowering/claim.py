@@ -12,7 +12,7 @@ from torch.fx import Node
 from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.constants import refuse_constants
 from fpga_dynamo.lowering.fuse import fuse_elementwise
-from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, mutates
+from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
 from fpga_dynamo.lowering.patterns import TABLE, Match
 from fpga_dynamo.lowering.reasons import REASONS, short
 
@@ -39,6 +39,10 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = Tr
     claims = Claims()
     for node in graph.module.graph.nodes:
         if node.op != "call_function" or node in graph.claimed or node in graph.static:
+            continue
+        if (unknown := refuse_sizes(node)) is not None:
+            if computes(node):
+                claims.reasons[node] = unknown
             continue
         for pattern in table.get(node.target, ()):
             match = pattern.match(pattern, node, graph)

@@ -7,6 +7,7 @@ in eager, bit for bit.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
+from torch.utils._pytree import tree_leaves
 
 from fpga_dynamo.lowering import attention, attention_backward, backward, layouts, recurrent
 from fpga_dynamo.lowering.dtypes import FLOATS
@@ -72,7 +75,24 @@ def _trilinear(
     return torch.bmm(rows, right.unsqueeze(2)).squeeze(2)
 
 
-DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+_SIZED = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def _of_known_sizes(parts: Callable[..., Any]) -> Callable[..., Any]:
+    """`parts`, but nothing for operands with sizes that running alone tells: they ask for sizes, and no core takes it.
+
+    The name is that of `parts`, by which the disk cache knows it.
+    """
+
+    @functools.wraps(parts)
+    def take_apart(*args: Any, **kwargs: Any) -> Any:
+        sized = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, _SIZED)]
+        return NotImplemented if has_free_unbacked_symbols(sized) else parts(*args, **kwargs)
+
+    return take_apart
+
+
+_PARTS: dict[Any, Callable[..., Any]] = {
     aten._native_multi_head_attention.default: attention.native_multi_head_attention,
     aten._scaled_dot_product_flash_attention_for_cpu.default: attention.attention,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward.attention_backward,
@@ -91,6 +111,8 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.log_sigmoid_forward.default: _log_sigmoid_forward,
     **layouts.DECOMPOSITIONS,
 }
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {op: _of_known_sizes(parts) for op, parts in _PARTS.items()}
 """ATen op -> its parts."""
 
 

@@ -192,7 +192,10 @@ class GraphInfo:
     def from_inputs(self, node: Node) -> bool:
         """Whether `node` is a function of graph inputs through views alone or of static values (see pack sources)."""
         while node.op == "call_function" and node not in self.static and is_view(node) and not takes_sizes(node):
-            node = node.all_input_nodes[0]
+            source, *numbers = node.all_input_nodes
+            if numbers:
+                return False
+            node = source
         return node in self.static or node.op == "placeholder"
 
 
@@ -212,6 +215,16 @@ def _symbolic(node: Node) -> bool:
         for fake in fakes
         if fake is not None
     )
+
+
+def refuse_sizes(node: Node) -> str | None:
+    """Why nothing can be decided by the shapes that `node` computes with: only running tells them. None if they are
+    known, be it as a :class:`Size`."""
+    for other in (*node.all_input_nodes, node):
+        if any(isinstance(size, torch.SymInt) for fake in values(other) for size in fake.shape):
+            what = "its result" if other is node else f"its operand {other}"
+            return f"{what} has a size that is not known before the call"
+    return None
 
 
 def refuse_value(node: Node, what: str = "its result") -> str | None:

@@ -18,7 +18,7 @@ from torch.fx import Node
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.lowering.dtypes import NARROW
-from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, shape, values
+from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, refuse_sizes, shape, values
 
 if TYPE_CHECKING:
     from fpga_dynamo.lowering.emitter import Emitter
@@ -205,11 +205,12 @@ def _keeps_rows(node: Node) -> bool:
 
 
 def sole_user(node: Node) -> Node | None:
-    """The only node that uses `node`, once; None if there are more or it is a graph output."""
+    """The only node that uses `node`, once; None if there are more, or it is an output or computes with unknown sizes."""
     if len(node.users) != 1:
         return None
     user = next(iter(node.users))
-    return user if user.op != "output" and sum(arg is node for arg in user.args) == 1 else None
+    once = user.op != "output" and sum(arg is node for arg in user.args) == 1
+    return user if once and refuse_sizes(user) is None else None
 
 
 def anchor_alone(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:

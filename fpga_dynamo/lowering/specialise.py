@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx import GraphModule, Interpreter
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.traceback import preserve_node_meta
 
 from fpga_dynamo.lowering.decompose import kept_whole
@@ -33,12 +35,13 @@ def has_symbols(module: GraphModule) -> bool:
 def specialised(module: GraphModule, args: Sequence[Any]) -> GraphModule:
     """`module` with the sizes and numbers of `args` written in; placeholders keep their places.
 
-    Where an op's result depends on data (nonzero), the symbolic graph is returned: its nodes run in eager.
+    Where a size depends on data (nonzero) and tracing asks for it, the symbolic graph is returned: what has such sizes
+    runs in eager.
     """
     with preserve_node_meta(), kept_whole():
         try:
             traced = make_fx(Interpreter(module).run, tracing_mode="fake", _allow_non_fake_inputs=True)(*args)
-        except torch._subclasses.fake_tensor.DynamicOutputShapeException as error:
+        except (DynamicOutputShapeException, DataDependentOutputException, GuardOnDataDependentSymNode) as error:
             log.info("a graph cannot be specialised: %s", error)
             return module
     settle_strides(traced)

@@ -25,7 +25,12 @@ def lower_view(node: Node, source: Any, emitter: Emitter) -> Any:
 
 
 def is_lowerable_view(node: Node) -> bool:
-    """Whether the card can do the view `node`; others are done by eager on the PS."""
+    """Whether the card can do the view `node`; others are done by eager on the PS.
+
+    Those are all that take a number which another node gives (``x[:n.item()]``), as only running tells it.
+    """
+    if len(node.all_input_nodes) > 1:
+        return False
     if node.target is aten.as_strided.default:
         return _restates(node)
     return (
