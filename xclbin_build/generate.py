@@ -27,7 +27,8 @@ _TEMPLATES = jinja2.Environment(
 class EmulationSources:
     """Sources of the shared object, by path: those that all recipes with the same tiles share, and the recipe's own.
 
-    There is a unit (.cpp) for each core and for each kernel's stub; the user's cores are among the recipe's own.
+    There is a unit (.cpp) for each core and for each kernel's stub; the user's cores are among the recipe's own. One more
+    is what kernels call instead of `exit` and its like.
     """
 
     shared: dict[str, str]
@@ -37,6 +38,7 @@ class EmulationSources:
 def emulation_sources(design: Design) -> EmulationSources:
     """Renders the sources for the software card."""
     shared, own = _library(design), _own(design)
+    shared["leave.cpp"] = (ROOT / "leave.cpp").read_text()
     for core in design.cores:
         (own if core.user else shared)[f"core_{core.name}.cpp"] = _render("core_unit.cpp.j2", design, core=core)
     opcodes = [opcode for core in design.cores for opcode in core.opcodes]

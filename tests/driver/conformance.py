@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -41,7 +42,7 @@ class Card:
         self.path = xclbin_build.cached(RECIPE, "sw_emu")
         self.device = xrt.device(0)
         self.uuid = self.device.load_xclbin(str(self.path))
-        self.kernels = {name: xrt.kernel(self.device, self.uuid, name) for name in ("vadd", "scalars", "misbehave")}
+        self.kernels = {name: xrt.kernel(self.device, self.uuid, name) for name in ("vadd", "scalars", "misbehave", "counts")}
 
     def bo(self, nbytes: int, kernel: str = "vadd", argument: int = 0, flags: Any = None) -> Any:
         group = self.kernels[kernel].group_id(argument)
@@ -90,7 +91,7 @@ def test_names_of_pyxrt_are_there() -> None:
 def test_xclbin_describes_itself(card: Card) -> None:
     file = xrt.xclbin(str(card.path))
     assert {(k.get_name(), k.get_num_args()) for k in file.get_kernels()} == {
-        ("vadd", 4), ("scalars", 5), ("misbehave", 3),
+        ("vadd", 4), ("scalars", 5), ("misbehave", 3), ("counts", 1),
     }  # fmt: skip
     assert {m.get_tag() for m in file.get_mems() if m.get_used()} == {"DDR[0]", "DDR[1]"}
     assert file.get_uuid().to_string() == card.uuid.to_string() == card.device.get_xclbin_uuid().to_string()
@@ -294,6 +295,23 @@ def test_a_run_that_nobody_holds_goes_on(card: Card) -> None:
     assert run.wait(LONG) == COMPLETED
 
 
+def counted(card: Card, unit: int) -> list[int]:
+    out = card.array(np.full(5, -1, np.int32), "counts")
+    assert xrt.kernel(card.device, card.uuid, f"counts:{{counts_{unit}}}")(out).wait(LONG) == COMPLETED
+    return card.fetch(out, np.int32).tolist()
+
+
+def test_variables_of_a_kernel_belong_to_a_compute_unit_and_a_load(card: Card) -> None:
+    other = str(xclbin_build.cached(HERE / "data/another.toml", "sw_emu"))
+    for _ in range(2):
+        card.device.load_xclbin(other)
+        card.device.load_xclbin(str(card.path))
+        card.kernels = {name: xrt.kernel(card.device, card.uuid, name) for name in card.kernels}
+        assert [counted(card, 1) for _ in range(3)] == [[1] * 5, [2] * 5, [3] * 5]
+        assert [counted(card, 2) for _ in range(2)] == [[1] * 5, [2] * 5]
+        assert counted(card, 1) == [4] * 5
+
+
 # Faults
 
 
@@ -306,6 +324,50 @@ def test_a_crash_is_an_error_of_the_run(card: Card) -> None:
     run = card.misbehaving(0)
     run.start()
     assert run.wait(LONG) == COMPLETED
+    card.add()
+
+
+MISBEHAVIOUR = {
+    4: "threw std::runtime_error: no such row",
+    5: "threw int",
+    6: r"threw \(anonymous namespace\)::odd",
+    7: "threw std::bad_alloc",
+    8: "threw std::out_of_range: vector::_M_range_check: .*",
+    9: "failed the assertion `rows > 0' at conformance_misbehave.cpp:[0-9]+",
+    10: r"called abort\(\)",
+    11: r"called exit\(3\)",
+    12: r"called _exit\(4\)",
+    13: r"called _Exit\(5\)",
+    14: r"called quick_exit\(6\)",
+    15: r"called pthread_exit\(\)",
+    16: r"ended in std::terminate\(\)",
+    17: r"ended in std::terminate\(\) because of std::logic_error: it went too far",
+    18: r"ended in std::terminate\(\) because of std::logic_error: it went too far",
+    19: r"crashed: SIGABRT of abort\(\) or of a check of the C library",
+    20: "called a pure virtual function",
+    21: "crashed: integer division by zero at 0x[0-9a-f]+",
+}
+
+
+@pytest.mark.parametrize("how", ["start", "execute_io"])
+@pytest.mark.parametrize("what", MISBEHAVIOUR)
+def test_what_would_end_the_process_is_an_error_of_the_run(card: Card, what: int, how: str) -> None:
+    for _ in range(3):
+        run = card.misbehaving(what)
+        if how == "start":
+            run.start()
+            state = run.wait(LONG)
+        else:
+            arena = card.array(np.zeros(16, np.int32), "misbehave")
+            run.set_arg(0, arena)
+            state = run.execute_io([], [], arena, LONG)
+        assert state == State.ERT_CMD_STATE_ERROR
+        if DRIVER != "pyxrt":
+            sentence = rf"kernel 'misbehave' \(compute unit misbehave_1\) {MISBEHAVIOUR[what]}"
+            assert re.fullmatch(sentence, run.error), run.error
+        run = card.misbehaving(0)
+        run.start()
+        assert run.wait(LONG) == COMPLETED
     card.add()
 
 

@@ -22,6 +22,9 @@ _FLAGS = (
     "-ffp-contract=fast",  # FMA is what the card's MAC array does; nothing else of -ffast-math is allowed
     "-Wall", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-label", "-Wno-unused-variable",
 )  # fmt: skip
+# What hls_kernels/leave.cpp stands in for.
+_WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
+_LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def build(design: Design, isa: str | None = None, progress: Progress | None = No
     with locked(directory):
         stage(sources.shared, directory)
         stage(sources.own, directory / own)
-        write(ninja, compiler.command, units, output)
+        write(ninja, compiler.command, units, output, _LINK_FLAGS)
         edges = run(ninja, progress)
         return Emulation((directory / output).read_bytes(), isa, edges)
 

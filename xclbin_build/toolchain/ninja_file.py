@@ -33,7 +33,9 @@ class Unit:
         return str(Path(self.source).with_suffix(".o"))
 
 
-def write(path: Path, compiler: Sequence[str], units: Sequence[Unit], output: str) -> None:
+def write(
+    path: Path, compiler: Sequence[str], units: Sequence[Unit], output: str, link_flags: Sequence[str] = ()
+) -> None:
     """Writes the ninja file `path`: compiles the units side by side and links them to the shared object `output`.
 
     Paths in it are relative to the directory of the file.
@@ -49,7 +51,7 @@ def write(path: Path, compiler: Sequence[str], units: Sequence[Unit], output: st
         "  deps = gcc",
         "",
         "rule link",
-        "  command = $cxx -shared -Wl,--build-id=none -Wl,-s $in -o $out",
+        "  command = $cxx -shared -Wl,--build-id=none -Wl,-s $flags $in -o $out",
         "  description = link $name",
         "",
     ]
@@ -61,6 +63,7 @@ def write(path: Path, compiler: Sequence[str], units: Sequence[Unit], output: st
         ]
     lines += [
         f"build {_escaped_path(output)}: link {' '.join(_escaped_path(unit.object) for unit in units)}",
+        f"  flags = {_escaped(shlex.join(link_flags))}",
         f"  name = {Path(output).name}",
         f"default {_escaped_path(output)}",
         "",

@@ -82,7 +82,7 @@ struct compute_unit::activity {
         fault what;
         const outcome result = guarded(command.cancelled, tolerated, what, kernel_code);
         if (result == outcome::returned) return true;
-        fail(result, STATUS_CRASHED, result == outcome::crashed ? crash_text(what) + where : "was ended" + std::string(where));
+        fail(result, STATUS_CRASHED, text_of(result, what, where));
         return false;
     }
 
@@ -95,13 +95,21 @@ struct compute_unit::activity {
         failed.store(true, std::memory_order_release);
     }
 
-    std::string crash_text(const fault& what) const {
+    std::string text_of(outcome result, const fault& what, const std::string& where) const {
+        if (result == outcome::cancelled) return behind("was ended", where);
+        if (result == outcome::left) return what.text + (where.empty() ? "" : " (" + where + ")");
         const std::string place = unit.memory_.describe(what.address);
-        return "crashed: " + card_model::describe(what) + (place.empty() ? "" : " (" + place + ")");
+        return behind("crashed: " + card_model::describe(what) + (place.empty() ? "" : " (" + place + ")"), where);
     }
 
+    static std::string behind(const std::string& text, const std::string& where) {
+        return where.empty() ? text : text + " " + where;
+    }
+
+    // Where there is but one slice, as in all plain kernels, it goes without saying.
     std::string position(uint32_t slice) const {
-        return " in step " + std::to_string(step) + ", slice " + std::to_string(slice) + " of " + std::to_string(slices);
+        if (call.steps == 1 && slices == 1) return "";
+        return "in step " + std::to_string(step) + ", slice " + std::to_string(slice) + " of " + std::to_string(slices);
     }
 
     void run_slice(uint32_t slice) {
@@ -109,18 +117,18 @@ struct compute_unit::activity {
         volatile uint32_t code = 0;
         fault what;
         const outcome result = guarded(command.cancelled, 0, what, [&] {
-            code = unit.entry_.execute(&call, step, slice, slices);
+            code = unit.entry_->execute(&call, step, slice, slices);
         });
-        if (result == outcome::crashed) fail(result, STATUS_CRASHED, crash_text(what) + position(slice));
-        else if (result == outcome::cancelled) fail(result, STATUS_CRASHED, "was ended" + position(slice));
-        else if (code != 0) fail(result, code, "reported status " + std::to_string(code) + position(slice));
+        if (result != outcome::returned) fail(result, STATUS_CRASHED, text_of(result, what, position(slice)));
+        else if (code != 0) fail(result, code, behind("reported status " + std::to_string(code), position(slice)));
     }
 };
 
-compute_unit::compute_unit(const kernel_info& kernel, compute_unit_info info, const fpga::cu_entry& entry,
-                           lane_team& team, size_t board, const address_space& memory)
-    : kernel_(kernel), info_(std::move(info)), entry_(entry), team_(team), board_(board), memory_(memory) {
-    team_.need_stack(entry.stack);
+compute_unit::compute_unit(const kernel_info& kernel, compute_unit_info info, kernel_code& code, lane_team& team,
+                           size_t board, const address_space& memory)
+    : kernel_(kernel), info_(std::move(info)), code_(code), stack_(code.entry(kernel.name).stack), team_(team),
+      board_(board), memory_(memory) {
+    team_.need_stack(stack_);
 }
 
 compute_unit::~compute_unit() {
@@ -135,7 +143,7 @@ compute_unit::~compute_unit() {
 void compute_unit::enqueue(std::shared_ptr<ert_command> command) {
     {
         std::lock_guard lock(mutex_);
-        if (!thread_.joinable()) thread_ = kernel_thread(entry_.stack, [this] { serve(); });
+        if (!thread_.joinable()) thread_ = kernel_thread(stack_, [this] { serve(); });
         command->set_state(ert_state::queued);
         queue_.push_back(std::move(command));
         load_.fetch_add(1, std::memory_order_relaxed);
@@ -144,7 +152,7 @@ void compute_unit::enqueue(std::shared_ptr<ert_command> command) {
 }
 
 bool compute_unit::execute(ert_command& command, unsigned timeout_ms) {
-    if (!stack_has(entry_.stack)) return false;
+    if (!stack_has(stack_)) return false;
     {
         std::lock_guard lock(mutex_);
         if (current_ || !queue_.empty()) return false;
@@ -158,7 +166,7 @@ bool compute_unit::execute(ert_command& command, unsigned timeout_ms) {
 }
 
 bool compute_unit::execute_queued(const ert_command& command, unsigned timeout_ms) {
-    if (!stack_has(entry_.stack)) return false;
+    if (!stack_has(stack_)) return false;
     std::shared_ptr<ert_command> taken;
     {
         std::lock_guard lock(mutex_);
@@ -199,7 +207,12 @@ void compute_unit::perform(ert_command& command) {
     command.start_ns.store(monotonic_ns(), std::memory_order_relaxed);
     command.set_state(ert_state::running);
     activity a(*this, command);
-    step_through(a);
+    try {
+        load_code();
+        step_through(a);
+    } catch (const error& reason) {
+        a.fail(outcome::returned, STATUS_CRASHED, std::string("cannot be loaded: ") + reason.what());
+    }
     command.status.store(a.status, std::memory_order_relaxed);
     command.stop_ns.store(monotonic_ns(), std::memory_order_relaxed);
     watchdog::instance().disarm(command);
@@ -221,9 +234,15 @@ void compute_unit::perform(ert_command& command) {
     command.finish(ert_state::error, a.error);
 }
 
+void compute_unit::load_code() {
+    if (entry_) return;
+    copy_ = code_.copy();
+    entry_ = &kernel_code::entry(*copy_, kernel_.name);
+}
+
 void compute_unit::step_through(activity& a) {
     volatile uint32_t refused = 0;
-    if (!a.run(" in begin", [&] { refused = entry_.begin(&a.call); })) return;
+    if (!a.run("in begin", [&] { refused = entry_->begin(&a.call); })) return;
     if (refused) {
         a.call.error[sizeof a.call.error - 1] = '\0';
         return a.fail(outcome::returned, refused, std::string("refused to start: ") + a.call.error);
@@ -234,7 +253,7 @@ void compute_unit::step_through(activity& a) {
     for (; a.step < a.call.steps && !a.failed; ++a.step) {
         clock.start();
         volatile uint32_t wanted = 1;
-        if (kernel_.lanes && !a.run(" in slices", [&] { wanted = entry_.slices(&a.call, a.step); })) break;
+        if (kernel_.lanes && !a.run("in slices", [&] { wanted = entry_->slices(&a.call, a.step); })) break;
         if (wanted == 0) {
             clock.skip();
             continue;
@@ -247,7 +266,7 @@ void compute_unit::step_through(activity& a) {
     }
     // A cancelled run may still tidy up; a second cancellation ends that too.
     const int tolerated = a.failed ? a.command.cancelled.load() : 0;
-    a.run(" in end", [&] { entry_.end(&a.call, a.status, a.step); }, tolerated);
+    a.run("in end", [&] { entry_->end(&a.call, a.status, a.step); }, tolerated);
 }
 
 void compute_unit::interrupt_running(ert_command& command, ert_state as) {

@@ -11,6 +11,7 @@
 
 #include "card_abi.hpp"
 #include "ert_command.hpp"
+#include "kernel_code.hpp"
 #include "kernel_thread.hpp"
 #include "lanes.hpp"
 #include "xclbin.hpp"
@@ -27,8 +28,9 @@ class address_space {
 
 class compute_unit {
   public:
-    compute_unit(const kernel_info& kernel, compute_unit_info info, const fpga::cu_entry& entry, lane_team& team,
-                 size_t board, const address_space& memory);
+    // Throws error if `code` does not have the kernel.
+    compute_unit(const kernel_info& kernel, compute_unit_info info, kernel_code& code, lane_team& team, size_t board,
+                 const address_space& memory);
     ~compute_unit();
     compute_unit(const compute_unit&) = delete;
     compute_unit& operator=(const compute_unit&) = delete;
@@ -63,12 +65,16 @@ class compute_unit {
     struct activity;
     void serve();
     void perform(ert_command& command);
+    void load_code();  // throws error
     void step_through(activity& a);
     void interrupt_running(ert_command& command, ert_state as);  // with mutex_ held
 
     const kernel_info& kernel_;
     const compute_unit_info info_;
-    const fpga::cu_entry& entry_;
+    kernel_code& code_;
+    const size_t stack_;  // that the kernel takes of a thread's
+    std::shared_ptr<shared_object> copy_;    // of the code, from the first run on: whoever runs a command has it to itself
+    const fpga::cu_entry* entry_ = nullptr;  // in it
     lane_team& team_;
     const size_t board_;
     const address_space& memory_;

@@ -1,9 +1,12 @@
 #include "faults.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 
 #include "error.hpp"
@@ -12,12 +15,14 @@ namespace card_model {
 
 namespace detail {
 thread_local guard* active = nullptr;
-}
+thread_local exception_state* exceptions = nullptr;
+}  // namespace detail
 
 namespace {
 
-constexpr int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 struct sigaction previous[NSIG];
+std::terminate_handler previous_terminate = nullptr;
 
 int cancel_signal() {
     static const int number = SIGRTMAX - 3;  // the ends of the range are what others take first
@@ -54,8 +59,11 @@ void forward(int signal, siginfo_t* info, void* context) {
 
 void on_fault(int signal, siginfo_t* info, void* context) {
     detail::guard* guard = detail::active;
-    if (!guard || info->si_code <= 0) return forward(signal, info, context);
-    guard->what = {signal, info->si_code, info->si_addr};
+    const bool raised = info->si_code == SI_TKILL && info->si_pid == getpid();  // by this thread, as abort() does
+    if (!guard || (info->si_code <= 0 && !raised)) return forward(signal, info, context);
+    guard->what.signal = signal;
+    guard->what.code = info->si_code;
+    guard->what.address = raised ? nullptr : info->si_addr;
     leave_kernel(guard, outcome::crashed);
 }
 
@@ -63,6 +71,21 @@ void on_cancel(int signal, siginfo_t* info, void* context) {
     detail::guard* guard = detail::active;
     if (!guard) return forward(signal, info, context);  // of another copy of this library
     if (detail::cancelled(*guard)) leave_kernel(guard, outcome::cancelled);
+}
+
+// The C++ runtime comes here when an exception finds no handler: where a function is noexcept, or in a destructor.
+[[noreturn]] void on_terminate() {
+    if (detail::active) {
+        char text[sizeof fault::text];
+        {
+            const std::string because = describe_exception();
+            std::snprintf(text, sizeof text, "ended in std::terminate()%s%s", because.empty() ? "" : " because of ",
+                          because.c_str());
+        }
+        leave(text);
+    }
+    previous_terminate();
+    std::abort();
 }
 
 using handler = void (*)(int, siginfo_t*, void*);
@@ -124,6 +147,8 @@ void install_handlers() {
     std::lock_guard lock(mutex);
     for (const int signal : FAULTS) install(signal, on_fault, &previous[signal]);
     install(cancel_signal(), on_cancel, &previous[cancel_signal()]);
+    // Once: whoever has put a handler in front of ours may chain to it.
+    if (!previous_terminate) previous_terminate = std::set_terminate(on_terminate);
 }
 
 void prepare_thread() {
@@ -133,6 +158,7 @@ void prepare_thread() {
     static_cast<void>(stack);
     const sigset_t ours = our_signals();
     pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+    detail::exceptions = exceptions_of_this_thread();
     prepared = true;
 }
 
@@ -142,6 +168,17 @@ void block_foreign_signals() {
     for (const int signal : FAULTS) sigdelset(&others, signal);
     sigdelset(&others, cancel_signal());
     pthread_sigmask(SIG_SETMASK, &others, nullptr);
+}
+
+void leave(const char* what) {
+    detail::guard* guard = detail::active;
+    if (!guard) return;
+    std::snprintf(guard->what.text, sizeof guard->what.text, "%s", what);
+    leave_kernel(guard, outcome::left);
+}
+
+void detail::note_exception(guard& g) {
+    std::snprintf(g.what.text, sizeof g.what.text, "threw %s", describe_exception().c_str());
 }
 
 void interrupt(pthread_t thread) { pthread_kill(thread, cancel_signal()); }
@@ -159,9 +196,10 @@ std::string describe(const fault& what) {
         case SIGBUS: name = "bus error"; break;
         case SIGILL: name = "illegal instruction"; break;
         case SIGFPE: name = what.code == FPE_INTDIV ? "integer division by zero" : "arithmetic fault"; break;
+        case SIGABRT: name = "SIGABRT of abort() or of a check of the C library"; break;
         default: name = "signal " + std::to_string(what.signal);
     }
-    return name + " at " + hex(reinterpret_cast<uintptr_t>(what.address));
+    return what.code <= 0 ? name : name + " at " + hex(reinterpret_cast<uintptr_t>(what.address));
 }
 
 }  // namespace card_model

@@ -40,13 +40,8 @@ image::image(xclbin file, unsigned lanes)
         banks_.push_back(memory.used ? std::make_shared<bank>(memory, static_cast<uint32_t>(i)) : nullptr);
     }
     for (const kernel_info& kernel : file_.kernels()) {
-        const auto* entry = static_cast<const fpga::cu_entry*>(kernels_.symbol("fpga_cu_" + kernel.name));
-        if (!entry) throw error("symbol fpga_cu_" + kernel.name + " is missing");
-        if (entry->abi != fpga::CARD_ABI)
-            throw error("kernel '" + kernel.name + "' has card ABI " + std::to_string(entry->abi) +
-                        ", this release has " + std::to_string(fpga::CARD_ABI) + "; build the file anew");
         for (const compute_unit_info& info : kernel.compute_units) {
-            units_.push_back(std::make_unique<compute_unit>(kernel, info, *entry, team_, units_.size(), *this));
+            units_.push_back(std::make_unique<compute_unit>(kernel, info, kernels_, team_, units_.size(), *this));
             unit_kernels_.push_back(&kernel);
         }
     }

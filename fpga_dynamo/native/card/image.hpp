@@ -6,9 +6,9 @@
 
 #include "card_abi.hpp"
 #include "compute_unit.hpp"
+#include "kernel_code.hpp"
 #include "lanes.hpp"
 #include "memory.hpp"
-#include "shared_object.hpp"
 #include "xclbin.hpp"
 
 namespace card_model {
@@ -35,7 +35,7 @@ class image : public address_space {
 
     const xclbin file_;
     std::vector<std::shared_ptr<bank>> banks_;
-    shared_object kernels_;
+    kernel_code kernels_;
     lane_team team_;
     std::vector<std::unique_ptr<compute_unit>> units_;  // go first: their threads use all of the above
     std::vector<const kernel_info*> unit_kernels_;

@@ -189,7 +189,8 @@ void register_unit::cancel(uint32_t run) {
 }
 
 struct model_card::program {
-    card_model::shared_object object;
+    const std::string object;
+    card_model::kernel_code code;
     std::vector<card_model::kernel_info> kernels;
     card_model::lane_team team;
     std::vector<std::unique_ptr<card_model::compute_unit>> units;
@@ -201,14 +202,11 @@ struct model_card::program {
         return units;
     }
 
-    program(const std::string& xml, const std::string& code, const memory& ram, status_page* status)
-        : object(code), kernels(kernels_of(xml)), team(lanes(), count(kernels)) {
+    program(const std::string& xml, std::string content, const memory& ram, status_page* status)
+        : object(std::move(content)), code(object), kernels(kernels_of(xml)), team(lanes(), count(kernels)) {
         for (const auto& kernel : kernels) {
-            const auto* entry = static_cast<const fpga::cu_entry*>(object.symbol("fpga_cu_" + kernel.name));
-            if (!entry || entry->abi != fpga::CARD_ABI)
-                throw std::runtime_error("kernel '" + kernel.name + "' is missing, or of another release: build the xclbin anew");
             for (const auto& info : kernel.compute_units) {
-                units.push_back(std::make_unique<card_model::compute_unit>(kernel, info, *entry, team, units.size(), ram));
+                units.push_back(std::make_unique<card_model::compute_unit>(kernel, info, code, team, units.size(), ram));
                 by_address[info.base] = std::make_unique<register_unit>(*units.back(), status);
             }
         }

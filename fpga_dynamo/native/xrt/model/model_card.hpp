@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "compute_unit.hpp"
+#include "kernel_code.hpp"
 #include "lanes.hpp"
-#include "shared_object.hpp"
 #include "status_page.hpp"
 
 namespace xrt_model {
