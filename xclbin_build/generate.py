@@ -27,8 +27,8 @@ _TEMPLATES = jinja2.Environment(
 class EmulationSources:
     """Sources of the shared object, by path: those that all recipes with the same tiles share, and the recipe's own.
 
-    There is a unit (.cpp) for each core and for each kernel's stub; the user's cores are among the recipe's own. One more
-    is what kernels call instead of `exit` and its like.
+    There is a unit (.cpp) for each core and for each kernel's stub; the user's cores are among the recipe's own. One
+    more has what kernels call instead of `exit` and its like.
     """
 
     shared: dict[str, str]

@@ -42,7 +42,11 @@ class Card:
         self.path = xclbin_build.cached(RECIPE, "sw_emu")
         self.device = xrt.device(0)
         self.uuid = self.device.load_xclbin(str(self.path))
-        self.kernels = {name: xrt.kernel(self.device, self.uuid, name) for name in ("vadd", "scalars", "misbehave", "counts")}
+        self.open_kernels()
+
+    def open_kernels(self) -> None:
+        names = ("vadd", "scalars", "misbehave", "counts")
+        self.kernels = {name: xrt.kernel(self.device, self.uuid, name) for name in names}
 
     def bo(self, nbytes: int, kernel: str = "vadd", argument: int = 0, flags: Any = None) -> Any:
         group = self.kernels[kernel].group_id(argument)
@@ -296,6 +300,7 @@ def test_a_run_that_nobody_holds_goes_on(card: Card) -> None:
 
 
 def counted(card: Card, unit: int) -> list[int]:
+    """What the kernel has counted on this unit, in variables of every kind."""
     out = card.array(np.full(5, -1, np.int32), "counts")
     assert xrt.kernel(card.device, card.uuid, f"counts:{{counts_{unit}}}")(out).wait(LONG) == COMPLETED
     return card.fetch(out, np.int32).tolist()
@@ -306,7 +311,7 @@ def test_variables_of_a_kernel_belong_to_a_compute_unit_and_a_load(card: Card) -
     for _ in range(2):
         card.device.load_xclbin(other)
         card.device.load_xclbin(str(card.path))
-        card.kernels = {name: xrt.kernel(card.device, card.uuid, name) for name in card.kernels}
+        card.open_kernels()
         assert [counted(card, 1) for _ in range(3)] == [[1] * 5, [2] * 5, [3] * 5]
         assert [counted(card, 2) for _ in range(2)] == [[1] * 5, [2] * 5]
         assert counted(card, 1) == [4] * 5
@@ -442,7 +447,7 @@ def test_kernels_of_a_replaced_xclbin_do_not_start(card: Card) -> None:
     again = xrt.kernel(card.device, uuid, "scalars")
     del run, again, buffers
     card.device.load_xclbin(str(card.path))
-    card.kernels = {name: xrt.kernel(card.device, card.uuid, name) for name in card.kernels}
+    card.open_kernels()
     card.add()
 
 

@@ -11,6 +11,7 @@ import pytest
 from card_kit import BANKS, KERNELS, Bank, Card, Kernel, sections
 
 from xclbin_build import axlf
+from xclbin_build.toolchain import gxx
 
 HERE = Path(__file__).parent
 CARDS = 12  # the tests use cards from 8 on and leave the first ones to other tests of the same process
@@ -22,13 +23,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
-    """Compiles kernels.cpp with extra options; returns the shared object."""
+    """Compiles kernels.cpp with extra options, and links it as xclbin_build does; returns the shared object."""
 
     def compile_kernels(*options: str) -> bytes:
         target = tmp_path_factory.mktemp("kernels") / "kernels.so"
         include = HERE.parents[1] / "hls_kernels"
         command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{include}", *options]
-        subprocess.run([*command, str(HERE / "kernels.cpp"), "-o", str(target)], check=True)
+        sources = [str(HERE / "kernels.cpp"), str(include / "leave.cpp")]
+        subprocess.run([*command, *sources, *gxx.LINK_FLAGS, "-o", str(target)], check=True)
         return target.read_bytes()
 
     return compile_kernels

@@ -2,8 +2,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <initializer_list>
+#include <stdexcept>
 #include <thread>
 
 #include "card_abi.hpp"
@@ -88,28 +91,63 @@ uint32_t deep_execute(cu_call* call, uint32_t, uint32_t slice, uint32_t) {
 }
 
 // misbehave(out, what, step): steps of 4 slices; in the given step something goes wrong. out gets 1 from `end`.
-enum { HANG = 1, SEGFAULT, DIVIDE, OVERRUN, OVERFLOW_STACK, STATUS, REFUSE, SLEEP, HANG_IN_END };
+enum {
+    HANG = 1, SEGFAULT, DIVIDE, OVERRUN, OVERFLOW_STACK, STATUS, REFUSE, SLEEP, HANG_IN_END, THROW, THROW_IN_ALL,
+    THROW_IN_BEGIN, THROW_IN_SLICES, THROW_IN_END, EXIT, EXIT_IN_END, ABORT, CRASH_IN_HANDLER, TERMINATE_IN_UNWINDING,
+    LOOK_FOR_EXCEPTIONS
+};
+uint32_t chosen(const cu_call* call) { return scalar<uint32_t>(call, 0x1c); }
+void throw_if(bool now) {
+    if (now) throw std::runtime_error("as it was told");
+}
+struct thrower {
+    ~thrower() noexcept(false) { throw_if(true); }
+};
 uint32_t misbehave_begin(cu_call* call) {
-    if (scalar<uint32_t>(call, 0x1c) == REFUSE) {
+    throw_if(chosen(call) == THROW_IN_BEGIN);
+    if (chosen(call) == REFUSE) {
         std::snprintf(call->error, sizeof call->error, "it does not like the arguments");
         return 7;
     }
     call->steps = 4;
     return 0;
 }
-uint32_t four_slices(const cu_call*, uint32_t) { return 4; }
+uint32_t four_slices(const cu_call* call, uint32_t step) {
+    throw_if(chosen(call) == THROW_IN_SLICES && step == scalar<uint32_t>(call, 0x24));
+    return 4;
+}
 volatile int zero = 0;
 uint32_t dig(volatile char* above) {
     volatile char frame[4096];
     frame[0] = above[0];
     return dig(frame) + static_cast<uint32_t>(frame[0]);
 }
+// On the thread that runs the command, not on any lane.
+void in_end(uint32_t what, volatile uint32_t* out) {
+    throw_if(what == THROW_IN_END);
+    if (what == EXIT_IN_END) std::exit(3);
+    if (what == LOOK_FOR_EXCEPTIONS) out[1] = std::uncaught_exceptions() + (std::current_exception() ? 100 : 0);
+    if (what == CRASH_IN_HANDLER) {
+        try {
+            throw_if(true);
+        } catch (const std::runtime_error&) {
+            *reinterpret_cast<volatile int*>(0x10) = 1;
+        }
+    }
+    if (what == TERMINATE_IN_UNWINDING) {
+        const thrower one;
+        throw std::logic_error("the first one");
+    }
+    while (what == HANG_IN_END) out[1] = out[1] + 1;
+}
 uint32_t misbehave_execute(cu_call* call, uint32_t step, uint32_t slice, uint32_t slices) {
-    if (step != scalar<uint32_t>(call, 0x24) || slice != slices - 1) return 0;
+    if (step != scalar<uint32_t>(call, 0x24)) return 0;
+    throw_if(chosen(call) == THROW_IN_ALL);
+    if (slice != slices - 1) return 0;
     uint64_t bytes;
     auto* out = region<volatile int32_t>(call, 0x10, &bytes);
     volatile char bottom = 0;
-    switch (scalar<uint32_t>(call, 0x1c)) {
+    switch (chosen(call)) {
         case HANG:
             for (;;) out[1] = out[1] + 1;
         case SEGFAULT: *reinterpret_cast<volatile int*>(0x10) = 1; break;
@@ -118,6 +156,9 @@ uint32_t misbehave_execute(cu_call* call, uint32_t step, uint32_t slice, uint32_
             for (uint64_t i = 0;; ++i) out[i + 2] = 1;
         case OVERFLOW_STACK: return dig(&bottom);
         case STATUS: return 42;
+        case THROW: throw_if(true); break;
+        case EXIT: std::exit(3);
+        case ABORT: std::abort();
         case SLEEP: std::this_thread::sleep_for(std::chrono::milliseconds(scalar<uint32_t>(call, 0x2c))); break;
     }
     return 0;
@@ -126,7 +167,7 @@ void misbehave_end(cu_call* call, uint32_t status, uint32_t) {
     uint64_t bytes;
     auto* out = region<volatile uint32_t>(call, 0x10, &bytes);
     out[0] = status ? status : 1;
-    while (scalar<uint32_t>(call, 0x1c) == HANG_IN_END) out[1] = out[1] + 1;
+    in_end(chosen(call), out);
 }
 
 }  // namespace

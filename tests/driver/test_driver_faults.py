@@ -8,7 +8,28 @@ import time
 
 import numpy as np
 import pytest
-from card_kit import DIVIDE, HANG, HANG_IN_END, OVERFLOW_STACK, OVERRUN, SEGFAULT, STATUS, Card, until_running
+from card_kit import (
+    ABORT,
+    CRASH_IN_HANDLER,
+    DIVIDE,
+    EXIT,
+    EXIT_IN_END,
+    HANG,
+    HANG_IN_END,
+    LOOK_FOR_EXCEPTIONS,
+    OVERFLOW_STACK,
+    OVERRUN,
+    SEGFAULT,
+    STATUS,
+    TERMINATE_IN_UNWINDING,
+    THROW,
+    THROW_IN_ALL,
+    THROW_IN_BEGIN,
+    THROW_IN_END,
+    THROW_IN_SLICES,
+    Card,
+    until_running,
+)
 
 from fpga_dynamo.runtime.driver import emulated as xrt
 
@@ -23,6 +44,16 @@ CRASHES = [
         r"crashed: segmentation fault at 0x[0-9a-f]+ \(card address 0x[0-9a-f]+ in bank 'DDR\[0\]', 0 bytes behind the "
         r"end of the buffer at 0x[0-9a-f]+\) in step 1, slice 3 of 4",
     ),
+    (THROW, r"threw std::runtime_error: as it was told \(in step 1, slice 3 of 4\)"),
+    (THROW_IN_ALL, r"threw std::runtime_error: as it was told \(in step 1, slice [0-3] of 4\)"),
+    (THROW_IN_SLICES, r"threw std::runtime_error: as it was told \(in slices\)"),
+    (EXIT, r"called exit\(3\) \(in step 1, slice 3 of 4\)"),
+    (ABORT, r"called abort\(\) \(in step 1, slice 3 of 4\)"),
+]
+AT_THE_ENDS = [
+    (THROW_IN_BEGIN, r"threw std::runtime_error: as it was told \(in begin\)"),
+    (THROW_IN_END, r"threw std::runtime_error: as it was told \(in end\)"),
+    (EXIT_IN_END, r"called exit\(3\) \(in end\)"),
 ]
 
 
@@ -30,22 +61,53 @@ CRASHES = [
 @pytest.mark.parametrize(("what", "message"), CRASHES)
 def test_a_crash_is_an_error_of_the_run(card: Card, what: int, message: str, how: str) -> None:
     for _ in range(3):
-        run, out = card.misbehaving(what, step=1)
-        if how == "start":
-            run.start()
-            state = run.wait(10000)
-        elif how == "execute":
-            state = run.execute(10000)
-        else:  # a thread that has no signal stack of its own
-            thread = threading.Thread(target=run.execute, args=(10000,))
-            thread.start()
-            thread.join(20)
-            state = run.state()
-        assert state == State.ERT_CMD_STATE_ERROR
-        assert re.fullmatch(KERNEL + message, run.error), run.error
-        assert run.return_code() == 0xFFFFFFFF
+        out = fails(card, what, message, how)
         assert card.fetch(out, np.uint32)[0] == 0xFFFFFFFF, "`end` must be told"
     card.check_works()
+
+
+@pytest.mark.parametrize("how", ["start", "execute", "thread"])
+@pytest.mark.parametrize(("what", "message"), AT_THE_ENDS)
+def test_an_exception_in_begin_or_end_is_an_error_of_the_run(card: Card, what: int, message: str, how: str) -> None:
+    for _ in range(3):
+        fails(card, what, message, how)
+    card.check_works()
+
+
+@pytest.mark.parametrize("how", ["start", "execute"])
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (CRASH_IN_HANDLER, "crashed: segmentation fault at 0x10 in end"),
+        (TERMINATE_IN_UNWINDING, r"ended in std::terminate\(\) because of std::runtime_error: .* \(in end\)"),
+    ],
+)
+def test_a_jump_out_of_a_handler_leaves_no_exception_behind(card: Card, what: int, message: str, how: str) -> None:
+    fails(card, what, message, how)
+    run, out = card.misbehaving(LOOK_FOR_EXCEPTIONS)
+    assert ends(run, how) == State.ERT_CMD_STATE_COMPLETED
+    assert card.fetch(out, np.uint32)[1] == 0
+
+
+def fails(card: Card, what: int, message: str, how: str) -> xrt.bo:
+    """Runs `misbehave`, which must end with this error; returns its buffer."""
+    run, out = card.misbehaving(what, step=1)
+    assert ends(run, how) == State.ERT_CMD_STATE_ERROR
+    assert re.fullmatch(KERNEL + message, run.error), run.error
+    assert run.return_code() == 0xFFFFFFFF
+    return out
+
+
+def ends(run: xrt.run, how: str) -> xrt.ert_cmd_state:
+    if how == "start":
+        run.start()
+        return run.wait(10000)
+    if how == "execute":
+        return run.execute(10000)
+    thread = threading.Thread(target=run.execute, args=(10000,))  # one that has no signal stack of its own
+    thread.start()
+    thread.join(20)
+    return run.state()
 
 
 def test_error_is_cleared_by_the_next_run(card: Card) -> None:

@@ -24,7 +24,7 @@ _FLAGS = (
 )  # fmt: skip
 # What hls_kernels/leave.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
-_LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
+LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def build(design: Design, isa: str | None = None, progress: Progress | None = No
     with locked(directory):
         stage(sources.shared, directory)
         stage(sources.own, directory / own)
-        write(ninja, compiler.command, units, output, _LINK_FLAGS)
+        write(ninja, compiler.command, units, output, LINK_FLAGS)
         edges = run(ninja, progress)
         return Emulation((directory / output).read_bytes(), isa, edges)
 
