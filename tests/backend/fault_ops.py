@@ -28,6 +28,11 @@ class Fault(IntEnum):
     HANG = 2
     STATUS = 3
     WRONG = 4
+    THROW = 5
+    ASSERT = 6
+    EXIT = 7
+    ABORT = 8
+    DIVIDE = 9
 
 
 @torch.library.custom_op("backend_test::faulty", mutates_args=())

@@ -58,6 +58,11 @@ SENTENCES = {
     Fault.CRASH: r"graph\d+\.0 on kernel sequencer of .*faulty.xclbin: .*(crash|segmentation|fault|address)",
     Fault.HANG: r"timeout.*allows more than 0.5 s",
     Fault.STATUS: "77",
+    Fault.THROW: r"\(compute unit sequencer_[12]\) threw std::runtime_error: thirteen",
+    Fault.ASSERT: r"failed the assertion `.*FAULT_ASSERT.*' at faulty.hpp:\d+",
+    Fault.EXIT: r"called exit\(3\)",
+    Fault.ABORT: r"called abort\(\)",
+    Fault.DIVIDE: "crashed: integer division by zero",
 }
 
 

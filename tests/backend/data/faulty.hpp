@@ -4,6 +4,10 @@
 #include "command.hpp"
 #include "vector.hpp"
 #ifndef __SYNTHESIS__
+#include <cassert>
+#include <cstdlib>
+#include <stdexcept>
+
 #include "bounds.hpp"
 #endif
 
@@ -19,7 +23,10 @@ struct faulty_command {
     float trigger;
 };
 
-enum fault : int32_t { FAULT_CRASH = 1, FAULT_HANG = 2, FAULT_STATUS = 3, FAULT_WRONG = 4 };
+enum fault : int32_t {
+    FAULT_CRASH = 1, FAULT_HANG = 2, FAULT_STATUS = 3, FAULT_WRONG = 4, FAULT_THROW = 5, FAULT_ASSERT = 6, FAULT_EXIT = 7,
+    FAULT_ABORT = 8, FAULT_DIVIDE = 9
+};
 constexpr uint32_t FAULT_CODE = 77;
 
 inline uint32_t faulty(const faulty_command& c, const vec16* commands, vec16* arena, const vec16* weights,
@@ -31,7 +38,14 @@ inline uint32_t faulty(const faulty_command& c, const vec16* commands, vec16* ar
     const bool now = scalar_at(arena, c.input) == c.trigger;
     if (now && c.mode == FAULT_CRASH) *static_cast<volatile float*>(nullptr) = 1.0f;
     if (now && c.mode == FAULT_STATUS) return FAULT_CODE;
+#ifndef __SYNTHESIS__
+    if (now && c.mode == FAULT_THROW) throw std::runtime_error("thirteen");
+    assert(!(now && c.mode == FAULT_ASSERT));
+    if (now && c.mode == FAULT_EXIT) std::exit(3);
+    if (now && c.mode == FAULT_ABORT) std::abort();
+#endif
     volatile int32_t turn = 0;
+    if (now && c.mode == FAULT_DIVIDE) turn = 1000 / turn;
     if (now && c.mode == FAULT_HANG)
         for (;;) turn = turn + 1;
     const float more = now && c.mode == FAULT_WRONG ? 1.25f : 1.0f;
