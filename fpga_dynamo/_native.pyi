@@ -24,6 +24,9 @@ class device(_pyxrt.device):  # type: ignore[no-redef]
     def lanes(self) -> int:
         """Host threads that share the steps of a start; DeviceError without an xclbin (ours)."""
 
+    def context(self) -> device:
+        """The same card once more, with an xclbin, memory and compute units of its own; see card.hpp (ours)."""
+
 class bo(_pyxrt.bo):  # type: ignore[no-redef]
     def populate(self) -> None:
         """Has the card's side get real memory in the background, before it is first touched (ours)."""

@@ -42,7 +42,7 @@ def devices() -> list[DeviceReport]:
 
 def _report(driver_name: str, driver: Any, index: int, card: Card | None) -> DeviceReport:
     try:
-        handle = driver.device(index)
+        handle = driver.device(index) if card is None else card.device
         name = handle.get_info(driver.xrt_info_device.name)
     except FpgaError as error:  # somebody else's, or broken: it is there all the same
         return DeviceReport(index, driver_name, str(error))

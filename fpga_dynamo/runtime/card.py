@@ -6,9 +6,10 @@ import functools
 import logging
 import os
 import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import xclbin_build
 import xclbin_build.axlf
@@ -26,14 +27,29 @@ COMMANDS, COUNT, ARENA, WEIGHTS = range(4)
 """Arguments of a kernel that runs command lists."""
 
 
+class CardUser(Protocol):
+    """Who has started something on a card that does not ask it each time."""
+
+    def card_displaced(self) -> None: ...
+
+
 class Card:
-    """One device with one xclbin. Made by :func:`open_card`, shared by all programs that run on it."""
+    """One device with one xclbin. Made by :func:`open_card`, shared by all programs that run on it.
+
+    displaced: whether the device has been loaded with another xclbin since, which the software card never is: it holds
+    several at once. Programs of a displaced card ask :func:`reopen` for its successor.
+    """
 
     def __init__(self, driver: Any, index: int, path: Path, target: Target) -> None:
         self.driver = driver
         self.index = index
         self.path = path
-        self.device = driver.device(index)
+        device = driver.device(index)
+        self.holds_several = hasattr(device, "context")
+        self.device = device.context() if self.holds_several else device
+        self.key = ("", index)  # driver and device, as options name them
+        self.displaced = False
+        self._users: weakref.WeakSet[CardUser] = weakref.WeakSet()
         self.uuid = self.device.load_xclbin(str(path))
         self.target = replace(target, lanes=self.device.lanes() if hasattr(self.device, "lanes") else 0)
         self.kernels: dict[tuple[str, int], Any] = {}
@@ -62,6 +78,20 @@ class Card:
                 self._schedulers[policy] = Scheduler([*self.pes, *hosts], policy)
             return self._schedulers[policy]
 
+    def add_user(self, user: CardUser) -> None:
+        """Has `user` told when another xclbin takes this one's place."""
+        self._users.add(user)
+
+    def displace(self) -> None:
+        """Says that the device is about to get another xclbin: nothing more is to be started here."""
+        self.displaced = True
+        for user in list(self._users):
+            user.card_displaced()
+
+    def succeed(self, former: Card) -> None:
+        """Takes over the schedulers of a card with the same xclbin, which was displaced."""
+        self.pes, self._schedulers, self._lock = former.pes, former._schedulers, former._lock
+
     def buffer(self, kernel: str, argument: int, nbytes: int, *, host: bool) -> Any:
         """A buffer object for an argument of a kernel; without `host` it has no host side."""
         bo = self.driver.bo
@@ -70,6 +100,10 @@ class Card:
 
 
 _cards: dict[tuple[str, int], Card] = {}
+"""Of each driver and index that with the xclbin that was asked for last."""
+_several: weakref.WeakValueDictionary[tuple[str, int, str], Card] = weakref.WeakValueDictionary()
+"""All that programs still use of a device that holds several, by UUID, too."""
+_alternating: set[tuple[str, int]] = set()
 _paths: dict[tuple[str, float], Target] = {}
 _lock = threading.Lock()
 
@@ -77,26 +111,57 @@ _lock = threading.Lock()
 def open_card(options: Options) -> Card:
     """The card that the options name, with their xclbin loaded (built first if they name none).
 
-    Raises XclbinError for a file that cannot be used, DeviceError if another xclbin is in use on the card.
+    Models compiled before for another xclbin go on working: the software card holds several, any other card is loaded
+    anew by turns.
+
+    Raises XclbinError for a file that cannot be used, DeviceError if the card does not take it, as while a run is under
+    way.
     """
     with _lock:
         path = xclbin_path(options)
         target = _target(path)
         name = choose(options.driver, target.manifest["target"])
-        driver = select(name)
-        key = (name, options.device)
-        card = _cards.get(key)
-        if card is None or card.target.uuid != target.uuid:
-            if card is not None and card.weights.nbytes:
-                log.warning(
-                    "card %d is reconfigured with %s; programs of %s run in eager from now on",
-                    options.device,
-                    path,
-                    card.path,
-                )
-            _cards.pop(key, None)  # if the card refuses the file: the kernels opened on it may be closed for good
-            card = _cards[key] = Card(driver, options.device, path, target)
+        return _opened(name, options.device, path, target)
+
+
+def reopen(card: Card) -> Card:
+    """The card with the xclbin of `card`, which was displaced by another.
+
+    Raises DeviceError if it cannot be loaded now.
+    """
+    with _lock:
+        other = _cards.get(card.key)
+        if card.key not in _alternating and other is not None and other.target.uuid != card.target.uuid:
+            _alternating.add(card.key)
+            log.warning(
+                "card %d is loaded with %s and %s by turns, which takes a while each time and packs all parameters "
+                "again; option 'device' gives models cards of their own",
+                card.index,
+                other.path,
+                card.path,
+            )
+        return _opened(*card.key, card.path, card.target, former=card)
+
+
+def _opened(name: str, index: int, path: Path, target: Target, former: Card | None = None) -> Card:
+    key = (name, index)
+    card = _cards.get(key)
+    if card is not None and card.target.uuid == target.uuid and not card.displaced:
         return card
+    several = (name, index, target.uuid)
+    if (kept := _several.get(several)) is not None:
+        _cards[key] = kept
+        return kept
+    if card is not None and not card.holds_several:
+        card.displace()
+    _cards.pop(key, None)  # if the card refuses the file: the kernels opened on it may be closed for good
+    fresh = _cards[key] = Card(select(name), index, path, target)
+    fresh.key = key
+    if former is not None:
+        fresh.succeed(former)
+    if fresh.holds_several:
+        _several[several] = fresh
+    return fresh
 
 
 def xclbin_path(options: Options) -> Path:

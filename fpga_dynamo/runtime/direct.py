@@ -117,18 +117,22 @@ class Direct:
     def __init__(self, executor: Executor, task: CardTask) -> None:
         self._task = task
         self._executor = weakref.ref(executor)  # which has this object
-        self._card: Card = executor.card
-        self._launcher: Launcher = executor.launchers[0]
-        self._bindings: Bindings = executor.bindings[0]
-        self._pe = _first_unit(executor.card, task)
-        self._graph = executor.graph
         placeholders = executor.program.graph.placeholders
         self._positions = {node: i for i, node in enumerate(placeholders)}
         self._reference: weakref.ref[_native.direct_call] | None = None
         self._bound: tuple[Any, ...] = ()
         self._weights: Any = None
+        self.follow(executor)
+
+    def follow(self, executor: Executor) -> None:
+        """What is bound next is on the card on which the executor's tasks are now."""
+        self._card: Card = executor.card
+        self._launcher: Launcher = executor.launchers[0]
+        self._bindings: Bindings = executor.bindings[0]
+        self._pe = _first_unit(executor.card, self._task)
+        self._graph = executor.graph
         self._bindings.on_end = self.close
-        if task.weights:
+        if self._task.weights:
             self._card.weights.add_user(self)
 
     def make(self, whole: Callable[..., Any], scheduler: Scheduler, results: list[Result]) -> _native.direct_call:

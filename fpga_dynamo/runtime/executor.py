@@ -13,7 +13,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo import stats
-from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.errors import DeviceError, FpgaError
 from fpga_dynamo.lowering.dtypes import OutOfRangeError
 from fpga_dynamo.lowering.graph import computes
 from fpga_dynamo.lowering.program import CardTask, Form, HostTask, Program
@@ -21,7 +21,7 @@ from fpga_dynamo.lowering.weights import NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime import torch_state, verify
 from fpga_dynamo.runtime.binding import Bindings
-from fpga_dynamo.runtime.card import Card
+from fpga_dynamo.runtime.card import Card, reopen
 from fpga_dynamo.runtime.direct import Direct
 from fpga_dynamo.runtime.launch import Launcher
 from fpga_dynamo.runtime.lifetime import Lifetime
@@ -41,29 +41,48 @@ class Executor:
 
     def __init__(self, program: Program, card: Card, options: Options, lifetime: Lifetime) -> None:
         self.program = program
-        self.card = card
         self.options = options
         self._place: dict[Node, int] = {}
         for node in program.graph.placeholders:
             self._slot(node)
         self._inputs = len(self._place)
         self._constants = [(self._slot(node), tensor) for node, tensor in program.attributes.items()]
-        self.bindings: list[Bindings] = []
-        self.launchers: list[Launcher] = []
         self._lifetime = lifetime
         parameters = [i for i, node in enumerate(program.graph.placeholders) if node in program.graph.static]
         self._parameter = parameters[0] if parameters else None
         self._warned: set[str] = set()
-        tasks = [self._task(task) for task in program.tasks]
+        self._reconnecting = threading.Lock()
+        self._connect(card)
         self._result_reads = [self._slot(node) for node in program.result_reads]
         self._failure = len(self._place)
         self._failures: dict[int, Exception] = {}
         self._forms = [task.form for task in program.card_tasks]
         self.direct: Direct | None = None
-        self.graph = TaskGraph(program.name, tasks) if tasks else None
-        self.scheduler: Scheduler = card.scheduler(options.policy)
         if self.launchers:
             lifetime.add(self)
+
+    def _connect(self, card: Card) -> None:
+        """Makes the tasks for a card."""
+        self.card = card
+        self.bindings: list[Bindings] = []
+        self.launchers: list[Launcher] = []
+        tasks = [self._task(task) for task in self.program.tasks]
+        self.graph = TaskGraph(self.program.name, tasks) if tasks else None
+        self.scheduler: Scheduler = card.scheduler(self.options.policy)
+        card.add_user(self)
+
+    def _reconnect(self) -> None:
+        """Has a card that has been displaced loaded again; if it cannot be now, the launches fail, and say so."""
+        with self._reconnecting:
+            if self.card.displaced:
+                with contextlib.suppress(FpgaError):
+                    self._connect(reopen(self.card))
+                    if self.direct is not None:
+                        self.direct.follow(self)
+
+    def card_displaced(self) -> None:
+        """Called by the card: what would start a launch without asking it has to come here first."""
+        self._close_direct()
 
     def _slot(self, node: Node) -> int:
         return self._place.setdefault(node, len(self._place))
@@ -86,6 +105,8 @@ class Executor:
             values[place] = tensor
         if self._parameter is not None:
             self._lifetime.follow(args[self._parameter])
+        if self.card.displaced:
+            self._reconnect()
         if self.direct is not None:
             self.direct.report(self.scheduler)
         if self.graph is not None:

@@ -304,6 +304,20 @@ def test_a_dump_dir_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path
         on_card(mlp(4, 2), dump_dir=tmp_path / "file")(torch.randn(2, 4))
 
 
+def test_explaining_for_another_recipe_changes_nothing_for_what_is_compiled() -> None:
+    model, x = mlp(16, 8).eval(), torch.randn(4, 16)
+    compiled = on_card(model, strict=True)
+    with torch.no_grad():
+        compiled(x)
+        explained = fpga_dynamo.explain(model, x, options={"recipe": "single", "partition": "greedy"})
+        assert explained.pl_launches == 1
+        with counting() as grown:
+            torch.testing.assert_close(compiled(x), model(x))
+    assert (grown["pl_launches"], grown["ps_fallbacks"], grown["graphs_compiled"]) == (1, 0, 0)
+    on_card(mlp(4, 2).eval())(torch.randn(2, 4))
+    assert fpga_dynamo.devices()[0].uuid == open_card(fpga_dynamo.Options()).target.uuid
+
+
 def test_devices() -> None:
     on_card(mlp(4, 2).eval())(torch.randn(2, 4))
     card = open_card(fpga_dynamo.Options())

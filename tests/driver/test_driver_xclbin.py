@@ -127,6 +127,24 @@ def test_another_file_retires_what_was_opened(pack: Pack) -> None:
     second.check_works()
 
 
+def test_a_context_leaves_the_card_as_it_is(pack: Pack) -> None:
+    card = Card(10, pack("first.xclbin", platform="first"))
+    beside = card.device.context()
+    with pytest.raises(DeviceError, match="has no xclbin"):
+        beside.lanes()
+    uuid = beside.load_xclbin(str(pack("second.xclbin", platform="second")))
+    assert (card.device.get_xclbin_uuid(), beside.get_xclbin_uuid()) == (card.uuid, uuid)
+    names = [device.get_info(xrt.xrt_info_device.name) for device in (card.device, beside)]
+    assert names == ["first", "second"]
+    with pytest.raises(DeviceError, match="holds xclbin"):
+        xrt.kernel(card.device, uuid, "misbehave")
+    kernel = xrt.kernel(beside, uuid, "misbehave")
+    buffer = xrt.bo(beside, 4096, xrt.bo.flags.normal, kernel.group_id(0))
+    assert kernel(buffer, 0, 0, 0).wait(1000) == xrt.ert_cmd_state.ERT_CMD_STATE_COMPLETED
+    assert [sum(bank["buffers"] for bank in device.memory()) for device in (card.device, beside)] == [0, 1]
+    card.check_works()
+
+
 def test_no_load_while_a_run_is_under_way(pack: Pack) -> None:
     card = Card(10, pack("first.xclbin", platform="first"))
     run, _ = card.misbehaving(SLEEP, ms=300)

@@ -62,6 +62,41 @@ with torch.no_grad():
 """
 
 
+BY_TURNS = """
+import logging, torch, fpga_dynamo
+from fpga_dynamo._native import direct_totals
+from fpga_dynamo.runtime.card import log
+said = []
+log.warning = lambda text, *values: said.append(text % values)
+models = [torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU()).eval() for _ in range(2)]
+options = {"driver": "xrt", "partition": "greedy", "strict": True}
+compiled = [
+    torch.compile(model, backend="fpga", options={**options, "recipe": recipe})
+    for model, recipe in zip(models, ("default", "single"))
+]
+with torch.no_grad():
+    for step in range(3):
+        for model, call in zip(models, compiled):
+            before, direct = fpga_dynamo.stats(), direct_totals()[0]
+            for repeated in range(3):
+                x = torch.randn(16, 64)
+                torch.testing.assert_close(call(x), model(x))
+            after = fpga_dynamo.stats()
+            assert after["pl_launches"] - before["pl_launches"] == 3 and after["ps_fallbacks"] == 0, after
+            assert direct_totals()[0] - direct == 2, "after a reload calls go the direct way again"
+    fpga_dynamo.explain(models[0], x, options={**options, "recipe": "split"})
+    torch.testing.assert_close(compiled[0](x), models[0](x))
+assert fpga_dynamo.stats()["ps_fallbacks"] == 0
+assert len(said) == 1 and "by turns" in said[0] and "option 'device'" in said[0], said
+"""
+
+
+def test_two_xclbins_by_turns_on_one_card(tmp_path: Path) -> None:
+    needs("inproc")
+    code, output = run_apart(["-c", BY_TURNS], "inproc", tmp_path)
+    assert code == 0, output[-4000:]
+
+
 def test_direct_calls_move_every_kind_of_slot(tmp_path: Path) -> None:
     needs("inproc")
     code, output = run_apart(["-c", DIRECT], "inproc", tmp_path)

@@ -28,6 +28,7 @@ unsigned from_environment(const char* variable, unsigned standard, unsigned most
 struct registry {
     std::mutex mutex;
     std::map<unsigned, std::shared_ptr<card>> cards;
+    std::vector<std::weak_ptr<card>> beside;
 };
 
 registry& all() {
@@ -51,10 +52,24 @@ std::shared_ptr<card> card::open(unsigned index) {
     return slot;
 }
 
+std::shared_ptr<card> card::beside(unsigned index) {
+    check_process();
+    auto fresh = std::make_shared<card>(index);
+    std::lock_guard lock(all().mutex);
+    auto& known = all().beside;
+    known.erase(std::remove_if(known.begin(), known.end(), [](const auto& card) { return card.expired(); }), known.end());
+    known.push_back(fresh);
+    return fresh;
+}
+
 void card::shut_down() {
     if (forked()) return;
     std::lock_guard lock(all().mutex);
-    for (const auto& [index, card] : all().cards)
+    std::vector<std::shared_ptr<card>> cards;
+    for (const auto& [index, card] : all().cards) cards.push_back(card);
+    for (const auto& other : all().beside)
+        if (auto card = other.lock()) cards.push_back(std::move(card));
+    for (const auto& card : cards)
         if (const auto image = card->try_loaded())
             for (const auto& unit : image->compute_units()) unit->cancel_all();
 }

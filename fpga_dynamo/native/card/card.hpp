@@ -20,6 +20,9 @@ class card {
   public:
     // The same card for the same index. Throws error if there is none.
     static std::shared_ptr<card> open(unsigned index);
+    // A card of that number beside all others: with an xclbin, memory and compute units of its own, as if the card were
+    // large enough for several at once. It ends with the last who refers to it.
+    static std::shared_ptr<card> beside(unsigned index);
     static unsigned count();
     // Ends what runs on all cards; for the end of the process.
     static void shut_down();

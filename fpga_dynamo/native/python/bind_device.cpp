@@ -109,6 +109,7 @@ void bind_device(nb::module_& module) {
                  self.card->load(file);
                  return file.id();
              })
+        .def("context", [](const device& self) { return device{card::beside(self.card->index())}; })
         .def("get_xclbin_uuid",
              [](const device& self) {
                  const auto image = self.card->try_loaded();
