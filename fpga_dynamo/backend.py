@@ -8,11 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
+from torch.nn import Module
 
 from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
@@ -20,12 +23,14 @@ from fpga_dynamo.dynamo_graph import drop_idle_dropouts
 from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
-from fpga_dynamo.lowering.pipeline import lower
+from fpga_dynamo.lowering.pipeline import in_eager, lower
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.saved import follow, lay_out_images, misplaced, output_strides, restore, save_copies
 from fpga_dynamo.lowering.specialise import has_symbols
 from fpga_dynamo.lowering.strides import settle_strides
+from fpga_dynamo.lowering.submodule import whole
 from fpga_dynamo.options import Options
+from fpga_dynamo.reproduction import Case, or_else
 from fpga_dynamo.runtime.card import Card, open_card
 from fpga_dynamo.runtime.direct import direct
 from fpga_dynamo.runtime.dynamic import Dynamic
@@ -61,32 +66,43 @@ def fpga(
     if in_forward_ad():
         return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
     frame = _Frame(open_card(parsed), parsed)
+    case = Case(gm, parsed, example_inputs, from_dynamo=True)
+
+    def instead(why: str) -> Callable[..., Any]:
+        return gm
+
+    return or_else(lambda: _compiled(gm, example_inputs, frame), instead, case)
+
+
+def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
+    """What runs one of Dynamo's graphs."""
+    parsed = frame.options
     drop_idle_dropouts(gm)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
     if _collector.get() is None and (program := trace.load()) is not None:
         return _direct(_started(program, frame), None, example_inputs)
 
     def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        settle_strides(module)
         static = _static_inputs(module)
-        trace.capture(module, static)
-        frame.inference.append(_compile(module, static, frame))
+
+        def compiled() -> Callable[..., Any]:
+            settle_strides(module)
+            trace.capture(module, static)
+            return _compile(module, static, frame)
+
+        frame.inference.append(_or_eager(compiled, module, static, frame))
         return _boxed(frame.inference[-1])
 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         static = _static_inputs(module)
         unchanged = _unchanged_by_training(static)
-        run = _compile_forward(module, unchanged, frame)
+        saved = _saved_outputs()
+        run = _or_eager(lambda: _compile_forward(module, unchanged, frame), module, unchanged, frame, saved)
         # What has no weights of its own does not know a parameter to live as long as.
         return _boxed(run if unchanged or not static else frame.lifetime.of_parameter(min(static), run))
 
     def compile_backward(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        settle_strides(module)
-        if has_symbols(module):
-            return _boxed(_compile(module, (), frame))
-        follow(module, inputs)  # after it: in which strides gradients are handed out hangs on eager's images, not these
-        program, _ = _laid_out(module, (), frame)
-        return _boxed(_noted(program, frame))
+        return _boxed(_or_eager(lambda: _compile_backward(module, inputs, frame), module, (), frame, slice(0)))
 
     wrapped = aot_autograd(
         fw_compiler=compile_part,
@@ -117,10 +133,55 @@ def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> GraphModul
     return gm
 
 
-def _direct(executor: Executor, whole: Callable[..., Any] | None, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """What runs an executor that gets a graph's inputs as they are: `whole` does no more than that, None is no more."""
+def _direct(executor: Executor, compiled: Callable[..., Any] | None, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """What runs an executor that gets a graph's inputs as they are: `compiled` does no more, None is no more."""
     executor.expect(inputs)
-    return direct(executor if whole is None else whole, executor, len(inputs))
+    otherwise = executor if compiled is None else compiled
+    return or_else(lambda: direct(otherwise, executor, len(inputs)), lambda why: otherwise, executor.case)
+
+
+def _or_eager(
+    compiled: Callable[[], Callable[..., Any]],
+    module: GraphModule,
+    static: Collection[int],
+    frame: _Frame,
+    saved: slice | None = None,
+) -> Callable[..., Any]:
+    """What runs one of AOTAutograd's graphs: the graph in eager if the compiler fails."""
+
+    def instead(why: str) -> Callable[..., Any]:
+        context = TracingContext.try_get()
+        if context is not None and context.output_strides:
+            context.output_strides.clear()
+        if (collected := _collector.get()) is not None:
+            collected.append(in_eager(module, frame.card.target, why))
+        return whole(module)
+
+    return or_else(compiled, instead, Case(module, frame.options, static=static, saved=saved))
+
+
+def compile_graph(
+    graph: Module, inputs: Sequence[Any], options: Options, static: Collection[int], saved: slice | None
+) -> Callable[..., Any]:
+    """Compiles an ATen graph that is there as a module, for inputs of this kind; those that are numbers may change.
+
+    saved: of a part of a training step, which outputs it saves; None is inference.
+    """
+    mode: Literal["symbolic", "fake"] = "symbolic" if any(type(given) is int for given in inputs) else "fake"
+    with preserve_node_meta(), kept_whole():
+        traced = make_fx(graph, tracing_mode=mode, _allow_non_fake_inputs=True)(*inputs)
+    frame = _Frame(open_card(options), options)
+    settle_strides(traced)
+    if saved is None or has_symbols(traced):
+        return _compile(traced, static, frame)
+    return _noted(_laid_out(traced, static, frame, saved)[0], frame)
+
+
+def _saved_outputs() -> slice:
+    """Which outputs of a training step's forward graph its backward is given."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return slice(0) if metadata is None else metadata.tensors_saved_for_backwards_slice
 
 
 def _static_inputs(module: GraphModule) -> Collection[int]:
@@ -144,7 +205,8 @@ def _unchanged_by_training(static: Collection[int]) -> Collection[int]:
 
 def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
     if has_symbols(module):
-        return Dynamic(module, lambda ready: _executor(ready, static, frame))
+        case = Case(module, frame.options, static=static)
+        return Dynamic(module, lambda ready: _executor(ready, static, frame), case)
     return _executor(module, static, frame)
 
 
@@ -160,6 +222,15 @@ def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame
         return _compile(module, static, frame)
     program, chosen = _laid_out(module, static, frame, saved)
     context.output_strides.extend(output_strides(module, settled.union(chosen)))
+    return _noted(program, frame)
+
+
+def _compile_backward(module: GraphModule, inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
+    settle_strides(module)
+    if has_symbols(module):
+        return _compile(module, (), frame)
+    follow(module, inputs)  # after it: in which strides gradients are handed out hangs on eager's images, not these
+    program, _ = _laid_out(module, (), frame)
     return _noted(program, frame)
 
 

@@ -7,6 +7,10 @@ class FpgaError(RuntimeError):
     """Base of all errors that fpga_dynamo raises."""
 
 
+class InternalError(FpgaError):
+    """A mistake of the compiler's own; the graph is left to eager, but for ``strict=True``."""
+
+
 class OptionError(FpgaError, ValueError):
     """An option that does not exist, or a value that it does not take."""
 

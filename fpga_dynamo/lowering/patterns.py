@@ -205,7 +205,7 @@ def _keeps_rows(node: Node) -> bool:
 
 
 def sole_user(node: Node) -> Node | None:
-    """The only node that uses `node`, once; None if there are more, it is an output, or a size of its is unknown."""
+    """The only node that uses `node`, once; None if there are more, it is an output, or sizes are unknown."""
     if len(node.users) != 1:
         return None
     user = next(iter(node.users))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.errors import FpgaError, NotLoweredError
+from fpga_dynamo.errors import InternalError, NotLoweredError
 from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.claim import claim
 from fpga_dynamo.lowering.emit import Lowered, emit_segment
@@ -28,7 +28,7 @@ from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_vie
 from fpga_dynamo.lowering.normalise import normalise
 from fpga_dynamo.lowering.partition import Partition, Segment, partition
 from fpga_dynamo.lowering.program import CardTask, HostTask, Program, Task
-from fpga_dynamo.lowering.submodule import Part, extract
+from fpga_dynamo.lowering.submodule import Part, extract, whole
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
 
@@ -127,6 +127,13 @@ def assemble(graph: GraphInfo, plan: Plan) -> Program:
     )
 
 
+def in_eager(module: GraphModule, target: Target, why: str) -> Program:
+    """A program without a launch, for a graph that could not be lowered."""
+    graph = GraphInfo(module, target)
+    reasons = {node: why for node in module.graph.nodes if computes(node)}
+    return Program(f"graph{next(_names)}", graph, [], reasons, module, whole(module), graph.placeholders)
+
+
 def describe(node: Node) -> str:
     """``relu (aten.relu.default at model.py:12 forward)``"""
     where = source_line(node)
@@ -187,7 +194,7 @@ def _link(tasks: list[Task], segments: list[Segment]) -> None:
             previous = i
         task.dependencies = tuple(sorted(needed))
         if any(d > i for d in task.dependencies):
-            raise FpgaError(f"internal error: task {task.name} depends on a later one; please report the graph")
+            raise InternalError(f"task {task.name} depends on a later one")
 
 
 def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[Part, list[Node]]:

@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.errors import InternalError
 from fpga_dynamo.lowering.graph import TRACED_STRIDES, GraphInfo, aten, takes_sizes
 from fpga_dynamo.lowering.symbolic.code import evaluator
 from fpga_dynamo.lowering.symbolic.size import Size, sizes_in
@@ -159,6 +159,14 @@ def _gathered(places: Sequence[int], kind: type) -> Callable[[Sequence[Any]], An
     return (lambda values: list(getter(values))) if issubclass(kind, list) else getter
 
 
+def whole(module: GraphModule) -> Part:
+    """The whole graph in eager, as it is now: passes change it in steps, each of which leaves what it computes."""
+    nodes = list(module.graph.nodes)
+    placeholders = [node for node in nodes if node.op == "placeholder"]
+    body = [node for node in nodes if node.op not in ("placeholder", "output")]
+    return Part(module, placeholders, body, module.graph.output_node().args[0], None)
+
+
 def extract(
     graph: GraphInfo,
     outputs: Sequence[Node],
@@ -185,7 +193,7 @@ def extract(
         needed.add(node)
         if node not in boundary:
             if node.op == "call_function" and not may_run(node):
-                raise FpgaError(f"internal error: {name} would run {node} a second time; please report the graph")
+                raise InternalError(f"{name} would run {node} a second time")
             stack += node.all_input_nodes
     ordered = sorted(needed, key=graph.position.__getitem__)
     is_read = [node in boundary or node.op == "placeholder" for node in ordered]

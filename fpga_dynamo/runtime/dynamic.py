@@ -18,9 +18,11 @@ from torch.fx import GraphModule
 
 from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.lowering.specialise import specialised
+from fpga_dynamo.lowering.submodule import whole
 from fpga_dynamo.lowering.symbolic.bind import Binder, Sizes
 from fpga_dynamo.lowering.symbolic.graph import sized_graph, sources_of, symbol_values
 from fpga_dynamo.lowering.symbolic.size import SizeError
+from fpga_dynamo.reproduction import Case, or_else
 from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.executor import Executor
 
@@ -73,12 +75,14 @@ class Variant:
 class Dynamic:
     """The graph as a callable, for all sizes. Re-entrant.
 
-    make: an executor of a graph that is ready to be lowered.
+    make: an executor of a graph that is ready to be lowered; case: what is said of the graph if that fails.
     """
 
-    def __init__(self, module: GraphModule, make: Callable[[GraphModule], Executor]) -> None:
+    def __init__(self, module: GraphModule, make: Callable[[GraphModule], Executor], case: Case) -> None:
         self._module = module
         self._make = make
+        self._case = case
+        self._eager: Callable[..., Any] | None = None
         self._lock = threading.Lock()
         self.variants: list[Variant] = []
         self._bound: _Recent[tuple[Variant, Sizes]] = _Recent(BOUND_SIZES)
@@ -96,6 +100,8 @@ class Dynamic:
         """The graph's results; eager's where tensors are fake, or nested, each with a ragged size of its own."""
         if torch_state.tensors_are_fake():
             return self._module(*args)
+        if self._eager is not None:
+            return self._eager(*args)
         if self.reason is None:
             values = symbol_values(self._sources, args)
             if any(isinstance(size, torch.SymInt) for size in values):
@@ -108,7 +114,13 @@ class Dynamic:
                 return variant.executor.run((*args, sizes.values), sizes.forms)
         if any(isinstance(a, torch.SymInt) for a in args):
             return self._module(*args)
-        return self._for_these_sizes(args)(*args)
+        run = or_else(lambda: self._for_these_sizes(args), self._leave_to_eager, self._case.called_with(args))
+        return run(*args)
+
+    def _leave_to_eager(self, why: str) -> Callable[..., Any]:
+        """From now on: what fails for some sizes is likely to for others."""
+        self._eager = whole(self._module)
+        return self._eager
 
     # --- all sizes at once --------------------------------------------------------------------------------------------
 
@@ -121,7 +133,11 @@ class Dynamic:
             variant = self._fitting(values)
             if variant is None:
                 return None
-            found = variant, variant.binder.bind(values)
+            try:
+                found = variant, variant.binder.bind(values)
+            except Exception as error:  # as in _fitting
+                self._give_up(error)
+                return None
             self._bound.put(values, found)
             return found
 
@@ -161,7 +177,7 @@ class Dynamic:
 
     # --- each set of sizes by itself ----------------------------------------------------------------------------------
 
-    def _for_these_sizes(self, args: Sequence[Any]) -> Executor:
+    def _for_these_sizes(self, args: Sequence[Any]) -> Callable[..., Any]:
         key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
         executor = self._single.get(key)
         if executor is None:

@@ -17,8 +17,10 @@ from fpga_dynamo.errors import DeviceError, FpgaError
 from fpga_dynamo.lowering.dtypes import OutOfRangeError
 from fpga_dynamo.lowering.graph import computes
 from fpga_dynamo.lowering.program import CardTask, Form, HostTask, Program
+from fpga_dynamo.lowering.symbolic.size import Size
 from fpga_dynamo.lowering.weights import NotFiniteError, all_finite
 from fpga_dynamo.options import Options
+from fpga_dynamo.reproduction import Case, or_else
 from fpga_dynamo.runtime import torch_state, verify
 from fpga_dynamo.runtime.binding import Bindings
 from fpga_dynamo.runtime.card import Card, reopen
@@ -49,8 +51,10 @@ class Executor:
         self._constants = [(self._slot(node), tensor) for node, tensor in program.attributes.items()]
         self._lifetime = lifetime
         parameters = [i for i, node in enumerate(program.graph.placeholders) if node in program.graph.static]
+        self.case = Case(program.module, options, static=parameters)
         self._parameter = parameters[0] if parameters else None
         self._warned: set[str] = set()
+        self._left: set[CardTask] = set()  # tasks that an internal error has left to eager
         self._reconnecting = threading.Lock()
         self._connect(card)
         self._result_reads = [self._slot(node) for node in program.result_reads]
@@ -121,7 +125,7 @@ class Executor:
         """
         values = {place: tensor for place, tensor in (*enumerate(args), *self._constants)}
         for bindings in self.bindings:
-            with contextlib.suppress(DeviceError):  # which the call meets again, and tells
+            with contextlib.suppress(Exception):  # which the call meets again, and tells
                 bindings.expect([values[self._place[node]] for node in bindings.nodes])
 
     def fail_next(self, error: Exception) -> None:
@@ -190,23 +194,34 @@ class Executor:
         def run_in_eager(values: Values) -> Sequence[Any]:
             return eager(*[values[place] for place in eager_reads])
 
+        def launch(values: Values, unit: int) -> Sequence[Any] | None:
+            if task in self._left:
+                return None
+            if values[self._failure] is not None:
+                raise values[self._failure]
+            parameters = [values[place] for place in sources]
+            inputs = [values[place] for place in reads]
+            binding = bindings.find(parameters)
+            form = values[self._failure + 1][number]
+            results = launcher(unit, binding, inputs, form)
+            _check_finite(task, results)
+            if self.direct is not None:
+                self.direct.open(binding, inputs, parameters)
+            return results
+
+        def leave_to_eager(why: str) -> None:
+            self._left.add(task)
+
         def run(pe: ProcessingElement, frame: Frame) -> None:
             values: Values = frame.values
             try:
-                if values[self._failure] is not None:
-                    raise values[self._failure]
-                parameters = [values[place] for place in sources]
-                inputs = [values[place] for place in reads]
-                binding = bindings.find(parameters)
-                form = values[self._failure + 1][number]
-                results: Sequence[Any] = launcher(pe.index, binding, inputs, form)
-                _check_finite(task, results)
+                results = or_else(lambda: launch(values, pe.index), leave_to_eager, self.case)
             except (DeviceError, OutOfRangeError, NotFiniteError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
-                if self.direct is not None:
-                    self.direct.open(binding, inputs, parameters)
-                if self.options.verify:
+                if results is None:
+                    results = self._counted(task, lambda: run_in_eager(values))
+                elif self.options.verify:
                     arguments = [values[place] for place in eager_reads]
                     verify.compare(task, results, arguments)
             for place, result in zip(writes, results, strict=True):
@@ -214,13 +229,18 @@ class Executor:
 
         return run
 
+    def _counted(self, task: CardTask, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """Eager's results in the place of a launch."""
+        results = eager()  # raises what eager raises, an index out of range for one
+        stats.add(ps_fallbacks=1, ps_nodes=sum(computes(n) for m in task.segment.matches for n in m.nodes))
+        return results
+
     def _instead(self, task: CardTask, error: Exception, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         """Eager's results for a launch that failed; the first failure of a kind is a warning, further ones are logged.
 
         Under ``strict`` a failure of the card is an error.
         """
-        results = eager()  # raises what eager raises, an index out of range for one
-        stats.add(ps_fallbacks=1, ps_nodes=sum(computes(n) for m in task.segment.matches for n in m.nodes))
+        results = self._counted(task, eager)
         if isinstance(error, DeviceError) and self.options.strict:
             raise error
         kind = f"{task.name}: {type(error).__name__}"
@@ -234,6 +254,7 @@ class Executor:
 def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
     """Raises :class:`NotFiniteError` where only finite results are as good as eager's."""
     for i, dim, step in task.doubtful:
+        step = 1 if isinstance(step, Size) else step  # of a program for all sizes: every slice
         part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
         if not all_finite(part):
             raise NotFiniteError(f"{task.outputs[i].node} is infinite or NaN somewhere, maybe not where it is in eager")

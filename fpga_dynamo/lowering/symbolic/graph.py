@@ -49,6 +49,9 @@ def _expression(number: Any) -> Any:
     return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
+SOURCE = "fpga_dynamo_source"
+"""Key in the meta of a graph module with sizes: the one with SymInts that it was made of."""
+
 SYMBOLS = "fpga_dynamo_symbols"
 """Key in the meta of the placeholder for the symbols' values: the :class:`Symbols`."""
 
@@ -82,7 +85,9 @@ def sized_graph(module: GraphModule, names: Sequence[str], hints: Sequence[int])
     assert last_placeholder is not None, "a symbol is an argument's"
     with graph.inserting_after(last_placeholder):
         graph.placeholder("sizes_of_the_call").meta = {SYMBOLS: symbols}
-    return GraphModule(module, graph)
+    sized = GraphModule(module, graph)
+    sized.meta[SOURCE] = module
+    return sized
 
 
 def _least(hint: int) -> int:
