@@ -42,7 +42,7 @@ CRASHES = [
     (
         OVERRUN,
         r"crashed: segmentation fault at 0x[0-9a-f]+ \(card address 0x[0-9a-f]+ in bank 'DDR\[0\]', 0 bytes behind the "
-        r"end of the buffer at 0x[0-9a-f]+\) in step 1, slice 3 of 4",
+        r"end of argument 0 \('out'\)\) in step 1, slice 3 of 4",
     ),
     (THROW, r"threw std::runtime_error: as it was told \(in step 1, slice 3 of 4\)"),
     (THROW_IN_ALL, r"threw std::runtime_error: as it was told \(in step 1, slice [0-3] of 4\)"),

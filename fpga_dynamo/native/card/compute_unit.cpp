@@ -5,6 +5,7 @@
 
 #include "cpu.hpp"
 #include "error.hpp"
+#include "stray_access.hpp"
 #include "watchdog.hpp"
 
 namespace card_model {
@@ -95,10 +96,17 @@ struct compute_unit::activity {
         failed.store(true, std::memory_order_release);
     }
 
+    void check_buffers() {
+        const std::string stray = take_stray_writes(unit.kernel_, command, unit.memory_);
+        if (stray.empty()) return;
+        if (failed) error += "; it also " + stray;
+        else fail(outcome::returned, STATUS_CRASHED, stray);
+    }
+
     std::string text_of(outcome result, const fault& what, const std::string& where) const {
         if (result == outcome::cancelled) return behind("was ended", where);
         if (result == outcome::left) return what.text + (where.empty() ? "" : " (" + where + ")");
-        const std::string place = unit.memory_.describe(what.address);
+        const std::string place = describe_access(unit.kernel_, command, unit.memory_, what.address);
         return behind("crashed: " + card_model::describe(what) + (place.empty() ? "" : " (" + place + ")"), where);
     }
 
@@ -213,6 +221,7 @@ void compute_unit::perform(ert_command& command) {
     } catch (const error& reason) {
         a.fail(outcome::returned, STATUS_CRASHED, std::string("cannot be loaded: ") + reason.what());
     }
+    if (kernel_.watch_buffers) a.check_buffers();
     command.status.store(a.status, std::memory_order_relaxed);
     command.stop_ns.store(monotonic_ns(), std::memory_order_relaxed);
     watchdog::instance().disarm(command);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "address_space.hpp"
 #include "card_abi.hpp"
 #include "ert_command.hpp"
 #include "kernel_code.hpp"
@@ -17,14 +18,6 @@
 #include "xclbin.hpp"
 
 namespace card_model {
-
-// Where a compute unit sees memory; one per loaded xclbin.
-class address_space {
-  public:
-    virtual ~address_space() = default;
-    virtual void* translate(uint64_t address, uint64_t* bytes) const = 0;
-    virtual std::string describe(const void* host) const = 0;  // for messages; empty if unknown
-};
 
 class compute_unit {
   public:

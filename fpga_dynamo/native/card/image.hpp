@@ -28,6 +28,8 @@ class image : public address_space {
     unsigned lanes() const { return team_.lanes(); }
 
     void* translate(uint64_t address, uint64_t* bytes) const override;
+    bool find(uint64_t address, buffer_extent* found) const override;
+    bool find_near(const void* host, buffer_extent* found) const override;
     std::string describe(const void* host) const override;
 
   private:

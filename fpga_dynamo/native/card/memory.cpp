@@ -28,13 +28,13 @@ uint64_t allocation::address() const { return owner_->base() + offset_; }
 uint8_t* allocation::data() const { return owner_->host_ + offset_; }
 
 bank::bank(const memory_info& info, uint32_t index) : info_(info), index_(index) {
-    reserved_ = info_.bytes + HUGE_PAGE;
+    reserved_ = PAGE + info_.bytes + HUGE_PAGE;  // the first page guards the bank's begin
     void* range = mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
         throw out_of_memory("no address space for bank '" + info_.tag + "' of " + std::to_string(info_.bytes) +
                             " bytes (" + system_reason("mmap") + "); raise the limit (ulimit -v) or shrink the bank");
     reservation_ = static_cast<uint8_t*>(range);
-    host_ = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<uint64_t>(range), HUGE_PAGE));
+    host_ = reinterpret_cast<uint8_t*>(round_up(reinterpret_cast<uint64_t>(range) + PAGE, HUGE_PAGE));
     if (info_.bytes) insert_hole(0, info_.bytes);
 }
 
@@ -88,6 +88,7 @@ std::shared_ptr<allocation> bank::allocate(uint64_t bytes) {
         throw out_of_memory(describe_want() + " cannot be backed by host memory (" + reason + ")");
     }
     if (bytes >= HUGE_PAGE) madvise(host_ + offset, span - PAGE, MADV_HUGEPAGE);  // advice only
+    lay_red_zone(host_ + offset, bytes);
     live_.emplace(offset, bytes);
     used_ += span;
     lock.unlock();
@@ -120,31 +121,44 @@ void bank::release(uint64_t offset, uint64_t bytes) {
     insert_hole(offset, span);
 }
 
-void* bank::translate(uint64_t address, uint64_t* bytes) const {
-    if (address < info_.base || address - info_.base >= info_.bytes) return nullptr;
+bool bank::find(uint64_t address, buffer_extent* found) const {
+    if (address < info_.base || address - info_.base >= info_.bytes) return false;
     const uint64_t offset = address - info_.base;
     std::shared_lock lock(mutex_);
     auto buffer = live_.upper_bound(offset);
-    if (buffer == live_.begin()) return nullptr;
+    if (buffer == live_.begin()) return false;
     --buffer;
-    if (offset - buffer->first >= buffer->second) return nullptr;
-    *bytes = buffer->second - (offset - buffer->first);
-    return host_ + offset;
+    if (offset - buffer->first >= buffer->second) return false;
+    *found = extent(*buffer);
+    return true;
+}
+
+void* bank::translate(uint64_t address, uint64_t* bytes) const {
+    buffer_extent buffer;
+    if (!find(address, &buffer)) return nullptr;
+    const uint64_t within = address - buffer.address;
+    *bytes = buffer.bytes - within;
+    return buffer.host + within;
+}
+
+bool bank::find_near(const void* host, buffer_extent* found) const {
+    const auto* at = static_cast<const uint8_t*>(host);
+    if (at < host_ - PAGE || at >= host_ + info_.bytes) return false;
+    std::shared_lock lock(mutex_);
+    const auto behind = at < host_ ? live_.begin() : live_.upper_bound(static_cast<uint64_t>(at - host_));
+    uint64_t least = PAGE;
+    const auto consider = [&](const buffer_extent& buffer) {
+        if (const uint64_t away = distance(host, buffer); away < least) least = away, *found = buffer;
+    };
+    if (behind != live_.begin()) consider(extent(*std::prev(behind)));
+    if (behind != live_.end()) consider(extent(*behind));
+    return least < PAGE;
 }
 
 std::string bank::describe(const void* host) const {
     const auto* at = static_cast<const uint8_t*>(host);
     if (at < host_ || at >= host_ + info_.bytes) return "";
-    const uint64_t offset = static_cast<uint64_t>(at - host_);
-    std::string text = "card address " + hex(info_.base + offset) + " in bank '" + info_.tag + "'";
-    std::shared_lock lock(mutex_);
-    auto buffer = live_.upper_bound(offset);
-    if (buffer == live_.begin()) return text + ", in no buffer";
-    --buffer;
-    const uint64_t end = buffer->first + buffer->second;
-    if (offset < end) return text;
-    return text + ", " + std::to_string(offset - end) + " bytes behind the end of the buffer at " +
-           hex(info_.base + buffer->first);
+    return "card address " + hex(info_.base + static_cast<uint64_t>(at - host_)) + " in bank '" + info_.tag + "'";
 }
 
 uint64_t bank::used() const {

@@ -9,15 +9,16 @@
 #include <string>
 #include <utility>
 
+#include "address_space.hpp"
+#include "red_zone.hpp"
 #include "xclbin.hpp"
 
 namespace card_model {
 
-constexpr uint64_t PAGE = 4096;
-
 class bank;
 
-// A piece of a bank, given back when it goes. Zeroed, aligned to 4 KiB, followed by a page that nobody may touch.
+// A piece of a bank, given back when it goes. Zeroed, aligned to 4 KiB, between pages that nobody may touch; what is left
+// of its last page is a red zone.
 class allocation {
   public:
     allocation(std::shared_ptr<bank> owner, uint64_t offset, uint64_t bytes);
@@ -45,9 +46,10 @@ class bank : public std::enable_shared_from_this<bank> {
     // Best fit. Throws out_of_memory naming the bank, what was wanted and what is free.
     std::shared_ptr<allocation> allocate(uint64_t bytes);
 
-    // Host pointer of a card address and how far its buffer goes on from there; null if no buffer lies there.
+    // As address_space has them.
     void* translate(uint64_t address, uint64_t* bytes) const;
-    // For messages: what a host address means on this card; empty if it is not in this bank.
+    bool find(uint64_t address, buffer_extent* found) const;
+    bool find_near(const void* host, buffer_extent* found) const;
     std::string describe(const void* host) const;
 
     const std::string& tag() const { return info_.tag; }
@@ -60,6 +62,9 @@ class bank : public std::enable_shared_from_this<bank> {
   private:
     friend class allocation;
     void release(uint64_t offset, uint64_t bytes);
+    buffer_extent extent(const std::pair<const uint64_t, uint64_t>& live) const {
+        return {info_.base + live.first, live.second, host_ + live.first};
+    }
     bool take(uint64_t span, uint64_t alignment, uint64_t* offset);
     void insert_hole(uint64_t offset, uint64_t span);
     void erase_hole(uint64_t offset, uint64_t span);

@@ -186,6 +186,7 @@ void xclbin::read_manifest(const std::string& user_metadata) {
         kernel_info kernel;
         kernel.name = entry.at("name").as_string("kernel name");
         kernel.lanes = entry.at("lanes").as_bool("lanes");
+        kernel.watch_buffers = !kernel.lanes;
         const auto& arguments = entry.at("args").as_array("args");
         kernel.arguments.resize(arguments.size());
         for (const json::value& argument : arguments) {

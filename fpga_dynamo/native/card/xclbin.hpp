@@ -34,6 +34,8 @@ struct compute_unit_info {
 struct kernel_info {
     std::string name;
     bool lanes = false;      // its steps may be cut into slices that run side by side
+    // Whether the ends of its buffers are looked at after each run. Of a sequencer the commands are checked before it.
+    bool watch_buffers = false;
     std::vector<argument_info> arguments;
     std::vector<compute_unit_info> compute_units;
 };

@@ -1,4 +1,5 @@
-// Of the conformance suite. what = 0: does what it should; 1: never ends; 3: sleeps for `ms` first; the others go wrong.
+// Of the conformance suite. what = 0: does what it should; 1: never ends; 3: sleeps for `ms` first; 22: writes out[ms]; the
+// others go wrong.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -79,6 +80,7 @@ extern "C" void misbehave(int* out, int what, int ms) {
     while (forever) {
     }
     if (what == 3) usleep(ms * 1000);
+    if (what == 22) out[ms] = 7;
     misbehaves(what);
     out[0] = 1;
 }

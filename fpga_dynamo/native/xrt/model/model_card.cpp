@@ -15,11 +15,13 @@
 #include "cpu.hpp"
 #include "error.hpp"
 #include "faults.hpp"
+#include "red_zone.hpp"
 
 namespace xrt_model {
 
 using card_model::ert_command;
 using card_model::ert_state;
+using card_model::PAGE;
 
 namespace {
 
@@ -29,7 +31,7 @@ constexpr uint64_t SINGLE_MAPPING_BYTES = uint64_t{2} << 30;
 constexpr int64_t SHORT_RUN_NS = 20000;              // one that is over sooner costs the host no second question
 constexpr uint32_t BUSY = 1, DONE = 6, IDLE = 4;     // of the control register
 
-uint64_t pages(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
+uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
 std::string content(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -57,6 +59,10 @@ std::vector<card_model::kernel_info> kernels_of(const std::string& xml) {
             kernels.emplace_back();
             kernels.back().name = attribute(element, "name");
             kernels.back().lanes = true;  // one without has a single slice
+        } else if (element.rfind("arg ", 0) == 0 && !kernels.empty()) {
+            const auto number = [&](const char* name) { return std::strtoul(attribute(element, name).c_str(), nullptr, 0); };
+            kernels.back().arguments.push_back({attribute(element, "name"), attribute(element, "addressQualifier") == "1",
+                                                static_cast<uint32_t>(number("offset")), static_cast<uint32_t>(number("size"))});
         } else if (element.rfind("instance ", 0) == 0) {
             unit = attribute(element, "name");
         } else if (element.rfind("addrRemap ", 0) == 0 && !kernels.empty()) {
@@ -76,7 +82,7 @@ unsigned lanes() {
 }  // namespace
 
 memory::memory() {
-    void* range = mmap(nullptr, RAM_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* range = mmap(nullptr, 2 * RAM_BYTES + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) throw std::runtime_error(card_model::system_reason("no address space for the card's memory"));
     base_ = static_cast<uint8_t*>(range);
 }
@@ -86,7 +92,7 @@ std::string memory::allocate(uint64_t address, uint64_t bytes) {
     const int file = memfd_create(BUFFER_FILE, MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(std::max(pages(bytes), SINGLE_MAPPING_BYTES))) != 0)
         throw std::runtime_error(card_model::system_reason("a buffer"));
-    void* place = mmap(base_ + address, pages(bytes), PROT_READ | PROT_WRITE,
+    void* place = mmap(host(address), pages(bytes), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) throw std::runtime_error(card_model::system_reason("a buffer"));
     std::unique_lock lock(mutex_);
@@ -98,7 +104,7 @@ void memory::release(uint64_t address) {
     std::unique_lock lock(mutex_);
     const auto found = buffers_.find(address);
     if (found == buffers_.end()) return;
-    mmap(base_ + address, pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    mmap(host(address), pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     // The driver may hold a descriptor of this file for ever: at least its pages are given back. The file keeps its size, for
     // the driver still writes to the mappings of commands that it has freed when it loads another xclbin.
     static_cast<void>(fallocate(found->second.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
@@ -107,14 +113,30 @@ void memory::release(uint64_t address) {
     buffers_.erase(found);
 }
 
-void* memory::translate(uint64_t address, uint64_t* bytes) const {
+bool memory::find(uint64_t address, card_model::buffer_extent* found) const {
     std::shared_lock lock(mutex_);
-    auto found = buffers_.upper_bound(address);
-    if (found == buffers_.begin()) return nullptr;
-    --found;
-    if (address - found->first >= found->second.bytes) return nullptr;
-    *bytes = found->second.bytes - (address - found->first);
-    return base_ + address;
+    auto buffer = buffers_.upper_bound(address);
+    if (buffer == buffers_.begin()) return false;
+    --buffer;
+    if (address - buffer->first >= buffer->second.bytes) return false;
+    *found = extent(*buffer);
+    return true;
+}
+
+bool memory::find_near(const void* host, card_model::buffer_extent* found) const {
+    std::shared_lock lock(mutex_);
+    uint64_t least = PAGE;
+    for (const auto& buffer : buffers_)
+        if (const uint64_t away = distance(host, extent(buffer)); away < least) least = away, *found = extent(buffer);
+    return least < PAGE;
+}
+
+void* memory::translate(uint64_t address, uint64_t* bytes) const {
+    card_model::buffer_extent buffer;
+    if (!find(address, &buffer)) return nullptr;
+    const uint64_t within = address - buffer.address;
+    *bytes = buffer.bytes - within;
+    return buffer.host + within;
 }
 
 uint8_t* memory::range(uint64_t address, uint64_t bytes) const {
@@ -125,9 +147,9 @@ uint8_t* memory::range(uint64_t address, uint64_t bytes) const {
 }
 
 std::string memory::describe(const void* host) const {
-    const auto* at = static_cast<const uint8_t*>(host);
-    if (at < base_ || at >= base_ + RAM_BYTES) return "";
-    return "card address " + card_model::hex(static_cast<uint64_t>(at - base_));
+    card_model::buffer_extent near;
+    if (!find_near(host, &near)) return "";
+    return "card address " + card_model::hex(near.address + static_cast<uint64_t>(static_cast<const uint8_t*>(host) - near.host));
 }
 
 void register_unit::write(uint32_t offset, const void* data, size_t bytes) {

@@ -8,11 +8,13 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compute_unit.hpp"
 #include "kernel_code.hpp"
 #include "lanes.hpp"
+#include "red_zone.hpp"
 #include "status_page.hpp"
 
 namespace xrt_model {
@@ -27,6 +29,8 @@ class memory : public card_model::address_space {
     uint8_t* range(uint64_t address, uint64_t bytes) const;
 
     void* translate(uint64_t address, uint64_t* bytes) const override;
+    bool find(uint64_t address, card_model::buffer_extent* found) const override;
+    bool find_near(const void* host, card_model::buffer_extent* found) const override;
     std::string describe(const void* host) const override;
 
   private:
@@ -34,6 +38,12 @@ class memory : public card_model::address_space {
         uint64_t bytes;
         int file;
     };
+    // The driver rounds buffers up to whole pages and packs them without a gap. At twice its address each lies between pages
+    // that nobody may touch.
+    uint8_t* host(uint64_t address) const { return base_ + card_model::PAGE + 2 * address; }
+    card_model::buffer_extent extent(const std::pair<const uint64_t, buffer>& entry) const {
+        return {entry.first, entry.second.bytes, host(entry.first)};
+    }
     uint8_t* base_;
     mutable std::shared_mutex mutex_;
     std::map<uint64_t, buffer> buffers_;
