@@ -2,7 +2,15 @@
 
 from fpga_dynamo.backend import fpga, refresh_weights
 from fpga_dynamo.devices import DeviceReport, devices
-from fpga_dynamo.errors import DeviceError, FpgaError, NotLoweredError, OptionError, VerificationError, XclbinError
+from fpga_dynamo.errors import (
+    DeviceError,
+    FpgaError,
+    NotLoweredError,
+    OptionError,
+    PatternError,
+    VerificationError,
+    XclbinError,
+)
 from fpga_dynamo.explain import Explanation, explain
 from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
 from fpga_dynamo.options import Options
@@ -19,6 +27,7 @@ __all__ = [
     "OptionError",
     "Options",
     "Pattern",
+    "PatternError",
     "Step",
     "VerificationError",
     "XclbinError",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class FpgaError(RuntimeError):
     """Base of all errors that fpga_dynamo raises."""
@@ -20,6 +22,19 @@ class NotLoweredError(FpgaError):
 
     Or it says why a whole graph would run in eager.
     """
+
+
+class PatternError(FpgaError):
+    """A pattern of the user's raised an exception, or gave what it must not; the message names it and the node.
+
+    Raised under ``strict=True``; otherwise the node goes without that pattern, with a warning. `pattern` is its name,
+    `nodes` what it was asked about.
+    """
+
+    def __init__(self, message: str, pattern: str, nodes: tuple[Any, ...]) -> None:
+        super().__init__(message)
+        self.pattern = pattern
+        self.nodes = nodes
 
 
 class XclbinError(FpgaError, ValueError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +19,8 @@ from fpga_dynamo.lowering.view import Buffer, align
 from fpga_dynamo.lowering.weights import WeightBuffer
 
 ABSENT = 0xFFFFFFFF
+
+_RANGES = {"int32_t": (-(1 << 31), (1 << 31) - 1), "uint32_t": (0, 0xFFFFFFFF)}
 
 
 @dataclass(frozen=True)
@@ -61,22 +65,14 @@ def encode(
     for i, command in enumerate(commands):
         if command.opcode not in target.opcodes:
             raise FpgaError(f"{_who(command)}: the xclbin has no opcode '{command.opcode}'")
-        record = {entry.name: entry for entry in target.records[command.opcode]}
+        record = fields_of(command.opcode, target)
         base = i * size
         words[base] = target.opcodes[command.opcode]
         for name, given in command.fields.items():
-            entry = record.get(name)
-            if entry is None:
-                raise FpgaError(
-                    f"{_who(command)}: record '{command.opcode}_command' of the xclbin has no field '{name}' "
-                    f"(fields: {', '.join(record)})"
-                )
-            values = list(given) if isinstance(given, (tuple, list)) else [given]
-            if len(values) != entry.count:
-                raise FpgaError(
-                    f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {entry.count} values, "
-                    f"not {given!r}"
-                )
+            try:
+                entry, values = field_values(command.opcode, record, name, given)
+            except ValueError as error:
+                raise FpgaError(f"{_who(command)}: {error}") from error
             for j, item in enumerate(values):
                 word = base + entry.word + j
                 if isinstance(item, Auxiliary):
@@ -91,16 +87,10 @@ def encode(
                     if patches is not None:
                         patches.arena.append((word, item.buffer, item.offset))
                 elif isinstance(item, Size) and patches is not None and entry.type != "float":
-                    words[word] = _bits(hinted(item), entry)
+                    words[word] = _checked_bits(hinted(item), entry, command)
                     patches.sizes.append((word, item))
                 else:
-                    try:
-                        words[word] = _bits(item, entry)
-                    except (TypeError, ValueError) as error:
-                        raise FpgaError(
-                            f"{_who(command)}: field '{name}' of '{command.opcode}_command' takes {entry.type}, "
-                            f"not {item!r}"
-                        ) from error
+                    words[word] = _checked_bits(item, entry, command)
     return CommandList(np.concatenate([words, np.array(tail, np.uint32)]), len(commands), tuple(fixups), patches)
 
 
@@ -108,11 +98,55 @@ def _who(command: Command) -> str:
     return f"pattern '{command.pattern}' on {' '.join(command.nodes)}" if command.nodes else "a command"
 
 
-def _bits(value: object, field: RecordField) -> int:
+def _checked_bits(value: object, entry: RecordField, command: Command) -> int:
+    try:
+        return bits(value, entry)
+    except ValueError as error:
+        raise FpgaError(f"{_who(command)}: field '{entry.name}' of '{command.opcode}_command' {error}") from error
+
+
+def fields_of(opcode: str, target: Target) -> Mapping[str, RecordField]:
+    """The fields of the opcode's record, by name."""
+    return {entry.name: entry for entry in target.records[opcode]}
+
+
+def field_values(
+    opcode: str, record: Mapping[str, RecordField], name: str, given: object
+) -> tuple[RecordField, list[object]]:
+    """A field of a record and the values for it. Raises ValueError, with a sentence, if it takes no such number."""
+    entry = record.get(name)
+    if entry is None:
+        near = difflib.get_close_matches(name, record, n=1)
+        hint = f"did you mean '{near[0]}'? It has" if near else "it has"
+        raise ValueError(f"record '{opcode}_command' of the xclbin has no field '{name}'; {hint} {', '.join(record)}")
+    values = list(given) if isinstance(given, (tuple, list)) else [given]
+    if len(values) != entry.count and entry.count == 1:
+        raise ValueError(f"field '{name}' of '{opcode}_command' takes one value, not {given!r}")
+    if len(values) != entry.count:
+        raise ValueError(f"field '{name}' of '{opcode}_command' takes {entry.count} values, not {given!r}")
+    return entry, values
+
+
+def bits(value: object, field: RecordField) -> int:
+    """The word of a plain value in a field of that type; None is ABSENT for an offset, and else 0.
+
+    Raises ValueError, the end of a sentence, for a value that is no such number or does not fit.
+    """
     if value is None:
         return ABSENT if field.type == "uint32_t" else 0
     if isinstance(value, Bits):
         return value.integer & 0xFFFFFFFF
     if field.type == "float":
-        return int(np.float32(value).view(np.uint32))  # type: ignore[arg-type]
-    return int(value) & 0xFFFFFFFF  # type: ignore[call-overload]
+        try:
+            with np.errstate(over="ignore"):
+                return int(np.float32(value).view(np.uint32))  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"takes float, not {value!r}") from error
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise ValueError(f"takes {field.type}, not {value!r}") from error
+    least, most = _RANGES[field.type]
+    if not least <= number <= most:
+        raise ValueError(f"takes {field.type}, which {number} does not fit: it goes from {least} to {most}")
+    return number & 0xFFFFFFFF

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from fpga_dynamo.errors import PatternError
 from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.constants import refuse_constants
 from fpga_dynamo.lowering.fuse import fuse_elementwise
 from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
-from fpga_dynamo.lowering.patterns import TABLE, Match
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.reasons import REASONS, short
+from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match
 
 
 @dataclass
@@ -25,11 +27,15 @@ class Claims:
     reasons: dict[Node, str] = field(default_factory=dict)
 
 
-def claim(graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = True) -> Claims:
+def claim(
+    graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = True, mistakes: Mistakes | None = None
+) -> Claims:
     """Tries the patterns on every node in topological order, then groups what is element-wise.
 
-    winograd: whether convolutions may be claimed by the pattern of that name.
+    winograd: whether convolutions may be claimed by the pattern of that name. mistakes: what users' patterns have done
+    wrong already; gets what they do wrong here.
     """
+    mistakes = Mistakes() if mistakes is None else mistakes
     mutating = next(filter(mutates, graph.module.graph.nodes), None)
     if mutating is not None:
         order = f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
@@ -45,10 +51,11 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = Tr
                 claims.reasons[node] = unknown
             continue
         for pattern in table.get(node.target, ()):
-            match = pattern.match(pattern, node, graph)
-            if match is None or not graph.claimed.isdisjoint(match.nodes):
+            match, refused = _tried(pattern, node, graph, mistakes)
+            if match is None:
+                if refused is not None:
+                    claims.reasons.setdefault(node, refused)
                 continue
-            refused = _refused(match, graph)
             if refused is None:
                 graph.claimed.update(match.nodes)
                 claims.matches.append(match)
@@ -68,13 +75,34 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = Tr
     return claims
 
 
+def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -> tuple[Match | None, str | None]:
+    """What a pattern makes of a node, and why the card cannot run that; a reason alone if it failed."""
+    if TABLE.is_users(pattern):
+        if (reason := mistakes.reason(pattern, node)) is not None:
+            return None, reason
+        try:
+            match = asked_to_match(pattern, node, graph)
+            if match is None or not graph.claimed.isdisjoint(match.nodes):
+                return None, None
+            return match, asked_to_check(match, graph) or _refused_by_card(match, graph)
+        except PatternError as error:
+            return None, mistakes.note(error)
+    match = pattern.match(pattern, node, graph)
+    if match is None or not graph.claimed.isdisjoint(match.nodes):
+        return None, None
+    return match, _refused(match, graph)
+
+
 def _refused(match: Match, graph: GraphInfo) -> str | None:
-    why = match.pattern.check(match, graph)
-    if why is None and not graph.target.kernels_for(match.opcodes):
+    return match.pattern.check(match, graph) or _refused_by_card(match, graph)
+
+
+def _refused_by_card(match: Match, graph: GraphInfo) -> str | None:
+    if not graph.target.kernels_for(match.opcodes):
         kernels = graph.target.kernels
         lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
         return f"no kernel of the xclbin has all opcodes that it takes: {'; '.join(lacking) or 'there is no sequencer'}"
-    return why or refuse_constants(match.nodes, graph)
+    return refuse_constants(match.nodes, graph)
 
 
 def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:

@@ -13,10 +13,11 @@ from fpga_dynamo.lowering import cost, views
 from fpga_dynamo.lowering.command import Command, FieldValue, ImageRows, Operand
 from fpga_dynamo.lowering.dtypes import NARROW
 from fpga_dynamo.lowering.graph import GraphInfo, is_view, shape, value
-from fpga_dynamo.lowering.patterns import Match
+from fpga_dynamo.lowering.patterns import TABLE, Match
 from fpga_dynamo.lowering.symbolic.size import Size, at_most, identical, larger, pinned, smaller
 from fpga_dynamo.lowering.symbolic.size import value as hinted
 from fpga_dynamo.lowering.target import KernelInfo
+from fpga_dynamo.lowering.users_patterns import asked_to_lower, check_command
 from fpga_dynamo.lowering.view import (
     CHANNELS_LAST,
     VEC,
@@ -92,7 +93,7 @@ class Emitter:
     def run(self, match: Match) -> None:
         """Lowers one match."""
         self._match = match
-        results = match.pattern.lower(match, self)
+        results = asked_to_lower(match, self) if TABLE.is_users(match.pattern) else match.pattern.lower(match, self)
         for node, view in zip(match.outputs, results, strict=True):
             self.define(node, view)
         self._match = None
@@ -259,6 +260,8 @@ class Emitter:
         **fields: FieldValue,
     ) -> None:
         """Appends a command. `reads` may hold None for operands that are absent."""
+        if self._match is not None and TABLE.is_users(self._match.pattern):
+            check_command(opcode, reads, writes, fields, self)
         sources = [v.buffer if isinstance(v, View) else v for v in reads if v is not None]
         command = Command(
             opcode,

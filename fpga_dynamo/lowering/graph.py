@@ -136,6 +136,12 @@ def source_line(node: Node) -> str:
     return f"{name}:{line.removeprefix('line ')} {where}".strip()
 
 
+def describe(node: Node) -> str:
+    """``relu (aten.relu.default at model.py:12 in forward)``"""
+    where = source_line(node)
+    return f"{node.name} ({node.target}{' at ' + where if where else ''})"
+
+
 @dataclass
 class GraphInfo:
     """An ATen graph with what is known of its inputs.

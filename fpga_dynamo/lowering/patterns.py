@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C import DispatchKey
 from torch.fx import Node
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.lowering import decompose
 from fpga_dynamo.lowering.dtypes import NARROW
 from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, refuse_sizes, shape, values
 
@@ -85,14 +87,16 @@ class PatternTable:
 
     def __init__(self) -> None:
         self._patterns: dict[str, Pattern] = {}
+        self._users: set[str] = set()
         self.version = 0
 
     def add(self, pattern: Pattern, *, first: bool = False) -> None:
-        """Raises :class:`FpgaError` if the name is taken."""
+        """`first`: a user's, ahead of the others. Raises :class:`FpgaError` if the name is taken."""
         if pattern.name in self._patterns:
             raise FpgaError(f"a pattern named '{pattern.name}' is already registered; unregister_pattern() it first")
         if first:
             self._patterns = {pattern.name: pattern, **self._patterns}
+            self._users.add(pattern.name)
         else:
             self._patterns[pattern.name] = pattern
         self.version += 1
@@ -101,10 +105,15 @@ class PatternTable:
         if name not in self._patterns:
             raise FpgaError(f"there is no pattern named '{name}' (patterns: {', '.join(self._patterns)})")
         del self._patterns[name]
+        self._users.discard(name)
         self.version += 1
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._patterns)
+
+    def is_users(self, pattern: Pattern) -> bool:
+        """Whether a pattern was registered by the user."""
+        return pattern.name in self._users
 
     def patterns(self) -> tuple[Pattern, ...]:
         return tuple(self._patterns.values())
@@ -126,8 +135,43 @@ TABLE = PatternTable()
 
 
 def register_pattern(pattern: Pattern) -> None:
-    """Adds a pattern of yours, ahead of the built-in ones. Graphs compiled before do not change."""
+    """Adds a pattern of yours, ahead of the built-in ones. Graphs compiled before do not change.
+
+    Raises :class:`FpgaError` if a part of it is of the wrong kind, an anchor can never occur, or the name is taken.
+    """
+    if not isinstance(pattern, Pattern):
+        raise FpgaError(f"register_pattern() takes a Pattern, not {pattern!r}")
+    if (complaint := _wrong_part(pattern)) is not None:
+        raise FpgaError(f"pattern '{pattern.name}': {complaint}")
     TABLE.add(pattern, first=True)
+
+
+def _wrong_part(pattern: Pattern) -> str | None:
+    if not isinstance(pattern.name, str) or not pattern.name:
+        return "a pattern's name is a string"
+    if not isinstance(pattern.anchors, (tuple, list)):
+        return f"anchors is a tuple of operators, not {pattern.anchors!r}; write ({pattern.anchors},)"
+    if isinstance(pattern.opcodes, str) or not all(isinstance(opcode, str) for opcode in pattern.opcodes):
+        return f"opcodes is a set of names, not {pattern.opcodes!r}"
+    for part in ("match", "check", "lower", "macs", "doubtful"):
+        if not callable(getattr(pattern, part)):
+            return f"{part} is a function, not {getattr(pattern, part)!r}"
+    return next(filter(None, map(_wrong_anchor, pattern.anchors)), None)
+
+
+def _wrong_anchor(anchor: Any) -> str | None:
+    """Why an anchor is the target of no node."""
+    if isinstance(anchor, torch._ops.OpOverloadPacket):
+        overloads = ", ".join(str(getattr(anchor, name)) for name in anchor.overloads())
+        return f"anchor {anchor} stands for several operators; name those that you mean: {overloads}"
+    if not callable(anchor):
+        return f"anchor {anchor!r} is no operator, such as torch.ops.aten.relu.default"
+    if not isinstance(anchor, torch._ops.OpOverload) or anchor in decompose.WHOLE:
+        return None
+    keys = (DispatchKey.CompositeImplicitAutograd, DispatchKey.CPU)
+    if [anchor.has_kernel_for_dispatch_key(key) for key in keys] == [True, False]:
+        return f"anchor {anchor} is taken apart into other operators before patterns see it; explain() shows them"
+    return None
 
 
 def unregister_pattern(name: str) -> None:

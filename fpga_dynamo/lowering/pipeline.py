@@ -20,16 +20,17 @@ from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.errors import InternalError, NotLoweredError
+from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
 from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.claim import claim
 from fpga_dynamo.lowering.emit import Lowered, emit_segment
-from fpga_dynamo.lowering.graph import GraphInfo, computes, is_effectful, is_view, source_line
+from fpga_dynamo.lowering.graph import GraphInfo, computes, describe, is_effectful, is_view
 from fpga_dynamo.lowering.normalise import normalise
 from fpga_dynamo.lowering.partition import Partition, Segment, partition
 from fpga_dynamo.lowering.program import CardTask, HostTask, Program, Task
 from fpga_dynamo.lowering.submodule import Part, extract, whole
 from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.lowering.users_patterns import Mistakes
 from fpga_dynamo.options import Options
 
 log = logging.getLogger(__name__)
@@ -90,8 +91,18 @@ def prepare(module: GraphModule, target: Target, static_inputs: Collection[int])
 
 
 def make_plan(graph: GraphInfo, options: Options) -> Plan:
-    """The passes from claim to encode."""
-    claims = claim(graph, options.disable, winograd=options.winograd)
+    """The passes from claim to encode; once more without a user's pattern for a node that it fails to lower."""
+    mistakes = Mistakes(options.strict)
+    while True:
+        try:
+            return _planned(graph, options, mistakes)
+        except PatternError as error:
+            mistakes.note(error)
+            graph.claimed.clear()
+
+
+def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
+    claims = claim(graph, options.disable, winograd=options.winograd, mistakes=mistakes)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
     parts = partition(graph, claims, greedy=options.partition == "greedy")
     if options.strict:
@@ -132,12 +143,6 @@ def in_eager(module: GraphModule, target: Target, why: str) -> Program:
     graph = GraphInfo(module, target)
     reasons = {node: why for node in module.graph.nodes if computes(node)}
     return Program(f"graph{next(_names)}", graph, [], reasons, module, whole(module), graph.placeholders)
-
-
-def describe(node: Node) -> str:
-    """``relu (aten.relu.default at model.py:12 forward)``"""
-    where = source_line(node)
-    return f"{node.name} ({node.target}{' at ' + where if where else ''})"
 
 
 def _refuse_fallbacks(graph: GraphInfo, parts: Partition) -> None:

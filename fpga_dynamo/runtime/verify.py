@@ -49,7 +49,7 @@ def compare(task: CardTask, results: Sequence[torch.Tensor], arguments: Sequence
 
 
 def _describe(task: CardTask, i: int) -> str:
-    from fpga_dynamo.lowering.pipeline import describe
+    from fpga_dynamo.lowering.graph import describe
 
     node = task.writes[i]
     numbers = [j for j, command in enumerate(task.commands) if node.name in command.nodes]

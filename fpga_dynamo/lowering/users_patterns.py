@@ -1,0 +1,232 @@
+"""Patterns of users make mistakes: each becomes a sentence that names the pattern and the node, and costs no more.
+
+Exceptions in `match`, `check` and `lower`, results of the wrong kind, and commands that say something else than their
+record are :class:`PatternError`; the node then goes without the pattern.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.encode import bits, field_values, fields_of
+from fpga_dynamo.errors import PatternError
+from fpga_dynamo.lowering import cost
+from fpga_dynamo.lowering.command import Auxiliary, Operand
+from fpga_dynamo.lowering.dtypes import FLOATS
+from fpga_dynamo.lowering.graph import GraphInfo, describe, value
+from fpga_dynamo.lowering.patterns import Match, Pattern
+from fpga_dynamo.lowering.symbolic.size import Size, SizeError, identical
+from fpga_dynamo.lowering.symbolic.size import value as hinted
+from fpga_dynamo.lowering.symbolic.size import values as hinted_all
+from fpga_dynamo.lowering.view import Buffer, Role, View, extent
+
+if TYPE_CHECKING:
+    from fpga_dynamo.lowering.emitter import Emitter
+
+T = TypeVar("T")
+
+_MOST_FAILURES = 3
+"""Of a pattern in one graph, each of which has it lowered anew; after that the pattern is left out of it."""
+
+
+class Mistakes:
+    """What users' patterns have done wrong in one graph. strict: the first mistake is an error."""
+
+    def __init__(self, strict: bool = False) -> None:
+        self._strict = strict
+        self._reasons: dict[tuple[str, Node], str] = {}
+        self._failures: Counter[str] = Counter()
+
+    def note(self, error: PatternError) -> str:
+        """Takes in a mistake; returns the node's reason to stay on the PS. Raises `error` under ``strict``."""
+        if self._strict:
+            raise error
+        reason = str(error)
+        for node in error.nodes:
+            self._reasons[error.pattern, node] = reason
+        self._failures[error.pattern] += 1
+        if self._failures[error.pattern] == 1:
+            warnings.warn(f"{reason}; the node goes without it", RuntimeWarning, stacklevel=2)
+        return reason
+
+    def reason(self, pattern: Pattern, anchor: Node) -> str | None:
+        """Why a pattern is not to be asked about a node."""
+        if self._failures[pattern.name] > _MOST_FAILURES:
+            return f"pattern '{pattern.name}' has failed for {_MOST_FAILURES} other nodes of this graph"
+        return self._reasons.get((pattern.name, anchor))
+
+
+def asked_to_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """What `match` gives. Raises :class:`PatternError`."""
+    match = _call("match", pattern.match, pattern, (node,), pattern, node, graph)
+    if match is None:
+        return None
+    complaint = _wrong_match(match, node)
+    if complaint:
+        raise _error(pattern, (node,), f"match {complaint}")
+    return match
+
+
+def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
+    """What `check` gives. Raises :class:`PatternError`; so it does for what `macs` and `doubtful` do wrong."""
+    pattern, nodes = match.pattern, match.nodes
+    why = _call("check", pattern.check, pattern, nodes, match, graph)
+    if why is not None and not isinstance(why, str):
+        raise _error(pattern, nodes, f"check gave {why!r}; it has to give None, or a sentence that says why not")
+    if not why:
+        macs = hinted(_call("macs", pattern.macs, pattern, nodes, match))
+        if not isinstance(macs, int) or macs < 0:
+            raise _error(pattern, nodes, f"macs gave {macs!r}; it has to give a number of multiply-accumulates")
+        _call("doubtful", pattern.doubtful, pattern, nodes, match)
+    return why
+
+
+def asked_to_lower(match: Match, emitter: Emitter) -> Sequence[View]:
+    """The views that `lower` gives. Raises :class:`PatternError`."""
+    pattern, nodes = match.pattern, match.nodes
+    views = _call("lower", pattern.lower, pattern, nodes, match, emitter)
+    if isinstance(views, View) or not isinstance(views, (tuple, list)):
+        what = "nothing" if views is None else f"a {type(views).__name__}"
+        raise _error(pattern, nodes, f"lower returned {what}; it has to return a list with the view of each output")
+    if len(views) != len(match.outputs):
+        raise _error(
+            pattern, nodes, f"lower returned {len(views)} views for {len(match.outputs)} output(s), "
+            f"{', '.join(node.name for node in match.outputs)}; it has to return one for each",
+        )  # fmt: skip
+    for node, view in zip(match.outputs, views, strict=True):
+        if complaint := _wrong_view(view, node, emitter):
+            raise _error(pattern, nodes, f"lower returned for {node.name} {complaint}")
+    return views
+
+
+def check_command(
+    opcode: str,
+    reads: Sequence[View | Buffer | None],
+    writes: Sequence[View],
+    fields: Mapping[str, Any],
+    emitter: Emitter,
+) -> None:
+    """Raises ValueError, with a sentence, for a command that its record or the memory plan would not bear."""
+    target, kernel = emitter.target, emitter.kernel
+    if opcode not in kernel.opcodes or opcode not in target.records:
+        raise ValueError(f"kernel {kernel.name} has no opcode '{opcode}' ({', '.join(sorted(kernel.opcodes))})")
+    for name, views in (("reads", reads), ("writes", writes)):
+        if not isinstance(views, (tuple, list)) or not all(isinstance(v, (View, Buffer, type(None))) for v in views):
+            raise ValueError(f"{name} of command '{opcode}' takes a list of views, not {views!r}")
+    if not all(isinstance(view, View) for view in writes):
+        raise ValueError(f"writes of command '{opcode}' takes a list of views, not {writes!r}")
+    record = fields_of(opcode, target)
+    named = {view.buffer if isinstance(view, View) else view for view in (*reads, *writes)}
+    for name, given in fields.items():
+        entry, values = field_values(opcode, record, name, given)
+        for item in values:
+            where = f"field '{name}' of '{opcode}_command'"
+            if isinstance(item, (View, Buffer, Node)):
+                raise ValueError(f"{where} takes a number, not a {type(item).__name__}; Operand.of(view) is its place")
+            if isinstance(item, (Operand, Auxiliary)):
+                if entry.type != "uint32_t":
+                    raise ValueError(f"{where} takes {entry.type}, not a place in memory")
+                if isinstance(item, Operand):
+                    _check_operand(where, item, named)
+                continue
+            try:
+                encoded = bits(hinted(item), entry)
+            except ValueError as error:
+                raise ValueError(f"{where} {error}") from error
+            if entry.type == "float" and encoded & 0x7FFFFFFF == 0x7F800000 and abs(item) != float("inf"):  # type: ignore[arg-type]
+                raise ValueError(f"{where} takes float, which {item!r} does not fit")
+    missing = [name for name in record if name not in ("opcode", "slices", *fields)]
+    if missing and opcode not in cost.FORMULAS:  # of the built-in cores most fields may be left out
+        raise ValueError(f"command '{opcode}' leaves out {', '.join(missing)} of '{opcode}_command'; give each a value")
+    _check_memory(opcode, reads, writes, emitter)
+
+
+def _check_operand(where: str, item: Operand, named: set[Any]) -> None:
+    if not isinstance(item.offset, (int, Size)) or hinted(item.offset) < 0:
+        raise ValueError(f"{where} has the offset {item.offset!r}; it takes a whole number of floats")
+    if item.buffer not in named:
+        raise ValueError(
+            f"{where} is a place in memory that neither reads= nor writes= of the command names; list its view in one"
+        )
+
+
+def _check_memory(
+    opcode: str, reads: Sequence[View | Buffer | None], writes: Sequence[View], emitter: Emitter
+) -> None:
+    written = {buffer for command in emitter.commands for buffer in command.writes}
+    for view in reads:
+        buffer = view.buffer if isinstance(view, View) else view
+        if buffer is not None and buffer.role in (Role.TEMPORARY, Role.OUTPUT) and buffer not in written:
+            raise ValueError(f"command '{opcode}' reads {view}, which no command has written")
+    for view in writes:
+        if view.buffer.role in (Role.INPUT, Role.WEIGHT):
+            raise ValueError(
+                f"command '{opcode}' writes {view}, which is an {view.buffer.role.value} of the launch; "
+                "emitter.tensor(shape) makes a place for a result"
+            )
+
+
+def _call(what: str, function: Callable[..., T], pattern: Pattern, nodes: Sequence[Node], *args: Any) -> T:
+    try:
+        return function(*args)
+    except SizeError:  # has the graph lowered for each set of sizes
+        raise
+    except Exception as error:
+        kind = "" if isinstance(error, ValueError) and _ours(error) else f"raised {type(error).__name__}: "
+        raise _error(pattern, nodes, f"{what}{_line(function, error)}: {kind}{error}") from error
+
+
+def _error(pattern: Pattern, nodes: Sequence[Node], complaint: str) -> PatternError:
+    return PatternError(f"pattern '{pattern.name}' on {describe(nodes[0])}: {complaint}", pattern.name, tuple(nodes))
+
+
+def _ours(error: Exception) -> bool:
+    """Whether a sentence of this module is what went wrong."""
+    return traceback.extract_tb(error.__traceback__)[-1].filename == __file__
+
+
+def _line(function: Callable[..., Any], error: Exception) -> str:
+    """Where in the user's own file it happened."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" (line {lines[-1]} of {file})" if lines else ""
+
+
+def _wrong_match(match: Any, anchor: Node) -> str | None:
+    if not isinstance(match, Match):
+        return f"gave {match!r}; it has to give a Match, or None"
+    for name, nodes in (("nodes", match.nodes), ("outputs", match.outputs)):
+        if not isinstance(nodes, tuple) or not nodes or not all(isinstance(node, Node) for node in nodes):
+            return f"gave a Match with {name}={nodes!r}; that has to be a tuple of nodes, with one at least"
+    if anchor not in match.nodes:
+        return f"gave a Match that does not cover {anchor.name}, the anchor"
+    strangers = [node.name for node in match.outputs if node not in match.nodes]
+    return f"gave a Match with outputs that are not among its nodes: {', '.join(strangers)}" if strangers else None
+
+
+def _wrong_view(view: Any, node: Node, emitter: Emitter) -> str | None:
+    if not isinstance(view, View):
+        return f"{view!r}; it has to return a View"
+    fake = value(node)
+    wanted = tuple(fake.shape)
+    if len(view.shape) != len(wanted) or not all(map(identical, view.shape, wanted)):
+        return f"a view of shape {tuple(view.shape)}; the node has shape {wanted}"
+    if len(view.strides) != len(wanted):
+        return f"a view with {len(view.strides)} strides for {len(wanted)} dimensions"
+    unrounded = view.dtype is torch.float32 and fake.dtype in FLOATS
+    if view.dtype is not fake.dtype and not unrounded:
+        return f"a view of {view.dtype}; the node is of {fake.dtype}: emitter.tensor takes dtype="
+    sizes, strides, offset = hinted_all(view.shape), hinted_all(view.strides), hinted(view.offset)
+    if 0 not in sizes and (offset < 0 or offset + extent(sizes, strides) > hinted(view.buffer.floats)):
+        return f"{view}, which reaches beyond its buffer of {view.buffer.floats} floats"
+    known = view.buffer.role in (Role.INPUT, Role.WEIGHT)
+    if not known and not any(view.buffer in command.writes for command in emitter.commands):
+        return "a view that no command has written; list it in writes= of the command that does"
+    return None
