@@ -5,6 +5,7 @@ Everything that is generated (sources, metadata, manifest) is written from the `
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hls_kernels import CORES, ROOT
 
 from . import recipe as recipes
 from .errors import RecipeError, did_you_mean
-from .platform import Platform
+from .platform import NO_PART, Platform
 from .records import Header, Record, parse_core_line, parse_header, parse_tiles
 from .signature import Argument, parse_kernel, register_offsets
 
@@ -181,6 +182,7 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
             base += CU_RANGE
         headers = [recipe.resolve(name) if is_path(name) else CORES / f"{name}.hpp" for name in entry.cores]
         bound = _bind(recipe, entry, platform, arguments)
+        _check_regions(recipe, entry, platform)
         kernels.append(Kernel(entry.name, tuple(by_header[path] for path in headers), source, bound, tuple(units)))
     total = sum(len(kernel.compute_units) for kernel in kernels)
     if total > recipes.MAX_COMPUTE_UNITS:
@@ -188,6 +190,19 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
             f"recipe '{recipe.name}': {total} compute units; at most {recipes.MAX_COMPUTE_UNITS} are possible."
         )
     return tuple(kernels)
+
+
+def _check_regions(recipe: recipes.Recipe, entry: recipes.KernelRecipe, platform: Platform) -> None:
+    """RecipeError for a name in `slr` that the platform does not have; without a card, one that no card has."""
+    where = f"recipe '{recipe.name}', kernel '{entry.name}'"
+    known = [f"SLR{i}" for i in range(platform.slrs)]
+    for name in entry.slr:
+        if platform.part == NO_PART and not re.fullmatch(r"SLR\d", name):
+            raise RecipeError(
+                f"{where}: '{name}' in 'slr' is no region of a card; they are called SLR0, SLR1 and so on."
+            )
+        if platform.part != NO_PART and name not in known:
+            raise RecipeError(f"{where}: platform '{platform.name}' has no region '{name}'; it has {', '.join(known)}.")
 
 
 def _bind(
@@ -205,13 +220,22 @@ def _bind(
                 f"{where}: memory for '{name}', which is no pointer argument; {did_you_mean(name, pointers)}"
             )
         if tag not in tags:
-            raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {did_you_mean(tag, tags)}")
+            near = did_you_mean(tag, tags)
+            all_of_them = f" It has {_listed(tags)}." if near.startswith("did") else ""
+            raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {near}{all_of_them}")
     return tuple(
         BoundArgument(
             argument, index, offset, entry.memory.get(argument.name, tags[0]) if argument.kind == "global" else None
         )
         for index, (argument, offset) in enumerate(zip(arguments, register_offsets(arguments), strict=True))
     )
+
+
+def _listed(tags: list[str]) -> str:
+    """Names of banks: of many that are counted through, the first and the last."""
+    kinds = list(dict.fromkeys(tag.partition("[")[0] for tag in tags))
+    groups = [[tag for tag in tags if tag.partition("[")[0] == kind] for kind in kinds]
+    return ", ".join(tag for group in groups for tag in (group if len(group) < 9 else [f"{group[0]} … {group[-1]}"]))
 
 
 def _tiles(recipe: recipes.Recipe) -> dict[str, int]:

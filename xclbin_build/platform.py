@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ DIRECTORY = Path(__file__).resolve().parent / "platforms"
 
 # Names of the bank kinds are those of the platform files; values are MEM_TYPE of XRT's xclbin.h.
 BANK_KINDS = {"ddr4": 1, "hbm": 6}
+NO_PART = "none"  # the part of a platform that is no card
 _SPEEDS = ("clock_mhz", "launch_us", "transfer_gbps", "ps_gflops", "ps_gbps", "ps_node_us")
 _OPTIONAL_SPEEDS = ("bank_gbps",)
 _MAX_TAG = 15  # mem_data.m_tag holds 16 bytes with its terminating zero
@@ -72,8 +74,11 @@ def load(name_or_path: str | Path) -> Platform:
     speeds = {key: table.get(key, float) for key in _SPEEDS}
     speeds |= {key: table.get(key, float) for key in _OPTIONAL_SPEEDS if key in table.values}
     for key, value in speeds.items():
-        if not value > 0:
-            raise RecipeError(f"{path}: '{key}' must be above 0, not {value}.")
+        if not 0 < value < math.inf:
+            raise RecipeError(f"{path}: '{key}' must be above 0 and finite, not {value}.")
+    slrs = table.get("slrs", int, 1)
+    if slrs < 1:
+        raise RecipeError(f"{path}: 'slrs' must be at least 1, not {slrs}.")
     return Platform(
         name=table.get("name", str),
         description=table.get("description", str, ""),
@@ -82,7 +87,7 @@ def load(name_or_path: str | Path) -> Platform:
         banks=_banks(table),
         speeds=speeds,
         resources=table.integers("resources"),
-        slrs=table.get("slrs", int, 1),
+        slrs=slrs,
     )
 
 
@@ -100,7 +105,10 @@ def _banks(table: toml_table.Table) -> tuple[Bank, ...]:
         if "count" not in entry.values:
             banks.append(Bank(tag, kind, base, size))
             continue
-        banks += [Bank(f"{tag}[{i}]", kind, base + i * size, size) for i in range(entry.get("count", int))]
+        count = entry.get("count", int)
+        if count < 1:
+            raise RecipeError(f"{entry.where}: 'count' of bank '{tag}' must be at least 1, not {count}.")
+        banks += [Bank(f"{tag}[{i}]", kind, base + i * size, size) for i in range(count)]
     if not banks:
         raise RecipeError(f"{table.where}: a platform needs at least one [[bank]].")
     ordered = sorted(banks, key=lambda bank: bank.base)

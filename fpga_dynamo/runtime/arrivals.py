@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
+
+from fpga_dynamo.errors import OptionError
 
 
 class Arrivals(Protocol):
@@ -20,8 +24,7 @@ class At:
     """Arrivals at given times."""
 
     def __init__(self, *times: float) -> None:
-        if any(not time >= 0 for time in times):
-            raise ValueError(f"arrival times must be >= 0, not {times}")
+        check_times(times)
         self._times = sorted(times)
 
     def times(self, generator: random.Random) -> list[float]:
@@ -63,6 +66,17 @@ class Exponential:
         return times
 
 
+def check_times(times: Sequence[float]) -> None:
+    """Raises OptionError for a time that is none: negative, infinite or NaN."""
+    wrong = [time for time in times if not _is_time(time)]
+    if wrong:
+        raise OptionError(f"arrival times must be finite numbers >= 0, not {wrong[0]!r}")
+
+
+def _is_time(time: object) -> bool:
+    return isinstance(time, Real) and 0 <= float(time) < math.inf
+
+
 def _check(interval_is_valid: bool, count: int, start: float, interval: str) -> None:
-    if not (interval_is_valid and count >= 0 and start >= 0):
-        raise ValueError(f"no arrivals can be made from {interval} s, count {count} and start {start} s")
+    if not (interval_is_valid and isinstance(count, int) and count >= 0 and _is_time(start)):
+        raise OptionError(f"no arrivals can be made from {interval} s, count {count} and start {start} s")

@@ -6,6 +6,7 @@ It knows neither threads nor clocks: the caller passes the time, in seconds, and
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -70,11 +71,11 @@ class Dispatcher:
         if self.busy:
             self._expect_overdue(now)
         assignments = self.policy.assign((item,), self.pes, now, self.available)
-        if len(assignments) == 1:
-            chosen, pe = assignments[0]
+        if isinstance(assignments, list) and len(assignments) == 1 and isinstance(assignments[0], tuple):
+            chosen, pe = assignments[0] if len(assignments[0]) == 2 else (None, None)
             slot = self.slots.get(pe)
             if slot is not None and slot.running is None and chosen is item and pe.resource in item.task.costs:
-                item.estimate = self.policy.estimates(item.task)[pe.resource]
+                item.estimate = self._estimate(item, pe)
                 self._start(slot, item, now)
                 return slot
         self.ready[item] = None
@@ -94,7 +95,7 @@ class Dispatcher:
     def _apply(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
         self._validate(assignments)
         for item, pe in assignments:
-            item.estimate = self.policy.estimates(item.task)[pe.resource]
+            item.estimate = self._estimate(item, pe)
         started = []
         for item, pe in assignments:
             del self.ready[item]
@@ -108,7 +109,29 @@ class Dispatcher:
                 self._available[pe] += item.estimate
         return started
 
+    def _estimate(self, item: ReadyTask, pe: ProcessingElement) -> float:
+        """The seconds that the policy expects of a task that it assigned."""
+        seconds = self.policy.estimates(item.task).get(pe.resource)
+        if seconds is None or not 0 <= seconds < math.inf:
+            raise SchedulerError(
+                f"policy {self.policy.name!r} expects {item.task.name!r} to take {seconds} s on {pe.resource!r}: "
+                f"estimates gives a finite number >= 0 for each resource type in the task's costs"
+            )
+        return seconds
+
     def _validate(self, assignments: Sequence[Assignment]) -> None:
+        """SchedulerError, with what a policy has to give, for anything else; what it is called with is well typed."""
+        if not isinstance(assignments, (list, tuple)):
+            raise SchedulerError(
+                f"policy {self.policy.name!r} gave {assignments!r}: assign returns a list of (task, processing element)"
+            )
+        for pair in assignments:
+            if not isinstance(pair, tuple) or [type(part) for part in pair] != [ReadyTask, ProcessingElement]:
+                raise SchedulerError(
+                    f"policy {self.policy.name!r} gave {pair!r} in its list: a pair of one of the ready tasks and one "
+                    f"of the processing elements {', '.join(pe.name for pe in self.pes)}; a task that is to wait is "
+                    f"left out"
+                )
         for item, pe in assignments:
             if item not in self.ready or pe not in self.slots or pe.resource not in item.task.resources:
                 raise SchedulerError(
@@ -138,7 +161,7 @@ class Dispatcher:
 
     def occupy(self, slot: Slot, item: ReadyTask, since: float) -> None:
         """`item` has been running on the idle `slot` since then, though no policy put it there."""
-        item.estimate = self.policy.estimates(item.task)[slot.pe.resource]
+        item.estimate = self._estimate(item, slot.pe)
         self._start(slot, item, since)
 
     def release(self, slot: Slot, item: ReadyTask, now: float) -> bool:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from time import perf_counter
 
-from .arrivals import Arrivals, At
+from fpga_dynamo.errors import OptionError
+
+from .arrivals import Arrivals, At, check_times
 from .dispatch import Dispatcher, Slot
 from .policies import Policy, make_policy
-from .task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
+from .task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 from .trace import ApplicationEvent, DecisionEvent, PathLike, TaskEvent, TraceRecorder
 
 DurationModel = Callable[[Task, ProcessingElement, random.Random], float]
@@ -29,7 +33,13 @@ def stated_duration(task: Task, pe: ProcessingElement, generator: random.Random)
 
 
 def varied_duration(sigma: float) -> DurationModel:
-    """A model that multiplies stated durations by a log-normal factor of median 1 and shape `sigma`."""
+    """A model that multiplies stated durations by a log-normal factor of median 1 and shape `sigma`.
+
+    Raises OptionError for a shape that is negative, infinite or NaN.
+    """
+
+    if not 0 <= sigma < math.inf:
+        raise OptionError(f"the shape of varied durations must be a finite number >= 0, not {sigma!r}")
 
     def duration(task: Task, pe: ProcessingElement, generator: random.Random) -> float:
         return task.seconds(pe.resource) * generator.lognormvariate(0.0, sigma)
@@ -72,14 +82,14 @@ def simulate(
     """Inject instances of `graphs` as `arrivals` say (one for all graphs, or one each; default: one at 0).
 
     `seed` drives exponential arrivals, the model of durations, and policy "random" if given by name. SchedulerError if
-    no PE supports a task.
+    no PE supports a task, or `duration` gives no time; OptionError for arrivals that are none.
     """
     graphs = [graphs] if isinstance(graphs, TaskGraph) else list(graphs)
     if arrivals is None:
         arrivals = At(0.0)
     sources = list(arrivals) if isinstance(arrivals, Sequence) else [arrivals] * len(graphs)
     if len(sources) != len(graphs):
-        raise ValueError(f"{len(sources)} arrivals for {len(graphs)} graphs: give one for all or one for each")
+        raise OptionError(f"{len(sources)} arrivals for {len(graphs)} graphs: give one for all or one for each")
     seeded = isinstance(policy, str) and policy.strip().lower() == "random"
     options = {"seed": seed} if seeded else {}
     simulation = _Simulation(Dispatcher(pes, make_policy(policy, **options)), duration, random.Random(seed))
@@ -106,6 +116,7 @@ class _Simulation:
 
     def inject(self, graph: TaskGraph, times: Sequence[float]) -> None:
         self.dispatcher.check(graph)
+        check_times(times)
         for time in times:
             self._at(time, Frame(graph, None, time))
 
@@ -160,7 +171,13 @@ class _Simulation:
         item = slot.running
         assert item is not None
         self.first_starts.setdefault(item.frame, now)
-        self._at(now + self.duration(item.task, slot.pe, self.generator), (slot, now))
+        seconds = self.duration(item.task, slot.pe, self.generator)
+        if not (isinstance(seconds, Real) and 0 <= seconds < math.inf):
+            raise SchedulerError(
+                f"the model of durations gives {seconds!r} s for task {item.task.name!r} on {slot.pe.name!r}: a finite "
+                f"number >= 0 is needed"
+            )
+        self._at(now + seconds, (slot, now))
 
     def _complete(self, slot: Slot, started: float, now: float) -> None:
         item = slot.running

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal
 
 from fpga_dynamo.errors import FpgaError
@@ -64,7 +65,7 @@ class Task:
             raise ValueError(f"task {self.name!r}: costs names no resource type, so nothing could run it")
         for what, seconds in (("cost", self.costs), ("transfer time", self.transfer_seconds)):
             for resource, value in seconds.items():
-                if not (math.isfinite(value) and value >= 0):
+                if not (isinstance(value, Real) and 0 <= value < math.inf):
                     raise ValueError(f"task {self.name!r}: {what} on {resource!r} must be finite and >= 0, not {value}")
         object.__setattr__(self, "costs", dict(self.costs))
         object.__setattr__(self, "transfer_seconds", dict(self.transfer_seconds))

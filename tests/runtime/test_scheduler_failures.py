@@ -106,6 +106,13 @@ def test_a_task_that_nothing_supports():
         (lambda ready, pes: [(ready[0], pes[1])], "assigned task 't0' to 'conv_1'"),
         (lambda ready, pes: [(ready[0], pes[0])] * 2, "assigned a task twice"),
         (lambda ready, pes: 1 / 0, "division by zero"),
+        (lambda ready, pes: None, "gave None: assign returns a list of"),
+        (lambda ready, pes: {ready[0]: pes[0]}, "assign returns a list of"),
+        (lambda ready, pes: [ready[0]], "in its list: a pair of one of the ready tasks and"),
+        (lambda ready, pes: [(ready[0], None)], "in its list: a pair .* elements PS0, conv_1; a task that is to wait"),
+        (lambda ready, pes: [(ready[0], "PS0")], "in its list: a pair of one of the ready tasks and"),
+        (lambda ready, pes: [(ready[0], pes[0], 1.0)], "in its list: a pair of one of the ready tasks and"),
+        (lambda ready, pes: [(ready[0], host())], "assigned task 't0' to 'PS0': the task must be ready and"),
     ],
 )
 def test_a_policy_that_breaks_the_contract_is_named_and_nobody_hangs(tasks, answer, message):
@@ -123,6 +130,25 @@ def test_a_policy_that_breaks_the_contract_is_named_and_nobody_hangs(tasks, answ
         scheduler.execute(graph)
     policy.odd = False
     scheduler.execute(graph)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("seconds", [-1e-3, float("nan"), float("inf"), None])
+def test_a_policy_that_expects_what_is_no_time(seconds, tasks):
+    class Odd(Policy):
+        name = "odd"
+
+        def estimates(self, task):
+            return {} if seconds is None else {"PS": seconds}
+
+        def assign(self, ready, pes, now, available):
+            return [(item, pes[0]) for item in ready]
+
+    graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(tasks)])
+    scheduler = Scheduler([host()], Odd())
+    with pytest.raises(SchedulerError, match=f"policy 'odd' expects 't0' to take {seconds} s on 'PS': estimates gives"):
+        scheduler.execute(graph)
+    assert not scheduler._dispatcher.busy
 
 
 @pytest.mark.parametrize("tasks", [1, 2])

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.arrivals import At, Exponential, Periodic
-from fpga_dynamo.runtime.policies import Adaptive, policy_names
+from fpga_dynamo.runtime.policies import Adaptive, policy_names, register_policy
 from fpga_dynamo.runtime.simulate import simulate, varied_duration
 from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
 
@@ -175,3 +176,39 @@ def test_errors():
 
     with pytest.raises(SchedulerError, match="policy 'lazy' assigned none of 1 ready tasks while all"):
         simulate(pipeline(), [host(0), unit("conv")], Lazy())
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), "1"])
+def test_durations_and_arrivals_that_are_no_times(seconds):
+    pes = [host(0), unit("conv")]
+    with pytest.raises(SchedulerError, match=r"model of durations gives .* s for task '.*' on '.*': a finite"):
+        simulate(pipeline(), pes, duration=lambda task, pe, generator: seconds)
+    with pytest.raises(OptionError, match="arrival times must be finite numbers >= 0, not"):
+        At(0.0, seconds)
+
+    class Odd:
+        def times(self, generator):
+            return [0.0, seconds]
+
+    with pytest.raises(OptionError, match="arrival times must be finite numbers >= 0, not"):
+        simulate(pipeline(), pes, arrivals=Odd())
+    with pytest.raises(ValueError, match="must be finite and >= 0, not"):
+        Task("t", {"PS": seconds}, lambda pe, frame: None)
+    with pytest.raises(OptionError, match=f"count 1 and start {seconds} s"):
+        Periodic(1.0, start=seconds)
+    if seconds != "1":
+        for make in (Periodic, Exponential):
+            with pytest.raises(OptionError, match="no arrivals can be made from"):
+                make(seconds)
+        with pytest.raises(OptionError, match="the shape of varied durations must be"):
+            varied_duration(seconds)
+    with pytest.raises(OptionError, match=r"count 1\.5"):
+        Periodic(1.0, count=1.5)
+
+
+@pytest.mark.parametrize("policy", [3, None, int, "no such"])
+def test_what_is_no_policy(policy):
+    with pytest.raises(OptionError, match="scheduling policy"):
+        simulate(pipeline(), [host(0), unit("conv")], policy)
+    with pytest.raises(OptionError, match="takes a subclass of Policy"):
+        register_policy(policy)

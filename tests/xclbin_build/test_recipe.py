@@ -43,6 +43,17 @@ def recipe(tmp_path: Path, text: str) -> Path:
         ('[kernel.k]\ncores = ["pool"]\n[tiles]\nROWS = 0', "must be at least 1"),
         ('platform = "u251"\n[kernel.k]\ncores = ["pool"]', "unknown platform 'u251'; did you mean 'u250'?"),
         ('[kernel.a]\ncores = ["pool"]\ncu = 40\n[kernel.b]\ncores = ["pool"]\ncu = 40', "80 compute units"),
+        ('[kernel.k]\ncores = ["pool"]\nmemory = { arena = "DDR[9]" }', "It has DDR[0], DDR[1]"),
+        ('[kernel.k]\ncores = ["pool"]\nslr = ["SRL0"]', "'SRL0' in 'slr' is no region of a card"),
+        (
+            'platform = "u250"\n[kernel.k]\ncores = ["pool"]\nslr = ["SLR4"]',
+            "'u250' has no region 'SLR4'; it has SLR0, SLR1, SLR2, SLR3.",
+        ),
+        (
+            'platform = "zcu102"\n[kernel.k]\ncores = ["pool"]\nslr = ["SLR1"]',
+            "'zcu102' has no region 'SLR1'; it has SLR0.",
+        ),
+        ('platform = "u55c"\n[kernel.k]\ncores = ["pool"]\nmemory = { arena = "HBM[32]" }', "It has HBM[0] … HBM[31]."),
         ("", "at least one [kernel.NAME]"),
         ("[kernel", "not valid TOML"),
     ],
@@ -153,6 +164,9 @@ def test_bad_kernel_source_is_an_error(tmp_path: Path, code: str, words: str) ->
     [
         (("launch_us = 2 ", "lunch_us = 2 "), "did you mean 'launch_us'?"),
         (("clock_mhz = 165", "clock_mhz = 0"), "'clock_mhz' must be above 0"),
+        (("clock_mhz = 165", "clock_mhz = inf"), "'clock_mhz' must be above 0 and finite, not inf"),
+        (("clock_mhz = 165", "slrs = 0\nclock_mhz = 165"), "'slrs' must be at least 1, not 0"),
+        (('kind = "ddr4"', 'count = 0\nkind = "ddr4"'), "'count' of bank 'DDR[0]' must be at least 1, not 0"),
         (('kind = "ddr4"', 'kind = "dd4"'), "did you mean 'ddr4'?"),
         (('tag = "DDR[1]"', 'tag = "DDR[0]"'), "must differ"),
         (("base = 0x0000_0050_0000_0000", "base = 0x0000_0040_0000_0000"), "'DDR[0]' and 'DDR[1]' overlap"),

@@ -16,6 +16,7 @@ from ..design import Design, Kernel
 from ..errors import RecipeError, ToolchainError
 from ..generate import hls_sources, stage, user_directories
 from ..manifest import describe, encode
+from ..platform import NO_PART
 from .ninja_file import Progress
 
 _LINKED = "linked.xclbin"
@@ -79,7 +80,7 @@ def link_config(design: Design) -> str:
 
 
 def _sources(design: Design, target: str) -> dict[str, str]:
-    if design.platform.part == "none":
+    if design.platform.part == NO_PART:
         raise RecipeError(
             f"target {target} needs a card, and '{design.platform.name}' is the software card; "
             "give --platform u250, for example."

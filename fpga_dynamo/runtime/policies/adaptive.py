@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from weakref import ref
 
+from fpga_dynamo.errors import OptionError
+
 from ..task import ProcessingElement, ReadyTask, Task
 from .base import Assignment, Policy, register_policy
 
@@ -54,9 +56,9 @@ class Adaptive(Policy):
     def __init__(self, smoothing: float = 0.25, patience: int = 64) -> None:
         super().__init__()
         if not 0 < smoothing <= 1:
-            raise ValueError(f"policy 'adaptive': smoothing must be in (0, 1], not {smoothing}")
+            raise OptionError(f"policy 'adaptive': smoothing must be in (0, 1], not {smoothing}")
         if patience < 1:
-            raise ValueError(f"policy 'adaptive': patience must be at least 1, not {patience}")
+            raise OptionError(f"policy 'adaptive': patience must be at least 1, not {patience}")
         self.smoothing = smoothing
         self.patience = patience
         # Records by id of the task, with a weak reference that removes them when the task goes, before its id can be

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from fpga_dynamo.errors import OptionError
+
 from ..task import ProcessingElement, ReadyTask, Task
 
 Assignment = tuple[ReadyTask, ProcessingElement]
@@ -95,11 +97,13 @@ def _key(name: str) -> str:
 
 def register_policy(policy: type[Policy]) -> type[Policy]:
     """Make a policy class available under its `name`; usable as a decorator. A taken name is an error."""
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
+        raise OptionError(f"register_policy() takes a subclass of Policy, not {policy!r}")
     key = _key(policy.name)
     if not key:
-        raise ValueError(f"policy class {policy.__name__} has no name: set its class attribute `name`")
+        raise OptionError(f"policy class {policy.__name__} has no name: set its class attribute `name`")
     if _registry.get(key, policy) is not policy:
-        raise ValueError(f"policy name {policy.name!r} is taken by {_registry[key]!r}: choose another one")
+        raise OptionError(f"policy name {policy.name!r} is taken by {_registry[key]!r}: choose another one")
     _registry[key] = policy
     return policy
 
@@ -112,17 +116,20 @@ def policy_names() -> list[str]:
 def make_policy(policy: str | Policy | type[Policy], **options: Any) -> Policy:
     """A policy object from a name (case-insensitive), a class, or an object (returned as it is).
 
-    `options` go to the class, such as `seed` of "random". ValueError names the nearest known policy.
+    `options` go to the class, such as `seed` of "random". OptionError names the nearest known policy.
     """
     if isinstance(policy, Policy):
         if options:
-            raise ValueError(f"options {sorted(options)} given with a ready-made {policy.name!r} policy")
+            raise OptionError(f"options {sorted(options)} given with a ready-made {policy.name!r} policy")
         return policy
-    if isinstance(policy, type):
+    if isinstance(policy, type) and issubclass(policy, Policy):
         return policy(**options)
+    if not isinstance(policy, str):
+        raise OptionError(f"a scheduling policy is a name ({', '.join(policy_names())}), a Policy, or its class, "
+                          f"not {policy!r}")  # fmt: skip
     factory = _registry.get(_key(policy))
     if factory is None:
         near = difflib.get_close_matches(_key(policy), _registry, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown scheduling policy {policy!r}: {hint}known are {', '.join(policy_names())}")
+        raise OptionError(f"unknown scheduling policy {policy!r}: {hint}known are {', '.join(policy_names())}")
     return factory(**options)
