@@ -37,7 +37,7 @@ class EmulationSources:
 
 def emulation_sources(design: Design) -> EmulationSources:
     """Renders the sources for the software card."""
-    shared, own = _library(design), _own(design)
+    shared, own = _library(design), _own(design, built_here=True)
     shared["leave.cpp"] = (ROOT / "leave.cpp").read_text()
     for core in design.cores:
         (own if core.user else shared)[f"core_{core.name}.cpp"] = _render("core_unit.cpp.j2", design, core=core)
@@ -53,9 +53,12 @@ def emulation_sources(design: Design) -> EmulationSources:
     return EmulationSources(shared, own)
 
 
-def hls_sources(design: Design) -> dict[str, str]:
-    """Sources for Vitis HLS, by path in the build directory: a file for each sequencer, plain kernels in user/."""
-    sources = _library(design) | _own(design)
+def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
+    """Sources for Vitis HLS, by path in the build directory: a file for each sequencer, plain kernels in user/.
+
+    built_here: the compiler is to speak of the user's files by the paths that they have on this machine.
+    """
+    sources = _library(design) | _own(design, built_here=built_here)
     for kernel in design.kernels:
         if kernel.cores:
             sources[f"{kernel.name}.cpp"] = _render("kernel.cpp.j2", design, kernel=kernel)
@@ -90,7 +93,7 @@ def _library(design: Design) -> dict[str, str]:
     return sources
 
 
-def _own(design: Design) -> dict[str, str]:
+def _own(design: Design, *, built_here: bool) -> dict[str, str]:
     """The user's cores and kernels, and what is generated for them."""
     shared = parse_header(ROOT / "command.hpp").records
     user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}
@@ -98,16 +101,19 @@ def _own(design: Design) -> dict[str, str]:
     for core in design.cores:
         if core.user:
             records = [design.record(opcode) for opcode in core.opcodes if opcode not in shared]
-            _add_user_file(sources, core.header)
+            _add_user_file(sources, core.header, built_here)
             sources[_core_include(core)] = _render("user_decode.hpp.j2", design, core=core, records=records)
     for kernel in design.kernels:
         if kernel.source:
-            _add_user_file(sources, kernel.source)
+            _add_user_file(sources, kernel.source, built_here)
     return sources
 
 
-def _add_user_file(sources: dict[str, str], path: Path) -> None:
+def _add_user_file(sources: dict[str, str], path: Path, built_here: bool) -> None:
     name, text = f"user/{path.name}", path.read_text()
+    if built_here:  # messages and __FILE__ name the user's file, not its copy
+        quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
+        text = f'#line 1 "{quoted}"\n{text}'
     if sources.setdefault(name, text) != text:
         raise RecipeError(f"two files of the recipe have the name '{path.name}'; rename one.")
 

@@ -14,7 +14,7 @@ import xclbin_build
 from xclbin_build import RecipeError, ToolchainError, XclbinError, read
 from xclbin_build.axlf import Section
 from xclbin_build.build import load_design
-from xclbin_build.toolchain import gxx
+from xclbin_build.toolchain import gxx, vitis
 from xclbin_build.toolchain.isa import compiler_flags, level_of
 
 DATA = Path(__file__).parent / "data"
@@ -201,3 +201,30 @@ def test_unusable_cache_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / "file"))
     with pytest.raises(xclbin_build.BuildError, match="set FPGA_DYNAMO_CACHE to a writable directory"):
         xclbin_build.cached(DATA / "user.toml")
+
+
+@pytest.mark.parametrize("file", ["vadd.cpp", "accumulate.hpp", "accumulate_types.hpp"])
+def test_errors_of_the_compiler_name_the_user_s_file_and_line(recipe: Path, file: str) -> None:
+    path = recipe.parent / file
+    code = path.read_text()
+    path.write_text(f'{code}\n#ifndef __SYNTHESIS__\nstatic_assert(sizeof(int) == 5, "not here");\n#endif\n')
+    line = code.count("\n") + 3
+    with pytest.raises(ToolchainError) as error:
+        gxx.build(load_design(recipe))
+    assert f"{path}:{line}:" in str(error.value)
+    assert f"user/{file}:" not in str(error.value)
+
+
+def test_file_in_a_kernel_is_the_user_s(recipe: Path) -> None:
+    source = recipe.parent / "vadd.cpp"
+    source.write_text(
+        source.read_text().replace("add:", "static const char* volatile here = __FILE__; (void)here;\nadd:")
+    )
+    built = gxx.build(load_design(recipe)).shared_object
+    assert f"{source}\0".encode() in built and b"user/vadd.cpp" not in built
+
+
+def test_sources_to_be_built_elsewhere_say_nothing_of_this_machine(recipe: Path, tmp_path: Path) -> None:
+    design = load_design(recipe, platform="u250")
+    vitis.write_sources(design, "hw", tmp_path / "out")
+    assert (tmp_path / "out/user/vadd.cpp").read_text() == (recipe.parent / "vadd.cpp").read_text()

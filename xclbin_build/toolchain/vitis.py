@@ -30,7 +30,7 @@ def build(design: Design, target: str, output: Path, progress: Progress | None =
             f"target {target} needs AMD Vitis, and v++ is not on PATH; run Vitis' settings64.sh first, or use "
             "--sources-only DIR to write the sources and build them elsewhere."
         )
-    sources = _sources(design, target)
+    sources = _sources(design, target, built_here=True)
     directory = build_directory(digest([target, design.platform.xsa, *(f"{k}\0{v}" for k, v in sources.items())]))
     steps = commands(design, target)
     with locked(directory):
@@ -45,7 +45,7 @@ def build(design: Design, target: str, output: Path, progress: Progress | None =
 
 def write_sources(design: Design, target: str, directory: Path) -> list[Path]:
     """Writes all that v++ needs, and `build.sh` with its commands, to `directory`; returns the files."""
-    sources = _sources(design, target)
+    sources = _sources(design, target, built_here=False)
     sources["build.sh"] = _script(design, target)
     sources["manifest.json"] = encode(describe(design, target, "")).decode() + "\n"
     stage(sources, directory)
@@ -79,13 +79,13 @@ def link_config(design: Design) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sources(design: Design, target: str) -> dict[str, str]:
+def _sources(design: Design, target: str, *, built_here: bool) -> dict[str, str]:
     if design.platform.part == NO_PART:
         raise RecipeError(
             f"target {target} needs a card, and '{design.platform.name}' is the software card; "
             "give --platform u250, for example."
         )
-    return hls_sources(design) | {"link.cfg": link_config(design)}
+    return hls_sources(design, built_here=built_here) | {"link.cfg": link_config(design)}
 
 
 def _source(kernel: Kernel) -> str:
