@@ -28,7 +28,7 @@ def load_design(
     cu: numbers of compute units that replace those of the recipe, `{"sequencer": 4}`.
     """
     loaded = recipes.load(recipe).with_compute_units(cu or {})
-    return elaborate(loaded, platforms.load(platform or loaded.platform))
+    return elaborate(loaded, platforms.load(loaded.platform if platform is None else platform))
 
 
 def build(
@@ -58,6 +58,7 @@ def build_design(
 ) -> Path:
     """`build` for a recipe that has been worked out."""
     output = Path(output)
+    check_output(output)
     if target in EMULATED:
         emulation = gxx.build(design, isa, progress)
         write(output, container(design, target, emulation.isa, emulation.shared_object))
@@ -92,6 +93,12 @@ def check_target(target: str) -> None:
     """Raises RecipeError for an unknown target."""
     if target not in TARGETS:
         raise RecipeError(f"unknown target '{target}'; {did_you_mean(target, TARGETS)}")
+
+
+def check_output(output: Path) -> None:
+    """Raises RecipeError for a place where no file can be."""
+    if output.is_dir():
+        raise RecipeError(f"{output} is a directory; give the file's name, too, such as {output / 'torch.xclbin'}.")
 
 
 def _key(design: Design, target: str) -> str:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import platform as platforms
 from . import recipe as recipes
 from .axlf import read
-from .build import EMULATED, build_design, load_design
+from .build import EMULATED, build_design, check_output, load_design
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .info import show, summary
 from .manifest import TARGETS
@@ -72,6 +72,7 @@ def _build(words: list[str]) -> int:
             f"wrote {len(files)} files to {_plain(str(options.sources_only))}; build them there with ./build.sh"
         )
         return 0
+    check_output(options.output)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=options.quiet) as bar:
         task = bar.add_task("building", total=None)

@@ -16,6 +16,17 @@ _TYPE_WORDS = {
     "union", "enum", "auto", "wchar_t", "char8_t", "char16_t", "char32_t", "__int128",
 }  # fmt: skip
 
+KEYWORDS = _TYPE_WORDS | set(_QUALIFIERS[:2]) | {
+    "alignas", "alignof", "and", "and_eq", "asm", "bitand", "bitor", "break", "case", "catch", "compl",
+    "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do", "dynamic_cast", "else",
+    "explicit", "export", "extern", "false", "for", "friend", "goto", "if", "inline", "mutable", "namespace",
+    "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public",
+    "register", "reinterpret_cast", "return", "sizeof", "static", "static_assert", "static_cast", "switch",
+    "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "using",
+    "virtual", "volatile", "while", "xor", "xor_eq",
+}  # fmt: skip
+"""Words that nothing can be called in C++17."""
+
 Item = str | tuple[str, ...]
 """A token, or all tokens of a pair of brackets with what is between them; brackets of templates are such pairs, too."""
 

@@ -14,7 +14,7 @@ import jinja2
 from hls_kernels import CORES, ROOT
 
 from .design import Core, Design
-from .errors import RecipeError
+from .errors import BuildError, RecipeError
 from .records import parse_header, parse_tiles
 
 _TEMPLATES = jinja2.Environment(
@@ -66,13 +66,20 @@ def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
 
 
 def stage(sources: dict[str, str], directory: Path) -> None:
-    """Writes the sources whose content differs from what lies in `directory`."""
+    """Writes the sources whose content differs from what lies in `directory`.
+
+    Raises BuildError if it cannot be written to.
+    """
     for name, text in sources.items():
         path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         data = text.encode()
-        if not path.is_file() or path.read_bytes() != data:
-            path.write_bytes(data)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.is_file() or path.read_bytes() != data:
+                path.write_bytes(data)
+        except OSError as error:
+            why = error.strerror or error
+            raise BuildError(f"{path} cannot be written: {why}; choose another directory.") from error
 
 
 def user_directories(design: Design) -> list[Path]:

@@ -116,6 +116,8 @@ def _banks(table: toml_table.Table) -> tuple[Bank, ...]:
         if low.base + low.bytes > high.base:
             raise RecipeError(f"{table.where}: banks '{low.tag}' and '{high.tag}' overlap.")
     tags = [bank.tag for bank in banks]
-    if len(set(tags)) != len(tags) or max(map(len, tags)) > _MAX_TAG:
+    if any(bank.base + bank.bytes > 1 << 64 for bank in banks):
+        raise RecipeError(f"{table.where}: bank '{ordered[-1].tag}' goes beyond 64 bits of address; give another base.")
+    if len(set(tags)) != len(tags) or max(len(tag.encode()) for tag in tags) > _MAX_TAG:
         raise RecipeError(f"{table.where}: bank tags must differ and have at most {_MAX_TAG} characters.")
     return tuple(banks)

@@ -10,6 +10,7 @@ from pathlib import Path
 from hls_kernels import RECIPES
 
 from . import toml_table
+from .declaration import KEYWORDS
 from .errors import RecipeError, did_you_mean
 
 MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
@@ -83,11 +84,14 @@ def load(name_or_path: str | Path) -> Recipe:
         path = RECIPES / f"{name_or_path}.toml"
     table = toml_table.load(path)
     table.allow(["name", "kernel", "tiles", "platform"])
+    title = table.get("name", str, path.stem)
+    if not title or not title.isprintable():
+        raise RecipeError(f"{path}: 'name' must be one line of printable characters, not {title!r}.")
     kernels = tuple(_kernel(name, entry) for name, entry in table.tables("kernel").items())
     if not kernels:
         raise RecipeError(f"{path}: a recipe needs at least one [kernel.NAME].")
     return Recipe(
-        name=table.get("name", str, path.stem),
+        name=title,
         directory=path.resolve().parent,
         kernels=kernels,
         tiles=table.integers("tiles"),
@@ -97,11 +101,13 @@ def load(name_or_path: str | Path) -> Recipe:
 
 def parse_compute_units(words: list[str]) -> dict[str, int]:
     """`["sequencer=2"]` as `{"sequencer": 2}`."""
-    counts = {}
+    counts: dict[str, int] = {}
     for word in words:
         name, equals, count = word.partition("=")
-        if not name or not equals or not count.isdigit():
+        if not name or not equals or not (count.isascii() and count.isdigit()):
             raise RecipeError(f"--cu {word}: write KERNEL=COUNT, such as --cu sequencer=2.")
+        if name in counts:
+            raise RecipeError(f"--cu {word}: {name}={counts[name]} is given, too; leave one out.")
         counts[name] = _checked_cu(f"--cu {word}", int(count))
     return counts
 
@@ -110,6 +116,8 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
     table.allow(_KERNEL_KEYS)
     if not _NAME.fullmatch(name):
         raise RecipeError(f"{table.where}: a kernel's name is a C identifier of at most 29 characters.")
+    if name in KEYWORDS or name == "main":
+        raise RecipeError(f"{table.where}: no function can be called '{name}' in C++; choose another name.")
     cores, source = table.strings("cores"), table.get("source", str, "")
     if bool(cores) == bool(source):
         raise RecipeError(f"{table.where}: give either 'cores' (a sequencer) or 'source' (a kernel of your own).")

@@ -120,10 +120,9 @@ def field_values(
         hint = f"did you mean '{near[0]}'? It has" if near else "it has"
         raise ValueError(f"record '{opcode}_command' of the xclbin has no field '{name}'; {hint} {', '.join(record)}")
     values = list(given) if isinstance(given, (tuple, list)) else [given]
-    if len(values) != entry.count and entry.count == 1:
-        raise ValueError(f"field '{name}' of '{opcode}_command' takes one value, not {given!r}")
     if len(values) != entry.count:
-        raise ValueError(f"field '{name}' of '{opcode}_command' takes {entry.count} values, not {given!r}")
+        counted = f"{entry.count} value{'' if entry.count == 1 else 's'}"
+        raise ValueError(f"field '{name}' of '{opcode}_command' takes {counted}, not {given!r}")
     return entry, values
 
 

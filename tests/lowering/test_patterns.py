@@ -246,7 +246,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "too large": ({"lower": with_command(count=1 << 40)}, "takes int32_t, which 1099511627776 does not fit"),
     "too large for float": ({"lower": with_command(shift=1e300)}, "takes float, which 1e+300 does not fit"),
     "a string": ({"lower": with_command(shift="much")}, "takes float, not 'much'"),
-    "a list": ({"lower": with_command(shift=[1.0, 2.0])}, "takes one value, not [1.0, 2.0]"),
+    "a list": ({"lower": with_command(shift=[1.0, 2.0])}, "takes 1 value, not [1.0, 2.0]"),
     "a view for its place": (
         {"lower": with_command(input=lambda x, out: x)},
         "not a View; Operand.of(view) is its place",

@@ -54,6 +54,10 @@ def recipe(tmp_path: Path, text: str) -> Path:
             "'zcu102' has no region 'SLR1'; it has SLR0.",
         ),
         ('platform = "u55c"\n[kernel.k]\ncores = ["pool"]\nmemory = { arena = "HBM[32]" }', "It has HBM[0] … HBM[31]."),
+        ('[kernel.int]\ncores = ["pool"]', "no function can be called 'int' in C++"),
+        ('[kernel.main]\nsource = "main.cpp"', "no function can be called 'main' in C++"),
+        ('name = "a\\nb"\n[kernel.k]\ncores = ["pool"]', "'name' must be one line of printable characters"),
+        ('name = ""\n[kernel.k]\ncores = ["pool"]', "'name' must be one line of printable characters, not ''"),
         ("", "at least one [kernel.NAME]"),
         ("[kernel", "not valid TOML"),
     ],
@@ -169,6 +173,11 @@ def test_bad_kernel_source_is_an_error(tmp_path: Path, code: str, words: str) ->
         (('kind = "ddr4"', 'count = 0\nkind = "ddr4"'), "'count' of bank 'DDR[0]' must be at least 1, not 0"),
         (('kind = "ddr4"', 'kind = "dd4"'), "did you mean 'ddr4'?"),
         (('tag = "DDR[1]"', 'tag = "DDR[0]"'), "must differ"),
+        (
+            ('tag = "DDR[1]"', 'tag = "\N{GREEK SMALL LETTER ALPHA}\N{GREEK SMALL LETTER ALPHA}345678901234"'),
+            "at most 15 char",
+        ),
+        (("base = 0x0000_0050_0000_0000", "base = 0xFFFF_FFFF_0000_0000"), "'DDR[1]' goes beyond 64 bits of address"),
         (("base = 0x0000_0050_0000_0000", "base = 0x0000_0040_0000_0000"), "'DDR[0]' and 'DDR[1]' overlap"),
     ],
 )
