@@ -26,14 +26,24 @@ from torch.fx import GraphModule
 
 from fpga_dynamo.errors import FpgaError, InternalError
 from fpga_dynamo.graph_source import class_source, header
+from fpga_dynamo.lowering.dtypes import OutOfRangeError
 from fpga_dynamo.lowering.graph import hints
 from fpga_dynamo.lowering.symbolic.graph import SOURCE
+from fpga_dynamo.lowering.weights import NotFiniteError
 from fpga_dynamo.options import Options
 from xclbin_build.cache import root
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_EXPECTED = (
+    TorchDynamoException,
+    *exceptions_allowed_to_be_fallback,  # by which Dynamo breaks a graph
+    IndexError,  # what eager raises for a dimension that a tensor has not; Dynamo hands it on
+    OutOfRangeError,  # data that the card does not take
+    NotFiniteError,
+)
 
 _raising: ContextVar[bool] = ContextVar("fpga_dynamo_raising", default=False)
 
@@ -74,8 +84,7 @@ def is_internal(error: Exception) -> bool:
     """Whether it is the compiler that is to blame for `error`, not who uses it."""
     if isinstance(error, FpgaError):
         return isinstance(error, InternalError)
-    # An IndexError is what eager raises for a dimension that a tensor has not; Dynamo hands it on.
-    return not isinstance(error, (TorchDynamoException, IndexError, *exceptions_allowed_to_be_fallback))
+    return not isinstance(error, _EXPECTED)
 
 
 def report(error: Exception, case: Case) -> str:

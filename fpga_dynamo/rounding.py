@@ -40,6 +40,8 @@ _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 _FUNCTION_ULPS = 2
 # Their partial sums are rounded, and may be much larger than what they come to.
 _SUMS = frozenset(("sum", "mean"))
+# So are those of the mean that these give beside their value (item 1), for their backward.
+_MEANS = frozenset(("native_layer_norm", "native_group_norm"))
 # One operator, but sums and what is made of them: an error of a sum is in all elements alike.
 _COMPOSED_NAMES = """
     native_batch_norm_backward native_layer_norm_backward native_group_norm_backward _softmax_backward_data
@@ -139,6 +141,8 @@ class OperatorRecorder(TorchDispatchMode):
             self._drop_residues(result[0], args[0])
         if name in _SUMS:
             self._disturb_partial_sums(func, result, args, kwargs or {})
+        if name in _MEANS:
+            self._disturb_partial_sums(lambda *given, **named: func(*given, **named)[1], result[1], args, kwargs or {})
         if name in _COMPOSED:
             self._disturb_parts(decomposition_table[func], result, args, kwargs or {})
         if name == _ATTENTION_BACKWARD:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fpga_dynamo.errors import OptionError
 from fpga_dynamo.lowering.command import Command, Operand
 from fpga_dynamo.lowering.pipeline import describe
 from fpga_dynamo.lowering.program import CardTask, Program
 
 
 def dump_program(program: Program, directory: str) -> None:
-    """Writes ``<name>.graph.py`` (the ATen graph), ``<name>.tasks.txt`` and one ``<task>.commands.txt`` a launch."""
-    root = Path(directory)
+    """Writes ``<name>.graph.py`` (the ATen graph), ``<name>.tasks.txt`` and one ``<task>.commands.txt`` a launch.
+
+    Raises :class:`OptionError` if they cannot be written there.
+    """
+    try:
+        _dump(program, Path(directory))
+    except OSError as error:
+        raise OptionError(f"option 'dump_dir': nothing can be written to {directory}: {error}") from error
+
+
+def _dump(program: Program, root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
     (root / f"{program.name}.graph.py").write_text(program.module.code)
     lines = []

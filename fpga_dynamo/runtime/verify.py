@@ -7,7 +7,7 @@ after every operator, too, see :mod:`fpga_dynamo.rounding`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from fpga_dynamo.errors import VerificationError
 from fpga_dynamo.lowering.dtypes import FLOATS
 from fpga_dynamo.lowering.program import CardTask
 from fpga_dynamo.rounding import OperatorRecorder
+from fpga_dynamo.widening import InFloat64, widened
 
 FACTOR = 8.0
 """How many times eager's own error against float64 a value may err."""
@@ -58,11 +59,24 @@ def _describe(task: CardTask, i: int) -> str:
 
 
 def _in_float64(task: CardTask, arguments: Sequence[Any]) -> Sequence[torch.Tensor] | None:
-    """The same in float64, or None for a graph that does not take it (a dtype is written into it, say)."""
+    """The same in float64, or None for a graph that does not take it."""
     try:
-        return task.eager(*map(_widened, arguments))
+        return _run(task, map(widened, arguments))
     except (RuntimeError, TypeError):
         return None
+
+
+def _run(task: CardTask, arguments: Iterable[Any]) -> Sequence[torch.Tensor]:
+    """Eager's values for arguments in float64, also of a graph that says float32 somewhere (of zeros for a mask, say).
+
+    Such a graph has types of its own replaced; others run as they are, with the roundings that they ask for.
+    """
+    given = list(arguments)
+    try:
+        return task.eager(*given)
+    except (RuntimeError, TypeError):
+        with InFloat64():
+            return task.eager(*given)
 
 
 def _with_noise(task: CardTask, arguments: Sequence[Any]) -> list[Sequence[torch.Tensor]]:
@@ -72,18 +86,13 @@ def _with_noise(task: CardTask, arguments: Sequence[Any]) -> list[Sequence[torch
     runs = []
     for seed in range(NOISY_RUNS):
         recorder = OperatorRecorder(error, seed)
-        wide = [_widened(argument) for argument in arguments]
+        wide = [widened(argument) for argument in arguments]
         for argument in wide:
             if isinstance(argument, torch.Tensor):
                 recorder.disturb(argument)
         with recorder:
-            runs.append(task.eager(*wide))
+            runs.append(_run(task, wide))
     return runs
-
-
-def _widened(argument: Any) -> Any:
-    wide = isinstance(argument, torch.Tensor) and argument.dtype in FLOATS
-    return argument.double() if wide else argument
 
 
 def _spreads(task: CardTask, values: Sequence[Any]) -> bool:
