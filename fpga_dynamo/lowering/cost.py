@@ -25,6 +25,13 @@ START = 64
 """Cycles to fetch a record and fill a pipeline: four bus beats of about a dozen cycles and the core's depth."""
 
 
+TASK_NODES = 7
+"""Eager nodes whose overhead is that of a launch among other tasks: the scheduler, addresses, results.
+
+A program that is one launch is called past all of that (runtime/direct.py).
+"""
+
+
 def _symbols(names: str) -> Any:
     return sympy.symbols(names, positive=True, integer=True)
 
@@ -154,6 +161,11 @@ def _cycles(opcode: str, quantities: Mapping[str, float], target: Target) -> flo
 
 def command_seconds(cycles: float, platform: Platform) -> float:
     return cycles / platform.clock_hz
+
+
+def task_seconds(platform: Platform) -> float:
+    """Time of the host for a launch that is not the only task of its program."""
+    return TASK_NODES * platform.ps_node_seconds
 
 
 def transfer_seconds(count: int, platform: Platform) -> float:

@@ -290,6 +290,7 @@ def _connect(graph: GraphInfo, segments: list[Segment], bases: dict[Node, Node],
                 platform.launch_seconds
                 + cost.transfer_seconds(moved, platform)
                 + sum(_card_seconds(match, graph) for match in segment.matches)
+                + (cost.task_seconds(platform) if len(segments) > 1 else 0.0)
             )
 
 

@@ -49,6 +49,7 @@ class Dispatcher:
         self._available = dict.fromkeys(self.pes, IDLE)
         self.available: Mapping[ProcessingElement, float] = MappingProxyType(self._available)
         self._resources = {pe.resource for pe in self.pes}
+        self._first = {pe.resource: self.slots[pe] for pe in reversed(self.pes)}
         self._runnable: set[frozenset[frozenset[str]]] = set()
 
     def check(self, graph: TaskGraph) -> None:
@@ -70,14 +71,15 @@ class Dispatcher:
         """
         if self.busy:
             self._expect_overdue(now)
+        elif self.policy.indifferent and len(item.task.resources) == 1:
+            (resource,) = item.task.resources
+            return self._start_on(self._first[resource], item, now)
         assignments = self.policy.assign((item,), self.pes, now, self.available)
         if isinstance(assignments, list) and len(assignments) == 1 and isinstance(assignments[0], tuple):
             chosen, pe = assignments[0] if len(assignments[0]) == 2 else (None, None)
             slot = self.slots.get(pe)
             if slot is not None and slot.running is None and chosen is item and pe.resource in item.task.costs:
-                item.estimate = self._estimate(item, pe)
-                self._start(slot, item, now)
-                return slot
+                return self._start_on(slot, item, now)
         self.ready[item] = None
         return next(iter(self._apply(assignments, now)), None)
 
@@ -146,6 +148,11 @@ class Dispatcher:
                 f"elements are idle"
             )
 
+    def _start_on(self, slot: Slot, item: ReadyTask, now: float) -> Slot:
+        item.estimate = self._estimate(item, slot.pe)
+        self._start(slot, item, now)
+        return slot
+
     def _start(self, slot: Slot, item: ReadyTask, now: float) -> None:
         slot.running = item
         slot.expected_end = now + item.estimate
@@ -161,8 +168,7 @@ class Dispatcher:
 
     def occupy(self, slot: Slot, item: ReadyTask, since: float) -> None:
         """`item` has been running on the idle `slot` since then, though no policy put it there."""
-        item.estimate = self._estimate(item, slot.pe)
-        self._start(slot, item, since)
+        self._start_on(slot, item, since)
 
     def release(self, slot: Slot, item: ReadyTask, now: float) -> bool:
         """`item` no longer occupies `slot`. Returns whether the slot went on with the next task of its queue.

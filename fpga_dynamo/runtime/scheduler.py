@@ -2,7 +2,8 @@
 
 A PE runs one task at a time; who serves it while it does is a separate matter. The caller of `execute` serves PEs with
 tasks of its own frame while it waits, so that a graph of one task runs in the caller's thread without a hand-over.
-What runs beside that is given to threads that belong to PEs, made when first needed.
+What runs beside that is given to threads that belong to PEs, made when first needed. A policy sees a task when somebody
+could run it: short tasks of a frame (see `flight.HAND_OVER`) come before it one by one, as the caller can take them.
 """
 
 from __future__ import annotations
@@ -128,14 +129,16 @@ class Scheduler:
                 dispatcher.check(graph)
                 self._adopt()
                 if alone and not dispatcher.ready:
-                    slot = flight.inbox = dispatcher.offer(ReadyTask(flight, 0), arrival)
+                    item = ReadyTask(flight, 0)
+                    slot = dispatcher.offer(item, arrival)
+                    flight.inbox = None if slot is None else (slot, item)
                     flight.helping = slot is None
                 else:
                     flight.helping = True
-                    dispatcher.ready.update(dict.fromkeys(flight.roots()))
-                    self._advance(arrival)
+                    flight.kept = flight.roots()
+                    self._offer(flight, arrival)
             if slot is not None:
-                self._run_in_place(slot, flight)
+                self._run_in_place(slot, item, flight)
             else:
                 self._await(flight)
         except BaseException as error:
@@ -160,10 +163,8 @@ class Scheduler:
                 self._hand_over(slot)
             self._advance(now)
 
-    def _run_in_place(self, slot: Slot, flight: Flight) -> None:
+    def _run_in_place(self, slot: Slot, item: ReadyTask, flight: Flight) -> None:
         """Run the frame's only task in the calling thread, with nothing between the task and its caller."""
-        item = slot.running
-        assert item is not None
         item.thread = threading.get_ident()
         pe, task = slot.pe, item.task
         started = perf_counter()
@@ -184,9 +185,10 @@ class Scheduler:
         self._fail(flight, error)
         if flight.over:
             flight.error = None  # its traceback refers to the frame: this cycle would keep the frame's values alive
-        slot, flight.inbox = flight.inbox, None
-        if slot is not None and slot.running is not None and slot.running.frame is flight:
-            if self._dispatcher.release(slot, slot.running, now):
+        inbox, flight.inbox = flight.inbox, None
+        if inbox is not None:
+            slot, item = inbox
+            if self._dispatcher.release(slot, item, now):
                 self._hand_over(slot)
             self._advance(now)
 
@@ -207,6 +209,9 @@ class Scheduler:
 
     def _help(self, flight: Flight) -> None:
         while True:
+            if flight.inbox is not None:
+                self._run(*flight.inbox)
+                continue
             with self._lock:
                 if flight.generation != self._generation and flight.tasks_left:
                     flight.error = SchedulerError(
@@ -216,17 +221,13 @@ class Scheduler:
                 if flight.inbox is None and not flight.over:
                     flight.helping = True
                     self._lend()
-                slot = flight.inbox
-                if slot is None:
-                    if flight.over:
-                        return
-                    if not flight.parked:
-                        flight.wake, flight.parked = taken_lock(), True
-                item = slot.running if slot is not None else None
-            if slot is not None and item is not None:
-                self._run(slot, item)
-            else:
-                flight.wake.acquire()
+                if flight.inbox is not None:
+                    continue
+                if flight.over:
+                    return
+                if not flight.parked:
+                    flight.wake, flight.parked = taken_lock(), True
+            flight.wake.acquire()
 
     def _lend(self) -> None:
         """Free the PEs that this thread holds, for it is about to wait inside a task, perhaps for those very PEs.
@@ -252,7 +253,9 @@ class Scheduler:
         if flight.error is None:
             started = perf_counter()
             try:
-                if worker is None:
+                if worker is None and not profiling():
+                    task.run(slot.pe, flight)
+                elif worker is None:
                     with profiler_range(task.name):
                         task.run(slot.pe, flight)
                 else:
@@ -291,11 +294,51 @@ class Scheduler:
                 dispatcher.policy.observe(item.task, slot.pe, stopped - (started or stopped))
             except Exception as fault:
                 self._fail(flight, fault)
-            successors = flight.finish(item.index)
-            if flight.generation == self._generation and flight.error is None:
-                dispatcher.ready.update(dict.fromkeys(successors))
-        self._advance(stopped)
+            flight.graph.lasted(item.index, stopped - (started or stopped))
+            flight.kept += flight.finish(item.index)
+            if flight.generation != self._generation:
+                flight.kept.clear()
+        self._offer(flight, stopped)
         self._wake_if_due(flight)
+
+    def _offer(self, flight: Flight, now: float) -> None:
+        """Put what can be run of the frame's ready tasks before the policy, and have it assign them.
+
+        While what it was shown leaves the caller idle, it is shown more.
+        """
+        while True:
+            try:
+                offers = flight.offers(now, self._expected)
+            except Exception as error:  # the policy's fault
+                self._fail(flight, error)
+                offers = []
+            if len(offers) == 1:
+                self._propose(flight, offers[0], now)
+            else:
+                self._dispatcher.ready.update(dict.fromkeys(offers))
+                self._advance(now)
+            if not (flight.helping and flight.kept):
+                return
+
+    def _expected(self, item: ReadyTask) -> float:
+        """Seconds that a task takes, as the policy or the last runs say, whichever is more."""
+        stated = min(self._dispatcher.policy.estimates(item.task).values())
+        return max(stated, item.frame.graph.durations[item.index])
+
+    def _propose(self, flight: Flight, item: ReadyTask, now: float) -> None:
+        """Have the policy assign `item` and what else is ready."""
+        dispatcher = self._dispatcher
+        if dispatcher.ready or trace.recorders:
+            dispatcher.ready[item] = None
+            self._advance(now)
+            return
+        try:
+            slot = dispatcher.offer(item, now)
+        except Exception as error:
+            self._fail(flight, error)
+        else:
+            if slot is not None:
+                self._hand_over(slot)
 
     def _advance(self, now: float) -> None:
         """Have the policy assign what is ready, and hand over what starts."""
@@ -326,7 +369,8 @@ class Scheduler:
         flight.running += 1
         if flight.helping:
             flight.helping = False
-            flight.inbox = slot
+            flight.inbox = slot, item
+            flight.busy_until = slot.expected_end
             self._unpark(flight)
             return
         idle = self._idle[slot.pe]
@@ -346,6 +390,7 @@ class Scheduler:
     def _fail(self, flight: Flight, error: BaseException) -> None:
         if flight.error is None:
             flight.error = error
+            flight.kept.clear()
             self._dispatcher.drop(flight)
         self._wake_if_due(flight)
 

@@ -79,7 +79,10 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
-    """An immutable DAG of tasks in topological order, made once per program and executed many times."""
+    """A DAG of tasks in topological order, made once per program and executed many times.
+
+    Nothing of it changes but `durations`.
+    """
 
     name: str
     tasks: tuple[Task, ...]
@@ -90,6 +93,8 @@ class TaskGraph:
     """Upward ranks, seconds: see `upward_ranks`."""
     requirements: frozenset[frozenset[str]] = field(init=False, repr=False)
     """The distinct sets of resource types of the tasks: a scheduler needs one element out of each set."""
+    durations: list[float] = field(init=False, repr=False)
+    """Seconds that each task takes, as its runs say (see `lasted`); least stated seconds before the first one."""
 
     def __init__(self, name: str, tasks: Sequence[Task]) -> None:
         successors: list[list[int]] = [[] for _ in tasks]
@@ -109,9 +114,15 @@ class TaskGraph:
             "roots": tuple(index for index, task in enumerate(tasks) if not task.dependencies),
             "ranks": upward_ranks(tasks, successors),
             "requirements": frozenset(task.resources for task in tasks),
+            "durations": [min(map(task.seconds, task.costs)) for task in tasks],
         }
         for key, value in values.items():
             object.__setattr__(self, key, value)
+
+    def lasted(self, index: int, seconds: float) -> None:
+        """Notes what a run of task `index` took: less is believed at once, more at twice as much a run at most."""
+        known = self.durations[index]
+        self.durations[index] = min(seconds, 2 * known) if known else seconds
 
 
 def upward_ranks(tasks: Sequence[Task], successors: Sequence[Sequence[int]]) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from lowering_cases import GREEDY, Call, Case, check, programs_of, randomise
 from torch import nn
 
 import fpga_dynamo
+from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import CardTask, Program
 from fpga_dynamo.lowering.target import Target
@@ -122,6 +123,25 @@ def test_work_that_does_not_pay_for_its_launch_stays_on_the_ps(target: Target) -
 def test_work_that_does_not_pay_for_its_transfers_stays_on_the_ps(target: Target) -> None:
     program = lowered_for(target, nn.ReLU(), torch.randn(300, 300), launch_seconds=0, transfer_bytes=1e6)
     assert program.card_tasks == []
+
+
+def test_a_few_kilobytes_between_eager_nodes_are_no_launch() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x @ w).abs().relu(), torch.fft.fft(x).real.tanh()
+
+    x, w = torch.randn(32, 64, dtype=torch.complex64), torch.randn(64, 64, dtype=torch.complex64)
+    (program,) = programs_of(function, x, w, partition="cost")
+    assert (program.card_tasks, program.greedy_launches) == ([], 1)
+    (alone,) = programs_of(lambda x: (x.relu(), x.tanh()), torch.randn(32, 64), partition="cost")
+    assert launches(alone) == 1, "a program of one launch has no tasks to go between"
+
+
+def test_a_launch_among_other_tasks_has_to_pay_for_the_hosts_work_on_it(target: Target) -> None:
+    figures = {"launch_seconds": 0, "transfer_bytes": 1e15, "clock_hz": 1e15, "ps_bytes": 1e15}
+    for first, count, wanted in ((ON_PS, cost.TASK_NODES - 1, 0), (ON_PS, cost.TASK_NODES + 1, 1), (None, 1, 1)):
+        nodes = [nn.Softmax(1) for _ in range(count)]
+        model = nn.Sequential(*nodes) if first is None else nn.Sequential(Call(first), *nodes)
+        assert launches(lowered_for(target, model.eval(), torch.randn(3, 17), **figures)) == wanted
 
 
 def test_work_that_pays_goes_to_the_card(target: Target) -> None:
