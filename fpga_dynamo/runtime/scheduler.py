@@ -322,7 +322,7 @@ class Scheduler:
 
     def _expected(self, item: ReadyTask) -> float:
         """Seconds that a task takes, as the policy or the last runs say, whichever is more."""
-        stated = min(self._dispatcher.policy.estimates(item.task).values())
+        stated = min(self._dispatcher.policy.estimates(item.task).values(), default=0.0)  # none: refused when assigned
         return max(stated, item.frame.graph.durations[item.index])
 
     def _propose(self, flight: Flight, item: ReadyTask, now: float) -> None:
