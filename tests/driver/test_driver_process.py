@@ -30,13 +30,29 @@ def run_script(script: str, xclbin: Path, timeout: float = 60) -> subprocess.Com
     )
 
 
-def test_a_crash_elsewhere_is_fatal_as_ever(test_xclbin: Path) -> None:
-    result = run_script("card.check_works(); ctypes.string_at(8)", test_xclbin)
-    assert result.returncode == -11, result
+@pytest.mark.parametrize(
+    ("crash", "code"),
+    [
+        ("ctypes.string_at(8)", -11),
+        ("os.abort()", -6),
+        ("ctypes.CDLL(None)._exit(7)", 7),
+        ("ctypes.CDLL('libstdc++.so.6')['_ZSt9terminatev']()", -6),
+    ],
+)
+def test_a_crash_elsewhere_is_fatal_as_ever(test_xclbin: Path, crash: str, code: int) -> None:
+    result = run_script(f"card.misbehaving(THROW)[0].execute(10000); card.check_works(); {crash}", test_xclbin)
+    assert result.returncode == code, result
 
 
+@pytest.mark.parametrize(
+    ("crash", "code", "sentence"),
+    [
+        ("ctypes.string_at(8)", -11, "Fatal Python error: Segmentation fault"),
+        ("os.abort()", -6, "Fatal Python error: Aborted"),
+    ],
+)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_faulthandler_still_reports(test_xclbin: Path, when: str) -> None:
+def test_faulthandler_still_reports(test_xclbin: Path, when: str, crash: str, code: int, sentence: str) -> None:
     script = """
         if WHEN == 'before':
             faulthandler.enable()
@@ -44,10 +60,10 @@ def test_faulthandler_still_reports(test_xclbin: Path, when: str) -> None:
         card.check_works()
         if WHEN == 'after':
             faulthandler.enable()
-        ctypes.string_at(8)
-    """.replace("WHEN", repr(when))
+        CRASH
+    """.replace("WHEN", repr(when)).replace("CRASH", crash)
     result = run_script(script, test_xclbin)
-    assert result.returncode == -11 and "Fatal Python error: Segmentation fault" in result.stderr, result
+    assert result.returncode == code and sentence in result.stderr, result
 
 
 def test_crashes_are_caught_with_faulthandler_enabled_before(test_xclbin: Path) -> None:
@@ -61,18 +77,19 @@ def test_crashes_are_caught_with_faulthandler_enabled_before(test_xclbin: Path) 
     assert "ERT_CMD_STATE_ERROR" in result.stdout and result.returncode == 0, result
 
 
-def test_a_signal_sent_from_outside_kills(test_xclbin: Path) -> None:
+@pytest.mark.parametrize("signal", [11, 6])
+def test_a_signal_sent_from_outside_kills(test_xclbin: Path, signal: int) -> None:
     result = run_script(
-        """
+        f"""
         run, _ = card.misbehaving(HANG)
         run.start()
         time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGSEGV)
+        os.kill(os.getpid(), {signal})
         time.sleep(10)
         """,
         test_xclbin,
     )
-    assert result.returncode == -11, result
+    assert result.returncode == -signal, result
 
 
 @pytest.mark.parametrize("how", ["start", "thread", "callback"])
