@@ -97,6 +97,20 @@ def test_wrong_abi(pack: Pack, compiled: Callable[..., bytes]) -> None:
     assert int(found) == int(own) + 1
 
 
+def copies_of_kernels() -> set[str]:
+    """The shared objects of kernels that this process has loaded, by inode."""
+    return {line.split()[4] for line in Path("/proc/self/maps").read_text().splitlines() if "xclbin-kernels" in line}
+
+
+def test_a_unit_has_its_code_loaded_when_it_is_used(pack: Pack) -> None:
+    before = copies_of_kernels()
+    card = Card(10, pack(kernels=[Kernel("empty", "", [0] * 16, lanes=False)]))
+    assert len(copies_of_kernels() - before) == 1, "units that are not used take nothing"
+    for used, unit in enumerate((3, 3, 7, 16, 7), 1):
+        assert card.kernel(f"empty:{{empty_{unit}}}")().wait(10000) == xrt.ert_cmd_state.ERT_CMD_STATE_COMPLETED
+        assert len(copies_of_kernels() - before) == {1: 1, 2: 1, 3: 2, 4: 3, 5: 3}[used]
+
+
 def test_missing_file_and_directory(tmp_path: Path) -> None:
     with pytest.raises(xrt.XclbinError, match="cannot be opened: No such file"):
         xrt.xclbin(str(tmp_path / "none.xclbin"))

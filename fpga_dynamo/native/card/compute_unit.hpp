@@ -66,8 +66,9 @@ class compute_unit {
     const compute_unit_info info_;
     kernel_code& code_;
     const size_t stack_;  // that the kernel takes of a thread's
-    std::shared_ptr<shared_object> copy_;    // of the code, from the first run on: whoever runs a command has it to itself
-    const fpga::cu_entry* entry_ = nullptr;  // in it
+    // This unit's copy of the code, from the first run on, and the kernel in it: for whoever runs a command.
+    std::shared_ptr<shared_object> copy_;
+    const fpga::cu_entry* entry_ = nullptr;
     lane_team& team_;
     const size_t board_;
     const address_space& memory_;

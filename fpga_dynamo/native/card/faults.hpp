@@ -1,5 +1,5 @@
-// Kernel code is foreign code: it may crash, throw, want to end the process, or never end. A guarded call of it returns in
-// any case; what happens elsewhere in the process goes to whoever handled it before.
+// Kernel code is foreign code: it may crash, throw, want to end the process, or never end. A guarded call of it returns
+// in any case; what happens elsewhere in the process goes to whoever handled it before.
 #pragma once
 #include <pthread.h>
 #include <setjmp.h>
@@ -32,8 +32,8 @@ void install_handlers();
 void prepare_thread();
 // For the card's own threads: leaves every other signal to the threads of the program.
 void block_foreign_signals();
-// Ends the kernel code that the calling thread is in, with the end of a sentence about it ("called exit(3)"). Returns if
-// it is in none. No destructors are run: the callers are functions that kernels are compiled to expect no exception from.
+// Ends the kernel code that the calling thread is in, with the end of a sentence about it ("called exit(3)"). Returns
+// if it is in none. No destructors are run: kernels are compiled to expect no exception from exit and its like.
 void leave(const char* what);
 // Makes the thread look at the cancel level of the kernel code that it is in; without effect elsewhere.
 void interrupt(pthread_t thread);
@@ -59,7 +59,7 @@ inline bool cancelled(const guard& g) { return g.level->load(std::memory_order_s
 
 }  // namespace detail
 
-// Calls kernel code. An exception unwinds to here; anything else jumps, without running destructors of what it interrupts.
+// Calls kernel code. An exception unwinds to here; all else jumps, without running destructors of what it interrupts.
 template <typename Call>
 [[gnu::noinline]] outcome guarded(const cancel_level& level, int tolerated, fault& what, Call&& call) {
     detail::guard guard;

@@ -78,11 +78,13 @@ void* image::translate(uint64_t address, uint64_t* bytes) const {
 }
 
 bool image::find(uint64_t address, buffer_extent* found) const {
-    return std::any_of(banks_.begin(), banks_.end(), [&](const auto& bank) { return bank && bank->find(address, found); });
+    return std::any_of(banks_.begin(), banks_.end(),
+                       [&](const auto& bank) { return bank && bank->find(address, found); });
 }
 
 bool image::find_near(const void* host, buffer_extent* found) const {
-    return std::any_of(banks_.begin(), banks_.end(), [&](const auto& bank) { return bank && bank->find_near(host, found); });
+    return std::any_of(banks_.begin(), banks_.end(),
+                       [&](const auto& bank) { return bank && bank->find_near(host, found); });
 }
 
 std::string image::describe(const void* host) const {

@@ -17,8 +17,8 @@ namespace card_model {
 
 class bank;
 
-// A piece of a bank, given back when it goes. Zeroed, aligned to 4 KiB, between pages that nobody may touch; what is left
-// of its last page is a red zone.
+// A piece of a bank, given back when it goes. Zeroed, aligned to 4 KiB, between pages that nobody may touch; what is
+// left of its last page is a red zone.
 class allocation {
   public:
     allocation(std::shared_ptr<bank> owner, uint64_t offset, uint64_t bytes);

@@ -9,7 +9,8 @@ namespace card_model {
 
 namespace {
 
-bool find_buffer(const argument_info& argument, const ert_command& command, const address_space& memory, buffer_extent* found) {
+bool find_buffer(const argument_info& argument, const ert_command& command, const address_space& memory,
+                 buffer_extent* found) {
     if (!argument.global) return false;
     uint64_t address = 0;
     std::memcpy(&address, command.registers + argument.offset, sizeof address);

@@ -60,9 +60,11 @@ std::vector<card_model::kernel_info> kernels_of(const std::string& xml) {
             kernels.back().name = attribute(element, "name");
             kernels.back().lanes = true;  // one without has a single slice
         } else if (element.rfind("arg ", 0) == 0 && !kernels.empty()) {
-            const auto number = [&](const char* name) { return std::strtoul(attribute(element, name).c_str(), nullptr, 0); };
+            const auto number = [&](const char* name) {
+                return static_cast<uint32_t>(std::strtoul(attribute(element, name).c_str(), nullptr, 0));
+            };
             kernels.back().arguments.push_back({attribute(element, "name"), attribute(element, "addressQualifier") == "1",
-                                                static_cast<uint32_t>(number("offset")), static_cast<uint32_t>(number("size"))});
+                                                number("offset"), number("size")});
         } else if (element.rfind("instance ", 0) == 0) {
             unit = attribute(element, "name");
         } else if (element.rfind("addrRemap ", 0) == 0 && !kernels.empty()) {
@@ -149,7 +151,8 @@ uint8_t* memory::range(uint64_t address, uint64_t bytes) const {
 std::string memory::describe(const void* host) const {
     card_model::buffer_extent near;
     if (!find_near(host, &near)) return "";
-    return "card address " + card_model::hex(near.address + static_cast<uint64_t>(static_cast<const uint8_t*>(host) - near.host));
+    const auto within = static_cast<uint64_t>(static_cast<const uint8_t*>(host) - near.host);
+    return "card address " + card_model::hex(near.address + within);
 }
 
 void register_unit::write(uint32_t offset, const void* data, size_t bytes) {

@@ -38,8 +38,8 @@ class memory : public card_model::address_space {
         uint64_t bytes;
         int file;
     };
-    // The driver rounds buffers up to whole pages and packs them without a gap. At twice its address each lies between pages
-    // that nobody may touch.
+    // The driver rounds buffers up to whole pages and packs them without a gap. At twice its address each lies between
+    // pages that nobody may touch.
     uint8_t* host(uint64_t address) const { return base_ + card_model::PAGE + 2 * address; }
     card_model::buffer_extent extent(const std::pair<const uint64_t, buffer>& entry) const {
         return {entry.first, entry.second.bytes, host(entry.first)};
