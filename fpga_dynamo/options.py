@@ -64,6 +64,8 @@ class Options:
 
         Raises :class:`OptionError` for an unknown key (with the nearest known one) or a value of the wrong type.
         """
+        if given is not None and not isinstance(given, Mapping):
+            raise OptionError(f"options are a dictionary, such as {{'strict': True}}, not {given!r}")
         known = {field.name: field for field in fields(cls)}
         values: dict[str, Any] = {}
         for key, value in (given or {}).items():
@@ -101,6 +103,6 @@ class Options:
             raise OptionError(f"option '{key}' takes a value of type {expected.__name__}, not {value!r}")
         if key == "policy" and value.lower() not in policy_names():
             raise OptionError(f"option 'policy' takes one of {', '.join(policy_names())}, not {value!r}")
-        if key == "device" and value < 0:
+        if key == "device" and not 0 <= value < 1 << 31:
             raise OptionError(f"option 'device' takes the index of a card, not {value}")
         return value

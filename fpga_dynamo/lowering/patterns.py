@@ -7,6 +7,7 @@ patterns lie in :mod:`fpga_dynamo.lowering.ops`, one file an op family; users ad
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import torch
 from torch._C import DispatchKey
 from torch.fx import Node
 
-from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.errors import FpgaError, OptionError
 from fpga_dynamo.lowering import decompose
 from fpga_dynamo.lowering.dtypes import NARROW
 from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, refuse_sizes, shape, values
@@ -122,7 +123,9 @@ class PatternTable:
         out = set(disabled)
         unknown = out - set(self._patterns) - {"pointwise"}
         if unknown:
-            raise FpgaError(f"option 'disable' names no pattern: {', '.join(sorted(unknown))}")
+            near = difflib.get_close_matches(min(unknown), [*self._patterns, "pointwise"], n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f" (patterns: pointwise, {', '.join(self._patterns)})"
+            raise OptionError(f"option 'disable' names no pattern: {', '.join(sorted(unknown))}{hint}")
         table: dict[Any, list[Pattern]] = {}
         for pattern in self._patterns.values():
             if pattern.name not in out:
