@@ -20,7 +20,7 @@ from fpga_dynamo.errors import PatternError
 from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.command import Auxiliary, Operand
 from fpga_dynamo.lowering.dtypes import FLOATS
-from fpga_dynamo.lowering.graph import GraphInfo, describe, value
+from fpga_dynamo.lowering.graph import GraphInfo, describe, is_view, value
 from fpga_dynamo.lowering.patterns import Match, Pattern
 from fpga_dynamo.lowering.symbolic.size import Size, SizeError, identical
 from fpga_dynamo.lowering.symbolic.size import value as hinted
@@ -68,8 +68,7 @@ def asked_to_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
     match = _call("match", pattern.match, pattern, (node,), pattern, node, graph)
     if match is None:
         return None
-    complaint = _wrong_match(match, node)
-    if complaint:
+    if complaint := _wrong_match(match, node) or _wrong_part_of_graph(match, graph):
         raise _error(pattern, (node,), f"match {complaint}")
     return match
 
@@ -209,6 +208,26 @@ def _wrong_match(match: Any, anchor: Node) -> str | None:
         return f"gave a Match that does not cover {anchor.name}, the anchor"
     strangers = [node.name for node in match.outputs if node not in match.nodes]
     return f"gave a Match with outputs that are not among its nodes: {', '.join(strangers)}" if strangers else None
+
+
+def _wrong_part_of_graph(match: Match, graph: GraphInfo) -> str | None:
+    """Why what a match covers cannot run as one: a value is missing behind it, or some of it needs others' results."""
+    covered = set(match.nodes)
+    hidden = [n for n in match.nodes if n not in match.outputs and not is_view(n) and not covered.issuperset(n.users)]
+    if hidden:
+        names = ", ".join(node.name for node in hidden)
+        return f"gave a Match that hides {names}, which others use: make it one of the outputs, or do not cover it"
+    last = max(graph.position[node] for node in covered)
+    behind = [user for node in covered for user in node.users if user not in covered]
+    seen: set[Node] = set()
+    while behind:
+        node = behind.pop()
+        if node in covered:
+            return f"gave a Match between whose nodes others have to run: {node.name} needs what is made of its outputs"
+        if node not in seen and graph.position[node] < last:
+            seen.add(node)
+            behind += node.users
+    return None
 
 
 def _wrong_view(view: Any, node: Node, emitter: Emitter) -> str | None:

@@ -309,6 +309,26 @@ def test_a_mistake_of_a_pattern_costs_its_node_the_card_and_nothing_else(case: s
         assert isinstance(error.value.inner_exception, PatternError) and words in str(error.value)
 
 
+@pytest.mark.parametrize("case", ["hidden", "between"])
+def test_a_match_that_cannot_run_as_one_is_refused(case: str) -> None:
+    def match(pattern: Pattern, node: torch.fx.Node, graph: GraphInfo) -> Match:
+        first = node.args[0] if case == "hidden" else node.args[0].args[0]  # type: ignore[union-attr]
+        return Match(pattern, (first, node), (node,) if case == "hidden" else (first, node))  # type: ignore[arg-type]
+
+    def hidden(x: torch.Tensor) -> torch.Tensor:
+        return triple(y := torch.tanh(x), 0.5) + y
+
+    def between(x: torch.Tensor) -> torch.Tensor:
+        return triple(torch.exp(y := torch.tanh(x)), 0.5) + y
+
+    model = {"hidden": hidden, "between": between}[case]
+    words = {"hidden": "a Match that hides tanh, which others use", "between": "between whose nodes others have to run"}
+    x = torch.randn(5, 16)
+    options = {**GREEDY, "recipe": RECIPE}
+    with registered(replace(TRIPLE, match=match)), pytest.warns(RuntimeWarning, match=words[case]):
+        torch.testing.assert_close(torch.compile(model, backend="fpga", options=options)(x), model(x))
+
+
 def test_a_pattern_that_fails_for_some_nodes_is_used_for_the_others() -> None:
     def lower(match: Match, emitter: Emitter) -> Sequence[View]:
         return [] if match.root.args[1] == 1.0 else lower_triple(match, emitter)
