@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.lowering.command import Command, Operand
-from fpga_dynamo.lowering.pipeline import describe
+from fpga_dynamo.lowering.graph import describe
 from fpga_dynamo.lowering.program import CardTask, Program
 
 
