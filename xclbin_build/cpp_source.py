@@ -42,7 +42,7 @@ def read(path: Path) -> Source:
     Raises OSError or UnicodeDecodeError if it cannot be read; a header that cannot is left out.
     """
     reader = _Reader()
-    reader.add(path, path.read_text(encoding="utf-8"))
+    reader.add(path, path.read_text(encoding="utf-8-sig"))
     return Source(reader.tokens, {name for name, body in reader.macros.items() if body is None})
 
 
@@ -78,7 +78,7 @@ class _Reader:
             header = path.parent / rest[0].strip('"')
             if header.is_file() and header.resolve() not in self._seen:
                 try:
-                    text = header.read_text(encoding="utf-8")
+                    text = header.read_text(encoding="utf-8-sig")
                 except (OSError, UnicodeDecodeError):
                     return
                 self.add(header, text)
