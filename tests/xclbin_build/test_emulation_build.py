@@ -144,7 +144,7 @@ def test_missing_compiler_says_how_to_install_one(tmp_path: Path, monkeypatch: p
 def test_compiler_error_is_shown(tmp_path: Path, recipe: Path) -> None:
     core = recipe.parent / "accumulate.hpp"
     core.write_text(core.read_text().replace("+ c.shift", "+ c.shfit"))
-    with pytest.raises(ToolchainError, match=r"user/accumulate\.hpp:\d+:\d+: error: .*shfit"):
+    with pytest.raises(ToolchainError, match=r"recipe/accumulate\.hpp:\d+:\d+: error: .*shfit"):
         xclbin_build.build("emu", recipe, output=tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
