@@ -106,13 +106,16 @@ struct attention_arrays {
     alignas(64) vec16 partial[PARTIAL_VECTORS];
 };
 
-// to[first + row + column] = alpha * sum_k source[row + k] b[k][column], the rows as the table places them.
-inline void multiply(attention_arrays& arrays, const memory_float* source, int32_t rows, const b_source& b,
+// to[first + row + column] = alpha * sum_k source[row + k] b[k][column], the rows as the table places them. `alone`: a
+// head has one row only.
+inline void multiply(attention_arrays& arrays, const memory_float* source, int32_t rows, bool alone, const b_source& b,
                      const operand_panels& p, bool held, float alpha, const vec16* arena, vec16* to, place_t first) {
     const mac_epilogue e = {ABSENT, ABSENT, first, alpha, ACT_NONE, 0.0f, 0.0f};
     mac_step step;
     step.first_pixel = 0;
     step.pixels = rows;
+    step.summed = MOST_SUMMED;
+    step.alone = alone;
     step.k_stride = 1;
     step.lanes = VEC;
     step.pitch = p.pitch * VEC;
@@ -168,7 +171,7 @@ inline void attend(const attention_command& c, const attention_plan& p, const he
                    const b_source& values, attention_arrays& arrays, vec16 scores[SCORE_FLOATS / VEC],
                    float slab[tile::SLAB_FLOATS], vec16* arena, const vec16* weights) {
     const memory_float* queries = find_queries(slab, arrays.table, c, arena, rows, p.pitch);
-    multiply(arrays, queries, rows.count, keys, p.keys, p.held, c.scale, arena, scores, 0);
+    multiply(arrays, queries, rows.count, c.rows == 1, keys, p.keys, p.held, c.scale, arena, scores, 0);
     const score_block block = {rows.count, c.keys, p.pitch};
     if (c.mask != ABSENT)
         add_mask(scores, block, c.mask_in_weights ? weights : arena, place_of_rows(c.mask, rows, c.mask_stride),
@@ -177,7 +180,7 @@ inline void attend(const attention_command& c, const attention_plan& p, const he
     fill_entries(arrays.table, 0, rows.count, {0, 0, 0},
                  {static_cast<uint32_t>(p.pitch), offset_of(1, c.out_stride[2]), 0});
     repeat_last_pixel(arrays.table, rows.count);
-    multiply(arrays, slab, rows.count, values, p.values, p.held, 1.0f, arena, arena,
+    multiply(arrays, slab, rows.count, c.rows == 1, values, p.values, p.held, 1.0f, arena, arena,
              place_of_rows(c.output, rows, c.out_stride));
 }
 

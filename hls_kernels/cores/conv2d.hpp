@@ -76,6 +76,8 @@ each_block:
             step.pixels = run.count;
             step.k_stride = 1;
             step.vectors = minimum(c.vectors, ceil_div(c.out_channels - panel * c.vectors * VEC, VEC));
+            step.summed = MOST_SUMMED;
+            step.alone = rows * c.out_width == 1;
             step.lanes = VEC;
             if (c.groups > 1 && panel == p.panels - 1) step.lanes = (c.out_channels - 1) % VEC + 1;
             step.column = group * c.out_channels + panel * c.vectors * VEC;

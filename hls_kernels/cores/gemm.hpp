@@ -187,6 +187,8 @@ each_block:
         mac_step step;
         step.first_pixel = 0;
         step.pixels = count;
+        step.summed = MOST_SUMMED;
+        step.alone = p.rows == 1;
         step.k_stride = c.a_stride[3];
     each_group:
         for (int64_t group = grid.panel_begin; group < grid.panel_end; group += p.panels_at_once) {

@@ -22,6 +22,10 @@ struct weights_ahead {
     int64_t count;
 };
 
+// Products that software adds up apart, at most: that keeps the rounding of long reductions as small as the card's, with
+// its PHASES sums, and PyTorch's, which works in blocks too.
+constexpr int MOST_SUMMED = 256;
+
 // One panel of one block over one block of k.
 struct mac_step {
     int32_t first_pixel;  // in the block's table
@@ -34,6 +38,8 @@ struct mac_step {
     int32_t pitch;     // floats from one k of the weights to the next
     uint32_t column;   // of the panel's first channel, from the first of the pixel
     uint32_t bias_column;
+    int32_t summed;    // products that are added up apart, at most (software only)
+    bool alone;        // the command has this pixel only, so that no weight is used twice
     bool first;        // block of k
     bool last;
 };
@@ -102,11 +108,6 @@ fold_phases:
 
 #else
 
-// A single row uses each weight once, so that they stream from memory: a core has more fetches of several streams under
-// way than of one.
-template <int ROWS>
-constexpr int STREAMS = ROWS == 1 ? 2 : 1;
-
 // Steps of k that a tile of few rows fetches its weights ahead: the latency of the next cache. Of a stream from memory the
 // core itself fetches most. Most tiles of a block of many pixels find them in the nearest cache.
 template <int ROWS>
@@ -135,11 +136,13 @@ rows:
 
 // Each step of a tile fetches a piece of what is ahead, if that comes to as much as a float a step. Where offsets are
 // linear, the rows of the next tile most often follow those of this one: they are fetched too.
+//
+// The order of a sum follows from the command alone, whatever tile a pixel falls into: so the results are the same for
+// any number of slices and for the tiles of any instruction set.
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
                             const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
                             const weights_ahead& ahead) {
-    const int64_t stream = step.depth / STREAMS<ROWS>;
     const mac_weight* next_weights = weight + ahead.begin;
     const int64_t next_pitch = ahead.count / step.depth;
     const memory_float* at[ROWS];
@@ -155,20 +158,24 @@ clear_sums:
     int64_t k = 0;
     if (ROWS > 1 && next_pitch > 0) {
     reduction_ahead:
-        for (; k < stream; k++) {
+        for (; k < step.depth; k++) {
             prefetch(next_weights, k * next_pitch);
             if (!TABLE) prefetch(next_rows, k * ROWS);
             multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, k);
         }
     }
-reduction:
-    for (; k < stream; k++) {
-        UNROLL for (int s = 0; s < STREAMS<ROWS>; s++) {
-            multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, s * stream + k);
+    // Weights that are used once stream from memory: a core has more fetches of two streams under way than of one.
+    if (ROWS == 1 && step.alone) {
+        const int64_t half = step.depth / 2;
+    reduction_of_streams:
+        for (; k < half; k++) {
+            multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, k);
+            multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, half + k);
         }
+        k = 2 * half;
     }
-last_steps:
-    for (k = STREAMS<ROWS> * stream; k < step.depth; k++) {
+reduction:
+    for (; k < step.depth; k++) {
         multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, k);
     }
 }

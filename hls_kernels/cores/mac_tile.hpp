@@ -323,11 +323,10 @@ inline void mac_block_of(const memory_float* source, const uint32_t* k_offset, c
     }
 }
 
-// Steps of k that all tiles of a block take before the next: 32 KB of weights, which stay in the nearest cache. At most
-// 256, as so many products are added up apart: that keeps the rounding of long reductions as small as the card's, with
-// its PHASES sums, and PyTorch's, which works in blocks too. A single pixel uses no weight again.
+// Steps of k that all tiles of a block take before the next: 32 KB of weights, which stay in the nearest cache, and no
+// more than the core wants added up apart. A single pixel uses no weight again.
 FPGA_INLINE int32_t steps_of_part(const mac_step& step) {
-    const int32_t most = step.pixels == 1 ? 256 : minimum(512 / step.vectors, 256);
+    const int32_t most = step.alone ? step.summed : minimum(512 / step.vectors, step.summed);
     return ceil_div(step.depth, ceil_div(step.depth, most));
 }
 

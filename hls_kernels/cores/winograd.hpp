@@ -20,6 +20,9 @@ constexpr int WINOGRAD_MAX_ELEMENTS = 36;
 constexpr int WINOGRAD_BANK = tile::WINOGRAD_INPUT_FLOATS / tile::ROWS / VEC * VEC;
 static_assert(tile::WINOGRAD_PRODUCT_FLOATS >= WINOGRAD_MAX_ELEMENTS * (tile::ROWS * PANEL_MAX + VEC),
               "WINOGRAD_PRODUCT_FLOATS must hold the products of one tile of the MAC array");
+// Channels whose products software adds up apart, at most, for tiles of 4 x 4: their output transform enlarges the
+// rounding of these sums, which is the most of the method's.
+constexpr int WINOGRAD_SUMMED = 64;
 static_assert(WINOGRAD_BANK >= WINOGRAD_MAX_ELEMENTS * 2 * VEC, "WINOGRAD_INPUT_FLOATS must hold 16 channels");
 
 struct winograd_plan {
@@ -262,6 +265,8 @@ each_block:
 #pragma HLS loop_tripcount min=1 max=8
             const uint32_t column = static_cast<uint32_t>(panel) * c.vectors * VEC;
             mac_step step = {};
+            step.summed = TILE == 4 ? WINOGRAD_SUMMED : MOST_SUMMED;
+            step.alone = tiles == 1;
             step.depth = c.in_channels;
             step.k_stride = 1;
             step.vectors = minimum(c.vectors, ceil_div(c.out_channels - static_cast<int32_t>(column), VEC));

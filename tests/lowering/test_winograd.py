@@ -61,6 +61,7 @@ SHAPES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "channels that are no multiple of 16": (nn.Conv2d(17, 58, 3, padding=1), (3, 17, 10, 6)),
     "several panels": (nn.Conv2d(24, 150, 3, padding=1, bias=False), (1, 24, 7, 7)),
     "several blocks": (nn.Conv2d(384, 16, 3, padding=1), (2, 384, 16, 15)),
+    "long sums, wide panels": (nn.Conv2d(512, 64, 3, padding=1), (1, 512, 14, 13)),
     "everything behind it": (Block(40), (2, 40, 11, 9)),
     "into a concatenation": (DenseBlock(), (2, 16, 9, 7)),
 }
