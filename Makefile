@@ -1,4 +1,4 @@
-# make demo | test | xrt | bench | fuzz | opinfo | endurance | lint | models | transformers | clean; each installs into
+# make demo | test | benches | xrt | bench | fuzz | opinfo | endurance | lint | models | transformers | clean; each installs into
 # a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -29,7 +29,7 @@ xrt_models := tests/driver/test_xrt_models.py
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test xrt xrt-only xrt-installed bench fuzz opinfo endurance lint models transformers clean
+.PHONY: setup demo test benches xrt xrt-only xrt-installed bench fuzz opinfo endurance lint models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -48,6 +48,10 @@ demo: $(installed)
 
 test: lint
 	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m 'not slow' tests
+
+# The test benches of the cores as synthesis sees them: all cases, in both C++ standards, at every tile shape.
+benches: $(installed)
+	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m slow tests/hls_kernels
 
 # All that goes through AMD's XRT, over every way that this machine has: no card is needed.
 xrt: xrt-only

@@ -149,6 +149,19 @@ FPGA_INLINE vec16 in_register(const vec16& value) {
     return x;
 }
 
+// x, of which the compiler does not know where it comes from.
+FPGA_INLINE vec16 opaque(const vec16& value) {
+    vec16 x = value;
+#if defined(__AVX512F__)
+    EACH_PART asm("" : "+v"(x.part[p]));
+#elif defined(__x86_64__)
+    EACH_PART asm("" : "+x"(x.part[p]));
+#elif defined(__aarch64__)
+    EACH_PART asm("" : "+w"(x.part[p]));
+#endif
+    return x;
+}
+
 FPGA_INLINE const memory_float* floats(const vec16* region) { return reinterpret_cast<const memory_float*>(region); }
 FPGA_INLINE memory_float* floats(vec16* region) { return reinterpret_cast<memory_float*>(region); }
 

@@ -69,6 +69,8 @@ lanes:
     return set != 0;
 }
 
+inline vec16 opaque(const vec16& x) { return x; }
+
 inline vec16 vsqrt(const vec16& x) {
     vec16 r;
 lanes:

@@ -14,7 +14,8 @@ from .errors import RecipeError, XclbinError, did_you_mean
 from .generate import emulation_sources, hls_sources, user_directories
 from .manifest import TARGETS
 from .metadata import container
-from .toolchain import gxx, isa, vitis
+from .toolchain import gxx, vitis
+from .toolchain import isa as isas
 from .toolchain.ninja_file import Progress
 
 EMULATED = ("emu", "sw_emu")
@@ -39,29 +40,37 @@ def build(
     *,
     platform: str | Path | None = None,
     isa: str | None = None,
+    plan: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Builds an xclbin and returns its path.
 
     target: `emu` or `sw_emu` (the software card; the kernels are compiled by g++ or clang++), `hw_emu` or `hw` (Vitis).
-    isa: instruction set of an emulation, by default the best that this machine has.
+    isa: instruction set of an emulation, by default $FPGA_DYNAMO_ISA or the best that this machine has.
+    plan: instruction set that its tiles are planned for, by default $FPGA_DYNAMO_PLAN or the same.
     progress: called as (steps finished, steps in all, what has finished).
 
     Raises RecipeError, RecordError or ToolchainError (all BuildError).
     """
     check_target(target)
-    return build_design(load_design(recipe, cu, platform), target, output, isa=isa, progress=progress)
+    return build_design(load_design(recipe, cu, platform), target, output, isa=isa, plan=plan, progress=progress)
 
 
 def build_design(
-    design: Design, target: str, output: str | Path, *, isa: str | None = None, progress: Progress | None = None
+    design: Design,
+    target: str,
+    output: str | Path,
+    *,
+    isa: str | None = None,
+    plan: str | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """`build` for a recipe that has been worked out."""
     output = Path(output)
     check_output(output)
     if target in EMULATED:
-        emulation = gxx.build(design, isa, progress)
-        write(output, container(design, target, emulation.isa, emulation.shared_object))
+        emulation = gxx.build(design, isa, plan, progress)
+        write(output, container(design, target, emulation.isa, emulation.plan, emulation.shared_object))
     else:
         vitis.build(design, target, output, progress)
     return output
@@ -73,19 +82,23 @@ def cached(
     *,
     cu: Mapping[str, int] | None = None,
     platform: str | Path | None = None,
+    isa: str | None = None,
+    plan: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """The xclbin of a recipe from the user's cache, built on first use.
 
-    The cache's key is the content of all sources, the recipe, the platform, this package and the compiler; several
-    processes that ask at once build once. A cached file that is damaged is built anew.
+    The cache's key is the content of all sources, the recipe, the platform, this package, the compiler and the
+    instruction sets (`isa` and `plan`, as for `build`); several processes that ask at once build once. A cached file
+    that is damaged is built anew.
     """
     check_target(target)
     design = load_design(recipe, cu, platform)
-    path = xclbin_path(_key(design, target))
+    isa, plan = isas.chosen(isa, plan)
+    path = xclbin_path(_key(design, target, isa, plan))
     with locked(path):
         if not _intact(path):
-            build_design(design, target, path, progress=progress)
+            build_design(design, target, path, isa=isa, plan=plan, progress=progress)
     return path
 
 
@@ -101,10 +114,10 @@ def check_output(output: Path) -> None:
         raise RecipeError(f"{output} is a directory; give the file's name, too, such as {output / 'torch.xclbin'}.")
 
 
-def _key(design: Design, target: str) -> str:
+def _key(design: Design, target: str, isa: str, plan: str) -> str:
     if target in EMULATED:
         compiler = gxx.find_compiler()
-        tool = [*compiler.command, compiler.version, isa.host_isa()]
+        tool = [*compiler.command, compiler.version, isa, plan]
         emulation = emulation_sources(design)
         sources = emulation.shared | emulation.own
     else:

@@ -80,7 +80,9 @@ def _build(words: list[str]) -> int:
         def progress(done: int, total: int, what: str) -> None:
             bar.update(task, completed=done, total=total, description=what)
 
-        output = build_design(design, options.target, options.output, isa=options.isa, progress=progress)
+        output = build_design(
+            design, options.target, options.output, isa=options.isa, plan=options.plan, progress=progress
+        )
     size, uuid = output.stat().st_size, read(output).uuid
     console.print(f"{_plain(str(output))}: {size} bytes, uuid {uuid}", highlight=False, soft_wrap=True)
     return 0
@@ -104,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         "--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml (default: the recipe's)"
     )
     parser.add_argument("--isa", help="instruction set of an emulation, such as x86-64-v3 (default: this machine's)")
+    parser.add_argument("--plan", help="instruction set that its tiles are planned for (default: that of --isa)")
     parser.add_argument("-o", "--output", type=Path, default=Path("torch.xclbin"), help="default: torch.xclbin")
     parser.add_argument("--sources-only", type=Path, metavar="DIR", help="write the sources for Vitis, do not run it")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")

@@ -38,6 +38,7 @@ def _overview(facts: dict[str, Any]) -> Table:
         "uuid": facts["uuid"],
         "target": manifest["target"],
         "isa": manifest["isa"] or "-",
+        "plan": manifest.get("plan") or manifest["isa"] or "-",
         "recipe": manifest["recipe"],
         "platform": f"{manifest['platform'].get('name', '-')} ({facts['xsa']})",
         "command version": str(manifest["command_version"]),

@@ -2,7 +2,9 @@
 
 manifest_version  version of this layout
 command_version   COMMAND_VERSION of the command.hpp that the kernels were built from
-target, isa       emu | sw_emu | hw_emu | hw; instruction set of an emulation's shared object, "" for hardware
+target            emu | sw_emu | hw_emu | hw
+isa, plan         instruction set of an emulation's shared object, and the one that its tiles are planned for (the same
+                  where there is none); "" for hardware
 recipe, platform  name of the recipe; table of the platform (name, speeds for the cost model, resources)
 tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
@@ -39,13 +41,14 @@ _ARGUMENT = {"name": str, "kind": str, "index": int, "offset": int, "bytes": int
 _FIELD = {"field": str, "type": str, "word": int, "count": int}
 
 
-def describe(design: Design, target: str, isa: str) -> dict[str, Any]:
+def describe(design: Design, target: str, isa: str, plan: str = "") -> dict[str, Any]:
     """The manifest of a design built for `target`."""
     return {
         "manifest_version": MANIFEST_VERSION,
         "command_version": design.header.constants["COMMAND_VERSION"],
         "target": target,
         "isa": isa,
+        "plan": plan or isa,
         "recipe": design.recipe.name,
         "platform": design.platform.table(),
         "tiles": dict(design.tiles),

@@ -18,7 +18,7 @@ MODES = {"emu": Mode.SW_EMU, "sw_emu": Mode.SW_EMU, "hw_emu": Mode.HW_EMU, "hw":
 _XML_TARGETS = {"emu": "csim", "sw_emu": "csim", "hw_emu": "hw_em", "hw": "bitstream"}
 
 
-def container(design: Design, target: str, isa: str, bitstream: bytes) -> Axlf:
+def container(design: Design, target: str, isa: str, plan: str, bitstream: bytes) -> Axlf:
     """Everything that goes into the xclbin of a design whose compiled kernels are `bitstream`."""
     topology, connections = mem_topology(design), connectivity(design)
     sections = {
@@ -32,7 +32,7 @@ def container(design: Design, target: str, isa: str, bitstream: bytes) -> Axlf:
         # Every bank is a group of its own, so groups and banks have the same indices.
         Section.GROUP_TOPOLOGY: topology,
         Section.GROUP_CONNECTIVITY: connections,
-        Section.USER_METADATA: encode(describe(design, target, isa)),
+        Section.USER_METADATA: encode(describe(design, target, isa, plan)),
     }
     return Axlf({int(kind): data for kind, data in sections.items()}, int(MODES[target]), design.platform.xsa)
 

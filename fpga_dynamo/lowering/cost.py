@@ -111,7 +111,7 @@ NARROW_COSTS = WinogradCosts(1, 3 / 5, 1 / 4, 1 / 3, 24)
 
 
 def winograd_costs(target: Target) -> WinogradCosts:
-    return NARROW_COSTS if target.isa == "x86-64-v3" else WIDE_COSTS
+    return NARROW_COSTS if target.plan == "x86-64-v3" else WIDE_COSTS
 
 
 FORMULAS: Mapping[str, sympy.Expr] = _formulas()

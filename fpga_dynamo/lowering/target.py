@@ -93,9 +93,9 @@ class Target:
         )
 
     @property
-    def isa(self) -> str:
-        """Instruction set that an emulation's kernels were compiled for, as xclbin-build names it; "" for a card."""
-        return str(self.manifest.get("isa", ""))
+    def plan(self) -> str:
+        """Instruction set that an emulation's tiles are planned for, as xclbin-build names it; "" for a card."""
+        return str(self.manifest.get("plan") or self.manifest.get("isa", ""))
 
     def kernels_for(self, opcodes: frozenset[str]) -> tuple[str, ...]:
         """Names of the kernels whose cores run all of `opcodes`."""

@@ -62,7 +62,7 @@ inline gemm_plan plan_gemm(const gemm_command& c) {
         const int64_t tiles = (p.rows + blocks * tile::ROWS - 1) / (blocks * tile::ROWS);
         p.block_rows = static_cast<int32_t>(minimum(tiles * tile::ROWS, most));
     }
-    if (gathered && p.k_blocks > 1) p.panels_at_once = maximum(PARTIAL_VECTORS / (p.block_rows * c.vectors), 1);
+    if (gathered && p.k_blocks > 1) p.panels_at_once = PARTIAL_VECTORS / sums_of_panel(p.block_rows, c.vectors);
     return p;
 }
 
@@ -237,7 +237,7 @@ each_block:
                     }
                     const memory_float* source = p.direct ? floats(arena) + c.a + k : slab;
 #endif
-                    vec16* sums = partial + (panel - group) * p.block_rows * c.vectors;
+                    vec16* sums = partial + (panel - group) * sums_of_panel(p.block_rows, c.vectors);
                     // What follows packed weights in memory is read next.
                     const int64_t panel_floats = c.b_packed ? static_cast<int64_t>(step.depth) * step.pitch : 0;
                     const weights_ahead ahead = {panel_floats, panel_floats};

@@ -12,6 +12,7 @@
 #include "../tiles.hpp"
 #include "../vector.hpp"
 #include "mac_accumulate.hpp"
+#include "mac_plan.hpp"
 
 namespace fpga {
 
@@ -85,7 +86,17 @@ FPGA_INLINE int32_t row_of_sums(const mac_step& step) {
 #ifdef __SYNTHESIS__
     return VECTORS;
 #else
-    return PARTS > 1 ? step.panel_vectors : VECTORS;
+    return PLAN_PARTS > 1 ? step.panel_vectors : VECTORS;
+#endif
+}
+
+// Vectors that the partial sums of a block's panel take: in hardware those of whole tiles, as wide as the array.
+FPGA_INLINE int32_t sums_of_panel(int32_t pixels, int32_t vectors) {
+#ifdef __SYNTHESIS__
+    (void)vectors;
+    return round_up(pixels, tile::ROWS) * tile::MAX_VECTORS;
+#else
+    return pixels * vectors;
 #endif
 }
 
@@ -241,33 +252,6 @@ inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset
 }
 
 #else
-
-// Rows of the tile that suits software best: its sums, a step's weights and an input value fill the host's registers.
-template <int VECTORS>
-constexpr int SOFTWARE_ROWS = PARTS > 1     ? (NATIVE_REGISTERS - PARTS - 1) / PARTS
-                              : VECTORS == 4 ? 6
-                              : VECTORS == 3 ? 8
-                              : VECTORS == 2 ? 12
-                                             : 7;
-
-// The same for a panel of so many vectors.
-inline int32_t array_rows(int32_t vectors) {
-    switch (vectors) {
-        case 1: return SOFTWARE_ROWS<1>;
-        case 2: return SOFTWARE_ROWS<2>;
-        case 3: return SOFTWARE_ROWS<3>;
-        default: return SOFTWARE_ROWS<4>;
-    }
-}
-
-// How many vectors of a panel a tile of so many rows takes at once: all, or as many as the registers hold sums of.
-// Weights that meet a single row need no register.
-template <int ROWS>
-constexpr int tile_vectors(int vectors) {
-    const int registers = (ROWS * vectors + (ROWS > 1 ? vectors : 0)) * PARTS + 1;
-    if (registers <= NATIVE_REGISTERS) return vectors;
-    return vectors % 2 == 0 ? tile_vectors<ROWS>(vectors / 2) : 1;
-}
 
 // As many tiles of ROWS pixels as are left of the block.
 template <int ROWS, int VECTORS, bool TABLE>

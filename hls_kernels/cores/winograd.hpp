@@ -108,7 +108,7 @@ vectors_of_channels:
                                               left + x < c.in_width);
                 const place_t at =
                     c.input + (corner + offset_of(y, c.in_stride[1]) + offset_of(x, c.in_stride[2]) + channel);
-                d[x] = inside ? load_aligned(arena, at) : vec16(0.0f);
+                d[x] = opaque(inside ? load_aligned(arena, at) : vec16(0.0f));
             }
             winograd_transform<TILE>::input(d, v_line);
         keep_line:

@@ -12,6 +12,10 @@
 
 namespace fpga {
 
+// Powers of the points of m = 4. No members: C++14 wants those defined apart where a reference is bound to them.
+constexpr float POINT_A1 = 0.625f, POINT_A2 = POINT_A1 * POINT_A1, POINT_A3 = POINT_A2 * POINT_A1;
+constexpr float POINT_B1 = 1.5f, POINT_B2 = POINT_B1 * POINT_B1, POINT_B3 = POINT_B2 * POINT_B1;
+
 template <int TILE>
 struct winograd_transform;
 
@@ -35,11 +39,10 @@ struct winograd_transform<2> {
 template <>
 struct winograd_transform<4> {
     static constexpr int PATCH = 6;
-    static constexpr float A1 = 0.625f, A2 = A1 * A1, A3 = A2 * A1;  // powers of the points
-    static constexpr float B1 = 1.5f, B2 = B1 * B1, B3 = B2 * B1;
 
     FPGA_INLINE static void input(const vec16 (&d)[PATCH], vec16 (&v)[PATCH]) {
-        const vec16 a1(A1), a2(A2), b1(B1), b2(B2), sum(A2 + B2), product(A2 * B2);
+        const vec16 a1(POINT_A1), a2(POINT_A2), b1(POINT_B1), b2(POINT_B2);
+        const vec16 sum(POINT_A2 + POINT_B2), product(POINT_A2 * POINT_B2);
         const vec16 even_a = d[4] - b2 * d[2], odd_a = d[3] - b2 * d[1];
         const vec16 even_b = d[4] - a2 * d[2], odd_b = d[3] - a2 * d[1];
         v[0] = product * d[0] + (d[4] - sum * d[2]);
@@ -51,12 +54,12 @@ struct winograd_transform<4> {
     }
 
     FPGA_INLINE static void output(const vec16 (&m)[PATCH], vec16 (&y)[4]) {
-        const vec16 a1(A1), a2(A2), a3(A3), b1(B1), b2(B2), b3(B3);
+        const vec16 a1(POINT_A1), a2(POINT_A2), a3(POINT_A3), b1(POINT_B1), b2(POINT_B2), b3(POINT_B3);
         const vec16 even_a = m[1] + m[2], odd_a = m[1] - m[2];
         const vec16 even_b = m[3] + m[4], odd_b = m[3] - m[4];
         y[0] = m[0] + (even_a + even_b);
-        y[1] = a1 * odd_a + b1 * odd_b;
-        y[2] = a2 * even_a + b2 * even_b;
+        y[1] = a1 * odd_a + opaque(b1 * odd_b);
+        y[2] = a2 * even_a + opaque(b2 * even_b);
         y[3] = a3 * odd_a + (b3 * odd_b + m[5]);
     }
 };

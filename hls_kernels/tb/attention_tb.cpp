@@ -151,9 +151,9 @@ shape random_shape(tb::random_source& random) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::random_source random(31);
-    for (int i = 0; i < 100; i++) run_case(random_shape(random), random);
+    for (int i = 0; i < tb::share_of(100, argc, argv); i++) run_case(random_shape(random), random);
     const shape large[] = {
         {{1, 2}, 3, 1100, 64, 64, false},  // panels that are packed for each block of rows
         {{1, 1}, 2, 2500, 8, 17, false},   // values in two blocks of k

@@ -192,7 +192,7 @@ void conv2d_case(const geometry& g, tb::random_source& random) {
     c.groups = g.groups;
     c.in_channels = g.in_channels;
     c.out_channels = g.out_channels;
-    c.vectors = g.vectors;
+    c.vectors = fpga::minimum(g.vectors, fpga::tile::MAX_VECTORS);
     report.begin("conv2d " + text_of(g));
     check_conv2d(c, g.planar, g.dense, random);
 }
@@ -213,7 +213,7 @@ geometry random_geometry(tb::random_source& random) {
         g.after[i] = random.pick({g.padding[i], g.padding[i], 0, 3});
         g.dilation[i] = random.pick({1, 1, 1, 2, 3});
     }
-    g.vectors = random.integer(1, 4);
+    g.vectors = random.integer(1, fpga::tile::MAX_VECTORS);
     g.planar = random.chance(0.3);
     g.dense = random.chance(0.5);
     return g;
@@ -299,11 +299,11 @@ void depthwise_case(const geometry& g, tb::random_source& random) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::random_source random(20);
-    for (int i = 0; i < 400; i++) conv2d_case(random_geometry(random), random);
+    for (int i = 0; i < tb::share_of(400, argc, argv); i++) conv2d_case(random_geometry(random), random);
     conv2d_large_cases(random);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < tb::share_of(300, argc, argv); i++) {
         geometry g = random_geometry(random);
         if (random.chance(0.6)) {  // the tiles that are compiled for their kernel
             g.kernel[0] = g.kernel[1] = random.pick({3, 5, 7});

@@ -60,7 +60,7 @@ void check(const shape& s, tb::random_source& random) {
     c.rows = s.rows;
     c.columns = s.columns;
     c.depth = s.depth;
-    c.vectors = s.vectors;
+    c.vectors = fpga::minimum(s.vectors, fpga::tile::MAX_VECTORS);
     c.alpha = s.alpha;
     c.b_packed = s.packed;
     c.a = place(arena, random, s.batch, s.rows, s.depth, s.a_transposed, s.dense, c.a_stride);
@@ -158,7 +158,7 @@ shape random_shape(tb::random_source& random) {
     s.b_transposed = random.chance(0.5);
     s.dense = random.chance(0.5);
     s.share_b = random.chance(0.2);
-    s.vectors = random.integer(1, 4);
+    s.vectors = random.integer(1, fpga::tile::MAX_VECTORS);
     s.alpha = random.pick({1.0f, 1.0f, 0.125f, -2.0f});
     return s;
 }
@@ -183,9 +183,9 @@ void large_cases(tb::random_source& random) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::random_source random(21);
-    for (int i = 0; i < 800; i++) run_case(random_shape(random), random);
+    for (int i = 0; i < tb::share_of(800, argc, argv); i++) run_case(random_shape(random), random);
     large_cases(random);
     return report.finish();
 }

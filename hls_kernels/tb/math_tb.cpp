@@ -58,7 +58,7 @@ void sweep(tb::report& report, const char* name, Vector f, Reference reference, 
         for (int i = 0; i < fpga::VEC; i++) w.see(lane[i], 0, y[i], reference(static_cast<double>(lane[i])));
     }
     const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 0.5f, -0.5f, 1.5f, 2.5f, FLT_MAX,
-                             -FLT_MAX, FLT_MIN, FLT_TRUE_MIN, -FLT_TRUE_MIN, 8388607.5f, 16777216.0f, 88.72284f,
+                             -FLT_MAX, FLT_MIN, tb::SMALLEST, -tb::SMALLEST, 8388607.5f, 16777216.0f, 88.72284f,
                                  -103.98f};
     for (float x : special) {
         const vec16 y = f(vec16(x));
@@ -70,10 +70,10 @@ void sweep(tb::report& report, const char* name, Vector f, Reference reference, 
 // Values whose pairs meet every rule of pow, then random pairs with results in the range of float.
 void powers(tb::report& report, tb::random_source& random) {
     const float base[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 2.0f, -2.0f, 0.5f, -0.5f, 3.7f, -3.7f,
-                          0.9999999f, 1.0000001f, -0.9999999f, FLT_MAX, FLT_MIN, FLT_TRUE_MIN, -FLT_TRUE_MIN, -FLT_MAX};
+                          0.9999999f, 1.0000001f, -0.9999999f, FLT_MAX, FLT_MIN, tb::SMALLEST, -tb::SMALLEST, -FLT_MAX};
     const float exponent[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f, 2.5f, INFINITY,
         -INFINITY,
-                              NAN, 1e9f, -1e9f, 16777215.0f, 16777216.0f, 8388607.5f, FLT_MAX, -FLT_MAX, FLT_TRUE_MIN};
+                              NAN, 1e9f, -1e9f, 16777215.0f, 16777216.0f, 8388607.5f, FLT_MAX, -FLT_MAX, tb::SMALLEST};
     worst w;
     for (float x : base)
         for (float y : exponent) w.see(x, y, fpga::vpow(vec16(x), vec16(y))[3], std::pow(double(x), double(y)));

@@ -248,12 +248,12 @@ void run_resample(tb::report& report, tb::random_source& random, int round) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::report report("move");
     tb::random_source random(5);
-    for (int round = 0; round < 1500; round++) run_move(report, random, round);
-    for (int round = 0; round < 100; round++) run_layouts(report, random, round);
-    for (int round = 0; round < 600; round++) run_gather(report, random, round);
-    for (int round = 0; round < 300; round++) run_resample(report, random, round);
+    for (int round = 0; round < tb::share_of(1500, argc, argv); round++) run_move(report, random, round);
+    for (int round = 0; round < tb::share_of(100, argc, argv); round++) run_layouts(report, random, round);
+    for (int round = 0; round < tb::share_of(600, argc, argv); round++) run_gather(report, random, round);
+    for (int round = 0; round < tb::share_of(300, argc, argv); round++) run_resample(report, random, round);
     return report.finish();
 }

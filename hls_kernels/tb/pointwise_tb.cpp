@@ -310,12 +310,12 @@ void refusals(tb::report& report) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::report report("pointwise");
     tb::random_source random(3);
     every_operation(report);
     every_integer_operation(report);
     refusals(report);
-    for (int round = 0; round < 1500; round++) random_program(report, random, round);
+    for (int round = 0; round < tb::share_of(1500, argc, argv); round++) random_program(report, random, round);
     return report.finish();
 }

@@ -118,9 +118,9 @@ void run(tb::report& report, tb::random_source& random, int round) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::report report("pool");
     tb::random_source random(2);
-    for (int round = 0; round < 600; round++) run(report, random, round);
+    for (int round = 0; round < tb::share_of(600, argc, argv); round++) run(report, random, round);
     return report.finish();
 }

@@ -198,9 +198,9 @@ void run(tb::report& report, tb::random_source& random, int round) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::report report("reduce");
     tb::random_source random(4);
-    for (int round = 0; round < 700; round++) run(report, random, round);
+    for (int round = 0; round < tb::share_of(700, argc, argv); round++) run(report, random, round);
     return report.finish();
 }

@@ -90,7 +90,7 @@ void winograd_case(const geometry& g, tb::random_source& random) {
     if (c.out_height < 1 || c.out_width < 1) return;
     c.padding[0] = g.padding[0];
     c.padding[1] = g.padding[1];
-    c.vectors = g.vectors;
+    c.vectors = fpga::minimum(g.vectors, fpga::tile::MAX_VECTORS);
     report.begin(text_of(g));
 
     tb::memory arena, weights;
@@ -177,15 +177,15 @@ geometry random_geometry(tb::random_source& random) {
         g.padding[i] = random.pick({0, 1, 1, 2});
         g.after[i] = random.pick({g.padding[i], g.padding[i], 0, 3});
     }
-    g.vectors = random.integer(1, 4);
+    g.vectors = random.integer(1, fpga::tile::MAX_VECTORS);
     return g;
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     tb::random_source random(24);
-    for (int i = 0; i < 250; i++) winograd_case(random_geometry(random), random);
+    for (int i = 0; i < tb::share_of(250, argc, argv); i++) winograd_case(random_geometry(random), random);
     const geometry several_blocks[] = {
         {4, 1, 512, 14, 15, 20, {1, 1}, {1, 1}, 2}, {2, 2, 512, 9, 12, 20, {1, 1}, {1, 1}, 1},
         {4, 3, 64, 21, 23, 64, {1, 1}, {1, 1}, 4},  {2, 3, 48, 21, 33, 70, {0, 0}, {0, 0}, 3},

@@ -171,11 +171,13 @@ def choice(target: Target, channels: int, side: int, out_channels: int) -> int |
     return fastest_tile(common, target)
 
 
-@pytest.mark.parametrize(("isa", "network", "layers"), MEASURED, ids=lambda value: value if str(value) == value else "")
+@pytest.mark.parametrize(
+    ("plan", "network", "layers"), MEASURED, ids=lambda value: value if str(value) == value else ""
+)
 def test_the_choice_follows_what_was_measured(
-    target: Target, isa: str, network: str, layers: list[tuple[int, int, int, int | None]]
+    target: Target, plan: str, network: str, layers: list[tuple[int, int, int, int | None]]
 ) -> None:
-    target = replace(target, manifest={**target.manifest, "isa": isa})
+    target = replace(target, manifest={**target.manifest, "plan": plan})
     assert [(*shape, choice(target, *shape)) for *shape, _ in layers] == layers
 
 

@@ -15,7 +15,7 @@ from xclbin_build import RecipeError, ToolchainError, XclbinError, read
 from xclbin_build.axlf import Section
 from xclbin_build.build import load_design
 from xclbin_build.toolchain import gxx, vitis
-from xclbin_build.toolchain.isa import compiler_flags, level_of
+from xclbin_build.toolchain.isa import chosen, compiler_flags, level_of, plan_flags
 
 DATA = Path(__file__).parent / "data"
 
@@ -110,6 +110,21 @@ def test_instruction_set_can_be_chosen(tmp_path: Path) -> None:
     assert read(path).manifest["isa"] == "x86-64-v2"
     with pytest.raises(ToolchainError, match="unknown instruction set 'x86-64-v9'; did you mean 'x86-64-v"):
         xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "v9.xclbin", isa="x86-64-v9")
+
+
+def test_the_plan_can_be_of_any_instruction_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "a", isa="x86-64-v2", plan="x86-64-v4")
+    assert (read(path).manifest["isa"], read(path).manifest["plan"]) == ("x86-64-v2", "x86-64-v4")
+    assert plan_flags("x86-64-v2", "x86-64-v4") == ["-DFPGA_PLAN_LANES=16", "-DFPGA_PLAN_REGISTERS=32"]
+    assert plan_flags("x86-64-v3", "x86-64-v3") == []
+    monkeypatch.setenv("FPGA_DYNAMO_ISA", "x86-64-v2")
+    assert chosen() == ("x86-64-v2", "x86-64-v2")
+    monkeypatch.setenv("FPGA_DYNAMO_PLAN", "x86-64-v3")
+    assert chosen() == ("x86-64-v2", "x86-64-v3")
+    assert chosen("x86-64", "x86-64-v4") == ("x86-64", "x86-64-v4")
+    assert xclbin_build.cached(DATA / "user.toml") != xclbin_build.cached(DATA / "user.toml", plan="x86-64-v4")
+    with pytest.raises(ToolchainError, match="no plan for the instruction set 'x86-64-v9'; did you mean 'x86-64-v"):
+        chosen(plan="x86-64-v9")
 
 
 def test_levels_follow_from_the_flags_of_the_cpu() -> None:

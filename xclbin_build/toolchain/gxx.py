@@ -37,10 +37,12 @@ class Compiler:
 
 @dataclass(frozen=True)
 class Emulation:
-    """Compiled kernels: the shared object's bytes, its instruction set, and how many steps the build had to run."""
+    """Compiled kernels: the shared object's bytes, its instruction set, the one that its tiles are planned for, and how
+    many steps the build had to run."""
 
     shared_object: bytes
     isa: str
+    plan: str
     edges: int
 
 
@@ -64,14 +66,17 @@ def find_compiler() -> Compiler:
     )
 
 
-def build(design: Design, isa: str | None = None, progress: Progress | None = None) -> Emulation:
+def build(
+    design: Design, isa: str | None = None, plan: str | None = None, progress: Progress | None = None
+) -> Emulation:
     """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
-    isa: a level of x86-64 (`x86-64-v3`), the host's by default.
+    isa: a level of x86-64 (`x86-64-v3`), the host's by default. plan: the level that tiles are planned for, by default
+    the same; see `isa.chosen`.
     """
     compiler = find_compiler()
-    isa = isas.checked(isa) if isa else isas.host_isa()
-    flags = [*_FLAGS, *isas.compiler_flags(isa), "-I."]
+    isa, plan = isas.chosen(isa, plan)
+    flags = [*_FLAGS, *isas.compiler_flags(isa), *isas.plan_flags(isa, plan), "-I."]
     sources = emulation_sources(design)
     # A directory for all recipes with the same tiles, so that they share the objects of the cores; in it one for each
     # recipe. What follows from the content of files is ninja's business.
@@ -87,7 +92,7 @@ def build(design: Design, isa: str | None = None, progress: Progress | None = No
         stage(sources.own, directory / own)
         write(ninja, compiler.command, units, output, LINK_FLAGS)
         edges = run(ninja, progress)
-        return Emulation((directory / output).read_bytes(), isa, edges)
+        return Emulation((directory / output).read_bytes(), isa, plan, edges)
 
 
 def _units(sources: dict[str, str]) -> list[str]:

@@ -1,10 +1,14 @@
-"""Instruction sets of the host: which level of x86-64 the emulation is compiled for.
+"""Instruction sets of the host: the level of x86-64 that the emulation is compiled for, and that of its tiles.
 
-The levels are those of the x86-64 psABI; other architectures get the compiler's own default.
+The levels are those of the x86-64 psABI; other architectures get the compiler's own default. The *plan* is the level
+whose registers the tiles of the MAC array fill, and whose costs the cost model has: usually that of the compiler, but
+any host can run any plan, so that all of them can be tested on one machine.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 import platform
 from pathlib import Path
 
@@ -16,8 +20,24 @@ _LEVELS = {
     "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
 }  # each level includes the ones before it
 BASELINE = "x86-64"
+_PLANS = {"aarch64": (4, 32), BASELINE: (4, 16), "x86-64-v2": (4, 16), "x86-64-v3": (8, 16), "x86-64-v4": (16, 32)}
+"""Lanes of a vector register, and how many of these there are."""
 
 
+def chosen(isa: str | None = None, plan: str | None = None) -> tuple[str, str]:
+    """What to compile for and to plan for: as given, else $FPGA_DYNAMO_ISA and $FPGA_DYNAMO_PLAN, else this machine's.
+
+    Raises ToolchainError for an unknown one.
+    """
+    isa = isa or os.environ.get("FPGA_DYNAMO_ISA")
+    isa = checked(isa) if isa else host_isa()
+    plan = plan or os.environ.get("FPGA_DYNAMO_PLAN") or isa
+    if plan != isa and plan not in _PLANS:
+        raise ToolchainError(f"there is no plan for the instruction set '{plan}'; {did_you_mean(plan, _PLANS)}")
+    return isa, plan
+
+
+@functools.cache
 def host_isa(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The highest level that this machine runs, or the name of an architecture other than x86-64."""
     machine = platform.machine()
@@ -43,6 +63,14 @@ def compiler_flags(isa: str) -> list[str]:
     if isa == BASELINE or isa in _LEVELS:
         return [f"-march={isa}"]
     return []
+
+
+def plan_flags(isa: str, plan: str) -> list[str]:
+    """Options for tiles of another instruction set than the compiler's (hls_kernels/cores/mac_plan.hpp)."""
+    if plan == isa:
+        return []
+    lanes, registers = _PLANS[plan]
+    return [f"-DFPGA_PLAN_LANES={lanes}", f"-DFPGA_PLAN_REGISTERS={registers}"]
 
 
 def checked(isa: str) -> str:
