@@ -27,9 +27,16 @@ class device(_pyxrt.device):  # type: ignore[no-redef]
     def context(self) -> device:
         """The same card once more, with an xclbin, memory and compute units of its own; see card.hpp (ours)."""
 
+    def windows(self) -> tuple[int, int]:
+        """Of a tensor that a core reads or writes in the host's memory: least bytes, and what they and its address are
+        multiples of (ours)."""
+
 class bo(_pyxrt.bo):  # type: ignore[no-redef]
     def populate(self) -> None:
         """Has the card's side get real memory in the background, before it is first touched (ours)."""
+
+    def discard(self, nbytes: int, offset: int) -> None:
+        """Gives the range's whole pages back to the system; they are zeros from now on (ours)."""
 
     def upload_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
         """A write_ptr and a sync in one, which needs no host side (ours)."""

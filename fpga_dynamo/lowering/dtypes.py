@@ -21,6 +21,9 @@ BYTES = {torch.uint8: "U8", torch.int8: "I8"}
 NARROW = {**HALVES, **BYTES}
 """Types whose elements are narrower on the wire than in the arena."""
 
+UNCHANGED = frozenset({torch.float32, torch.int32, *NARROW})
+"""Types whose tensors cross as the host's own bytes."""
+
 FLOATS = frozenset({torch.float32, *HALVES})
 """Types of real numbers; the cores compute with them in float32."""
 

@@ -9,7 +9,7 @@ A segment that does not pay for its launch and transfers goes back to the PS, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,14 +17,24 @@ from torch.fx import Node
 
 from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.claim import Claims
+from fpga_dynamo.lowering.dtypes import UNCHANGED
 from fpga_dynamo.lowering.graph import GraphInfo, is_effectful, is_view, value
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.symbolic.size import value as hinted
-from fpga_dynamo.lowering.target import KernelInfo
+from fpga_dynamo.lowering.target import KernelInfo, Target
 from fpga_dynamo.lowering.views import is_lowerable_view
 
 WORTH_SPLITTING = 20.0
 """Independent parts of a stage become launches of their own from this many times a launch's cost on."""
+
+_STEPS: Mapping[object, int] = {
+    torch.ops.aten.gelu.default: 4,
+    torch.ops.aten.elu.default: 3,
+    torch.ops.aten.silu.default: 3,
+    torch.ops.aten.sigmoid.default: 2,
+    torch.ops.aten.hardswish.default: 2,
+}
+"""Activations that eager computes as fast as memory gives, and the core in as many steps of a ReLU's time."""
 
 
 @dataclass(eq=False)
@@ -285,7 +295,7 @@ def _connect(graph: GraphInfo, segments: list[Segment], bases: dict[Node, Node],
     for segment in segments:
         segment.ps_seconds = segment.seconds = _ps_seconds(segment, graph)
         if segment.on_card:
-            moved = sum(_nbytes(node) for node in (*segment.inputs, *segment.outputs))
+            moved = sum(_copied(node, segment, graph.target) for node in (*segment.inputs, *segment.outputs))
             segment.seconds = (
                 platform.launch_seconds
                 + cost.transfer_seconds(moved, platform)
@@ -302,17 +312,29 @@ def _nbytes(node: Node) -> int:
     return sum(hinted(f.numel()) * f.element_size() for f in fakes if isinstance(f, torch.Tensor) and not _symbolic(f))
 
 
+def _copied(node: Node, segment: Segment, target: Target) -> int:
+    """Bytes of a segment's input or result that are copied, rather than read or written in the host's memory.
+
+    A core that a user added may not be able to do that, and has then everything copied for the segment it is in.
+    """
+    nbytes, fake = _nbytes(node), value(node)
+    direct = isinstance(fake, torch.Tensor) and fake.dtype in UNCHANGED
+    if not direct or target.windows is None or not target.windows.show(nbytes):
+        return nbytes
+    return 0 if all(match.opcodes <= cost.FORMULAS.keys() for match in segment.matches) else nbytes
+
+
 def _symbolic(fake: torch.Tensor) -> bool:
     return any(isinstance(size, torch.SymInt) for size in fake.shape)
 
 
 def _card_seconds(match: Match, graph: GraphInfo) -> float:
-    """Before lowering: the MAC array's share, or one vector a cycle for what it reads and writes."""
+    """Before lowering: the MAC array's share, or a vector a cycle for each node, more of some activations."""
     tiles = graph.target.tiles
     macs = hinted(match.pattern.macs(match))
     array = tiles["ROWS"] * tiles["MAX_VECTORS"] * 16
     vectors = sum(_nbytes(node) for node in match.outputs) / 64
-    cycles = macs / array if macs else vectors * max(1, len(match.nodes))
+    cycles = macs / array if macs else vectors * sum(_STEPS.get(node.target, 1) for node in match.nodes)
     return cost.command_seconds(cost.START + cycles, graph.target.platform)
 
 

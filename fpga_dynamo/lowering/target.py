@@ -52,10 +52,22 @@ class Platform:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """Which tensors cores read and write in the host's memory: of `least` bytes or more, a multiple of `beat`."""
+
+    least: int
+    beat: int
+
+    def show(self, nbytes: int) -> bool:
+        return nbytes >= self.least and nbytes % self.beat == 0
+
+
+@dataclass(frozen=True)
 class Target:
     """The card as lowering sees it. `enums` holds the values of command.hpp's enumerations by name.
 
     lanes: host threads that share a compute unit's commands on the software card; 0 if there are none such.
+    windows: None if the card's memory is its own, and everything is copied.
     """
 
     uuid: str
@@ -67,6 +79,7 @@ class Target:
     platform: Platform
     command_words: int = 64
     lanes: int = 0
+    windows: Windows | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod

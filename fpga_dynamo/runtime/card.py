@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import xclbin_build
 import xclbin_build.axlf
 from fpga_dynamo.errors import DeviceError, XclbinError
-from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.lowering.target import Target, Windows
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.driver import choose, select
 from fpga_dynamo.runtime.scheduler import Scheduler
@@ -51,7 +51,9 @@ class Card:
         self.displaced = False
         self._users: weakref.WeakSet[CardUser] = weakref.WeakSet()
         self.uuid = self.device.load_xclbin(str(path))
-        self.target = replace(target, lanes=self.device.lanes() if hasattr(self.device, "lanes") else 0)
+        self.target = target
+        if hasattr(self.device, "lanes"):  # the software card's
+            self.target = replace(target, lanes=self.device.lanes(), windows=Windows(*self.device.windows()))
         self.kernels: dict[tuple[str, int], Any] = {}
         self.pes: list[ProcessingElement] = []
         for kernel in target.manifest["kernels"]:

@@ -20,7 +20,7 @@ import fpga_dynamo
 from fpga_dynamo.lowering import cost
 from fpga_dynamo.lowering.pipeline import lower
 from fpga_dynamo.lowering.program import CardTask, Program
-from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.lowering.target import Target, Windows
 from fpga_dynamo.options import Options
 
 ON_PS = torch.special.erfcx  # no core computes it
@@ -106,9 +106,9 @@ def test_effects_follow_each_other_whatever_else_is_ready() -> None:
 
 
 def lowered_for(target: Target, model: nn.Module, x: torch.Tensor, **platform: float) -> Program:
-    """`model` lowered by cost for a card whose figures are those of `platform`."""
+    """`model` lowered by cost for a card with memory of its own, whose figures are those of `platform`."""
     (program,) = programs_of(model, x)
-    card = replace(target, platform=replace(target.platform, **platform))  # type: ignore[arg-type]
+    card = replace(target, windows=None, platform=replace(target.platform, **platform))  # type: ignore[arg-type]
     return lower(program.module, card, Options(), program.graph.static_inputs)
 
 
@@ -142,6 +142,45 @@ def test_a_launch_among_other_tasks_has_to_pay_for_the_hosts_work_on_it(target: 
         nodes = [nn.Softmax(1) for _ in range(count)]
         model = nn.Sequential(*nodes) if first is None else nn.Sequential(Call(first), *nodes)
         assert launches(lowered_for(target, model.eval(), torch.randn(3, 17), **figures)) == wanted
+
+
+def test_a_large_tensor_that_is_read_in_place_costs_no_transfer(target: Target) -> None:
+    model, x = nn.Softmax(1), torch.randn(512, 1024)
+    (program,) = programs_of(model, x, partition="cost")
+    assert launches(program) == 1
+    software = program.graph.target
+    assert software.windows == Windows(least=16384, beat=64)
+
+    def card_seconds(x: torch.Tensor, card: Target) -> float:
+        (program,) = programs_of(model, x)
+        (task,) = lower(program.module, card, Options(partition="greedy")).card_tasks
+        return task.segment.seconds
+
+    def copied(x: torch.Tensor, card: Target = software) -> float:
+        """Bytes that are paid for: at an infinite rate of transfer the rest of the time is left."""
+        fast = replace(card, platform=replace(card.platform, transfer_bytes=float("inf")))
+        return (card_seconds(x, card) - card_seconds(x, fast)) * card.platform.transfer_bytes
+
+    assert copied(torch.randn(64, 64)) == pytest.approx(0, abs=1)
+    assert copied(torch.randn(63, 64)) == pytest.approx(2 * 63 * 64 * 4), "below 16 KiB"
+    assert copied(torch.randn(65, 65)) == pytest.approx(2 * 65 * 65 * 4), "not whole beats"
+    assert copied(torch.randn(64, 64), replace(software, windows=None)) == pytest.approx(2 * 64 * 64 * 4)
+
+
+def test_a_core_that_may_not_follow_windows_has_its_segment_copied(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program,) = programs_of(nn.Softmax(1), torch.randn(512, 1024), partition="cost")
+    assert launches(program) == 1
+    formulas = {opcode: formula for opcode, formula in cost.FORMULAS.items() if opcode != "reduce"}
+    monkeypatch.setattr(cost, "FORMULAS", formulas)  # as if it were a user's
+    assert lower(program.module, program.graph.target, Options()).card_tasks == []
+
+
+@pytest.mark.parametrize("activation, count", [(F.relu, 1), (F.gelu, 0), (F.elu, 0), (torch.tanh, 1)])
+def test_an_activation_goes_where_it_is_fast(activation: Any, count: int) -> None:
+    (program,) = programs_of(activation, torch.randn(512, 1024), partition="cost")
+    assert launches(program) == count
 
 
 def test_work_that_pays_goes_to_the_card(target: Target) -> None:

@@ -104,6 +104,17 @@ void buffer::populate() const {
 #endif
 }
 
+void buffer::discard(uint64_t bytes, uint64_t offset) const {
+    check_range("a discard", bytes, offset);
+    const auto give_back = [&](uint8_t* memory) {
+        const auto begin = (reinterpret_cast<uintptr_t>(memory) + offset + PAGE - 1) / PAGE * PAGE;
+        const auto end = (reinterpret_cast<uintptr_t>(memory) + offset + bytes) / PAGE * PAGE;
+        if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    };
+    give_back(device());
+    if (host_) give_back(host_->data() + offset_);
+}
+
 uint8_t* buffer::window(direction way, uint64_t bytes, uint64_t offset) const {
     check_range(way == direction::to_device ? "an input" : "an output", bytes, offset);
     count(way, bytes);

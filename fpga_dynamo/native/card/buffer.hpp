@@ -56,6 +56,8 @@ class buffer {
     // Has the host give the card's side real memory now, beside what the caller does: the first touch of fresh memory may
     // take longer than what is then done with it.
     void populate() const;
+    // The content of a range is of no use any more: the host has its whole pages back, and they are zeros from now on.
+    void discard(uint64_t bytes, uint64_t offset) const;
     // The card's memory itself, for a caller that moves the bytes on its own; counted as moved.
     uint8_t* window(direction way, uint64_t bytes, uint64_t offset) const;
     void check_range(const char* what, uint64_t bytes, uint64_t offset) const;

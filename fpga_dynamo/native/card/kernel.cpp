@@ -11,11 +11,9 @@ namespace card_model {
 
 namespace {
 
-constexpr uint64_t BEAT = 64;                  // bytes; the alignment and granularity of what a window shows
-constexpr uint64_t WINDOW_BYTES = 16 * 1024;   // below, a copy costs next to nothing
-
-// Whether a core may work in the host's memory itself: whole memory beats, which no vector passes the end of.
-bool fits_a_window(const transfer& t) { return t.bytes >= WINDOW_BYTES && t.bytes % BEAT == 0 && t.host % BEAT == 0; }
+bool fits_a_window(const transfer& t) {
+    return t.bytes >= WINDOW_BYTES && t.bytes % WINDOW_BEAT == 0 && t.host % WINDOW_BEAT == 0;
+}
 
 // Whether the unit is wired to the bank of every buffer (null: not set), argument by argument.
 bool reaches(const compute_unit& unit, const std::vector<std::shared_ptr<allocation>>& buffers) {

@@ -11,6 +11,11 @@
 
 namespace card_model {
 
+// Tensors that a core may read and write in the host's memory: of so many bytes at least, and whole memory beats, which
+// no vector passes the end of. Below, a copy costs next to nothing.
+constexpr uint64_t WINDOW_BYTES = 16 * 1024;
+constexpr uint64_t WINDOW_BEAT = 64;
+
 enum class access_mode { exclusive = 0, shared = 1, none = 2 };
 
 class kernel {

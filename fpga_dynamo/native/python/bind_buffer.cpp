@@ -75,6 +75,7 @@ void bind_buffer(nb::module_& module) {
              },
              nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
         .def("populate", &buffer::populate, release_gil())
+        .def("discard", &buffer::discard, nb::arg("nbytes"), nb::arg("offset"), release_gil())
         .def("read_ptr",
              [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
                  self.read(reinterpret_cast<void*>(address), bytes, offset);

@@ -4,6 +4,7 @@
 #include "bindings.hpp"
 #include "error.hpp"
 #include "interpreter.hpp"
+#include "kernel.hpp"
 #include "pyxrt_types.hpp"
 
 using card_model::card;
@@ -117,6 +118,7 @@ void bind_device(nb::module_& module) {
              })
         .def("get_info", &describe)
         .def("lanes", [](const device& self) { return self.card->loaded()->lanes(); })
+        .def("windows", [](const device&) { return nb::make_tuple(card_model::WINDOW_BYTES, card_model::WINDOW_BEAT); })
         .def("memory", &memory_of)
         .def("counters", &counters_of);
     module.def("enumerate_devices", &card::count);
