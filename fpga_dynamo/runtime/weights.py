@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo import stats
+from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.view import align
 from fpga_dynamo.lowering.weights import Pack
 from fpga_dynamo.runtime.change import Stamp, memory_of
@@ -49,7 +51,8 @@ class WeightStore:
     """The weights region of one card.
 
     With a driver that copies between buffers on the card it has no host side; otherwise the host's side holds what the
-    card does, so that the region can grow.
+    card does, so that the region can grow. What nobody uses any more goes back to the system at once on the software
+    card, wherever it lies in the region; the region itself shrinks when something is packed next, as that moves it.
     """
 
     def __init__(self, driver: Any, device: Any, group: int) -> None:
@@ -58,7 +61,7 @@ class WeightStore:
         self._group = group
         self._copies = driver.COPIES_ON_CARD
         self._to_device = driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._entries: dict[tuple[Any, ...], Entry] = {}
         self._free = _Extents()
         self._buffer: Any = None
@@ -76,7 +79,7 @@ class WeightStore:
     def nbytes(self) -> int:
         """Bytes of all packs."""
         with self._lock:
-            self.collect()
+            self._collect()
             return 4 * sum(align(entry.floats) for entry in self._entries.values())
 
     def reserve(self, packs: Sequence[Pack], tensors: Mapping[Node, torch.Tensor]) -> None:
@@ -85,7 +88,7 @@ class WeightStore:
         Raises the driver's memory error if the bank is full.
         """
         with self._lock:
-            self.collect()
+            self._collect()
             missing = {key: pack for pack in packs if (key := _key(pack, tensors)) not in self._entries}
             needed = sum(align(pack.floats) for pack in missing.values())
             if needed > self._free.largest():
@@ -132,23 +135,43 @@ class WeightStore:
                 stats.add(weights_packed=1)
 
     def release(self, entries: Iterable[Entry]) -> None:
-        """Gives one use of each back. May be called by the garbage collector at any time: it only takes note."""
+        """Gives one use of each back. May be called by the garbage collector at any time.
+
+        So it only takes note if a thread, this one perhaps, is at work on the store; whoever comes next sees to it.
+        """
         self._released.extend(entries)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._free_released()
+            finally:
+                self._lock.release()
 
     def collect(self) -> None:
         """Frees what nobody uses any more, and gives the end of the region back where much of it is free."""
         with self._lock:
-            if not self._released:
-                return
-            while self._released:
-                entry = self._released.popleft()
-                entry.users -= 1
-                if entry.users == 0:
-                    self._entries.pop(entry.key, None)
-                    self._free.give(entry.offset, align(entry.floats))
-            unused = self._free.tail(self._capacity)
-            if unused * 4 >= MEBIBYTE or not self._entries:
-                self._resize(self._capacity - unused)
+            self._collect()
+
+    def _collect(self) -> None:
+        self._free_released()
+        unused = self._free.tail(self._capacity)
+        if unused * 4 >= MEBIBYTE or (unused and not self._entries):
+            self._resize(self._capacity - unused)
+
+    def _free_released(self) -> None:
+        """Makes room of what nobody uses any more, and gives its memory back if the driver can."""
+        freed: list[int] = []
+        while self._released:
+            entry = self._released.popleft()
+            entry.users -= 1
+            if entry.users == 0:
+                self._entries.pop(entry.key, None)
+                self._free.give(entry.offset, align(entry.floats))
+                freed.append(entry.offset)
+        discard = getattr(self._buffer, "discard", None)
+        if discard is not None:
+            with contextlib.suppress(DeviceError):  # of a card that a fork left behind
+                for start, size in {self._free.around(offset) for offset in freed}:
+                    discard(size * 4, start * 4)
 
     def invalidate(self) -> None:
         """Has every entry packed again before its next use."""
@@ -173,11 +196,14 @@ class WeightStore:
         buffer = None
         if capacity:
             buffer = bo(self._device, capacity * 4, flags, self._group)
-            if self._copies and capacity * 4 >= MEBIBYTE:
-                buffer.populate()
             kept = min(capacity, self._capacity)
+            taken = self._free.taken(kept)
+            unused = kept - sum(size for _, size in taken)
+            if self._copies and capacity * 4 >= MEBIBYTE and unused * 4 < MEBIBYTE:  # which would get memory as well
+                buffer.populate()
             if kept and self._copies:
-                buffer.copy(self._buffer, kept * 4, 0, 0)
+                for start, size in taken:
+                    buffer.copy(self._buffer, size * 4, start * 4, start * 4)
             elif kept:
                 buffer.write(memoryview(self._buffer.map())[: kept * 4], 0)
                 buffer.sync(self._to_device, kept * 4, 0)
@@ -214,6 +240,16 @@ class _Extents:
                     self._sizes[i] -= size
                 return start
         return None
+
+    def around(self, offset: int) -> tuple[int, int]:
+        """Start and size of the free extent that `offset` lies in."""
+        i = bisect.bisect(self._starts, offset) - 1
+        return self._starts[i], self._sizes[i]
+
+    def taken(self, end: int) -> list[tuple[int, int]]:
+        """Starts and sizes of what is not free below `end`."""
+        bounds = [0, *(b for s, n in zip(self._starts, self._sizes, strict=True) for b in (s, s + n)), end]
+        return [(a, min(b, end) - a) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if a < min(b, end)]
 
     def largest(self) -> int:
         return max(self._sizes, default=0)
