@@ -202,3 +202,18 @@ def resident() -> int:
     """Resident memory of this process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
+
+
+def test_discarded_pages_are_zeros_and_their_neighbours_stay(card: Card) -> None:
+    buffer = card.bo(4 * 4096)
+    buffer.write(np.full(4 * 4096, 7, np.uint8), 0)
+    buffer.sync(TO_DEVICE)
+    buffer.discard(2 * 4096 + 100, 4096 - 50)  # whole pages: the second and the third one
+    buffer.sync(FROM_DEVICE)
+    expected = np.full(4 * 4096, 7)
+    expected[4096 : 3 * 4096] = 0
+    np.testing.assert_array_equal(np.asarray(buffer.map()).view(np.uint8), expected)
+    buffer.discard(10, 4090)  # no whole page
+    np.testing.assert_array_equal(np.asarray(buffer.map()).view(np.uint8), expected)
+    with pytest.raises(DeviceError, match="a discard of 1 bytes at offset 16384 lies outside"):
+        buffer.discard(1, 4 * 4096)
