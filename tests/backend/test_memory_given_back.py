@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from fpga_dynamo.runtime.card import opened_cards
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.card import open_card
 from fpga_dynamo.runtime.weights import _Extents
 
 WIDTH = 3072
@@ -24,24 +25,24 @@ def resident() -> int:
 
 
 def test_the_packs_of_a_dropped_model_go_back_though_others_lie_behind_them() -> None:
-    x = torch.randn(4, WIDTH)
+    x, store = torch.randn(4, WIDTH), open_card(Options()).weights
     models = [nn.Linear(WIDTH, WIDTH).eval() for _ in range(3)]
     with torch.no_grad():
         compiled = torch.compile(lambda model, x: model(x), backend="fpga", dynamic=False)
         expected = [model(x) for model in models]
         for model in models:
             compiled(model, x)
-        capacity = opened_cards()[0].weights._capacity * 4
+        capacity = store._capacity * 4
         before = resident()
         models[0] = models[1] = model = None  # type: ignore[call-overload, assignment]
         gc.collect()
         assert before - resident() > 2 * 1.9 * PACKED, "their parameters, and their packs"
-        assert opened_cards()[0].weights._capacity * 4 == capacity, "the region has not moved"
+        assert store._capacity * 4 == capacity, "the region has not moved"
         assert models[2] is not None
         torch.testing.assert_close(compiled(models[2], x), expected[2])
         models.append(nn.Linear(WIDTH, WIDTH).eval())
         torch.testing.assert_close(compiled(models[3], x), models[3](x))
-        assert opened_cards()[0].weights._capacity * 4 == capacity, "the room is used again"
+        assert store._capacity * 4 == capacity, "the room is used again"
 
 
 @pytest.mark.parametrize("seed", range(5))
