@@ -19,7 +19,8 @@ from torch.nn import Module
 
 from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
-from fpga_dynamo.dynamo_graph import drop_idle_dropouts
+from fpga_dynamo.dynamo_frames import Gap, install, note_gap
+from fpga_dynamo.dynamo_graph import drop_idle_dropouts, refuse_recurrence
 from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
@@ -30,6 +31,7 @@ from fpga_dynamo.lowering.specialise import has_symbols
 from fpga_dynamo.lowering.strides import settle_strides
 from fpga_dynamo.lowering.submodule import whole
 from fpga_dynamo.options import Options
+from fpga_dynamo.outside import StrictWatch
 from fpga_dynamo.reproduction import Case, or_else
 from fpga_dynamo.runtime.card import Card, open_card
 from fpga_dynamo.runtime.direct import direct
@@ -65,6 +67,7 @@ def fpga(
     parsed = Options.parse(options)
     if in_forward_ad():
         return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
+    refuse_recurrence(gm)
     frame = _Frame(open_card(parsed), parsed)
     case = Case(gm, parsed, example_inputs, from_dynamo=True)
 
@@ -130,6 +133,7 @@ def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> GraphModul
     if options.strict:
         raise NotLoweredError(f"strict=True, but a graph would run in eager: {reason}")
     log.warning("a graph runs in eager: %s", reason)
+    note_gap(gm.forward.__code__, Gap("graph left to eager", reason, "", 0, ""))
     return gm
 
 
@@ -307,3 +311,6 @@ def refresh_weights() -> None:
     """
     for executor in list(_executors):
         executor.refresh_weights()
+
+
+install(fpga, StrictWatch)
