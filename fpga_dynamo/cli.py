@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .errors import FpgaError
+from .explain_text import BY
 
 if TYPE_CHECKING:
     from .zoo import ZooModel
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--trace", type=Path, metavar="FILE", help="write a Chrome/Perfetto trace of one call")
     run.add_argument("--gantt", type=Path, metavar="FILE", help="draw the same as a PNG")
     run.add_argument("--explain", action="store_true", help="show what ran where, node by node, and why")
+    run.add_argument("--by", choices=BY, default="node", help="rows of what --explain shows: nodes (node), or sums")
     run.set_defaults(action=_run)
 
     devices = commands.add_parser("devices", help="list the cards")
@@ -167,8 +169,8 @@ def _run(arguments: argparse.Namespace) -> int:
             for path, write in ((arguments.trace, trace.save), (arguments.gantt, trace.gantt)):
                 if path is not None:
                     _console.print(f"wrote {write(path)}")
-        if arguments.explain:
-            explained = fpga_dynamo.explain(model, *inputs, **({"options": options} if options else {}))
+        if arguments.explain or arguments.by != "node":
+            explained = fpga_dynamo.explain(model, *inputs, options=options, by=arguments.by)
             _console.print(str(explained), markup=False, highlight=False, soft_wrap=True)
     return WRONG if wrong else RIGHT
 

@@ -138,7 +138,7 @@ class Watch:
 
 
 def install(backend: Callable[..., Any], watch: Callable[[], Watch]) -> None:
-    """Has the frames that are compiled for `backend` converted as told above; `watch` makes what strict regions have."""
+    """Has frames that are compiled for `backend` converted as told above; `watch` makes what strict regions have."""
     try:
         make, optimize = convert_frame.catch_errors_wrapper, eval_frame._optimize_catch_errors
         torch._dynamo.config.allow_rnn  # noqa: B018
@@ -282,7 +282,7 @@ class Converter(convert_frame.CatchErrorsWrapper):
 
 
 class _Caught:
-    """The part of Dynamo's converter whose errors the rest catches, and tells no more of them; keeps a thread's last."""
+    """The part of Dynamo's converter whose errors the rest catches and keeps to itself; has each thread's last."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -312,7 +312,7 @@ def _why_skipped(result: Any, module: Any) -> str:
 
 
 def _module_alone(frame: Any) -> Any:
-    """The module of PyTorch's own that has been compiled by itself, if `frame` is the one that Dynamo puts around it."""
+    """The module of PyTorch's own that is compiled by itself, if `frame` is the one that Dynamo puts around it."""
     if frame.f_code.co_filename != external_utils.__file__:
         return None
     called = frame.f_locals.get("fn")

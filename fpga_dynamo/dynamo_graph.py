@@ -45,7 +45,7 @@ def _argument(node: Node, position: int, *names: str, default: Any = None) -> An
 _RECURRENT: dict[Any, str] = {torch.lstm: "LSTM", torch.gru: "GRU", torch.rnn_tanh: "RNN", torch.rnn_relu: "RNN"}
 
 MOST_LENGTHS = 4
-"""For so many lengths of its sequences code is compiled with layers whose steps are unrolled: a graph has one length."""
+"""For so many lengths of sequences code is compiled with its layers unrolled: a graph is for one of them."""
 
 
 def refuse_recurrence(module: GraphModule) -> None:
@@ -76,7 +76,7 @@ def _why_not_unrolled(node: Node, graphs: int) -> str:
     given = hints(x.shape)
     steps = None if given is None else given[1 if node.args[8] and len(given) == 3 else 0]
     if steps is None or steps > MOST_STEPS:
-        return f"{kind} of {steps or 'unknown'} steps: its graph would grow with them; at most {MOST_STEPS} are unrolled"
+        return f"{kind} of {steps or 'unknown'} steps: its graph would grow with them, at most to {MOST_STEPS}"
     if graphs >= MOST_LENGTHS:
         return f"{kind} in a frame that has been compiled for {graphs} others: a graph is for one number of steps"
     return ""

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import io
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch.fx import Node
-from torch.utils.flop_counter import flop_registry
 
 from fpga_dynamo.backend import collect_programs, fpga
+from fpga_dynamo.dynamo_frames import Gap, observe_gaps
+from fpga_dynamo.errors import OptionError
+from fpga_dynamo.explain_text import BY, as_text
+from fpga_dynamo.flops import macs
 from fpga_dynamo.lowering.command import Command
-from fpga_dynamo.lowering.graph import computes, source_line, value
+from fpga_dynamo.lowering.graph import computes, module_path, source_line, value
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.symbolic.size import Size
 from fpga_dynamo.lowering.symbolic.size import value as hinted
+from fpga_dynamo.outside import OutsideOp, OutsideOps
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One node of an ATen graph. place: "PL" or "PS"; how: kernel, pattern and commands, or the reason."""
+    """One node of an ATen graph. place: "PL" or "PS"; how: kernel, pattern and commands, or the reason.
+
+    module: the path of the nn.Module that it comes from (``layer1.0.conv1``); pattern: the kernel and pattern that take
+    it, "" on the PS.
+    """
 
     name: str
     op: str
@@ -35,6 +40,23 @@ class NodeReport:
     macs: int
     bytes: int
     computes: bool
+    module: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class OutsideReport:
+    """An op that eager ran in no graph: in a frame that Dynamo skips, or between two graphs.
+
+    how: Dynamo's reason; source: the line that called it; runs: how often it ran in the call; macs, bytes: of all runs.
+    """
+
+    op: str
+    how: str
+    source: str
+    runs: int
+    macs: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,8 @@ class GraphReport:
 
     sizes: those that change from call to call, by symbol, as they are at this one; all figures are for them. The
     program is for all sizes that `guards` hold for. occasion: why such a graph was lowered again.
+
+    runs: how often the graph ran in the call (a graph of a backward pass: as often as its forward graph).
     """
 
     name: str
@@ -67,9 +91,10 @@ class GraphReport:
     sizes: Mapping[str, int] = field(default_factory=dict)
     guards: tuple[str, ...] = ()
     occasion: str = ""
+    runs: int = 1
 
     @classmethod
-    def of(cls, program: Program) -> GraphReport:
+    def of(cls, program: Program, runs: int = 1) -> GraphReport:
         tasks = program.card_tasks
         commands = [command for task in tasks for command in task.commands]
         symbols = program.symbols
@@ -91,37 +116,46 @@ class GraphReport:
             sizes={} if symbols is None else symbols.hints(),
             guards=() if symbols is None else tuple(map(str, symbols.guards.values())),
             occasion=program.occasion,
+            runs=runs,
         )
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What :func:`explain` returns; ``str()`` is the table."""
+    """What :func:`explain` returns; ``str()`` is the table.
+
+    gaps: the frames that Dynamo skips and the places where its graphs end early; outside: what eager ran there.
+    by: whose rows the table has: "node", or sums by "op", "module" or "reason".
+    """
 
     graphs: tuple[GraphReport, ...]
+    gaps: tuple[Gap, ...] = ()
+    outside: tuple[OutsideReport, ...] = ()
+    by: str = "node"
 
     @property
     def node_offload(self) -> float:
-        """Share of the call nodes that compute (views and getitem not counted) which the card runs, from 0 to 1."""
-        counted = [node for graph in self.graphs for node in graph.nodes if node.computes]
-        return sum(node.place == "PL" for node in counted) / len(counted) if counted else 0.0
+        """Share of what computes (views and getitem do not) in a call that the card runs, from 0 to 1."""
+        counted = [(graph.runs, node) for graph in self.graphs for node in graph.nodes if node.computes]
+        total = sum(runs for runs, _ in counted) + sum(op.runs for op in self.outside)
+        return sum(runs for runs, node in counted if node.place == "PL") / total if total else 0.0
 
     @property
     def mac_offload(self) -> float:
-        """Share of the multiply-accumulates that the card runs, from 0 to 1; 1 if there are none."""
-        total = sum(node.macs for graph in self.graphs for node in graph.nodes)
-        card = sum(node.macs for graph in self.graphs for node in graph.nodes if node.place == "PL")
-        return card / total if total else 1.0
+        """Share of the multiply-accumulates of a call that the card runs, from 0 to 1; 1 if there are none."""
+        counted = [(graph.runs * node.macs, node.place) for graph in self.graphs for node in graph.nodes]
+        total = sum(macs for macs, _ in counted) + sum(op.macs for op in self.outside)
+        return sum(macs for macs, place in counted if place == "PL") / total if total else 1.0
 
     @property
     def pl_launches(self) -> int:
         """Launches of one call through all graphs."""
-        return sum(graph.launches for graph in self.graphs)
+        return sum(graph.launches * graph.runs for graph in self.graphs)
 
     @property
     def greedy_launches(self) -> int:
         """What :attr:`pl_launches` would be with ``partition="greedy"``."""
-        return sum(graph.greedy_launches for graph in self.graphs)
+        return sum(graph.greedy_launches * graph.runs for graph in self.graphs)
 
     @property
     def graph_count(self) -> int:
@@ -134,55 +168,75 @@ class Explanation:
             "mac_offload": self.mac_offload,
             "pl_launches": self.pl_launches,
             "graphs": [asdict(graph) for graph in self.graphs],
+            "gaps": [asdict(gap) for gap in self.gaps],
+            "outside": [asdict(op) for op in self.outside],
         }
 
     def __str__(self) -> str:
-        console = Console(file=io.StringIO(), width=150, no_color=True)
-        for graph in self.graphs:
-            console.print(_table(graph))
-            opcodes = ", ".join(f"{count} {name}" for name, count in graph.opcodes.items())
-            console.print(
-                f"{graph.launches} launch(es){_greedy(graph)}, {graph.commands} commands ({opcodes or 'none'}), "
-                f"{graph.layout_changes} of them layout changes; "
-                f"lowered in {graph.lowering_seconds * 1e3:.0f} ms"
-            )
-            for line in _about_sizes(graph):
-                console.print(line)
-            console.print(
-                f"memory: arena {_size(graph.arena_bytes)} (at least {_size(graph.live_bytes)}; inputs "
-                f"{_size(graph.input_bytes)}, results {_size(graph.output_bytes)}), weights "
-                f"{_size(graph.weight_bytes)} packed from {_size(graph.parameter_bytes)} of parameters"
-            )
-        console.print(
-            f"node offload {self.node_offload:.1%}, MAC offload {self.mac_offload:.1%}, "
-            f"{self.pl_launches} PL launch(es) in {len(self.graphs)} graph(s)"
-        )
-        return console.file.getvalue()  # type: ignore[attr-defined]
-
-
-def _greedy(graph: GraphReport) -> str:
-    """The other number of launches, where it is another."""
-    return "" if graph.greedy_launches == graph.launches else f" ({graph.greedy_launches} if partitioned greedily)"
+        return as_text(self)
 
 
 def explain(
-    model: Callable[..., Any], *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any
+    model: Callable[..., Any],
+    *args: Any,
+    options: Mapping[str, Any] | None = None,
+    by: str = "node",
+    **kwargs: Any,
 ) -> Explanation:
     """Compiles `model` for the arguments, runs it once and says what ran where.
 
     A module in eval mode is looked at as in inference (no gradient). `options` are those of torch.compile. The
-    compilation is one of its own: what has been compiled before stays as it is.
+    compilation is one of its own: what has been compiled before stays as it is. `by` is what the rows of the table are:
+    "node", or sums by "op", "module" or "reason". Raises OptionError for another one.
     """
+    if by not in BY:
+        raise OptionError(f"explain(by=...) takes one of {', '.join(BY)}, not {by!r}")
     inner = getattr(model, "_orig_mod", model)
     inference = isinstance(inner, torch.nn.Module) and not inner.training
-    backend = partial(fpga, options=dict(options or {}))
     with (
         collect_programs() as programs,
+        observe_gaps() as gaps,
         torch._dynamo.config.patch(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 20),
         torch.set_grad_enabled(torch.is_grad_enabled() and not inference),
     ):
-        torch.compile(inner, backend=backend)(*args, **kwargs)
-    return Explanation(tuple(GraphReport.of(program) for program in programs))
+        backend, runs = _counted(programs, dict(options or {}))
+        compiled = torch.compile(inner, backend=backend)
+        with OutsideOps() as outside:
+            compiled(*args, **kwargs)
+    graphs = tuple(GraphReport.of(program, max(runs[program.name], 1)) for program in programs)
+    return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_summed(outside.ops)), by)
+
+
+def _counted(programs: list[Program], options: Mapping[str, Any]) -> tuple[Callable[..., Any], Counter[str]]:
+    """The backend, and how often the graphs run that it makes the `programs` of."""
+    runs: Counter[str] = Counter()
+
+    @functools.wraps(fpga)
+    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        first = len(programs)
+        compiled = fpga(gm, inputs, options=options)
+        mine = programs[first:]
+
+        def run(*args: Any) -> Any:
+            first = len(programs)
+            result = compiled(*args)
+            mine.extend(programs[first:])  # a graph for all sizes is lowered as it is called
+            runs.update(program.name for program in mine)
+            return result
+
+        return run
+
+    return backend, runs
+
+
+def _summed(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
+    """A report for each op and line."""
+    runs: dict[tuple[str, str, str], list[OutsideOp]] = {}
+    for op in ops:
+        runs.setdefault((op.op, op.reason, op.source), []).append(op)
+    for (name, reason, source), same in runs.items():
+        macs, size = sum(op.macs for op in same), sum(op.bytes for op in same)
+        yield OutsideReport(name, f"not offloaded: {reason}", source, len(same), macs, size)
 
 
 def _heads(commands: Sequence[Command]) -> Iterator[tuple[int, Command]]:
@@ -195,6 +249,7 @@ def _heads(commands: Sequence[Command]) -> Iterator[tuple[int, Command]]:
 
 def _nodes(program: Program) -> list[NodeReport]:
     how: dict[Node, str] = {}
+    taken: dict[Node, str] = {}
     for task in program.card_tasks:
         numbers: dict[str, list[int]] = {}
         for i, command in _heads(task.commands):
@@ -204,7 +259,8 @@ def _nodes(program: Program) -> list[NodeReport]:
             for node in match.nodes:
                 which = numbers.get(node.name, [])
                 commands = f"command {', '.join(map(str, which))}" if which else "no command"
-                how[node] = f"{task.kernel}: {match.pattern.name}, {commands} of {task.name}"
+                taken[node] = f"{task.kernel}: {match.pattern.name}"
+                how[node] = f"{taken[node]}, {commands} of {task.name}"
     eager = {node for task in program.tasks for node in task.segment.nodes}
     reports = []
     for node in program.module.graph.nodes:
@@ -218,62 +274,15 @@ def _nodes(program: Program) -> list[NodeReport]:
             place, text = "PS", program.reasons.get(node, "a view or constant that eager makes")
         else:
             continue
+        source, path = source_line(node), module_path(node)
+        figures = (macs(node), _bytes(node), computes(node))
         reports.append(
-            NodeReport(
-                node.name, str(node.target), place, text, source_line(node), macs(node), _bytes(node), computes(node)
-            )
+            NodeReport(node.name, str(node.target), place, text, source, *figures, path, taken.get(node, ""))
         )
     return reports
-
-
-def macs(node: Node) -> int:
-    """Multiply-accumulates of a node, half the FLOPs that torch.utils.flop_counter counts."""
-    formula = flop_registry.get(getattr(node.target, "overloadpacket", None))
-    if formula is None:
-        return 0
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)  # type: ignore[misc]
-    try:
-        return int(hinted(formula(*args, **kwargs, out_val=value(node)))) // 2
-    except (TypeError, ValueError, RuntimeError):
-        return 0
 
 
 def _bytes(node: Node) -> int:
     fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
     concrete = [f for f in fakes if isinstance(f, torch.Tensor) and all(isinstance(s, (int, Size)) for s in f.shape)]
     return sum(hinted(f.numel()) * f.element_size() for f in concrete)
-
-
-def _about_sizes(graph: GraphReport) -> list[str]:
-    """What is to be said of sizes that change from call to call."""
-    lines = []
-    if graph.sizes:
-        here = ", ".join(f"{name} = {size}" for name, size in graph.sizes.items())
-        lines.append(f"for all sizes: {here} here; guards: {', '.join(graph.guards)}")
-    return [*lines, graph.occasion] if graph.occasion else lines
-
-
-def _table(graph: GraphReport) -> Table:
-    table = Table(title=graph.name, title_justify="left", box=None, pad_edge=False)
-    for heading in ("node", "op", "where", "how, or why not", "source"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("MACs", justify="right")
-    table.add_column("bytes", justify="right")
-    for node in graph.nodes:
-        if node.computes:
-            table.add_row(node.name, node.op, node.place, node.how, node.source, _count(node.macs), _size(node.bytes))
-    return table
-
-
-def _count(number: int) -> str:
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= scale:
-            return f"{number / scale:.2f} {unit}"
-    return str(number) if number else ""
-
-
-def _size(number: int) -> str:
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if number >= scale:
-            return f"{number / scale:.1f} {unit}"
-    return f"{number} B"

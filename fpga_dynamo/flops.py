@@ -1,4 +1,4 @@
-"""How many multiply-accumulates an op has: half the FLOPs that torch.utils.flop_counter counts, and what that leaves out."""
+"""How many multiply-accumulates an op has: half the FLOPs of torch.utils.flop_counter, and what that leaves out."""
 
 from __future__ import annotations
 

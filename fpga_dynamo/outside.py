@@ -1,4 +1,4 @@
-"""What computes in a compiled region without being in one of its graphs: in frames that Dynamo skips, or between graphs."""
+"""What computes in a compiled region but in none of its graphs: in frames that Dynamo skips, or between graphs."""
 
 from __future__ import annotations
 

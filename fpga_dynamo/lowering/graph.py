@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -140,6 +141,14 @@ def describe(node: Node) -> str:
     """``relu (aten.relu.default at model.py:12 in forward)``"""
     where = source_line(node)
     return f"{node.name} ({node.target}{' at ' + where if where else ''})"
+
+
+def module_path(node: Node) -> str:
+    """``layer1.0.conv1``, the nn.Module that gave `node`, or an empty string if none or the outermost did."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    path = str(next(reversed(list(stack.values())), ("",))[0])
+    path = re.sub(r"\._modules\['([^']*)'\]|\[['\"]?(\w+)['\"]?\]", r".\1\2", path)  # as Dynamo spells its sources
+    return path.removeprefix("L.").partition(".")[2]
 
 
 @dataclass
