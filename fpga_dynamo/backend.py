@@ -61,9 +61,10 @@ def fpga(
 ) -> Callable[..., Any]:
     """The backend of ``torch.compile(model, backend="fpga", options={...})``; see :class:`fpga_dynamo.options.Options`.
 
-    Raises :class:`fpga_dynamo.FpgaError` (inside Dynamo's BackendCompilerFailed) for a wrong option, an xclbin that
-    cannot be used, and with ``strict=True`` for a node that would run on the PS.
+    Raises :class:`fpga_dynamo.FpgaError` (inside Dynamo's BackendCompilerFailed) for a wrong option or mode, an xclbin
+    that cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
+    Options.refuse_mode(mode)
     parsed = Options.parse(options)
     if in_forward_ad():
         return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)

@@ -204,6 +204,7 @@ def explain(
         with OutsideOps() as outside:
             compiled(*args, **kwargs)
     graphs = tuple(GraphReport.of(program, max(runs[program.name], 1)) for program in programs)
+    gaps += [op.gap for op in outside.ops if op.gap is not None]  # those that were found in earlier calls
     return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_summed(outside.ops)), by)
 
 

@@ -59,6 +59,19 @@ class Options:
     }
 
     @classmethod
+    def refuse_mode(cls, mode: str | None) -> None:
+        """Raises :class:`OptionError` for a mode of torch.compile that is not its default: all are about GPUs.
+
+        Calls are as direct, and commands as well chosen, as they can be; what there is to choose are options.
+        """
+        if mode not in (None, "default"):
+            names = ", ".join(sorted(field.name for field in fields(cls)))
+            raise OptionError(
+                f"mode={mode!r} means nothing for an FPGA card: leave it out, or choose by options={{...}} ({names}); "
+                "torch.compile takes one of mode and options"
+            )
+
+    @classmethod
     def parse(cls, given: Mapping[str, Any] | None) -> Options:
         """Checks names and types.
 

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -108,23 +109,52 @@ def _timm_model(name: str, batch: int) -> ZooModel | None:
 # module:callable
 
 
+def _called(reference: str) -> Any:
+    """What the callable of `reference` gives; raises ModelNotFoundError with a sentence for whatever goes wrong."""
+    module_name, _, attribute = reference.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    if not module_name or not attribute:
+        raise ModelNotFoundError(f"'{reference}' is not module:callable")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {_told(error)}") from error
+    try:
+        factory = functools.reduce(getattr, attribute.split("."), module)
+    except AttributeError as error:
+        near = difflib.get_close_matches(attribute, dir(module), n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ModelNotFoundError(f"module '{module_name}' has no '{attribute}'{hint}") from error
+    if not callable(factory):
+        raise ModelNotFoundError(f"'{reference}' is a {type(factory).__name__}, which cannot be called for a model")
+    return _asked(reference, attribute, factory)
+
+
+def _asked(reference: str, name: str, factory: Callable[[], Any]) -> Any:
+    try:
+        return factory()
+    except Exception as error:
+        raise ModelNotFoundError(f"'{reference}': {name}() raised {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """An error in a line, with the innermost line of a file that it comes from."""
+    words = " ".join(str(error).split()) or "no message"
+    if isinstance(error, ImportError):
+        return words
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {words}{place}"
+
+
 def _called_model(reference: str, batch: int) -> ZooModel:
     """`reference` is package.module:callable; the callable gives a module, or a module and the inputs for one item.
 
     Inputs that come with the model are repeated along their first dimension to make the batch. A module alone must
     have an `example_inputs(batch)` method.
     """
-    module_name, _, attribute = reference.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        made = getattr(importlib.import_module(module_name), attribute)()
-    except ImportError as error:
-        raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {error}") from error
-    except AttributeError as error:
-        if attribute and attribute in str(error):
-            raise ModelNotFoundError(f"module '{module_name}' has no '{attribute}'") from error
-        raise
+    made = _called(reference)
     if isinstance(made, torch.nn.Module):
         example = getattr(made, "example_inputs", None)
         if example is None:
@@ -132,7 +162,7 @@ def _called_model(reference: str, batch: int) -> ZooModel:
                 f"'{reference}' gives a module without inputs: return (module, inputs), "
                 "or give the module a method example_inputs(batch)"
             )
-        return ZooModel(reference, made, tuple(example(batch)))
+        return ZooModel(reference, made, tuple(_asked(reference, "example_inputs", lambda: example(batch))))
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
         raise ModelNotFoundError(f"'{reference}' gives a {type(made).__name__}, not a module or (module, inputs)")
     model, inputs = made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from . import platform as platforms
@@ -85,8 +86,11 @@ def cached(
     isa: str | None = None,
     plan: str | None = None,
     progress: Progress | None = None,
+    show: AbstractContextManager[Progress] | None = None,
 ) -> Path:
     """The xclbin of a recipe from the user's cache, built on first use.
+
+    show: is entered if it has to be built, and gives what is called as `progress` then (:mod:`xclbin_build.progress`).
 
     The cache's key is the content of all sources, the recipe, the platform, this package, the compiler and the
     instruction sets (`isa` and `plan`, as for `build`); several processes that ask at once build once. A cached file
@@ -98,7 +102,8 @@ def cached(
     path = xclbin_path(_key(design, target, isa, plan))
     with locked(path):
         if not _intact(path):
-            build_design(design, target, path, isa=isa, plan=plan, progress=progress)
+            with show or nullcontext() as shown:
+                build_design(design, target, path, isa=isa, plan=plan, progress=shown or progress)
     return path
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import platform as platforms
 from . import recipe as recipes
@@ -18,6 +17,7 @@ from .build import EMULATED, build_design, check_output, load_design
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .info import show, summary
 from .manifest import TARGETS
+from .progress import shown
 from .toolchain import vitis
 
 _EPILOG = """\
@@ -73,13 +73,7 @@ def _build(words: list[str]) -> int:
         )
         return 0
     check_output(options.output)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=options.quiet) as bar:
-        task = bar.add_task("building", total=None)
-
-        def progress(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
-
+    with shown(f"{options.output} (recipe {options.recipe})", quiet=options.quiet) as progress:
         output = build_design(
             design, options.target, options.output, isa=options.isa, plan=options.plan, progress=progress
         )

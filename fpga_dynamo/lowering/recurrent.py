@@ -38,16 +38,20 @@ def lstm_layer(
     result is what a backward pass would need; so this is no decomposition while gradients are recorded.
     """
     steps = x.shape[0]
-    plain = mode == LSTM and num_layers == 1 and not batch_sizes and not batch_first and has_biases
+    plain = mode == LSTM and num_layers == 1 and not batch_sizes and not batch_first
     if not plain or train or torch.is_grad_enabled() or x.dtype is not torch.float32 or not x.numel():
         return NotImplemented
     if not isinstance(steps, int) or steps > MOST_STEPS:
         return NotImplemented
-    given = torch.addmm(input_bias, x.flatten(0, 1), input_weight.t()).view(steps, x.shape[1], -1)
+
+    def product(bias: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(bias, rows, weight.t()) if has_biases else rows @ weight.t()  # biases are zeros otherwise
+
+    given = product(input_bias, x.flatten(0, 1), input_weight).view(steps, x.shape[1], -1)
     h, c = hidden.reshape(-1, hidden_size), cell.reshape(-1, hidden_size)
     seen: list[torch.Tensor] = [h] * steps
     for step in reversed(range(steps)) if reverse else range(steps):
-        i, f, g, o = (torch.addmm(state_bias, h, state_weight.t()) + given[step]).chunk(4, 1)
+        i, f, g, o = (product(state_bias, h, state_weight) + given[step]).chunk(4, 1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         h = o.sigmoid() * c.tanh()
         seen[step] = h

@@ -20,6 +20,7 @@ from fpga_dynamo.runtime.driver import choose, select
 from fpga_dynamo.runtime.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
 from fpga_dynamo.runtime.weights import WeightStore
+from xclbin_build.progress import shown
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +185,8 @@ def xclbin_path(options: Options) -> Path:
 def _built(recipe: str) -> Path:
     # Once per process: looking whether sources have changed takes longer than compiling a small model.
     try:
-        return xclbin_build.cached(recipe, "emu")
+        what = f"the software card's xclbin, first time only (recipe {recipe})"
+        return xclbin_build.cached(recipe, "emu", show=shown(what))
     except xclbin_build.BuildError as error:
         raise XclbinError(str(error)) from error
 

@@ -20,7 +20,7 @@ def copies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Pat
     original = card.xclbin_path(Options())
     made: list[Path] = []
 
-    def cached(recipe: str, target: str) -> Path:
+    def cached(recipe: str, target: str, **_: object) -> Path:
         made.append(Path(shutil.copy2(original, tmp_path / "torch.xclbin")))
         return made[-1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,19 @@ def test_the_type_of_an_option_s_error_is_kept_by_dynamo() -> None:
     with pytest.raises(BackendCompilerFailed) as caught:
         torch.compile(torch.nn.Linear(4, 3), backend="fpga", options={"strickt": True})(torch.randn(2, 4))
     assert isinstance(caught.value.inner_exception, OptionError)
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "fastest"])
+def test_modes_are_refused_with_the_options_that_there_are(mode: str) -> None:
+    with pytest.raises(BackendCompilerFailed, match=f"mode='{mode}' means nothing for an FPGA card") as caught:
+        torch.compile(torch.nn.Linear(4, 3), backend="fpga", mode=mode)(torch.randn(2, 4))
+    assert isinstance(caught.value.inner_exception, OptionError)
+    assert all(field.name in str(caught.value) for field in dataclasses.fields(Options))
+
+
+def test_the_default_mode_is_no_mode() -> None:
+    model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
+    torch.testing.assert_close(torch.compile(model, backend="fpga", mode="default")(x), model(x))
 
 
 def test_explain_checks_options_too() -> None:

@@ -1,0 +1,77 @@
+"""The command fpga-dynamo: what it says of models that it cannot run, and what it shows of one that it can."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fpga_dynamo.cli import main
+
+MODELS = """
+import torch
+from torch import nn
+
+number = 3
+class Nested:
+    @staticmethod
+    def make():
+        return nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval(), (torch.randn(2, 4),)
+def raising():
+    raise ValueError("no weights\\nhere")
+def a_string():
+    return "model"
+def alone():
+    return nn.Linear(4, 4)
+class Asking(nn.Module):
+    def example_inputs(self, batch):
+        return [torch.zeros(batch, self.missing)]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with modules that models come from."""
+    (tmp_path / "cli_models.py").write_text(MODELS)
+    (tmp_path / "cli_broken.py").write_text("import a_package_that_is_nowhere\n")
+    (tmp_path / "cli_syntax.py").write_text("def f(:\n")
+    (tmp_path / "cli_dividing.py").write_text("x = 1\ny = x / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    {
+        "cli_nowhere:make": "cannot import 'cli_nowhere' for 'cli_nowhere:make': No module named 'cli_nowhere'",
+        "cli_broken:make": "cannot import 'cli_broken' for 'cli_broken:make': "
+        "No module named 'a_package_that_is_nowhere'",
+        "cli_syntax:make": "cannot import 'cli_syntax' for 'cli_syntax:make': SyntaxError: ",
+        "cli_dividing:make": "ZeroDivisionError: division by zero (cli_dividing.py:2)",
+        "cli_models:alon": "module 'cli_models' has no 'alon'; did you mean 'alone'?",
+        "cli_models:": "'cli_models:' is not module:callable",
+        "cli_models:number": "'cli_models:number' is a int, which cannot be called for a model",
+        "cli_models:raising": "'cli_models:raising': raising() raised ValueError: no weights here (cli_models.py:11)",
+        "cli_models:a_string": "'cli_models:a_string' gives a str, not a module or (module, inputs)",
+        "cli_models:alone": "'cli_models:alone' gives a module without inputs",
+        "cli_models:Asking": "'cli_models:Asking': example_inputs() raised AttributeError: ",
+    }.items(),
+)
+def test_a_model_that_cannot_be_made_gets_a_sentence(
+    model: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", model]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("fpga-dynamo: ") and sentence in err, err
+    assert len(err.splitlines()) == 1 and "Traceback" not in err
+
+
+@pytest.mark.parametrize("by", ["node", "op", "module", "reason"])
+def test_run_explains_in_rows_of_any_kind(by: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [] if by == "node" else ["--by", by]
+    assert main(["run", "cli_models:Nested.make", "--explain", *rows, "--options", "partition=greedy"]) == 0
+    shown = capsys.readouterr().out
+    assert {"node": "addmm  ", "op": "aten.addmm.default", "module": "0 ", "reason": "sequencer: matmul"}[by] in shown
+    assert "node offload 100.0%" in shown and any(line.split()[:1] == [by] for line in shown.splitlines())
