@@ -216,11 +216,16 @@ class Converter(convert_frame.CatchErrorsWrapper):
     def __init__(self, callback: Any, hooks: Any, watch: Watch | None = None) -> None:
         super().__init__(callback, hooks)
         self.watch = watch
-        self._caught = _Caught(getattr(callback, "_inner_convert", None))
-        if self._caught.inner is not None:
+        inner = getattr(callback, "_inner_convert", None)
+        self._caught = inner if isinstance(inner, _Caught) else _Caught(inner)
+        if inner is not None:
             callback._inner_convert = self._caught
         self._graphs: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
         self._left: weakref.WeakKeyDictionary[torch.nn.Module, dict[Any, Gap]] = weakref.WeakKeyDictionary()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy of a compiled module has one that has seen nothing yet."""
+        return Converter, (self._torchdynamo_orig_backend, self.hooks, self.watch)
 
     def __call__(self, frame: Any, cache_entry: Any, frame_state: Any) -> Any:
         module = _module_alone(frame)
@@ -287,6 +292,9 @@ class _Caught:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self._thread = threading.local()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Caught, (self.inner,)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

@@ -117,6 +117,9 @@ class StrictWatch(Watch):
         self._whole = False  # a watched call has shown no gaps
         self._thread = threading.local()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StrictWatch, ()  # of a copy's own calls
+
     def enter(self) -> Callable[[], None]:
         if not self._whole:
             if getattr(self._thread, "mode", None) is not None:

@@ -3,6 +3,7 @@ takes for this backend and no other."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 import threading
 from collections.abc import Callable
@@ -248,6 +249,15 @@ def test_strict_notices_a_gap_in_a_later_call() -> None:
             compiled(x, True)
     torch.testing.assert_close(compiled(x, False), function(x, False))
     assert torch.randn(2).shape == (2,), "no dispatch mode is left behind"
+
+
+def test_a_copy_of_a_strict_module_is_strict() -> None:
+    compiled = on_card(mlp(4, 4).eval(), strict=True)
+    x = torch.randn(2, 4)
+    twin = copy.deepcopy(compiled)
+    torch.testing.assert_close(twin(x), compiled(x))
+    with pytest.raises(fpga_dynamo.NotLoweredError):
+        copy.deepcopy(on_card(nn.LSTM(4, 4), strict=True))(torch.randn(2, 2, 4))
 
 
 def test_strict_leaves_the_dispatcher_as_it_was() -> None:
