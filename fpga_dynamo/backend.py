@@ -23,6 +23,7 @@ from fpga_dynamo.dynamo_frames import Gap, install, note_gap
 from fpga_dynamo.dynamo_graph import drop_idle_dropouts, refuse_recurrence
 from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.garbage import collector_paused
+from fpga_dynamo.lowering import names
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.pipeline import in_eager, lower
 from fpga_dynamo.lowering.program import Program
@@ -54,6 +55,7 @@ class _Frame:
     options: Options
     lifetime: Lifetime = field(default_factory=Lifetime)
     inference: list[Callable[..., Any]] = field(default_factory=list)
+    subject: names.Subject | None = field(default_factory=names.subject)
 
 
 def fpga(
@@ -258,7 +260,8 @@ def _executor(module: GraphModule, static: Collection[int], frame: _Frame) -> Ex
 def _lowered(module: GraphModule, static: Collection[int], frame: _Frame) -> Program:
     # Whoever collects programs wants to see all of how they came about, which the cache does not keep.
     make = lowered if _collector.get() is None else lower
-    return make(module, frame.card.target, frame.options, static)
+    with names.compiling(frame.subject):  # a graph may be lowered long after its frame was converted
+        return make(module, frame.card.target, frame.options, static)
 
 
 def _noted(program: Program, frame: _Frame) -> Executor:

@@ -35,6 +35,8 @@ from torch._dynamo import convert_frame, eval_frame, external_utils
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.utils import counters, graph_break_reasons
 
+from fpga_dynamo.lowering.names import Subject, compiling
+
 log = logging.getLogger(__name__)
 
 GRADIENTS = (
@@ -234,7 +236,8 @@ class Converter(convert_frame.CatchErrorsWrapper):
             _skipped_modules[module] = left
             return convert_frame.ConvertFrameReturn(apply_to_code=False, skip_reason=left.reason)
         breaks, unimplemented = len(graph_break_reasons), Counter(counters["unimplemented"])
-        result, recurrence = self._converted(frame, cache_entry, frame_state)
+        with compiling(_subject_of(frame, module)):
+            result, recurrence = self._converted(frame, cache_entry, frame_state)
         unimplemented = counters["unimplemented"] - unimplemented
 
         def gap(kind: str, message: str, stack: Any) -> Gap:
@@ -326,6 +329,15 @@ def _module_alone(frame: Any) -> Any:
     called = frame.f_locals.get("fn")
     owner = getattr(called, "__self__", called)
     return owner if isinstance(owner, torch.nn.Module) else None
+
+
+def _subject_of(frame: Any, module: Any) -> Subject:
+    """Whose graphs come of a frame."""
+    first = frame.f_code.co_varnames[:1] if frame.f_code.co_argcount else ()
+    owner = module or next((frame.f_locals.get(name) for name in first), None)
+    if isinstance(owner, torch.nn.Module):
+        return Subject(owner, type(owner).__name__)
+    return Subject(frame.f_code, frame.f_code.co_name)
 
 
 def _signature(frame: Any) -> tuple[Any, ...]:

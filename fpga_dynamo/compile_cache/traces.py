@@ -23,6 +23,7 @@ from fpga_dynamo.compile_cache import artifacts, cached, store
 from fpga_dynamo.compile_cache.graphs import describe, graph_from_plain, graph_to_plain, is_rebuildable
 from fpga_dynamo.compile_cache.keys import program_key, trace_key
 from fpga_dynamo.compile_cache.plain import CorruptError, UnstorableError, to_plain
+from fpga_dynamo.lowering.graph import LAYER, module_path
 from fpga_dynamo.lowering.program import Program
 from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
@@ -43,7 +44,7 @@ class Trace:
     def __init__(self, gm: GraphModule, inputs: Sequence[Any], target: Target, options: Options) -> None:
         self._target = target
         self._options = options
-        self._graphs: list[tuple[list[Any], list[int]]] = []
+        self._graphs: list[tuple[list[Any], list[int], list[str]]] = []
         self._sound = True
         self._inputs = len(inputs)
         try:
@@ -64,6 +65,7 @@ class Trace:
             if not all(type(i) is int for i in static):
                 raise CorruptError("a static input that is no number")
             module = graph_from_plain(graph)
+            _set_layers(module, entry.header["layers"])
         except (CorruptError, KeyError, TypeError) as error:
             store.report_unusable(self._key, error)
             return None
@@ -82,7 +84,8 @@ class Trace:
         metadata = None if context is None else context.fw_metadata
         try:
             self._sound &= metadata is not None and _is_all_there_is(metadata, module, self._inputs)
-            self._graphs.append((graph_to_plain(module), sorted(static)))
+            layers = [module_path(node) for node in module.graph.nodes]
+            self._graphs.append((graph_to_plain(module), sorted(static), layers))
         except UnstorableError as error:
             log.debug("tracing is not cached: %s", error)
             self._sound = False
@@ -91,11 +94,20 @@ class Trace:
         """Keeps what was captured, if that is all that the frame needs."""
         if self._key is None or not self._sound or len(self._graphs) != 1:
             return
-        graph, static = self._graphs[0]
+        graph, static, layers = self._graphs[0]
         if is_rebuildable(graph):
-            content = store.serialise(self._key, {"graph": graph, "static": static})
+            content = store.serialise(self._key, {"graph": graph, "static": static, "layers": layers})
             store.write(self._key, content)
             artifacts.record(self._key, content)
+
+
+def _set_layers(module: GraphModule, layers: Any) -> None:
+    """Has nodes know the modules that they come from."""
+    nodes = list(module.graph.nodes)
+    if not isinstance(layers, list) or len(layers) != len(nodes) or not all(isinstance(path, str) for path in layers):
+        raise CorruptError("not a module for each node")
+    for node, path in zip(nodes, layers, strict=True):
+        node.meta[LAYER] = path
 
 
 # --- is it sound? -----------------------------------------------------------------------------------------------------

@@ -64,6 +64,9 @@ STORABLE = frozenset({*FLOATS, *INTEGERS, torch.bool})
 TRACED_STRIDES = "fpga_traced_strides"
 """Key of a node's meta: strides that tracing gave its value, where lowering/saved.py has chosen others."""
 
+LAYER = "fpga_layer"
+"""Key of a node's meta: its module's path, in a graph that comes from the disk cache."""
+
 EXACT_INTEGERS = 1 << 24
 """Up to here float32 holds every whole number."""
 
@@ -145,6 +148,8 @@ def describe(node: Node) -> str:
 
 def module_path(node: Node) -> str:
     """``layer1.0.conv1``, the nn.Module that gave `node`, or an empty string if none or the outermost did."""
+    if LAYER in node.meta:
+        return str(node.meta[LAYER])
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     path = str(next(reversed(list(stack.values())), ("",))[0])
     path = re.sub(r"\._modules\['([^']*)'\]|\[['\"]?(\w+)['\"]?\]", r".\1\2", path)  # as Dynamo spells its sources

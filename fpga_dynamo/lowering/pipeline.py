@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Collection
@@ -25,6 +24,7 @@ from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering.claim import claim
 from fpga_dynamo.lowering.emit import Lowered, emit_segment
 from fpga_dynamo.lowering.graph import GraphInfo, computes, describe, is_effectful, is_view
+from fpga_dynamo.lowering.names import graph_name
 from fpga_dynamo.lowering.normalise import normalise
 from fpga_dynamo.lowering.partition import Partition, Segment, partition
 from fpga_dynamo.lowering.program import CardTask, HostTask, Program, Task
@@ -34,8 +34,6 @@ from fpga_dynamo.lowering.users_patterns import Mistakes
 from fpga_dynamo.options import Options
 
 log = logging.getLogger(__name__)
-
-_names = itertools.count()
 
 
 @dataclass
@@ -116,7 +114,7 @@ def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
 
 def assemble(graph: GraphInfo, plan: Plan) -> Program:
     """The last pass: a plan as tasks that can run."""
-    name = f"graph{next(_names)}"
+    name, model = graph_name(graph.module)
     tasks: list[Task] = []
     for i, (segment, lowered) in enumerate(zip(plan.segments, plan.lowered, strict=True)):
         own = f"{name}.{i}"
@@ -135,6 +133,7 @@ def assemble(graph: GraphInfo, plan: Plan) -> Program:
         reads,
         greedy_launches=plan.greedy_launches,
         attributes=attributes,
+        model=model,
     )
 
 
@@ -142,7 +141,8 @@ def in_eager(module: GraphModule, target: Target, why: str) -> Program:
     """A program without a launch, for a graph that could not be lowered."""
     graph = GraphInfo(module, target)
     reasons = {node: why for node in module.graph.nodes if computes(node)}
-    return Program(f"graph{next(_names)}", graph, [], reasons, module, whole(module), graph.placeholders)
+    name, model = graph_name(module)
+    return Program(name, graph, [], reasons, module, whole(module), graph.placeholders, model=model)
 
 
 def _refuse_fallbacks(graph: GraphInfo, parts: Partition) -> None:

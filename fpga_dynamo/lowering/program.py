@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.lowering.command import Command
 from fpga_dynamo.lowering.dtypes import slot_bytes
-from fpga_dynamo.lowering.graph import GraphInfo
+from fpga_dynamo.lowering.graph import GraphInfo, module_path
 from fpga_dynamo.lowering.memory import MemoryPlan
 from fpga_dynamo.lowering.partition import Segment
 from fpga_dynamo.lowering.symbolic.symbols import Symbols
@@ -90,6 +90,16 @@ class CardTask:
         slices = {match.root: match.pattern.doubtful(match) for match in self.segment.matches}
         return [(i, *one) for i, slot in enumerate(self.outputs) for one in slices.get(slot.node, ())]
 
+    @cached_property
+    def layers(self) -> list[str]:
+        """Of each command the module that it computes (``layer1.0.conv1``), else the node; "" if it only rearranges."""
+        nodes = [node for match in self.segment.matches for node in match.nodes]
+        paths = {node.name: module_path(node) for node in nodes}
+        return [
+            next((paths[name] for name in command.nodes if paths.get(name)), "".join(command.nodes[:1]))
+            for command in self.commands
+        ]
+
     @property
     def reads(self) -> list[Node]:
         return [slot.node for slot in self.inputs]
@@ -122,6 +132,7 @@ class Program:
     outputs: makes the graph's results from the values of `result_reads`.
     greedy_launches: how many there would be with ``partition="greedy"``.
     occasion: why a graph that sizes change of was lowered again, or for these sizes alone.
+    model: the name of the module's type or the function that it is a graph of, "" if that is not known.
     """
 
     name: str
@@ -135,6 +146,7 @@ class Program:
     lowering_seconds: float = 0.0
     attributes: dict[Node, torch.Tensor] = field(default_factory=dict)
     occasion: str = ""
+    model: str = ""
 
     @property
     def symbols(self) -> Symbols | None:

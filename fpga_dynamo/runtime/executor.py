@@ -32,6 +32,9 @@ from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGra
 
 log = logging.getLogger(__name__)
 
+SHOWN_NODES = 4
+"""How many of the nodes of an eager task traces name."""
+
 Values = list[Any]
 
 
@@ -71,7 +74,7 @@ class Executor:
         self.bindings: list[Bindings] = []
         self.launchers: list[Launcher] = []
         tasks = [self._task(task) for task in self.program.tasks]
-        self.graph = TaskGraph(self.program.name, tasks) if tasks else None
+        self.graph = TaskGraph(self.program.name, tasks, self.program.model) if tasks else None
         self.scheduler: Scheduler = card.scheduler(self.options.policy)
         card.add_user(self)
 
@@ -160,7 +163,8 @@ class Executor:
         else:
             run = self._host_task(task)
             costs = {PS: task.segment.seconds}
-            arguments = {"nodes": sum(map(computes, task.segment.nodes))}
+            nodes = [node.name for node in task.segment.nodes if computes(node)]
+            arguments = {"nodes": len(nodes), "ops": " ".join(nodes[:SHOWN_NODES])}
         return Task(task.name, costs, run, task.dependencies, arguments=arguments)
 
     def _host_task(self, task: HostTask) -> Callable[[ProcessingElement, Frame], None]:

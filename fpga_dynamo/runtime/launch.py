@@ -71,7 +71,7 @@ class Arena:
                 continue
             members = task.commands[i : i + 1 + command.group]
             macs, moved = (sum(getattr(member, what) for member in members) for what in ("macs", "bytes"))
-            arguments = {"nodes": " ".join(command.nodes), "macs": macs, "bytes": moved}
+            arguments = {"nodes": " ".join(command.nodes), "layer": task.layers[i], "macs": macs, "bytes": moved}
             trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, task=task.name, index=i, **arguments)
 
     def end(self) -> None:

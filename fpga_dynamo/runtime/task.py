@@ -81,11 +81,12 @@ class Task:
 class TaskGraph:
     """A DAG of tasks in topological order, made once per program and executed many times.
 
-    Nothing of it changes but `durations`.
+    Nothing of it changes but `durations`. model: the name of what it is the graph of, "" if that is not known.
     """
 
     name: str
     tasks: tuple[Task, ...]
+    model: str
     successors: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
     dependency_counts: tuple[int, ...] = field(init=False, repr=False)
     roots: tuple[int, ...] = field(init=False, repr=False)
@@ -96,7 +97,7 @@ class TaskGraph:
     durations: list[float] = field(init=False, repr=False)
     """Seconds that each task takes, as its runs say (see `lasted`); least stated seconds before the first one."""
 
-    def __init__(self, name: str, tasks: Sequence[Task]) -> None:
+    def __init__(self, name: str, tasks: Sequence[Task], model: str = "") -> None:
         successors: list[list[int]] = [[] for _ in tasks]
         for index, task in enumerate(tasks):
             for dependency in task.dependencies:
@@ -108,6 +109,7 @@ class TaskGraph:
                 successors[dependency].append(index)
         values = {
             "name": name,
+            "model": model,
             "tasks": tuple(tasks),
             "successors": tuple(map(tuple, successors)),
             "dependency_counts": tuple(len(task.dependencies) for task in tasks),

@@ -60,13 +60,17 @@ class DecisionEvent:
 
 @dataclass(frozen=True)
 class ApplicationEvent:
-    """One execution of a program; `start` is when its first task started, `stop` when its last one ended."""
+    """One execution of a program; `start` is when its first task started, `stop` when its last one ended.
+
+    model: the name of the module's type, or of the function, whose graph the program is.
+    """
 
     application: int
     program: str
     arrival: float
     start: float
     stop: float
+    model: str = ""
 
 
 Event = TaskEvent | CommandEvent | DecisionEvent | ApplicationEvent
@@ -183,11 +187,15 @@ class TraceRecorder:
         path.write_text(json.dumps(self.to_chrome(), default=str) + "\n", encoding="utf-8")
         return path
 
-    def gantt(self, path: PathLike) -> Path:
-        """Draw the trace as a PNG, a row per PE and a colour per program (needs matplotlib); returns the path."""
+    def gantt(self, path: PathLike, *, begin: float | None = None, end: float | None = None) -> Path:
+        """Draw the trace, a row per PE, as a PNG or whatever the name ends in (svg, pdf); returns the path.
+
+        begin, end: the part to be drawn, in ms from the first event, as on the picture's axis; all of it by default.
+        Raises ValueError if there is nothing between them. Needs matplotlib.
+        """
         from .gantt import draw  # matplotlib is optional and slow to import
 
-        return draw(self, path)
+        return draw(self, path, begin, end)
 
 
 def _time_of(event: Event) -> float:
@@ -234,7 +242,12 @@ def decision(time: float, policy: str, queued: int, assigned: int, overhead: flo
 def application(frame: Frame, start: float | None, stop: float, pes: Iterable[ProcessingElement]) -> None:
     """Report a frame that is over, and the PEs of the system that it ran on, to all recorders."""
     event = ApplicationEvent(
-        _application_of(frame), frame.graph.name, frame.arrival, stop if start is None else start, stop
+        _application_of(frame),
+        frame.graph.name,
+        frame.arrival,
+        stop if start is None else start,
+        stop,
+        frame.graph.model,
     )
     for recorder in recorders:
         recorder.declare(pes)
