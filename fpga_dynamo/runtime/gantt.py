@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 WIDTH = 12.0  # inches
 ROW = 0.5  # inches per PE
+TALL, MOST_TALL = 1.4, 8  # inches, where commands have names; of at most so many PEs
 BAR = 0.76  # share of a row
-STRIP = 0.2  # share of a bar that the task keeps below its commands
+STRIP = 0.12  # share of a bar that the task keeps below its commands
 DPI = 130
 NARROWEST = 500  # a bar is at least such a part of the axes: over two pixels of a PNG, one of an SVG
-FONT = 8  # points
-CHARACTER = 0.62 * FONT / 72  # inches, about
+FONT, SMALL = 8, 6  # points; the small one is for upright text
+CHARACTER = 0.62 / 72  # inches for each point of the font, about
 _TAB20 = [colormaps["tab20"](number) for number in range(20)]
 _STRONG, _PALE = _TAB20[0::2], _TAB20[1::2]
 OTHERS = _PALE[7]  # grey, so no program has it for itself
@@ -76,11 +77,12 @@ def render(trace: TraceRecorder, begin: float | None = None, end: float | None =
     def overlaps(event: Any) -> bool:
         return milliseconds(event.start) <= end and milliseconds(event.stop) >= begin
 
-    figure = Figure(figsize=(WIDTH, 1.8 + ROW * max(len(rows), 2)), dpi=DPI, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
     tasks = [event for event in tasks if overlaps(event)]
     commands = [event for event in trace.commands if overlaps(event) and event.pe in rows]
+    row = TALL if commands and len(rows) <= MOST_TALL else ROW
+    figure = Figure(figsize=(WIDTH, 1.8 + row * max(len(rows), 2)), dpi=DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
     colours = _colours(tasks)
     cores = dict(zip(dict.fromkeys(event.name for event in commands), _endless(CORES), strict=False))
     detailed = {event.arguments.get("task") for event in commands}
@@ -98,7 +100,7 @@ def render(trace: TraceRecorder, begin: float | None = None, end: float | None =
         top, height = rows.index(command.pe) - BAR / 2, BAR * (1 - STRIP)
         span = milliseconds(command.start), milliseconds(command.stop)
         bars.append(_Bar(*span, top, height, cores[command.name], layer, f"command {layer} {command.name}"))
-    _draw_bars(axes, bars, begin, end)
+    _draw_bars(axes, bars, begin, end, row)
 
     arrivals = [event for event in trace.applications if begin <= milliseconds(event.arrival) <= end]
     for arrival in arrivals:
@@ -113,8 +115,8 @@ def render(trace: TraceRecorder, begin: float | None = None, end: float | None =
     return figure
 
 
-def _draw_bars(axes: Any, bars: Sequence[_Bar], begin: float, end: float) -> None:
-    """The shortest last, so that none is hidden by a longer one."""
+def _draw_bars(axes: Any, bars: Sequence[_Bar], begin: float, end: float, row: float) -> None:
+    """The shortest last, so that none is hidden by a longer one; `row`: inches of a row."""
     narrowest = (end - begin) / NARROWEST
     groups: dict[tuple[float, float, Any], list[tuple[float, float]]] = defaultdict(list)
     short: list[tuple[_Bar, float]] = []
@@ -124,7 +126,7 @@ def _draw_bars(axes: Any, bars: Sequence[_Bar], begin: float, end: float) -> Non
             # What follows at once is told apart by a gap within the bar: an outline would hide short neighbours.
             gap = narrowest / 3 if width > 4 * narrowest else 0.0
             groups[bar.bottom, bar.height, bar.colour].append((bar.begin, width - gap))
-            _write(axes, bar, begin, end)
+            _write(axes, bar, begin, end, row)
         else:
             short.append((bar, width))
     for (bottom, height, colour), spans in groups.items():
@@ -140,18 +142,21 @@ def _draw_bars(axes: Any, bars: Sequence[_Bar], begin: float, end: float) -> Non
         )
 
 
-def _write(axes: Any, bar: _Bar, begin: float, end: float) -> None:
-    """The bar's text, if what is seen of it has room; a path loses its first parts, if that is enough."""
+def _write(axes: Any, bar: _Bar, begin: float, end: float, row: float) -> None:
+    """The bar's text: across, else upright, else the last parts of a path across; nothing if there is no room."""
     left, right = max(bar.begin, begin), min(bar.end, end)
-    room = int((right - left) / (end - begin) * WIDTH * 0.8 / CHARACTER) - 1
-    text = bar.text
-    while len(text) > room and "." in text and ":" not in text:
-        text = text.partition(".")[2]
-    if not text or len(text) > room:
+    width, height = (right - left) / (end - begin) * WIDTH * 0.8, bar.height * row  # inches
+    room, upright, text = int(width / (CHARACTER * FONT)) - 1, False, bar.text
+    if len(text) > room:
+        upright = width * 72 > SMALL * 1.4 and len(text) < height / (CHARACTER * SMALL)
+        while not upright and len(text) > room and "." in text and ":" not in text:
+            text = text.partition(".")[2]
+    if not text or not (upright or len(text) <= room):
         return
     red, green, blue = bar.colour[:3]
     dark = 0.299 * red + 0.587 * green + 0.114 * blue <= 0.5
-    style = {"ha": "center", "va": "center", "fontsize": FONT, "clip_on": True, "zorder": 4}
+    style: dict[str, Any] = {"ha": "center", "va": "center", "clip_on": True, "zorder": 4}
+    style |= {"rotation": 90, "fontsize": SMALL} if upright else {"fontsize": FONT}
     axes.text((left + right) / 2, bar.bottom + bar.height / 2, text, color="white" if dark else "black", **style)
 
 

@@ -164,7 +164,7 @@ def test_bars_that_follow_at_once_can_be_told_apart() -> None:
         layer = {"task": "graph0.0", "layer": f"layer{i}.conv"}
         trace.add(CommandEvent("one", "conv2d", i * 1e-3, (i + 1) * 1e-3, layer))
     figure = gantt.render(trace)
-    assert texts(figure) == [f"layer{i}.conv" for i in range(3)]
+    assert sorted(texts(figure)) == [f"layer{i}.conv" for i in range(3)]
     commands = sorted(bar for bar in rectangles(figure) if not np.allclose(bar[2], gantt.PALETTE[0][:3]))
     assert len(commands) == 3
     assert all(a[0] + a[1] < b[0] - 0.5 for a, b in itertools.pairwise(commands))
@@ -177,3 +177,19 @@ def test_the_name_says_the_format(tmp_path: Path, kind: str) -> None:
     assert start.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
     if kind == "png":
         assert struct.unpack(">II", path.read_bytes()[16:24])[0] > 800
+
+
+def test_a_narrow_bar_has_its_whole_name_upright() -> None:
+    trace = TraceRecorder(origin=0.0)
+    trace.add(TaskEvent(1, "graph0", "graph0.0", "one", 0.0, 0.030))
+    for i in range(30):
+        at = {"task": "graph0.0", "layer": f"layer{i:02d}.0.conv1"}
+        trace.add(CommandEvent("one", "conv2d", i * 1e-3, (i + 1) * 1e-3, at))
+    figure = gantt.render(trace)
+    assert sorted(texts(figure)) == [f"layer{i:02d}.0.conv1" for i in range(30)]
+    figure.canvas.draw()
+    written = sorted((t for t in figure.axes[0].texts if "conv" in t.get_text()), key=lambda t: t.get_text())
+    extents = [text.get_window_extent() for text in written]
+    assert all(a.x1 <= b.x0 for a, b in itertools.pairwise(extents)), "no text lies on another"
+    row = figure.axes[0].transData.transform([(0, -0.5), (0, 0.5)])[:, 1]
+    assert all(extent.height < abs(np.diff(row))[0] for extent in extents)
