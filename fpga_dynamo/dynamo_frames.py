@@ -128,10 +128,19 @@ _PYTORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 class Watch:
-    """What a strict region has around each call; see :class:`fpga_dynamo.outside.StrictWatch`."""
+    """What a strict region has around each call; see :class:`fpga_dynamo.outside.StrictWatch`.
+
+    whole: calls need not be watched; :meth:`found_gap` may end that within one.
+    """
+
+    whole: bool
 
     def enter(self) -> Callable[[], None]:
-        """Called before each call; returns what is called after it."""
+        """Called before a call that is to be watched; returns what is called after it."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """Called after a call within which it has come about that it is to be watched."""
         raise NotImplementedError
 
     def found_gap(self) -> None:
@@ -202,6 +211,12 @@ class _StrictContext(eval_frame.OptimizeContext):
 
         @functools.wraps(compiled)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if watch.whole:  # the usual case takes as little time as can be
+                try:
+                    return compiled(*args, **kwargs)
+                finally:
+                    if not watch.whole:
+                        watch.leave()
             leave = watch.enter()
             try:
                 return compiled(*args, **kwargs)

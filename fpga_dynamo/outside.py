@@ -114,21 +114,20 @@ class StrictWatch(Watch):
 
     def __init__(self) -> None:
         self._gaps = False
-        self._whole = False  # a watched call has shown no gaps
+        self.whole = False  # a watched call has shown no gaps
         self._thread = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StrictWatch, ()  # of a copy's own calls
 
     def enter(self) -> Callable[[], None]:
-        if not self._whole:
-            if getattr(self._thread, "mode", None) is not None:
-                return _nothing  # a call within a call
-            self._watch()
-        return self._leave
+        if getattr(self._thread, "mode", None) is not None:
+            return _nothing  # a call within a call
+        self._watch()
+        return self.leave
 
     def found_gap(self) -> None:
-        self._gaps, self._whole = True, False
+        self._gaps, self.whole = True, False
         # In the midst of a call that was not watched. Modes leave in the reverse order: none of the caller's may do so.
         if getattr(self._thread, "mode", None) is None and torch._C._len_torch_dispatch_stack() == 0:
             self._watch()
@@ -137,12 +136,12 @@ class StrictWatch(Watch):
         self._thread.mode = OutsideOps(self._refuse)
         self._thread.mode.__enter__()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         mode = getattr(self._thread, "mode", None)
         if mode is not None:
             self._thread.mode = None
             mode.__exit__(None, None, None)
-            self._whole = not self._gaps
+            self.whole = not self._gaps
 
     def _refuse(self, op: OutsideOp) -> None:
         self._gaps = True
