@@ -152,7 +152,7 @@ def install(backend: Callable[..., Any], watch: Callable[[], Watch]) -> None:
     """Has frames that are compiled for `backend` converted as told above; `watch` makes what strict regions have."""
     try:
         make, optimize = convert_frame.catch_errors_wrapper, eval_frame._optimize_catch_errors
-        torch._dynamo.config.allow_rnn  # noqa: B018
+        torch._dynamo.config.allow_rnn, convert_frame.compile_lock  # noqa: B018
     except AttributeError as missing:
         log.info("recurrent layers and skipped frames are as this PyTorch has them: %s", missing)
         return
@@ -250,10 +250,11 @@ class Converter(convert_frame.CatchErrorsWrapper):
         if module is not None and (left := self._left.get(module, {}).get(call)) is not None:
             _skipped_modules[module] = left
             return convert_frame.ConvertFrameReturn(apply_to_code=False, skip_reason=left.reason)
-        breaks, unimplemented = len(graph_break_reasons), Counter(counters["unimplemented"])
-        with compiling(_subject_of(frame, module)):
+        with convert_frame.compile_lock, compiling(_subject_of(frame, module)):  # Dynamo's lists are the process's
+            breaks, unimplemented = len(graph_break_reasons), Counter(counters["unimplemented"])
             result, recurrence = self._converted(frame, cache_entry, frame_state)
-        unimplemented = counters["unimplemented"] - unimplemented
+            unimplemented = counters["unimplemented"] - unimplemented
+            breaks_here = graph_break_reasons[breaks:]
 
         def gap(kind: str, message: str, stack: Any) -> Gap:
             if message == "step_unsupported" and unimplemented:  # the rest of the function; why is told elsewhere
@@ -262,7 +263,7 @@ class Converter(convert_frame.CatchErrorsWrapper):
                 message = recurrence
             return Gap(kind, _in_a_line(message), *_place(stack, frame, module))
 
-        gaps = [gap("graph break", r.reason, r.user_stack) for r in graph_break_reasons[breaks:]]
+        gaps = [gap("graph break", r.reason, r.user_stack) for r in breaks_here]
         for found in gaps:
             _broken[found.file, found.line] = found
             if module is not None:

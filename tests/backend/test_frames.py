@@ -175,6 +175,21 @@ def test_another_backend_has_dynamo_s_own_setting_meanwhile() -> None:
     assert torch.gru not in taken, "the graph ends at the layer, as Dynamo has it"
 
 
+def test_fullgraph_and_stances_have_recurrent_layers_too() -> None:
+    x = torch.randn(3, 2, 8)
+    model = Recurrent(nn.GRU(8, 9)).eval()
+    whole = torch.compile(model, backend="fpga", options=STRICT, fullgraph=True)
+    assert_same_answer(whole, model, x)
+    with torch.no_grad(), pytest.raises(torch._dynamo.exc.Unsupported, match="RNN, GRU, or LSTM"):
+        whole(torch.randn(300, 2, 8))
+    torch._dynamo.reset()
+    compiled = on_card(model)
+    with torch.no_grad(), torch.compiler.set_stance("eager_then_compile"), counting() as grown:
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x))
+    assert grown["pl_launches"] == 1
+
+
 def test_long_and_packed_sequences_are_left_to_eager_with_a_reason() -> None:
     model = Recurrent(nn.GRU(8, 9)).eval()
     long = torch.randn(200, 1, 8)
