@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -19,9 +20,11 @@ from torch.nn import Module
 
 from fpga_dynamo import stats
 from fpga_dynamo.compile_cache import Trace, lowered
+from fpga_dynamo.compile_cache.ahead import FpgaCode, Snapshot, is_ahead_of_time
+from fpga_dynamo.compile_cache.artifacts import recording
 from fpga_dynamo.dynamo_frames import Gap, install, note_gap
 from fpga_dynamo.dynamo_graph import drop_idle_dropouts, refuse_recurrence
-from fpga_dynamo.errors import NotLoweredError
+from fpga_dynamo.errors import FpgaError, NotLoweredError
 from fpga_dynamo.garbage import collector_paused
 from fpga_dynamo.lowering import names
 from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
@@ -31,6 +34,7 @@ from fpga_dynamo.lowering.saved import follow, lay_out_images, misplaced, output
 from fpga_dynamo.lowering.specialise import has_symbols
 from fpga_dynamo.lowering.strides import settle_strides
 from fpga_dynamo.lowering.submodule import whole
+from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
 from fpga_dynamo.outside import StrictWatch
 from fpga_dynamo.reproduction import Case, or_else
@@ -55,6 +59,8 @@ class _Frame:
     options: Options
     lifetime: Lifetime = field(default_factory=Lifetime)
     inference: list[Callable[..., Any]] = field(default_factory=list)
+    ahead: bool = False
+    snapshots: list[Snapshot] = field(default_factory=list)
     subject: names.Subject | None = field(default_factory=names.subject)
 
 
@@ -71,7 +77,7 @@ def fpga(
     if in_forward_ad():
         return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
     refuse_recurrence(gm)
-    frame = _Frame(open_card(parsed), parsed)
+    frame = _Frame(open_card(parsed), parsed, ahead=is_ahead_of_time())
     case = Case(gm, parsed, example_inputs, from_dynamo=True)
 
     def instead(why: str) -> Callable[..., Any]:
@@ -85,7 +91,7 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
     parsed = frame.options
     drop_idle_dropouts(gm)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
-    if _collector.get() is None and (program := trace.load()) is not None:
+    if _collector.get() is None and not frame.ahead and (program := trace.load()) is not None:
         return _direct(_started(program, frame), None, example_inputs)
 
     def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
@@ -110,12 +116,14 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
     def compile_backward(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         return _boxed(_or_eager(lambda: _compile_backward(module, inputs, frame), module, (), frame, slice(0)))
 
-    wrapped = aot_autograd(
-        fw_compiler=compile_part,
-        bw_compiler=compile_backward,
-        inference_compiler=compile_inference,
-        decompositions=DECOMPOSITIONS,
-    )
+    compilers: dict[str, Callable[..., Any]] = {
+        "fw_compiler": compile_part,
+        "bw_compiler": compile_backward,
+        "inference_compiler": compile_inference,
+    }
+    if frame.ahead:
+        compilers = {name: _serialisable(compiler, frame) for name, compiler in compilers.items()}
+    wrapped = aot_autograd(**compilers, decompositions=DECOMPOSITIONS)
     try:
         with kept_whole():
             compiled = wrapped(gm, list(example_inputs))
@@ -126,6 +134,8 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
         return _left_to_eager(gm, f"{reason}, which cannot be traced", parsed)
     if (reason := why_not_replayed(example_inputs)) is not None:
         return _left_to_eager(gm, reason, parsed)
+    if frame.ahead:
+        return compiled
     trace.store()
     if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
         return _direct(frame.inference[0], compiled, example_inputs)
@@ -177,11 +187,47 @@ def compile_graph(
     mode: Literal["symbolic", "fake"] = "symbolic" if any(type(given) is int for given in inputs) else "fake"
     with preserve_node_meta(), kept_whole():
         traced = make_fx(graph, tracing_mode=mode, _allow_non_fake_inputs=True)(*inputs)
-    frame = _Frame(open_card(options), options)
     settle_strides(traced)
-    if saved is None or has_symbols(traced):
-        return _compile(traced, static, frame)
-    return _noted(_laid_out(traced, static, frame, saved)[0], frame)
+    return _lowered_anew(traced, static, saved, _Frame(open_card(options), options))
+
+
+def load_graph(
+    graph: Callable[[], GraphModule], static: Collection[int], saved: slice | None, options: Options
+) -> tuple[Callable[[list[Any]], Any], Target]:
+    """What runs a graph that was compiled in another process, and for which target it does."""
+    frame = _Frame(open_card(options), options)
+    module = graph()
+    run = _or_eager(lambda: _lowered_anew(module, static, saved, frame), module, static, frame, saved)
+    return _boxed(run), frame.card.target
+
+
+def _lowered_anew(
+    module: GraphModule, static: Collection[int], saved: slice | None, frame: _Frame
+) -> Callable[..., Any]:
+    """Of a graph with settled strides."""
+    if saved is None or has_symbols(module):
+        return _compile(module, static, frame)
+    return _noted(_laid_out(module, static, frame, saved)[0], frame)
+
+
+def _serialisable(compiler: Callable[..., Any], frame: _Frame) -> SerializableAOTDispatchCompiler:
+    """`compiler`, one of a frame's three, for a result that can be saved."""
+
+    def compile_and_keep(module: GraphModule, inputs: Sequence[Any]) -> FpgaCode:
+        frame.snapshots.clear()
+        with recording() as programs:
+            run = compiler(module, inputs)
+        if not frame.snapshots:
+            raise FpgaError("aot_compile cannot save a graph that is left to eager")
+        return FpgaCode(run, frame.snapshots[0], programs, frame.card.target, frame.options)
+
+    return SerializableAOTDispatchCompiler(FpgaCode, compile_and_keep)
+
+
+def _keep(module: GraphModule, static: Collection[int], saved: slice | None, frame: _Frame) -> None:
+    """Keeps a graph that is about to be lowered, if it is to be saved."""
+    if frame.ahead:
+        frame.snapshots.append(Snapshot(module, static, saved))
 
 
 def _saved_outputs() -> slice:
@@ -211,6 +257,7 @@ def _unchanged_by_training(static: Collection[int]) -> Collection[int]:
 
 
 def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
+    _keep(module, static, None, frame)
     if has_symbols(module):
         case = Case(module, frame.options, static=static)
         return Dynamic(module, lambda ready: _executor(ready, static, frame), case)
@@ -245,6 +292,7 @@ def _laid_out(
     module: GraphModule, static: Collection[int], frame: _Frame, saved: slice = slice(0)
 ) -> tuple[Program, Collection[Node]]:
     """The program of a part of a training step, and the nodes whose values were given other strides than in tracing."""
+    _keep(module, static, saved, frame)
     chosen = lay_out_images(module, saved)
     program = _lowered(module, static, frame)
     while wrong := misplaced(program, chosen):

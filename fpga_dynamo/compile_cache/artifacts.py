@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
@@ -32,6 +35,22 @@ class FpgaProgramArtifact(CacheArtifact):
         return content
 
 
+_recorded: ContextVar[list[tuple[str, bytes]] | None] = ContextVar("fpga_dynamo_recorded", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[tuple[str, bytes]]]:
+    """Yields a list that receives every entry which this thread makes or uses meanwhile, as (key, content)."""
+    entries: list[tuple[str, bytes]] = []
+    token = _recorded.set(entries)
+    try:
+        yield entries
+    finally:
+        _recorded.reset(token)
+
+
 def record(key: str, content: bytes) -> None:
     """Tells PyTorch of an entry that this process has made or used."""
+    if (entries := _recorded.get()) is not None:
+        entries.append((key, content))
     CacheArtifactManager.record_artifact(FpgaProgramArtifact.type(), key, content)
