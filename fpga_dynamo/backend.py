@@ -80,10 +80,7 @@ def fpga(
     frame = _Frame(open_card(parsed), parsed, ahead=is_ahead_of_time())
     case = Case(gm, parsed, example_inputs, from_dynamo=True)
 
-    def instead(why: str) -> Callable[..., Any]:
-        return gm
-
-    return or_else(lambda: _compiled(gm, example_inputs, frame), instead, case)
+    return or_else(lambda: _compiled(gm, example_inputs, frame), lambda why: _with_gap(gm, why), case)
 
 
 def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
@@ -142,10 +139,15 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
     return compiled
 
 
-def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> GraphModule:
+def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> Callable[..., Any]:
     if options.strict:
         raise NotLoweredError(f"strict=True, but a graph would run in eager: {reason}")
     log.warning("a graph runs in eager: %s", reason)
+    return _with_gap(gm, reason)
+
+
+def _with_gap(gm: GraphModule, reason: str) -> Callable[..., Any]:
+    """A graph that eager runs, and of which `explain` says why."""
     note_gap(gm.forward.__code__, Gap("graph left to eager", reason, "", 0, ""))
     return gm
 

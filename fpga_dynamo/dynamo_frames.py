@@ -352,8 +352,8 @@ def _subject_of(frame: Any, module: Any) -> Subject:
     first = frame.f_code.co_varnames[:1] if frame.f_code.co_argcount else ()
     owner = module or next((frame.f_locals.get(name) for name in first), None)
     if isinstance(owner, torch.nn.Module):
-        return Subject(owner, type(owner).__name__)
-    return Subject(frame.f_code, frame.f_code.co_name)
+        return Subject(weakref.ref(owner), type(owner).__name__)
+    return Subject(weakref.ref(frame.f_code), frame.f_code.co_name)
 
 
 def _signature(frame: Any) -> tuple[Any, ...]:

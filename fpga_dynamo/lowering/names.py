@@ -19,9 +19,12 @@ from torch.fx import GraphModule
 
 @dataclass(frozen=True)
 class Subject:
-    """What is being compiled: the module, or the code of a function; model: the name of its type or function."""
+    """What is being compiled: the module, or the code of a function; model: the name of its type or function.
 
-    owner: Any
+    It is referred to weakly: compiled graphs have their subject, and a model lives no longer for them.
+    """
+
+    owner: weakref.ref[Any]
     model: str
 
 
@@ -51,7 +54,8 @@ def graph_name(module: GraphModule) -> tuple[str, str]:
     global _next
     of = _subject.get()
     with _lock:
-        known: dict[int, int] = {} if of is None else _numbers.setdefault(of.owner, {})
+        owner = None if of is None else of.owner()
+        known: dict[int, int] = {} if owner is None else _numbers.setdefault(owner, {})
         number = known.setdefault(_fingerprint(module), _next)
         _next += number == _next
     return f"graph{number}", "" if of is None else of.model

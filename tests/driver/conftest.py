@@ -17,10 +17,6 @@ HERE = Path(__file__).parent
 CARDS = 12  # the tests use cards from 8 on and leave the first ones to other tests of the same process
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: a large model, run by `make models` or `make xrt`")
-
-
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
     """Compiles kernels.cpp with extra options, and links it as xclbin_build does; returns the shared object."""

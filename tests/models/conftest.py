@@ -18,10 +18,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--offload-table", type=Path, metavar="FILE", help="write the models' offload table there")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: whole networks at full resolution (make models)")
-
-
 @pytest.fixture(scope="session")
 def offload_table(pytestconfig: pytest.Config) -> Iterator[OffloadTable]:
     table = OffloadTable()

@@ -23,7 +23,7 @@ from xclbin_build.metadata import container
 
 DATA = Path(__file__).parent / "data"
 DESIGN = load_design(DATA / "user.toml")
-EMULATION = container(DESIGN, "emu", "x86-64-v4", b"\x7fELF a stand-in for the shared object")
+EMULATION = container(DESIGN, "emu", "x86-64-v4", "x86-64-v4", b"\x7fELF a stand-in for the shared object")
 SMALL = replace(EMULATION, uuid=EMULATION.content_uuid()).to_bytes()
 
 
