@@ -36,6 +36,19 @@ _STEPS: Mapping[object, int] = {
 }
 """Activations that eager computes as fast as memory gives, and the core in as many steps of a ReLU's time."""
 
+_PASSES: Mapping[object, float] = {
+    torch.ops.aten._softmax.default: 2,
+    torch.ops.aten._log_softmax.default: 2,
+    torch.ops.aten.native_layer_norm.default: 2,
+    torch.ops.aten.tanh.default: 4,
+    torch.ops.aten.avg_pool2d.default: 4,
+    torch.ops.aten.max_pool2d_with_indices.default: 4,
+}
+"""Operators for which eager takes, at least, so many times as long as to read and write their tensors once."""
+
+MEMORY_SHARE = 0.6
+"""Of the rate at which eager's ReLU reads and writes the host's memory, what the software card's cores reach there."""
+
 
 @dataclass(eq=False)
 class Segment:
@@ -321,7 +334,12 @@ def _copied(node: Node, segment: Segment, target: Target) -> int:
     direct = isinstance(fake, torch.Tensor) and fake.dtype in UNCHANGED
     if not direct or target.windows is None or not target.windows.show(nbytes):
         return nbytes
-    return 0 if all(match.opcodes <= cost.FORMULAS.keys() for match in segment.matches) else nbytes
+    return 0 if all(map(_in_place, segment.matches)) else nbytes
+
+
+def _in_place(match: Match) -> bool:
+    """Whether its cores are sure to read and write the host's memory, if the card can."""
+    return match.opcodes <= cost.FORMULAS.keys()
 
 
 def _symbolic(fake: torch.Tensor) -> bool:
@@ -335,7 +353,14 @@ def _card_seconds(match: Match, graph: GraphInfo) -> float:
     array = tiles["ROWS"] * tiles["MAX_VECTORS"] * 16
     vectors = sum(_nbytes(node) for node in match.outputs) / 64
     cycles = macs / array if macs else vectors * sum(_STEPS.get(node.target, 1) for node in match.nodes)
-    return cost.command_seconds(cost.START + cycles, graph.target.platform)
+    seconds = cost.command_seconds(cost.START + cycles, graph.target.platform)
+    if macs or graph.target.windows is None or not _in_place(match):
+        return seconds
+    # The software card's memory is the host's: what only moves through it is no faster there than in eager.
+    inside = set(match.nodes)
+    read = {arg for node in match.nodes for arg in node.all_input_nodes if arg not in inside}
+    moved = sum(_nbytes(node) for node in (*read, *match.outputs))
+    return max(seconds, moved / (graph.target.platform.ps_bytes * MEMORY_SHARE))
 
 
 def _ps_seconds(segment: Segment, graph: GraphInfo) -> float:
@@ -347,5 +372,6 @@ def _ps_seconds(segment: Segment, graph: GraphInfo) -> float:
             if is_view(node) or node.op != "call_function":
                 continue
             moved = _nbytes(node) + sum(_nbytes(arg) for arg in node.all_input_nodes)
-            total += cost.ps_seconds(2.0 * macs if i == 0 else 0.0, moved, platform)
+            passes = _PASSES.get(node.target, 1)
+            total += cost.ps_seconds(2.0 * macs if i == 0 else 0.0, passes * moved, platform)
     return total
