@@ -44,10 +44,17 @@ _PASSES: Mapping[object, float] = {
     torch.ops.aten.avg_pool2d.default: 4,
     torch.ops.aten.max_pool2d_with_indices.default: 4,
 }
-"""Operators for which eager takes, at least, so many times as long as to read and write their tensors once."""
+"""Operators for which eager takes, at least, so many times as long as to read and write their tensors once.
+
+Less than was measured beside a ReLU of as many bytes (4 MB) on two cores with AVX-512: softmax 4.2, layer norm 4.3,
+tanh and average pooling 20, maximum pooling 84 (5 channels-last).
+"""
 
 MEMORY_SHARE = 0.6
-"""Of the rate at which eager's ReLU reads and writes the host's memory, what the software card's cores reach there."""
+"""Of the rate at which eager's ReLU reads and writes the host's memory, what the software card's cores reach there.
+
+A ReLU of 512 x 1024 and of 1024 x 2048 on two cores with AVX-512: 0.45 to 0.7.
+"""
 
 
 @dataclass(eq=False)
