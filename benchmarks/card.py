@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 import fpga_dynamo
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.lowering.command import Command
-from fpga_dynamo.lowering.program import Program
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.program import Program
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from fpga_dynamo import zoo
+from fpga_dynamo.tools import zoo
 
 EAGER, CHANNELS_LAST, INDUCTOR = "eager", "channels_last", "inductor"
 FREEZING, ONNXRUNTIME, OPENVINO = "inductor+freezing", "onnxruntime", "openvino"

@@ -27,8 +27,8 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
 import fpga_dynamo
-from fpga_dynamo.cli import option
-from fpga_dynamo.zoo import load, randomise_batch_norm
+from fpga_dynamo.tools.cli import option
+from fpga_dynamo.tools.zoo import load, randomise_batch_norm
 
 SEED = 0
 EPOCHS = 5

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fpga_dynamo.zoo import ZooModel, load, randomise_batch_norm
+from fpga_dynamo.tools.zoo import ZooModel, load, randomise_batch_norm
 
 __all__ = ["ZooModel", "darknet53", "load", "mlp", "randomise_batch_norm", "tiny_bert"]
 

@@ -1,7 +1,5 @@
 """``torch.compile(model, backend="fpga")`` for FPGA cards driven by XRT, with or without a card."""
 
-from fpga_dynamo.backend import fpga, refresh_weights
-from fpga_dynamo.devices import DeviceReport, devices
 from fpga_dynamo.errors import (
     DeviceError,
     FpgaError,
@@ -11,11 +9,13 @@ from fpga_dynamo.errors import (
     VerificationError,
     XclbinError,
 )
-from fpga_dynamo.explain import Explanation, explain
+from fpga_dynamo.frontend.backend import fpga, refresh_weights
 from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.trace import TraceRecorder as trace
-from fpga_dynamo.stats import reset_stats, stats
+from fpga_dynamo.runtime.observe.counters import reset_stats, stats
+from fpga_dynamo.runtime.observe.trace import TraceRecorder as trace
+from fpga_dynamo.tools.devices import DeviceReport, devices
+from fpga_dynamo.tools.explain import Explanation, explain
 
 __all__ = [
     "DeviceError",

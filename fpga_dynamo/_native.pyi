@@ -114,7 +114,7 @@ class bypass:
         """Forgets the call and all frames: for a forked child."""
 
 class direct_call:
-    """A graph that is one launch, from its inputs to its outputs in one call (ours); see fpga_dynamo.runtime.direct.
+    """A graph that is one launch, from its inputs to its outputs in one call (ours); see runtime/calls/direct.py.
 
     inputs: (position among the arguments, dtype such as "int64", elements, offset in bytes) of each slot.
     outputs: (size, stride and torch.dtype for `empty`, dtype, elements, offset in bytes).

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.runtime.policies import policy_names
+from fpga_dynamo.runtime.scheduling.policies import policy_names
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Options:
     driver: which driver serves the card: ``emulated`` is the software card, ``xrt`` AMD's XRT, ``pyxrt`` the same by
         AMD's Python module. None is $FPGA_DYNAMO_DRIVER, else ``xrt`` for an xclbin that was built for a card.
     device: index of the card.
-    policy: scheduling policy, by name (``fpga_dynamo.runtime.policies``).
+    policy: scheduling policy, by name (``fpga_dynamo.runtime.scheduling.policies``).
     partition: ``cost`` offloads what pays for its launch and transfers, ``greedy`` whatever a core can run.
     strict: raise :class:`NotLoweredError` when any node that computes would run on the PS.
     verify: shadow every partition by eager and raise :class:`VerificationError` at the first node that diverges.
@@ -33,7 +33,7 @@ class Options:
     disable: names of patterns that are not to be used.
     winograd: let Winograd's method take the 3x3 convolutions that it is faster for; it rounds a few times as coarsely.
     bands: let chains of convolutions whose images outgrow a lane's cache run in bands of rows, a stream for each lane.
-    cache: keep compiled programs on disk, and use those that are there (``fpga_dynamo.compile_cache``).
+    cache: keep compiled programs on disk, and use those that are there (``fpga_dynamo.cache``).
     """
 
     xclbin: str | None = None

@@ -4,9 +4,10 @@ A :class:`Pattern` starts at an anchor node, gathers a :class:`Match`, is checke
 the :class:`Emitter` it asks where values lie (:class:`View`) and appends commands, whose offsets are :class:`Operand`.
 """
 
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, argument, operand, refuse_float, refuse_value, shape, value
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.graph import GraphInfo, argument, operand, refuse_float, refuse_value, shape, value
+from fpga_dynamo.ir.view import VEC, View, align, ceil_div
 from fpga_dynamo.lowering.patterns import (
     Match,
     Pattern,
@@ -18,7 +19,6 @@ from fpga_dynamo.lowering.patterns import (
     sole_user,
     unregister_pattern,
 )
-from fpga_dynamo.lowering.view import VEC, View, align, ceil_div
 
 __all__ = [
     "VEC",

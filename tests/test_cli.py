@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fpga_dynamo.cli import main
+from fpga_dynamo.tools.cli import main
 
 MODELS = """
 import torch

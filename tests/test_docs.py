@@ -13,12 +13,12 @@ import pytest
 from doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 
 from fpga_dynamo import Options
-from fpga_dynamo.cli import RIGHT
-from fpga_dynamo.lowering.claim import TABLE
+from fpga_dynamo.lowering.passes.claim import TABLE
 from fpga_dynamo.lowering.reasons import REASONS
-from fpga_dynamo.opset.table import core_aten, patterns, short
-from fpga_dynamo.runtime.policies import policy_names
-from fpga_dynamo.stats import COUNTERS
+from fpga_dynamo.runtime.observe.counters import COUNTERS
+from fpga_dynamo.runtime.scheduling.policies import policy_names
+from fpga_dynamo.tools.cli import RIGHT
+from fpga_dynamo.tools.opset.table import core_aten, patterns, short
 
 NOT_RUN = 6
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
@@ -111,7 +111,7 @@ def test_table_of_counters_is_complete() -> None:
 
 def test_table_of_operators_is_complete_and_current() -> None:
     # In a process of its own: other tests' patterns and settings would show in the table.
-    command = [sys.executable, "-m", "fpga_dynamo.cli", "ops", "--check", str(ROOT / "docs/ops.md")]
+    command = [sys.executable, "-m", "fpga_dynamo.tools.cli", "ops", "--check", str(ROOT / "docs/ops.md")]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert checked.returncode == RIGHT, checked.stderr
     named = {

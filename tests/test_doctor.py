@@ -8,8 +8,8 @@ import pytest
 
 import fpga_dynamo
 import xclbin_build
-from fpga_dynamo import doctor
-from fpga_dynamo.cli import main
+from fpga_dynamo.tools import doctor
+from fpga_dynamo.tools.cli import main
 
 
 def test_whatever_is_not_good_has_a_remedy() -> None:

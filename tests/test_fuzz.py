@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, find, settings
 from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.lowering.ops import winograd
-from fpga_dynamo.runtime.launch import Launcher
+from fpga_dynamo.lowering.ops.convolution import winograd
+from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.testing import fuzz, graphs
 from fpga_dynamo.testing.calls import call_once, check_against_eager
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz

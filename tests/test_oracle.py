@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fpga_dynamo import rounding
-from fpga_dynamo.rounding import FLOAT32_ULP, OperatorRecorder, in_float64
+from fpga_dynamo.runtime.observe import rounding
+from fpga_dynamo.runtime.observe.rounding import FLOAT32_ULP, OperatorRecorder, in_float64
 from fpga_dynamo.testing.calls import Undecided, reference
 from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager
 

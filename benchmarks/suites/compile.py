@@ -25,11 +25,11 @@ from benchmarks.rounds import Timing
 from benchmarks.suites import Settings, guarded
 from benchmarks.workloads import INDUCTOR
 from fpga_dynamo import Options
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.lowering.pipeline import lower
-from fpga_dynamo.lowering.symbolic.bind import Binder
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.lowering.passes.pipeline import lower
+from fpga_dynamo.runtime.calls.bind import Binder
 from fpga_dynamo.runtime.card import open_card, xclbin_path
-from fpga_dynamo.zoo import import_torchvision
+from fpga_dynamo.tools.zoo import import_torchvision
 
 SECONDS = 0.0  # rounds are counted here, not timed
 PROCESSES = 3

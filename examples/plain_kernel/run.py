@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import xclbin_build
-from fpga_dynamo.runtime.driver import emulated as pyxrt
+from fpga_dynamo.runtime.drivers import emulated as pyxrt
 
 COUNT = 4096
 

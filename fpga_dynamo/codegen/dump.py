@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.lowering.command import Command, Operand
-from fpga_dynamo.lowering.graph import describe
-from fpga_dynamo.lowering.program import CardTask, Program
+from fpga_dynamo.ir.command import Command, Operand
+from fpga_dynamo.ir.graph import describe
+from fpga_dynamo.ir.program import CardTask, Program
 
 
 def dump_program(program: Program, directory: str) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.lowering.command import Auxiliary, Bits, Command, Operand
-from fpga_dynamo.lowering.symbolic.size import Number, Size, pinned
-from fpga_dynamo.lowering.symbolic.size import value as hinted
-from fpga_dynamo.lowering.target import RecordField, Target
-from fpga_dynamo.lowering.view import Buffer, align
-from fpga_dynamo.lowering.weights import WeightBuffer
+from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand
+from fpga_dynamo.ir.sizes.size import Number, Size, pinned
+from fpga_dynamo.ir.sizes.size import value as hinted
+from fpga_dynamo.ir.target import RecordField, Target
+from fpga_dynamo.ir.view import Buffer, align
+from fpga_dynamo.ir.weights import WeightBuffer
 
 ABSENT = 0xFFFFFFFF
 

@@ -1,1 +1,4 @@
-"""ATen graph -> Program. The passes, in the order that they run, are listed in :mod:`fpga_dynamo.lowering.pipeline`."""
+"""ATen graph -> Program; the passes, in the order that they run, are in passes/pipeline.py.
+
+May import codegen and ir.
+"""

@@ -19,14 +19,14 @@ from torch._C import DispatchKey
 from torch.fx import Node
 
 from fpga_dynamo.errors import FpgaError, OptionError
-from fpga_dynamo.lowering import decompose
-from fpga_dynamo.lowering.dtypes import NARROW
-from fpga_dynamo.lowering.graph import RESHAPE_TARGETS, refuse_sizes, shape, values
+from fpga_dynamo.ir.dtypes import NARROW
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, refuse_sizes, shape, values
+from fpga_dynamo.lowering.tracing import decompose
 
 if TYPE_CHECKING:
-    from fpga_dynamo.lowering.emitter import Emitter
-    from fpga_dynamo.lowering.graph import GraphInfo
-    from fpga_dynamo.lowering.view import View
+    from fpga_dynamo.codegen.emitter import Emitter
+    from fpga_dynamo.ir.graph import GraphInfo
+    from fpga_dynamo.ir.view import View
 
 
 @dataclass

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch.fx import Node
 
+from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.encode import bits, field_values, fields_of
 from fpga_dynamo.errors import PatternError
-from fpga_dynamo.lowering import cost
-from fpga_dynamo.lowering.command import Auxiliary, Operand
-from fpga_dynamo.lowering.dtypes import FLOATS
-from fpga_dynamo.lowering.graph import GraphInfo, describe, is_view, value
+from fpga_dynamo.ir.command import Auxiliary, Operand
+from fpga_dynamo.ir.dtypes import FLOATS
+from fpga_dynamo.ir.graph import GraphInfo, describe, is_view, value
+from fpga_dynamo.ir.sizes.size import Size, SizeError, identical
+from fpga_dynamo.ir.sizes.size import value as hinted
+from fpga_dynamo.ir.sizes.size import values as hinted_all
+from fpga_dynamo.ir.view import Buffer, Role, View, extent
 from fpga_dynamo.lowering.patterns import Match, Pattern
-from fpga_dynamo.lowering.symbolic.size import Size, SizeError, identical
-from fpga_dynamo.lowering.symbolic.size import value as hinted
-from fpga_dynamo.lowering.symbolic.size import values as hinted_all
-from fpga_dynamo.lowering.view import Buffer, Role, View, extent
 
 if TYPE_CHECKING:
-    from fpga_dynamo.lowering.emitter import Emitter
+    from fpga_dynamo.codegen.emitter import Emitter
 
 T = TypeVar("T")
 
@@ -156,9 +156,7 @@ def _check_operand(where: str, item: Operand, named: set[Any]) -> None:
         )
 
 
-def _check_memory(
-    opcode: str, reads: Sequence[View | Buffer | None], writes: Sequence[View], emitter: Emitter
-) -> None:
+def _check_memory(opcode: str, reads: Sequence[View | Buffer | None], writes: Sequence[View], emitter: Emitter) -> None:
     written = {buffer for command in emitter.commands for buffer in command.writes}
     for view in reads:
         buffer = view.buffer if isinstance(view, View) else view

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import xclbin_build
 import xclbin_build.axlf
 from fpga_dynamo.errors import DeviceError, XclbinError
-from fpga_dynamo.lowering.target import Target, Windows
+from fpga_dynamo.ir.target import Target, Windows
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.driver import choose, select
-from fpga_dynamo.runtime.scheduler import Scheduler
-from fpga_dynamo.runtime.task import ProcessingElement
-from fpga_dynamo.runtime.weights import WeightStore
+from fpga_dynamo.runtime.calls.weights import WeightStore
+from fpga_dynamo.runtime.drivers import choose, select
+from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
+from fpga_dynamo.runtime.scheduling.task import ProcessingElement
 from xclbin_build.progress import shown
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ def empty_program_cache() -> Iterator[Path]:
 
     It changes the process, not one thread.
     """
-    from fpga_dynamo.compile_cache import store
+    from fpga_dynamo.cache import store
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

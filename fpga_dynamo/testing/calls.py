@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from fpga_dynamo.rounding import OperatorRecorder, agree, in_float64, noisy_run
-
-from .reference import (
+from fpga_dynamo.runtime.observe.rounding import OperatorRecorder, agree, in_float64, noisy_run
+from fpga_dynamo.testing.reference import (
     LayoutMismatch,
     Mismatch,
     assert_close_to_eager,
@@ -23,7 +22,7 @@ from .reference import (
     sharing,
     strides_that_matter,
 )
-from .winograd import NOISE as WINOGRAD_NOISE
+from fpga_dynamo.testing.winograd import NOISE as WINOGRAD_NOISE
 
 _NOISY_RUNS = 3
 _MANY_NOISY_RUNS = 24  # before an answer is called wrong: three may miss how far rounding moves what cancels

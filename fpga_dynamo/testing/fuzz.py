@@ -20,11 +20,11 @@ from hypothesis import seed as hypothesis_seed
 from hypothesis.strategies import SearchStrategy
 from torch._dynamo.backends.common import aot_autograd
 
-from .cache import empty_program_cache
-from .calls import Undecided, check_against_eager
-from .graphs import Graph, graphs
-from .reference import Mismatch
-from .winograd import winograd_everywhere
+from fpga_dynamo.testing.cache import empty_program_cache
+from fpga_dynamo.testing.calls import Undecided, check_against_eager
+from fpga_dynamo.testing.graphs import Graph, graphs
+from fpga_dynamo.testing.reference import Mismatch
+from fpga_dynamo.testing.winograd import winograd_everywhere
 
 
 class _AsForetold(torch.fx.Interpreter):

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from . import operators
-from .calls import call_once
+from fpga_dynamo.testing import operators
+from fpga_dynamo.testing.calls import call_once
 
 MAX_ELEMENTS = 4096
 MAX_MAGNITUDE = 1e4

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from fpga_dynamo.rounding import FLOAT32_ULP
+from fpga_dynamo.runtime.observe.rounding import FLOAT32_ULP
 
 FLOOR_ULPS = 4
 UNDERFLOW = torch.finfo(torch.float32).tiny
@@ -54,7 +54,7 @@ def measure(
 ) -> Errors:
     """Errors of two float32 tensors of one shape against the float64 one, over the elements where all are finite.
 
-    `noise` is an error that a correct evaluation is known to make (see :mod:`fpga_dynamo.rounding`), used where
+    `noise` is an error that a correct evaluation is known to make (see runtime/observe/rounding.py), used where
     eager's own is less.
     """
     values = [tensor.detach().to(torch.float64) for tensor in (compiled, eager32, float64)]

@@ -18,7 +18,7 @@ def winograd_everywhere(tile_size: int) -> Iterator[None]:
     Compiled programs do not say so in their names: use it with a disk cache of its own (see
     :func:`fpga_dynamo.testing.cache.empty_program_cache`) or none. It changes the process, not one thread.
     """
-    from fpga_dynamo.lowering.ops import winograd
+    from fpga_dynamo.lowering.ops.convolution import winograd
 
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tiles of Winograd's method have a side of {' or '.join(map(str, TILE_SIZES))}")

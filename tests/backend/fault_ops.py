@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from fpga_dynamo import Match, Pattern
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, shape
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.graph import GraphInfo, shape
+from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.patterns import anchor_alone
-from fpga_dynamo.lowering.view import View, numel
 
 TRIGGER = 13.0
 """The first element of an input that makes the core go wrong."""

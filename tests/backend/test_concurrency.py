@@ -14,7 +14,7 @@ from backend_kit import Net, counting, image, mlp, on_card
 from torch import nn
 
 import fpga_dynamo
-from fpga_dynamo.runtime.trace import TaskEvent
+from fpga_dynamo.runtime.observe.trace import TaskEvent
 
 THREADS = 8
 ROUNDS = 200  # until something that can overlap does, on a machine busy with other things

@@ -12,12 +12,12 @@ import torch
 from backend_kit import Net, assert_same_answer, counting, memory_used, mlp, on_card
 from torch import nn
 
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.explain import Explanation, GraphReport
-from fpga_dynamo.lowering.program import Program
-from fpga_dynamo.lowering.symbolic.bind import Binder
-from fpga_dynamo.lowering.symbolic.size import SizeError
-from fpga_dynamo.runtime.dynamic import BOUND_SIZES
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.ir.program import Program
+from fpga_dynamo.ir.sizes.size import SizeError
+from fpga_dynamo.runtime.calls.bind import Binder
+from fpga_dynamo.runtime.calls.dynamic import BOUND_SIZES
+from fpga_dynamo.tools.explain import Explanation, GraphReport
 
 
 class Residual(nn.Module):
@@ -194,7 +194,7 @@ def test_what_sizes_cannot_say_is_lowered_for_each(monkeypatch: pytest.MonkeyPat
     def refuse(*arguments: Any) -> None:
         raise SizeError("nothing to be said")
 
-    monkeypatch.setattr("fpga_dynamo.runtime.dynamic.sized_graph", refuse)
+    monkeypatch.setattr("fpga_dynamo.runtime.calls.dynamic.sized_graph", refuse)
     model = mlp(16, 32, 8).eval()
     compiled = on_card(model)
     with collect_programs() as made:

@@ -73,7 +73,7 @@ def test_a_program_s_own_logging_receives_the_package_s() -> None:
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[method-assign]
-    logger = logging.getLogger("fpga_dynamo.lowering.pipeline")
+    logger = logging.getLogger("fpga_dynamo.lowering.passes.pipeline")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 
-from fpga_dynamo.garbage import collector_paused
+from fpga_dynamo.lowering.garbage import collector_paused
 
 
 def test_the_collector_stays_paused_until_the_last_thread_is_through() -> None:

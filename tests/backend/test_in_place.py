@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from fpga_dynamo import Options
-from fpga_dynamo.backend import collect_programs
+from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.runtime.card import open_card
 
 CALLS = 3

@@ -17,11 +17,13 @@ from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 
 import fpga_dynamo
-from fpga_dynamo import backend, reproduction
-from fpga_dynamo.lowering import decompose, pipeline
-from fpga_dynamo.lowering.symbolic.bind import Binder
-from fpga_dynamo.runtime import binding, dynamic, executor
-from fpga_dynamo.runtime.direct import Direct
+from fpga_dynamo.frontend import backend
+from fpga_dynamo.lowering.passes import pipeline
+from fpga_dynamo.lowering.tracing import decompose
+from fpga_dynamo.runtime.calls import binding, dynamic, executor
+from fpga_dynamo.runtime.calls.bind import Binder
+from fpga_dynamo.runtime.calls.direct import Direct
+from fpga_dynamo.runtime.observe import reproduction
 from fpga_dynamo.testing.cache import empty_program_cache
 
 
@@ -298,9 +300,9 @@ STAGES = ["lowering", "lowering for all sizes", "decomposition", "backward", "ba
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_file_runs_by_itself(stage: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patch, dynamic, model, given = ("lowering.pipeline", "claim"), "all sizes" in stage, Mixed().eval(), ()
+    patch, dynamic, model, given = ("lowering.passes.pipeline", "claim"), "all sizes" in stage, Mixed().eval(), ()
     if stage == "decomposition":
-        patch = ("lowering.decompose", "DECOMPOSITIONS[torch.ops.aten.mv.default]")
+        patch = ("lowering.tracing.decompose", "DECOMPOSITIONS[torch.ops.aten.mv.default]")
         monkeypatch.setitem(decompose.DECOMPOSITIONS, torch.ops.aten.mv.default, failing)
         model, given = (lambda m, v: torch.relu(m @ v)), (torch.randn(5, 4), torch.randn(4))
     elif "lowering" in stage:

@@ -40,7 +40,7 @@ import sys
 sys.path.append({tests!r})
 from torch._dynamo import register_backend
 from fault_ops import FAULTY
-from fpga_dynamo.backend import fpga
+from fpga_dynamo.frontend.backend import fpga
 from fpga_dynamo.lowering.patterns import TABLE
 
 TABLE.add(FAULTY)

@@ -10,9 +10,9 @@ import torch
 from backend_kit import counting, mlp, on_card
 from torch import nn
 
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.explain import GraphReport
+from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.testing.reference import assert_close_to_eager
+from fpga_dynamo.tools.explain import GraphReport
 
 
 def cnn() -> nn.Sequential:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fpga_dynamo import VerificationError
-from fpga_dynamo.runtime import launch
-from fpga_dynamo.runtime.transfer import from_slot
+from fpga_dynamo.runtime.calls import launch
+from fpga_dynamo.runtime.calls.transfer import from_slot
 
 
 def norm(x: Tensor, query: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 
 import fpga_dynamo
 from fpga_dynamo import Options
-from fpga_dynamo.compile_cache import store
+from fpga_dynamo.cache import store
 from fpga_dynamo.runtime.card import xclbin_path
 
 

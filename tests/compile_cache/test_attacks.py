@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import torch
 
-from fpga_dynamo.compile_cache import cached, store
-from fpga_dynamo.compile_cache.graphs import graph_from_plain
-from fpga_dynamo.compile_cache.plain import CorruptError
+from fpga_dynamo.cache import cached, store
+from fpga_dynamo.cache.graphs import graph_from_plain
+from fpga_dynamo.cache.plain import CorruptError
 
 CHANGES = 200
 

@@ -13,11 +13,11 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fpga_dynamo import Options, register_pattern, unregister_pattern
-from fpga_dynamo.compile_cache.graphs import graph_from_plain, graph_to_plain
-from fpga_dynamo.compile_cache.keys import program_key
-from fpga_dynamo.compile_cache.plain import CorruptError, UnstorableError, from_plain, to_plain
-from fpga_dynamo.lowering.decompose import DECOMPOSITIONS
+from fpga_dynamo.cache.graphs import graph_from_plain, graph_to_plain
+from fpga_dynamo.cache.keys import program_key
+from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
 from fpga_dynamo.lowering.patterns import TABLE
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.runtime.card import open_card
 
 X = torch.randn(4, 6)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fpga_dynamo.compile_cache import store
-from fpga_dynamo.compile_cache.plain import CorruptError
+from fpga_dynamo.cache import store
+from fpga_dynamo.cache.plain import CorruptError
 
 
 def put(key: str, size: int = 1000) -> bytes:

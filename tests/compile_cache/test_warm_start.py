@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import fpga_dynamo
-from fpga_dynamo.compile_cache import store
+from fpga_dynamo.cache import store
 
 SCRIPT = """
 import sys, torch, fpga_dynamo

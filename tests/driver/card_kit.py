@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fpga_dynamo.runtime.driver import emulated as xrt
+from fpga_dynamo.runtime.drivers import emulated as xrt
 from xclbin_build import axlf, manifest
 from xclbin_build.toolchain.isa import host_isa
 

@@ -22,7 +22,7 @@ import pytest
 
 import xclbin_build
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.runtime.driver import select
+from fpga_dynamo.runtime.drivers import select
 
 DRIVER = os.environ.get("DRIVER_UNDER_TEST", "emulated")
 xrt: Any = select(DRIVER)

@@ -31,7 +31,7 @@ from card_kit import (
     until_running,
 )
 
-from fpga_dynamo.runtime.driver import emulated as xrt
+from fpga_dynamo.runtime.drivers import emulated as xrt
 
 State = xrt.ert_cmd_state
 KERNEL = r"kernel 'misbehave' \(compute unit misbehave_1\) "

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.runtime.driver import emulated as xrt
+from fpga_dynamo.runtime.drivers import emulated as xrt
 
 TO_DEVICE, FROM_DEVICE = xrt.XCL_BO_SYNC_BO_TO_DEVICE, xrt.XCL_BO_SYNC_BO_FROM_DEVICE
 

@@ -16,7 +16,7 @@ PRELUDE = (
 import faulthandler, os, signal, threading, time, ctypes
 import numpy as np
 from card_kit import *
-from fpga_dynamo.runtime.driver import emulated as xrt
+from fpga_dynamo.runtime.drivers import emulated as xrt
 card = Card(0, sys.argv[1])
 """
 )

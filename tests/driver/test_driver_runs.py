@@ -14,7 +14,7 @@ import pytest
 from card_kit import SLEEP, STATUS, Card, until_running
 
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.runtime.driver import emulated as xrt
+from fpga_dynamo.runtime.drivers import emulated as xrt
 
 State = xrt.ert_cmd_state
 COMPLETED = State.ERT_CMD_STATE_COMPLETED

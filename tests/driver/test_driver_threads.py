@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from card_kit import DIVIDE, HANG, SLEEP, Card
 
-from fpga_dynamo.runtime.driver import emulated as xrt
+from fpga_dynamo.runtime.drivers import emulated as xrt
 
 State = xrt.ert_cmd_state
 THREADS = 8

@@ -12,7 +12,7 @@ import pytest
 from card_kit import BANKS, KERNELS, MIB, SLEEP, Bank, Card, Kernel
 
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.runtime.driver import emulated as xrt
+from fpga_dynamo.runtime.drivers import emulated as xrt
 
 Pack = Callable[..., Path]
 

@@ -134,7 +134,7 @@ def test_crashed_kernels_beside_the_emulated_driver(tmp_path: Path) -> None:
     """Two card models in one process: the signal handlers of each leave the other's crashes and time-outs alone."""
     script = """
     import conformance
-    from fpga_dynamo.runtime.driver import emulated, xrt as under_xrt
+    from fpga_dynamo.runtime.drivers import emulated, xrt as under_xrt
     cards = {}
     for module in (under_xrt, emulated) * 3:
         directions = module.xclBOSyncDirection

@@ -10,9 +10,9 @@ from xrt_kit import needs
 
 SCRIPT = """
 import copy, sys, torch, fpga_dynamo
-from fpga_dynamo import zoo
+from fpga_dynamo.tools import zoo
 from fpga_dynamo.runtime.card import opened_cards
-from fpga_dynamo.runtime.driver import select
+from fpga_dynamo.runtime.drivers import select
 torch.backends.mha.set_fastpath_enabled(False)
 torch.manual_seed(0)
 if sys.argv[1] == "block":

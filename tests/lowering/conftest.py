@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.patterns import TABLE
-from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import open_card
 

@@ -17,17 +17,18 @@ from unittest.mock import patch
 import torch
 from torch import nn
 
-from fpga_dynamo import Explanation, Options, backend
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.explain import GraphReport
-from fpga_dynamo.lowering.pipeline import lower
-from fpga_dynamo.lowering.program import Program
-from fpga_dynamo.rounding import in_float64
+from fpga_dynamo import Explanation, Options
+from fpga_dynamo.frontend import backend
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.ir.program import Program
+from fpga_dynamo.lowering.passes.pipeline import lower
+from fpga_dynamo.runtime.calls.executor import Executor
+from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.card import Card
-from fpga_dynamo.runtime.executor import Executor
-from fpga_dynamo.runtime.lifetime import Lifetime
+from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.calls import reference
 from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager, sharing
+from fpga_dynamo.tools.explain import GraphReport
 
 GREEDY = {"partition": "greedy"}
 

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.lowering.ops.conv_gradient import Axis
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.lowering.ops.convolution.gradient import Axis
 from fpga_dynamo.testing.reference import assert_close_to_eager
 
 

@@ -13,10 +13,10 @@ from torch import nn
 
 import fpga_dynamo
 from fpga_dynamo import explain
-from fpga_dynamo.lowering import bands
-from fpga_dynamo.lowering.command import Command
-from fpga_dynamo.lowering.program import CardTask
-from fpga_dynamo.lowering.view import Buffer
+from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.program import CardTask
+from fpga_dynamo.ir.view import Buffer
+from fpga_dynamo.lowering.passes import bands
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import open_card
 from fpga_dynamo.testing.reference import measure

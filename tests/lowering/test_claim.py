@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from lowering_cases import Call, programs_of, randomise
 from torch import nn
 
-from fpga_dynamo.lowering.claim import Claims, claim
-from fpga_dynamo.lowering.graph import GraphInfo, computes
+from fpga_dynamo.ir.graph import GraphInfo, computes
+from fpga_dynamo.lowering.passes.claim import Claims, claim
 
 
 def claims_of(function: object, *inputs: torch.Tensor, disabled: tuple[str, ...] = ()) -> tuple[GraphInfo, Claims]:

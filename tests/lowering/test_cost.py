@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from lowering_cases import Call, programs_of, randomise
 from torch import nn
 
-from fpga_dynamo.lowering import cost
-from fpga_dynamo.lowering.command import Command
-from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.codegen import cost
+from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.target import Target
 
 
 def commands_of(model: object, *inputs: torch.Tensor) -> dict[str, Command]:

@@ -13,13 +13,13 @@ import torch.nn.functional as F
 from lowering_cases import GREEDY, Case, check, programs_of
 from torch import nn
 
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.lowering.claim import claim
-from fpga_dynamo.lowering.graph import aten
-from fpga_dynamo.lowering.target import Target
-from fpga_dynamo.opset.probes import probe
-from fpga_dynamo.rounding import in_float64
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.ir.graph import aten
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.passes.claim import claim
+from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.reference import measure
+from fpga_dynamo.tools.opset.probes import probe
 
 HALVES = (torch.bfloat16, torch.float16)
 each_half = pytest.mark.parametrize("dtype", HALVES, ids=("bfloat16", "float16"))

@@ -8,10 +8,10 @@ import pytest
 
 from fpga_dynamo.codegen.encode import ABSENT, CommandList, encode
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.lowering.command import Auxiliary, Bits, Command, Operand
-from fpga_dynamo.lowering.target import Target
-from fpga_dynamo.lowering.view import Buffer
-from fpga_dynamo.lowering.weights import Pack, WeightBuffer, pack_rows
+from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import Buffer
+from fpga_dynamo.ir.weights import Pack, WeightBuffer, pack_rows
 
 
 def field_words(code: CommandList, target: Target, opcode: str, name: str, position: int = 0) -> list[int]:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from lowering_cases import GREEDY, Call, Case, check
 
-from fpga_dynamo.backend import collect_programs
+from fpga_dynamo.frontend.backend import collect_programs
 
 ROW, COLUMN = torch.tensor([2, 0, -1, 1]), torch.tensor([[0], [-3], [1]])
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from lowering_cases import GREEDY, Case, check, programs_of
 
-from fpga_dynamo.lowering.ops.elementwise import ANCHORS
-from fpga_dynamo.lowering.ops.integers import INTEGER_RULES
+from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS
+from fpga_dynamo.lowering.ops.elementwise.integers import INTEGER_RULES
 
 DTYPES = (torch.int64, torch.int32, torch.int8, torch.uint8)
 EDGES = [

@@ -20,7 +20,7 @@ from fpga_dynamo.codegen.micro import (
     MicroProgram,
     Operand,
 )
-from fpga_dynamo.lowering.target import Target
+from fpga_dynamo.ir.target import Target
 
 OPS = {"ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "NEG": lambda a: -a, "FMA": lambda a, b, c: a * b + c}
 ARITY = {"ADD": 2, "SUB": 2, "NEG": 1, "FMA": 3}

@@ -17,10 +17,10 @@ from lowering_cases import GREEDY, Call, Case, check, programs_of, randomise
 from torch import nn
 
 import fpga_dynamo
-from fpga_dynamo.lowering import cost
-from fpga_dynamo.lowering.pipeline import lower
-from fpga_dynamo.lowering.program import CardTask, Program
-from fpga_dynamo.lowering.target import Target, Windows
+from fpga_dynamo.codegen import cost
+from fpga_dynamo.ir.program import CardTask, Program
+from fpga_dynamo.ir.target import Target, Windows
+from fpga_dynamo.lowering.passes.pipeline import lower
 from fpga_dynamo.options import Options
 
 ON_PS = torch.special.erfcx  # no core computes it

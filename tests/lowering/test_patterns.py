@@ -16,13 +16,13 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 import fpga_dynamo
 from fpga_dynamo import FpgaError, Match, Pattern, PatternError, register_pattern, unregister_pattern
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.decompose import WHOLE
-from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, shape
-from fpga_dynamo.lowering.ops.pointwise import POINTWISE
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.graph import GraphInfo, shape
+from fpga_dynamo.ir.view import Buffer, View, numel
+from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
 from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, registered, sole_user
-from fpga_dynamo.lowering.view import Buffer, View, numel
+from fpga_dynamo.lowering.tracing.decompose import WHOLE
 
 aten = torch.ops.aten
 RECIPE = str(Path(__file__).parent / "data" / "triple.toml")

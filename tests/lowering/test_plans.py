@@ -18,7 +18,7 @@ from torch import nn
 
 import xclbin_build
 from fpga_dynamo import stats
-from fpga_dynamo.lowering.ops import winograd
+from fpga_dynamo.lowering.ops.convolution import winograd
 from fpga_dynamo.testing.reference import measure
 from xclbin_build.toolchain.isa import host_isa
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fpga_dynamo
-from fpga_dynamo.lowering.ops.elementwise import RULES
+from fpga_dynamo.lowering.ops.elementwise.elementwise import RULES
 
 NAN, INF = torch.nan, torch.inf
 ONE = {"pointwise": 1}

@@ -7,8 +7,8 @@ import copy
 import torch
 from torch import nn
 
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.lowering.program import Program
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.ir.program import Program
 
 ON_CARD = {"partition": "greedy"}
 

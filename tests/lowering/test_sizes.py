@@ -12,12 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpga_dynamo.lowering.symbolic.code import checker, evaluator
-from fpga_dynamo.lowering.symbolic.convert import from_sympy, to_sympy
-from fpga_dynamo.lowering.symbolic.size import Size, SizeError, identical, larger, smaller, value
-from fpga_dynamo.lowering.symbolic.symbols import Symbols
-from fpga_dynamo.lowering.symbolic.tensor import SizedTensor
-from fpga_dynamo.lowering.view import align, dense
+from fpga_dynamo.ir.sizes.code import checker, evaluator
+from fpga_dynamo.ir.sizes.convert import from_sympy, to_sympy
+from fpga_dynamo.ir.sizes.size import Size, SizeError, identical, larger, smaller, value
+from fpga_dynamo.ir.sizes.symbols import Symbols
+from fpga_dynamo.ir.sizes.tensor import SizedTensor
+from fpga_dynamo.ir.view import align, dense
 
 
 def two(a: int = 6, b: int = 35) -> tuple[Symbols, Any, Any]:

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 
 from fpga_dynamo.codegen.encode import encode
-from fpga_dynamo.lowering.command import Command, FieldValue, Operand
-from fpga_dynamo.lowering.streams import group
-from fpga_dynamo.lowering.view import Buffer
+from fpga_dynamo.ir.command import Command, FieldValue, Operand
+from fpga_dynamo.ir.view import Buffer
+from fpga_dynamo.lowering.passes.streams import group
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, open_card
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule, symbolic_trace
 
-from fpga_dynamo.lowering.decompose import DECOMPOSITIONS, kept_whole
-from fpga_dynamo.lowering.graph import value
-from fpga_dynamo.lowering.strides import settle_strides
+from fpga_dynamo.ir.graph import value
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, kept_whole
+from fpga_dynamo.lowering.tracing.strides import settle_strides
 from fpga_dynamo.testing.reference import assert_close_to_eager, strides_that_matter
 
 GREEDY = {"partition": "greedy"}

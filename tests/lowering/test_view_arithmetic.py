@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpga_dynamo.lowering.view import Buffer, View, align, dense, extent, row_pitch
+from fpga_dynamo.ir.view import Buffer, View, align, dense, extent, row_pitch
 
 SIZES = st.lists(st.integers(1, 4), min_size=0, max_size=5)
 

@@ -12,11 +12,11 @@ from lowering_cases import GREEDY, programs_of, randomise
 from torch import nn
 
 from fpga_dynamo import explain, stats
-from fpga_dynamo.lowering import cost
-from fpga_dynamo.lowering.ops import winograd
+from fpga_dynamo.codegen import cost
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.ops.convolution import winograd
+from fpga_dynamo.lowering.ops.convolution.winograd import fastest_tile, pack_transformed
 from fpga_dynamo.lowering.ops.packing import panel_vectors
-from fpga_dynamo.lowering.ops.winograd import fastest_tile, pack_transformed
-from fpga_dynamo.lowering.target import Target
 from fpga_dynamo.testing.reference import measure
 
 FACTOR = 8.0  # of eager float32's own error against float64

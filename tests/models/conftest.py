@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from offload_table import OffloadTable
 
-from fpga_dynamo.zoo import import_torchvision
+from fpga_dynamo.tools.zoo import import_torchvision
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from fpga_dynamo.zoo import import_torchvision
+from fpga_dynamo.tools.zoo import import_torchvision
 
 
 def non_maximum_suppression(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:

@@ -17,11 +17,11 @@ from torch import nn
 
 from examples.models import UNet
 from fpga_dynamo import Explanation
-from fpga_dynamo.backend import collect_programs
-from fpga_dynamo.explain import GraphReport
-from fpga_dynamo.rounding import in_float64
+from fpga_dynamo.frontend.backend import collect_programs
+from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.reference import assert_close_to_eager
-from fpga_dynamo.zoo import import_torchvision, randomise_batch_norm
+from fpga_dynamo.tools.explain import GraphReport
+from fpga_dynamo.tools.zoo import import_torchvision, randomise_batch_norm
 
 FACTOR, WINOGRAD_FACTOR = 4.0, 8.0
 """Of eager float32's own error against float64: with direct sums, and where Winograd's method is taken."""

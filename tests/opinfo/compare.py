@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-from fpga_dynamo.rounding import OperatorRecorder, in_float64
+from fpga_dynamo.runtime.observe.rounding import OperatorRecorder, in_float64
 from fpga_dynamo.testing.reference import LayoutMismatch, Mismatch, assert_close_to_eager, measure, sharing
 from tests.opinfo.cases import SEED, Case
 

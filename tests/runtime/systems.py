@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from fpga_dynamo.runtime.policies import Assignment
-from fpga_dynamo.runtime.scheduler import Scheduler
-from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
+from fpga_dynamo.runtime.scheduling.policies import Assignment
+from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
+from fpga_dynamo.runtime.scheduling.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
 
 PATIENCE = 20
 """Seconds until a test gives up on another thread."""

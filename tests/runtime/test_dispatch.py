@@ -2,8 +2,8 @@
 
 import pytest
 
-from fpga_dynamo.runtime.dispatch import Dispatcher
-from fpga_dynamo.runtime.policies import Policy, make_policy
+from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher
+from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 
 from .systems import host, ready, unit
 

@@ -16,8 +16,8 @@ from matplotlib.image import imread
 from torch import nn
 
 import fpga_dynamo
-from fpga_dynamo.runtime import gantt
-from fpga_dynamo.runtime.trace import ApplicationEvent, CommandEvent, TaskEvent, TraceRecorder
+from fpga_dynamo.runtime.observe import gantt
+from fpga_dynamo.runtime.observe.trace import ApplicationEvent, CommandEvent, TaskEvent, TraceRecorder
 
 GREEDY = {"partition": "greedy"}
 

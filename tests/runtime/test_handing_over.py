@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fpga_dynamo.runtime.flight import HAND_OVER, Flight
-from fpga_dynamo.runtime.policies import Policy, policy_names
-from fpga_dynamo.runtime.scheduler import Scheduler
-from fpga_dynamo.runtime.task import Task, TaskGraph
+from fpga_dynamo.runtime.scheduling.flight import HAND_OVER, Flight
+from fpga_dynamo.runtime.scheduling.policies import Policy, policy_names
+from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
+from fpga_dynamo.runtime.scheduling.task import Task, TaskGraph
 
 from .systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpga_dynamo.runtime.policies import (
+from fpga_dynamo.runtime.scheduling.policies import (
     Adaptive,
     Policy,
     make_policy,
     policy_names,
     register_policy,
 )
-from fpga_dynamo.runtime.policies.base import _registry
+from fpga_dynamo.runtime.scheduling.policies.base import _registry
 
 from .systems import host, named, ready, unit
 

@@ -10,9 +10,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fpga_dynamo.runtime.policies import Policy, policy_names
-from fpga_dynamo.runtime.scheduler import Scheduler
-from fpga_dynamo.runtime.task import Task, TaskGraph
+from fpga_dynamo.runtime.scheduling.policies import Policy, policy_names
+from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
+from fpga_dynamo.runtime.scheduling.task import Task, TaskGraph
 
 from .systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
 

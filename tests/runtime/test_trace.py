@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from fpga_dynamo.runtime import trace
-from fpga_dynamo.runtime.scheduler import Scheduler
-from fpga_dynamo.runtime.task import Task, TaskGraph
-from fpga_dynamo.runtime.trace import ApplicationEvent, TaskEvent, TraceRecorder
+from fpga_dynamo.runtime.observe import trace
+from fpga_dynamo.runtime.observe.trace import ApplicationEvent, TaskEvent, TraceRecorder
+from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
+from fpga_dynamo.runtime.scheduling.task import Task, TaskGraph
 
 from .systems import host, nothing, single, unit
 

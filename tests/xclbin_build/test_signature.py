@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from signatures import ELEMENTS, PREAMBLE, SCALARS, TYPES_HEADER, Meaning, closing, signatures
 
 import xclbin_build
-from fpga_dynamo.runtime.driver import emulated as pyxrt
+from fpga_dynamo.runtime.drivers import emulated as pyxrt
 from xclbin_build import RecipeError, ToolchainError
 from xclbin_build.signature import Argument, parse_kernel
 

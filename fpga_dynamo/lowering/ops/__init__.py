@@ -1,24 +1,13 @@
-"""The built-in patterns, one file an op family; the order of import is the order of priority."""
+"""The built-in patterns, a folder or file for each family of operators; importing them registers them.
 
-from fpga_dynamo.lowering.ops import (  # noqa: F401
-    attention,
-    borders,
-    conv_gradient,
-    convolution,
-    gathering,
-    indexing,
-    matmul,
-    movement,
-    normalization,
-    normalization_training,
-    pooling,
-    reduction,
-    resampling,
-    rms_norm,
-    scattering,
-    shuffle,
-    softmax_backward,
-    statistics,
-    triangles,
-    winograd,
-)
+Of patterns with a common anchor, those imported first are asked first.
+"""
+
+from fpga_dynamo.lowering.ops import attention, pooling  # noqa: F401
+from fpga_dynamo.lowering.ops.convolution import convolution, gradient, winograd  # noqa: F401
+from fpga_dynamo.lowering.ops.elementwise import triangles  # noqa: F401
+from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  # noqa: F401
+from fpga_dynamo.lowering.ops.matmul import matmul  # noqa: F401
+from fpga_dynamo.lowering.ops.movement import borders, movement, resampling, shuffle  # noqa: F401
+from fpga_dynamo.lowering.ops.normalization import normalization, rms_norm, training  # noqa: F401
+from fpga_dynamo.lowering.ops.reduction import reduction, softmax_backward, statistics  # noqa: F401

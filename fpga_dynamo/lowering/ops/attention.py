@@ -1,6 +1,6 @@
 """Attention in one command: a product of queries and keys, scale, mask, softmax, and its product with the values.
 
-Pattern, legality and command; cycles: lowering/cost.py, core: hls_kernels/cores/attention.hpp, tests:
+Pattern, legality and command; cycles: codegen/cost.py, core: hls_kernels/cores/attention.hpp, tests:
 tests/lowering/test_attention.py. Where somebody else wants the scores or the weights, as a gradient does, or they are
 rounded to fewer bits, the products and the softmax are commands of their own: see matmul.py and reduction.py.
 """
@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import Emitter, slices_of
-from fpga_dynamo.lowering.graph import (
+from fpga_dynamo.codegen.emitter import Emitter, slices_of
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.graph import (
     IDENTITY_TARGETS,
     RESHAPE_TARGETS,
     GraphInfo,
@@ -26,8 +26,9 @@ from fpga_dynamo.lowering.graph import (
     shape,
     value,
 )
-from fpga_dynamo.lowering.graph import operand as operand_of
-from fpga_dynamo.lowering.ops.batches import (
+from fpga_dynamo.ir.graph import operand as operand_of
+from fpga_dynamo.ir.view import VEC, View, align, ceil_div, numel
+from fpga_dynamo.lowering.ops.matmul.batches import (
     batches,
     operand_view,
     result_order,
@@ -36,9 +37,8 @@ from fpga_dynamo.lowering.ops.batches import (
     unit_strides,
     unmerged,
 )
-from fpga_dynamo.lowering.ops.matmul import SCALE, factor_of, reshaped
+from fpga_dynamo.lowering.ops.matmul.matmul import SCALE, factor_of, reshaped
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, dtype_of, follow, sole_user
-from fpga_dynamo.lowering.view import VEC, View, align, ceil_div, numel
 
 FEWEST_ROWS = 4
 """Of a head's queries. For fewer, as when a decoder makes one token, keys and values are better read where they lie
@@ -108,7 +108,7 @@ _MASK = Step("mask", (aten.add.Tensor,), _adds_mask)
 def _softmax(scores: Node) -> tuple[list[Node], Node] | None:
     """The nodes of the softmax over the last dimension of `scores`, and the one that gives the weights.
 
-    One node, or four where rows of nothing but -inf become 0: lowering/attention.py writes that as where(amax == -inf).
+    One node, or four where rows of nothing but -inf become 0: tracing/attention.py writes that as where(amax == -inf).
     """
     softmax = next((user for user in scores.users if user.target is aten._softmax.default), None)
     if softmax is None or argument(softmax, "dim", 1) not in (-1, len(shape(scores)) - 1):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.lowering.graph import argument, aten, refuse_float, shape, value
+from fpga_dynamo.ir.graph import argument, aten, refuse_float, shape, value
 from fpga_dynamo.lowering.patterns import Step
 
 

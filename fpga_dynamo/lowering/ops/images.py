@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fpga_dynamo.lowering.command import Operand
-from fpga_dynamo.lowering.emitter import slices_of
-from fpga_dynamo.lowering.view import VEC, View, ceil_div
+from fpga_dynamo.codegen.emitter import slices_of
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.view import VEC, View, ceil_div
 
 
 def image_strides(view: View) -> tuple[int, int, int]:

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from fpga_dynamo._native import pack_panels
-from fpga_dynamo.lowering.view import VEC, ceil_div
-from fpga_dynamo.lowering.weights import NotFiniteError, all_finite
+from fpga_dynamo.ir.view import VEC, ceil_div
+from fpga_dynamo.ir.weights import NotFiniteError, all_finite
 
 
 def panel_vectors(channels: int, most: int) -> int:

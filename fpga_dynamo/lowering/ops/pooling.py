@@ -3,7 +3,7 @@
 Windows over volumes are taken in two steps, over the slices and then along the depth: maxima, sums and the numbers that
 they are divided by are products of one factor for an axis.
 
-Pattern, legality and commands; cycles: lowering/cost.py, core: hls_kernels/cores/pool.hpp,
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/pool.hpp,
 tests: tests/lowering/test_pooling.py.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 from torch.fx import Node
 
-from fpga_dynamo.lowering.emitter import Emitter
-from fpga_dynamo.lowering.graph import GraphInfo, argument, aten, operand, refuse_float, shape
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape
+from fpga_dynamo.ir.view import CHANNELS_LAST, View, align
+from fpga_dynamo.lowering.ops.convolution.volumes import slices
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, Activation, activation, fields
 from fpga_dynamo.lowering.ops.images import from_image_to_image
-from fpga_dynamo.lowering.ops.volumes import slices
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, follow, sole_user
-from fpga_dynamo.lowering.view import CHANNELS_LAST, View, align
 
 _MAX = (
     aten.max_pool2d_with_indices.default,

@@ -12,7 +12,7 @@ using card_model::ert_state;
 
 namespace {
 
-constexpr size_t MOST_BINDINGS = 32;  // as fpga_dynamo.runtime.binding keeps
+constexpr size_t MOST_BINDINGS = 32;  // as fpga_dynamo.runtime.calls.binding keeps
 constexpr size_t AHEAD = 16;          // parameters whose samples are under way
 
 // torch's own ways to a tensor's address and version counter, without a look-up by name.

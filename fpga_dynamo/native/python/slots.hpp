@@ -1,5 +1,5 @@
 // What crosses between a tensor's memory and a slot of an arena, which holds floats, int32 bits or the narrow elements
-// of fpga_dynamo/lowering/dtypes.py as they are.
+// of fpga_dynamo/ir/dtypes.py as they are.
 #pragma once
 #include <cstddef>
 #include <string>

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .table import (
+from fpga_dynamo.testing.operators.table import (
     VOCABULARY,
     batched_matrix,
     divisors,
@@ -20,7 +20,7 @@ from .table import (
 )
 
 if TYPE_CHECKING:
-    from ..graphs import Builder
+    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(image, weight=5)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .table import broadcasts_with, floating, matrix, operator, truth, vector
+from fpga_dynamo.testing.operators.table import broadcasts_with, floating, matrix, operator, truth, vector
 
 if TYPE_CHECKING:
-    from ..graphs import Builder
+    from fpga_dynamo.testing.graphs import Builder
 
 
 _UNARY = (

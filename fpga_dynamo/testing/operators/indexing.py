@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .table import VOCABULARY, anything, integers, matrix, operator, tokens, truth, vector
+from fpga_dynamo.testing.operators.table import VOCABULARY, anything, integers, matrix, operator, tokens, truth, vector
 
 if TYPE_CHECKING:
-    from ..graphs import Builder
+    from fpga_dynamo.testing.graphs import Builder
 
 
 def _some_numbers(b: Builder, size: int) -> str:

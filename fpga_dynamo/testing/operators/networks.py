@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .compute import finite_matrix
-from .table import VOCABULARY, batched_matrix, floating, matrix, operator, tokens, truth, vector, volume
+from fpga_dynamo.testing.operators.compute import finite_matrix
+from fpga_dynamo.testing.operators.table import (
+    VOCABULARY,
+    batched_matrix,
+    floating,
+    matrix,
+    operator,
+    tokens,
+    truth,
+    vector,
+    volume,
+)
 
 if TYPE_CHECKING:
-    from ..graphs import Builder
+    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(volume, weight=2)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from hypothesis import strategies as st
 
-from .table import anything, divisors, image, operator, vector
+from fpga_dynamo.testing.operators.table import anything, divisors, image, operator, vector
 
 if TYPE_CHECKING:
-    from ..graphs import Builder
+    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(anything, weight=2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from ..graphs import Builder
+    from fpga_dynamo.testing.graphs import Builder
 
 VOCABULARY = 11  # integer inputs hold numbers from 0 to VOCABULARY - 1
 

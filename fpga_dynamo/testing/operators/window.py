@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .table import image, operator, vector
+from fpga_dynamo.testing.operators.table import image, operator, vector
 
 if TYPE_CHECKING:
-    from ..graphs import Builder
+    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(image, weight=2)

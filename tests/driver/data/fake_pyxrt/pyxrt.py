@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fpga_dynamo.runtime.driver import xrt as ours
+from fpga_dynamo.runtime.drivers import xrt as ours
 
 uuid = ours.uuid
 ert_cmd_state = ours.ert_cmd_state

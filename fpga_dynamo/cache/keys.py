@@ -1,0 +1,88 @@
+"""What an entry's name depends on. Two compilations share an entry only if all of it is equal."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Collection
+from dataclasses import asdict
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import torch
+
+import fpga_dynamo
+from fpga_dynamo.cache.plain import UnstorableError
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.patterns import TABLE, Pattern
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, WHOLE
+from fpga_dynamo.options import Options
+
+_IRRELEVANT = ("xclbin", "recipe", "driver", "device", "policy", "weight_check", "timeout", "dump_dir", "cache")
+"""Options that a program does not depend on; the xclbin counts by what is in it. New options count until named here."""
+
+
+def digest(*parts: Any) -> str:
+    """A name that follows from the parts, which JSON can hold."""
+    text = json.dumps(parts, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def program_key(graph: list[Any], target: Target, options: Options, static: Collection[int]) -> str:
+    """The name of the program of a graph (as :func:`graphs.graph_to_plain` writes it)."""
+    return digest("program", _environment(), _settings(target, options), sorted(static), graph)
+
+
+def trace_key(graph: list[Any], state: list[Any], target: Target, options: Options) -> str:
+    """The name of what tracing made of one of Dynamo's graphs, in a state of PyTorch."""
+    return digest("trace", _environment(), _settings(target, options), state, graph)
+
+
+def _settings(target: Target, options: Options) -> list[Any]:
+    """Raises :class:`UnstorableError` if the user has patterns or decompositions whose code the key does not know."""
+    chosen = {name: value for name, value in asdict(options).items() if name not in _IRRELEVANT}
+    manifest = json.dumps(target.manifest, sort_keys=True)
+    patterns = [_pattern(pattern) for pattern in TABLE.patterns()]
+    taken_apart = [[str(op), _ours(parts, f"decomposition of {op}")] for op, parts in DECOMPOSITIONS.items()]
+    return [target.uuid, target.lanes, manifest, chosen, patterns, sorted(taken_apart), sorted(map(str, WHOLE))]
+
+
+def _pattern(pattern: Pattern) -> list[Any]:
+    functions = (pattern.match, pattern.check, pattern.lower, pattern.macs)
+    names = [_ours(function, f"pattern '{pattern.name}'") for function in functions]
+    return [pattern.name, [str(anchor) for anchor in pattern.anchors], sorted(pattern.opcodes), names]
+
+
+def _ours(function: Any, what: str) -> str:
+    """The name of one of this package's functions. Raises :class:`UnstorableError` for anything else."""
+    module = getattr(function, "__module__", "")
+    if not isinstance(function, FunctionType) or not module.startswith("fpga_dynamo.lowering."):
+        raise UnstorableError(f"{what}, which is not ours")
+    return f"{module}.{function.__qualname__}"
+
+
+@functools.cache
+def _environment() -> list[str]:
+    return [
+        _sources(),
+        torch.__version__,
+        str(torch.version.git_version),
+        torch.backends.cpu.get_cpu_capability(),
+        sys.version,
+        platform.machine(),
+    ]
+
+
+def _sources() -> str:
+    """Of all Python files of the package: an entry is good for these very sources."""
+    package = Path(fpga_dynamo.__file__).parent
+    total = hashlib.sha256()
+    for file in sorted(package.rglob("*.py")):
+        content = file.read_bytes()
+        total.update(f"{file.relative_to(package).as_posix()} {len(content)}\n".encode())
+        total.update(content)
+    return total.hexdigest()

@@ -1,0 +1,194 @@
+"""Plans (what lowering decided about a graph) as plain data, and back in terms of the nodes of a graph that is equal.
+
+What can be computed anew in no time is not stored: expressions of packs, eager parts, dependencies. Command lists are
+stored as the words that they are; of the commands that they came from only what `explain` and traces tell.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.codegen.encode import CommandList
+from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.graph import GraphInfo
+from fpga_dynamo.ir.program import Slot
+from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
+from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
+from fpga_dynamo.lowering.passes.emit import Lowered
+from fpga_dynamo.lowering.passes.memory import MemoryPlan
+from fpga_dynamo.lowering.passes.partition import Segment
+from fpga_dynamo.lowering.passes.pipeline import Plan
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+
+_LAYOUTS = ("fpga_dynamo.lowering.", "fpga_dynamo.ir.")
+"""Where functions that lay packs out may come from."""
+
+
+def plan_to_plain(graph: GraphInfo, plan: Plan) -> tuple[dict[str, Any], bytes]:
+    """A JSON object and raw bytes. Raises :class:`UnstorableError` for what has no notation."""
+    writer = _Writer(graph)
+    segments = [writer.segment(s, lowered) for s, lowered in zip(plan.segments, plan.lowered, strict=True)]
+    reasons = [[graph.position[node], why] for node, why in plan.reasons.items()]
+    header = {"segments": segments, "reasons": reasons, "greedy_launches": plan.greedy_launches}
+    return header, b"".join(writer.raw)
+
+
+def plan_from_plain(graph: GraphInfo, header: dict[str, Any], raw: memoryview) -> Plan:
+    """Raises :class:`CorruptError` for what :func:`plan_to_plain` does not write."""
+    reader = _Reader(graph, raw)
+    try:
+        read = [reader.segment(data) for data in header["segments"]]
+        reasons = {reader.node(i): str(why) for i, why in header["reasons"]}
+        greedy_launches = int(header["greedy_launches"])
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+        raise CorruptError(f"not a program: {error!r}") from error
+    return Plan([segment for segment, _ in read], [lowered for _, lowered in read], reasons, greedy_launches)
+
+
+class _Writer:
+    def __init__(self, graph: GraphInfo) -> None:
+        self._position = graph.position
+        self.raw: list[bytes] = []
+        self._words = 0
+
+    def nodes(self, nodes: Sequence[Node]) -> list[int]:
+        return [self._position[node] for node in nodes]
+
+    def segment(self, segment: Segment, lowered: Lowered | None) -> dict[str, Any]:
+        return {
+            "kernel": segment.kernel and segment.kernel.name,
+            "stage": segment.stage,
+            "matches": [[m.pattern.name, self.nodes(m.nodes), self.nodes(m.outputs)] for m in segment.matches],
+            "nodes": self.nodes(segment.nodes),
+            "inputs": self.nodes(segment.inputs),
+            "outputs": self.nodes(segment.outputs),
+            "seconds": [segment.seconds, segment.ps_seconds],
+            "lowered": None if lowered is None else self.lowered(lowered),
+        }
+
+    def lowered(self, lowered: Lowered) -> dict[str, Any]:
+        number = {buffer: i for i, buffer in enumerate(lowered.weights)}
+        words = lowered.code.words.astype("<u4").tobytes()
+        first, self._words = self._words, self._words + len(lowered.code.words)
+        self.raw.append(words)
+        plan = lowered.plan
+        return {
+            "commands": [
+                [c.opcode, list(c.nodes), c.pattern, c.macs, c.bytes, c.cycles, c.layout_change, c.group]
+                for c in lowered.commands
+            ],
+            "plan": [plan.floats, plan.output_end, plan.input_begin, plan.input_end, plan.live_floats],
+            "code": [first, self._words, lowered.code.count],
+            "fixups": [[word, number[buffer], offset] for word, buffer, offset in lowered.code.fixups],
+            "inputs": [self.slot(slot) for slot in lowered.inputs],
+            "outputs": [self.slot(slot) for slot in lowered.outputs],
+            "weights": [self.weight(buffer) for buffer in lowered.weights],
+        }
+
+    def slot(self, slot: Slot) -> list[Any]:
+        dtype = to_plain(slot.dtype, self._position.__getitem__)
+        return [self._position[slot.node], list(slot.shape), list(slot.strides), dtype, slot.offset, slot.numel]
+
+    def weight(self, buffer: WeightBuffer) -> list[Any]:
+        pack = buffer.pack
+        name = f"{pack.layout.__module__}.{pack.layout.__qualname__}"
+        if not name.startswith(_LAYOUTS) or _layout(name) is not pack.layout:
+            raise UnstorableError(f"a pack laid out by {name}")
+        operands = [None if e is None else self._position[e.node] for e in pack.operands]
+        return [name, to_plain(pack.params, self._position.__getitem__), operands, pack.floats, buffer.name]
+
+
+class _Reader:
+    def __init__(self, graph: GraphInfo, raw: memoryview) -> None:
+        self._graph = graph
+        self._nodes = list(graph.module.graph.nodes)
+        self._words = np.frombuffer(bytes(raw), "<u4")
+        self._kernels = {kernel.name: kernel for kernel in graph.target.kernels}
+        self._patterns: dict[str, Pattern] = {p.name: p for p in (*TABLE.patterns(), POINTWISE)}
+
+    def node(self, position: int) -> Node:
+        if type(position) is not int or position < 0:
+            raise CorruptError(f"not the number of a node: {position!r:.80}")
+        return self._nodes[position]
+
+    def nodes(self, positions: Sequence[int]) -> list[Node]:
+        return [self.node(position) for position in positions]
+
+    def segment(self, data: dict[str, Any]) -> tuple[Segment, Lowered | None]:
+        seconds, ps_seconds = data["seconds"]
+        segment = Segment(
+            kernel=None if data["kernel"] is None else self._kernels[data["kernel"]],
+            stage=data["stage"],
+            matches=[
+                Match(self._patterns[name], tuple(self.nodes(nodes)), tuple(self.nodes(outputs)))
+                for name, nodes, outputs in data["matches"]
+            ],
+            nodes=self.nodes(data["nodes"]),
+            inputs=self.nodes(data["inputs"]),
+            outputs=self.nodes(data["outputs"]),
+            seconds=float(seconds),
+            ps_seconds=float(ps_seconds),
+        )
+        if segment.on_card != (data["lowered"] is not None):
+            raise CorruptError("a segment on the card without commands, or one on the PS with some")
+        return segment, None if data["lowered"] is None else self.lowered(data["lowered"])
+
+    def lowered(self, data: dict[str, Any]) -> Lowered:
+        weights = [self.weight(item) for item in data["weights"]]
+        first, end, count = data["code"]
+        words = self._words[first:end].astype(np.uint32)
+        floats, output_end, input_begin, input_end, live = data["plan"]
+        fixups = tuple((int(word), weights[number], int(offset)) for word, number, offset in data["fixups"])
+        if len(words) != end - first or any(not 0 <= word < len(words) for word, _, _ in fixups):
+            raise CorruptError("a command list that ends too early")
+        return Lowered(
+            commands=[
+                Command(
+                    opcode,
+                    {},
+                    (),
+                    (),
+                    tuple(nodes),
+                    pattern,
+                    macs=macs,
+                    bytes=moved,
+                    cycles=cycles,
+                    layout_change=change,
+                    group=group,
+                )
+                for opcode, nodes, pattern, macs, moved, cycles, change, group in data["commands"]
+            ],
+            plan=MemoryPlan({}, floats, output_end, input_begin, input_end, live),
+            code=CommandList(words, count, fixups),
+            inputs=[self.slot(item) for item in data["inputs"]],
+            outputs=[self.slot(item) for item in data["outputs"]],
+            weights=weights,
+        )
+
+    def slot(self, data: Sequence[Any]) -> Slot:
+        position, shape, strides, dtype, offset, numel = data
+        kind = from_plain(dtype, ())
+        if not isinstance(kind, torch.dtype):
+            raise CorruptError(f"a slot of type {kind!r:.80}")
+        return Slot(self.node(position), tuple(shape), tuple(strides), kind, offset, numel)
+
+    def weight(self, data: Sequence[Any]) -> WeightBuffer:
+        name, params, operands, floats, label = data
+        expressions = tuple(None if i is None else expression(self.node(i), self._graph) for i in operands)
+        return WeightBuffer(Pack(_layout(name), from_plain(params, ()), expressions, floats), label)
+
+
+def _layout(name: str) -> Callable[..., torch.Tensor]:
+    """The function ``pack_...`` of a module that lowering uses. Raises :class:`CorruptError` for others."""
+    module, _, function = name.rpartition(".")
+    found = getattr(sys.modules.get(module), function, None) if name.startswith(_LAYOUTS) else None
+    if not callable(found) or not function.startswith("pack_") or getattr(found, "__module__", "") != module:
+        raise CorruptError(f"no function {name!r:.80} lays packs out")
+    return found

@@ -1,0 +1,327 @@
+"""What a pattern's `lower` writes with: values as views, buffers, layout changes and commands of one PL segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen import cost, views
+from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
+from fpga_dynamo.ir.dtypes import NARROW
+from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
+from fpga_dynamo.ir.sizes.size import Size, at_most, identical, larger, pinned, smaller
+from fpga_dynamo.ir.sizes.size import value as hinted
+from fpga_dynamo.ir.target import KernelInfo
+from fpga_dynamo.ir.view import (
+    CHANNELS_LAST,
+    VEC,
+    Buffer,
+    View,
+    align,
+    dense,
+    numel,
+    row_pitch,
+)
+from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_rows, row_layout
+from fpga_dynamo.lowering.patterns import TABLE, Match
+from fpga_dynamo.lowering.users_patterns import asked_to_lower, check_command
+
+MOST_SLICES = 256
+"""Parts of a command that are worth counting."""
+
+
+class Emitter:
+    """Builds the commands of one PL segment, for one kernel.
+
+    external: the view of a value that comes from outside the segment, or None for one that does not.
+    placements: where `lower` should put the value of a node, if somebody (a `cat`) has a place for it.
+    """
+
+    def __init__(self, graph: GraphInfo, kernel: KernelInfo, external: Callable[[Node], View | None]) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.target = graph.target
+        self.commands: list[Command] = []
+        self.weights: dict[tuple[Any, ...], WeightBuffer] = {}
+        self.placements: dict[Node, Callable[[], View]] = {}
+        self._external = external
+        self._values: dict[Node, Any] = {}
+        self._copies: dict[tuple[int, tuple[int, ...], tuple[int, ...], int, str], View] = {}
+        self._match: Match | None = None
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def view(self, node: Node) -> View:
+        """Where the value of `node` lies, in the logical shape of its fake tensor."""
+        found = self._value(node)
+        assert isinstance(found, View), f"{node} is a tuple"
+        return found
+
+    def _value(self, node: Node) -> Any:
+        if node not in self._values:
+            # Iterative, because view chains can be as long as the graph.
+            chain = [node]
+            while (last := chain[-1]) not in self._values:
+                if last in self.graph.static and isinstance(value(last), torch.Tensor):
+                    self._values[last] = self.weight_rows(last)
+                elif (given := self._external(last)) is not None:
+                    self._values[last] = self.widened(given) if given.buffer.packed else given
+                elif is_view(last):
+                    chain.append(last.all_input_nodes[0])
+                else:
+                    raise AssertionError(f"{last} is not a value of this segment")
+            for last in reversed(chain[:-1]):
+                self._values[last] = views.lower_view(last, self._values[last.all_input_nodes[0]], self)
+        return self._values[node]
+
+    def made(self, node: Node) -> bool:
+        """Whether it is settled where the value of `node` lies: it need not be made from what it is a view of."""
+        return node in self._values or node in self.graph.static or self._external(node) is not None
+
+    def defined(self, node: Node) -> View | None:
+        """The view that :meth:`define` gave `node`, if it did."""
+        return self._values.get(node)
+
+    def define(self, node: Node, view: View) -> None:
+        """States where the value of `node` lies."""
+        self._values[node] = view
+
+    def run(self, match: Match) -> None:
+        """Lowers one match."""
+        self._match = match
+        results = asked_to_lower(match, self) if TABLE.is_users(match.pattern) else match.pattern.lower(match, self)
+        for node, view in zip(match.outputs, results, strict=True):
+            self.define(node, view)
+        self._match = None
+
+    # --- buffers ------------------------------------------------------------------------------------------------------
+
+    def tensor(
+        self,
+        shape: Sequence[int],
+        order: Sequence[int] | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        pitch: int | None = None,
+    ) -> View:
+        """A new temporary with dimensions from outermost to innermost as in `order` and rows `pitch` floats apart."""
+        size = tuple(shape)
+        dims = tuple(range(len(size))) if order is None else tuple(order)
+        if not size:
+            return View(Buffer(VEC), (), (), 0, dtype)
+        pitch = row_pitch(size[dims[-1]]) if pitch is None else pitch
+        strides = dense(size, dims, pitch)
+        floats = larger(strides[dims[0]] * size[dims[0]], pitch)
+        return View(Buffer(align(floats)), size, strides, 0, dtype)
+
+    def image(self, node: Node, shape: Sequence[int] | None = None) -> View:
+        """A channels-last buffer for the value of `node` (or its place in somebody's buffer), pixels padded to VEC."""
+        size = tuple(value(node).shape) if shape is None else tuple(shape)
+        if node in self.placements and shape is None:
+            return self.placements.pop(node)()
+        return self.tensor(size, CHANNELS_LAST[len(size)], pitch=align(size[1]))
+
+    # --- layout changes -----------------------------------------------------------------------------------------------
+
+    def copy(self, source: View, target: View, *, layout_change: bool = True) -> None:
+        """A `move` command from `source` to `target`, of the same shape."""
+        dims, (ins, outs) = collapse(source.shape, (source.strides, target.strides))
+        for lead in range(max(0, numel(dims[:-6]))):
+            base_in, base_out = 0, 0
+            rest = lead
+            for d in reversed(range(len(dims) - 6)):
+                rest, i = divmod(rest, dims[d])
+                base_in += i * ins[d]
+                base_out += i * outs[d]
+            self.command(
+                "move",
+                reads=[source],
+                writes=[target],
+                layout_change=layout_change,
+                input=Operand(source.buffer, source.offset + base_in),
+                output=Operand(target.buffer, target.offset + base_out),
+                from_weights=int(source.buffer.in_weights),
+                dims=pad_left(dims[-6:], 6, 1),
+                in_stride=pad_left(ins[-6:], 6, 0),
+                out_stride=pad_left(outs[-6:], 6, 0),
+            )
+
+    def convert(self, source: View, target: View) -> None:
+        """A command that widens `source` or narrows into `target`, whichever is packed; both dense and alike."""
+        narrow = target.buffer.packed
+        packed = target if narrow else source
+        self.command(
+            "convert",
+            reads=[source],
+            writes=[target],
+            slices=slices_of(source.numel // 4096),
+            input=Operand.of(source),
+            output=Operand.of(target),
+            count=source.numel,
+            format=self.target.enums[f"FORMAT_{NARROW[packed.dtype]}"],
+            narrow=int(narrow),
+        )
+
+    def widened(self, source: View) -> View:
+        """A packed slot as a dense tensor of words."""
+        target = replace(source, buffer=Buffer(align(larger(1, source.numel)), name=source.buffer.name))
+        self.convert(source, target)
+        return target
+
+    def relaid(self, source: View, order: Sequence[int], pitch: int | None = None) -> View:
+        """`source` with dimensions in memory order `order`; a copy is made once for all who ask for it."""
+        key = (source.buffer.id, source.shape, source.strides, source.offset, f"{tuple(order)}/{pitch}")
+        if key not in self._copies:
+            target = self.tensor(source.shape, order, dtype=source.dtype, pitch=pitch)
+            self.copy(source, target)
+            self._copies[key] = target
+        return self._copies[key]
+
+    def channels_last(self, source: View) -> View:
+        """An image whose channels are contiguous and whose pixels lie a multiple of VEC apart, copied if need be."""
+        if self.is_channels_last(source):
+            return source
+        return self.relaid(source, CHANNELS_LAST[len(source.shape)], align(source.shape[1]))
+
+    def vector_rows(self, source: View, *, aligned: bool = False) -> View:
+        """`source` in the arena with contiguous rows of which whole vectors can be read, copied if need be.
+
+        aligned: every row begins on a multiple of VEC floats, too.
+        """
+        source = self.in_arena(source)
+        outer = [(n, s) for n, s in zip(source.shape[:-1], source.strides[:-1], strict=True) if n > 1]
+        last = source.offset + sum((n - 1) * s for n, s in outer)
+        whole = at_most(last + align(source.shape[-1]), source.buffer.floats)
+        begin = not aligned or all(identical(start % VEC, 0) for start in (source.offset, *(s for _, s in outer)))
+        if whole and begin and (source.strides[-1] == 1 or source.shape[-1] == 1):
+            return source
+        return self.relaid(source, tuple(range(len(source.shape))), align(source.shape[-1]))
+
+    @staticmethod
+    def is_channels_last(source: View) -> bool:
+        channels = source.shape[1]
+        steps = [s for d, (s, n) in enumerate(zip(source.strides, source.shape, strict=True)) if n > 1 and d != 1]
+        if source.buffer.in_weights or not all(identical(start % VEC, 0) for start in (source.offset, *steps)):
+            return False
+        padded = at_most(source.offset + extent_padded(source), source.buffer.floats)
+        return padded and (source.strides[1] == 1 or channels == 1)
+
+    # --- weights ------------------------------------------------------------------------------------------------------
+
+    def expression(self, node: Node) -> Expression:
+        """`node`, which depends on graph inputs only, as something to be evaluated when weights are packed."""
+        return expression(node, self.graph)
+
+    def pack(
+        self,
+        layout: Callable[..., torch.Tensor],
+        params: tuple[Any, ...],
+        operands: Sequence[Expression | None],
+        floats: int,
+        name: str = "",
+    ) -> Buffer:
+        """A block of the weights region; equal requests share one. Sizes that it depends on are pinned."""
+        for operand in operands:
+            pinned(() if operand is None else tuple(value(operand.node).shape))
+        pack = Pack(layout, pinned(params), tuple(operands), pinned(floats))
+        sources = tuple(source.name for source in pack.sources)
+        key = (pack.key, sources)
+        if key not in self.weights:
+            self.weights[key] = WeightBuffer(pack, name)
+        return self.weights[key]
+
+    def weight_rows(self, node: Node, order: Sequence[int] | None = None) -> View:
+        """A static tensor as it is, in the weights region, row-major unless `order` says otherwise."""
+        size = shape(node)
+        dims = tuple(range(len(size))) if order is None else tuple(order)
+        strides, pitch, floats = row_layout(size, dims)
+        buffer = self.pack(pack_rows, (dims, pitch), [self.expression(node)], floats, node.name)
+        return View(buffer, size, strides, 0, value(node).dtype)
+
+    def in_arena(self, source: View) -> View:
+        """`source`, copied into the arena if it lies in the weights region."""
+        return self.relaid(source, source.order()) if source.buffer.in_weights else source
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def command(
+        self,
+        opcode: str,
+        *,
+        reads: Sequence[View | Buffer | None],
+        writes: Sequence[View],
+        macs: int = 0,
+        layout_change: bool = False,
+        image: ImageRows | None = None,
+        **fields: FieldValue,
+    ) -> None:
+        """Appends a command. `reads` may hold None for operands that are absent."""
+        if self._match is not None and TABLE.is_users(self._match.pattern):
+            check_command(opcode, reads, writes, fields, self)
+        sources = [v.buffer if isinstance(v, View) else v for v in reads if v is not None]
+        command = Command(
+            opcode,
+            fields,
+            reads=tuple(dict.fromkeys(sources)),
+            writes=tuple(dict.fromkeys(v.buffer for v in writes)),
+            nodes=tuple(n.name for n in self._match.nodes) if self._match else (),
+            pattern=self._match.pattern.name if self._match else "layout",
+            macs=hinted(macs),
+            layout_change=layout_change,
+            image=image,
+        )
+        moved = cost.annotate(command, self.target)
+        if opcode in cost.FORMULAS and isinstance(slices := fields.get("slices"), (int, Size)):
+            command.fields["slices"] = larger(1, smaller(slices, _slices_worth(macs, moved)))
+        self.commands.append(command)
+
+
+def _slices_worth(macs: int, moved: int) -> int:
+    """Parts of at least a microsecond each on a lane, which is what handing one to another lane may cost.
+
+    A lane does some 10^5 multiply-accumulates or moves some 20,000 bytes in a microsecond.
+    """
+    return (macs + 5 * moved) // 100_000
+
+
+def extent_padded(view: View) -> int:
+    """Floats from the first element to behind the last one's vector, for an image with contiguous channels."""
+    spread = sum((n - 1) * s for d, (n, s) in enumerate(zip(view.shape, view.strides, strict=True)) if d != 1)
+    return spread + align(view.shape[1])
+
+
+def slices_of(outer: int, inner: int = 1) -> int:
+    """Parts that a command of `outer` times `inner` independent ones is cut into at most.
+
+    The software card makes few slices of few parts: see `slices_for` in `native/card/compute_unit.cpp`.
+    """
+    return larger(1, smaller(MOST_SLICES, outer * inner))
+
+
+def pad_left(values: Sequence[int], count: int, fill: int) -> tuple[int, ...]:
+    return (*[fill] * (count - len(values)), *values)
+
+
+def collapse(
+    dims: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Drops sizes of 1 and merges neighbouring dimensions that every operand walks with one stride."""
+    sizes: list[int] = []
+    kept: list[list[int]] = [[] for _ in strides]
+    for d, size in enumerate(dims):
+        if size == 1:
+            continue
+        step = [s[d] for s in strides]
+        if sizes and all(identical(k[-1], s * size) for k, s in zip(kept, step, strict=True)):
+            sizes[-1] *= size
+            for k, s in zip(kept, step, strict=True):
+                k[-1] = s
+        else:
+            sizes.append(size)
+            for k, s in zip(kept, step, strict=True):
+                k.append(s)
+    return tuple(sizes), tuple(tuple(k) for k in kept)

@@ -1,0 +1,111 @@
+"""What ``aot_compile`` saves of each of AOTAutograd's graphs, and a process that loads it makes of that.
+
+PyTorch keeps its own part (guards, wrappers) and pickles the rest: the ATen graph as it was before lowering, and the
+cache's entry for its program, so that nothing is lowered where the xclbin is the same. A file must be trusted, as any
+pickle must.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch._inductor.output_code import OutputCode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph, GraphModule
+from torch.fx._graph_pickler import GraphPickler
+from torch.fx._graph_pickler import Options as PicklerOptions
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from fpga_dynamo.cache.artifacts import FpgaProgramArtifact
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.ir.graph import TRACED_STRIDES
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.options import Options
+
+_KEPT = ("val", "stack_trace", TRACED_STRIDES)
+"""Of a node's meta what lowering reads."""
+
+
+def is_ahead_of_time() -> bool:
+    """Whether PyTorch is going to serialise what is being compiled."""
+    config = torch._functorch.config
+    return bool(config.bundled_autograd_cache and config.force_autograd_cache)
+
+
+class Snapshot:
+    """A graph that is about to be lowered, as bytes. static, saved: see :class:`reproduction.Case`."""
+
+    def __init__(self, module: GraphModule, static: Collection[int], saved: slice | None) -> None:
+        options = PicklerOptions(ops_filter=None, node_metadata_key_filter=_KEPT.__contains__)
+        graph = Graph()
+        graph.output(graph.graph_copy(module.graph, {}))
+        # Of the module no more than the graph needs: tracing hangs on it what cannot be pickled.
+        try:
+            self._graph = GraphPickler.dumps(GraphModule(module, graph), options)
+        except Exception as error:  # of whatever kind: PyTorch's pickler has many
+            raise FpgaError(
+                f"aot_compile cannot save a graph ({error}); without gradients (torch.no_grad()) most graphs can be"
+            ) from error
+        self.static = sorted(static)
+        self.saved = saved
+
+    def graph(self) -> GraphModule:
+        """The graph on fake tensors of a mode of its own."""
+        module = GraphPickler.loads(self._graph, FakeTensorMode(shape_env=ShapeEnv()))
+        assert isinstance(module, GraphModule)
+        module.recompile()
+        return module
+
+
+class FpgaCode(OutputCode):
+    """A compiled graph that can be pickled; AOTAutograd calls it with a list that it may clear.
+
+    programs: entries of the disk cache, by key.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[list[Any]], Any],
+        snapshot: Snapshot,
+        programs: Sequence[tuple[str, bytes]],
+        target: Target,
+        options: Options,
+    ) -> None:
+        super().__init__()
+        self._boxed_call = True  # of the instance, whose attributes AOTAutograd copies to its wrapper
+        self._run: Callable[[list[Any]], Any] | None = run
+        self._snapshot = snapshot
+        self._programs = list(programs)
+        self._uuid = target.uuid
+        self._options = {**asdict(options), "disable": list(options.disable)}
+
+    def __call__(self, inputs: Any) -> Any:
+        assert self._run is not None, "post_compile comes first"
+        return self._run(inputs)
+
+    def prepare_for_serialization(self) -> None:
+        self._run = None
+
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        """Makes it callable where it was loaded."""
+        if self._run is None:
+            from fpga_dynamo.frontend.backend import load_graph
+
+            for key, content in self._programs:
+                FpgaProgramArtifact(key, content).populate_cache()
+            options = Options.parse(self._options)
+            self._run, target = load_graph(self._snapshot.graph, self._snapshot.static, self._snapshot.saved, options)
+            if target.uuid != self._uuid:
+                warnings.warn(
+                    f"a function that was compiled ahead of time for the xclbin {self._uuid} is lowered anew for "
+                    f"{target.uuid}, which is on this card; compile and save it again with that one",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        """There are no Triton kernels."""

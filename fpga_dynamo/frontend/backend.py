@@ -1,0 +1,370 @@
+"""Dynamo's entry: GraphModule and example inputs in, a callable out. AOTAutograd in between, lowering behind it."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
+from torch._guards import TracingContext
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
+from torch.nn import Module
+
+from fpga_dynamo.cache import Trace, lowered
+from fpga_dynamo.cache.artifacts import recording
+from fpga_dynamo.codegen.eager import whole
+from fpga_dynamo.errors import FpgaError, NotLoweredError
+from fpga_dynamo.frontend.ahead import FpgaCode, Snapshot, is_ahead_of_time
+from fpga_dynamo.frontend.dropouts import drop_idle_dropouts, refuse_recurrence
+from fpga_dynamo.frontend.frames import Gap, install, note_gap
+from fpga_dynamo.frontend.outside import StrictWatch
+from fpga_dynamo.ir.program import Program
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering import names
+from fpga_dynamo.lowering.garbage import collector_paused
+from fpga_dynamo.lowering.passes.pipeline import in_eager, lower
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, kept_whole
+from fpga_dynamo.lowering.tracing.saved import follow, lay_out_images, misplaced, output_strides, restore, save_copies
+from fpga_dynamo.lowering.tracing.specialise import has_symbols
+from fpga_dynamo.lowering.tracing.strides import settle_strides
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.calls.direct import direct
+from fpga_dynamo.runtime.calls.dynamic import Dynamic
+from fpga_dynamo.runtime.calls.executor import Executor
+from fpga_dynamo.runtime.calls.lifetime import Lifetime
+from fpga_dynamo.runtime.calls.wrappers import do_nothing, in_forward_ad, say_unboxed, why_not_replayed, why_not_traced
+from fpga_dynamo.runtime.card import Card, open_card
+from fpga_dynamo.runtime.observe import counters
+from fpga_dynamo.runtime.observe.reproduction import Case, or_else
+
+log = logging.getLogger(__name__)
+
+_collector: ContextVar[list[Program] | None] = ContextVar("fpga_dynamo_programs", default=None)
+_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What the graphs of one frame (forward, backward, for all sizes) have in common."""
+
+    card: Card
+    options: Options
+    lifetime: Lifetime = field(default_factory=Lifetime)
+    inference: list[Callable[..., Any]] = field(default_factory=list)
+    ahead: bool = False
+    snapshots: list[Snapshot] = field(default_factory=list)
+    subject: names.Subject | None = field(default_factory=names.subject)
+
+
+def fpga(
+    gm: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """The backend of ``torch.compile(model, backend="fpga", options={...})``; see :class:`fpga_dynamo.options.Options`.
+
+    Raises :class:`fpga_dynamo.FpgaError` (inside Dynamo's BackendCompilerFailed) for a wrong option or mode, an xclbin
+    that cannot be used, and with ``strict=True`` for a node that would run on the PS.
+    """
+    Options.refuse_mode(mode)
+    parsed = Options.parse(options)
+    if in_forward_ad():
+        return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
+    refuse_recurrence(gm)
+    frame = _Frame(open_card(parsed), parsed, ahead=is_ahead_of_time())
+    case = Case(gm, parsed, example_inputs, from_dynamo=True)
+
+    return or_else(lambda: _compiled(gm, example_inputs, frame), lambda why: _with_gap(gm, why), case)
+
+
+def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
+    """What runs one of Dynamo's graphs."""
+    parsed = frame.options
+    drop_idle_dropouts(gm)
+    trace = Trace(gm, example_inputs, frame.card.target, parsed)
+    if _collector.get() is None and not frame.ahead and (program := trace.load()) is not None:
+        return _direct(_started(program, frame), None, example_inputs)
+
+    def compile_inference(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        static = _static_inputs(module)
+
+        def compiled() -> Callable[..., Any]:
+            settle_strides(module)
+            trace.capture(module, static)
+            return _compile(module, static, frame)
+
+        frame.inference.append(_or_eager(compiled, module, static, frame))
+        return _boxed(frame.inference[-1])
+
+    def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        static = _static_inputs(module)
+        unchanged = _unchanged_by_training(static)
+        saved = _saved_outputs()
+        run = _or_eager(lambda: _compile_forward(module, unchanged, frame), module, unchanged, frame, saved)
+        # What has no weights of its own does not know a parameter to live as long as.
+        return _boxed(run if unchanged or not static else frame.lifetime.of_parameter(min(static), run))
+
+    def compile_backward(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        return _boxed(_or_eager(lambda: _compile_backward(module, inputs, frame), module, (), frame, slice(0)))
+
+    compilers: dict[str, Callable[..., Any]] = {
+        "fw_compiler": compile_part,
+        "bw_compiler": compile_backward,
+        "inference_compiler": compile_inference,
+    }
+    if frame.ahead:
+        compilers = {name: _serialisable(compiler, frame) for name, compiler in compilers.items()}
+    wrapped = aot_autograd(**compilers, decompositions=DECOMPOSITIONS)
+    try:
+        with kept_whole():
+            compiled = wrapped(gm, list(example_inputs))
+            say_unboxed(compiled)
+    except (AssertionError, RuntimeError) as error:
+        if (reason := why_not_traced(error)) is None:
+            raise
+        return _left_to_eager(gm, f"{reason}, which cannot be traced", parsed)
+    if (reason := why_not_replayed(example_inputs)) is not None:
+        return _left_to_eager(gm, reason, parsed)
+    if frame.ahead:
+        return compiled
+    trace.store()
+    if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
+        return _direct(frame.inference[0], compiled, example_inputs)
+    return compiled
+
+
+def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> Callable[..., Any]:
+    if options.strict:
+        raise NotLoweredError(f"strict=True, but a graph would run in eager: {reason}")
+    log.warning("a graph runs in eager: %s", reason)
+    return _with_gap(gm, reason)
+
+
+def _with_gap(gm: GraphModule, reason: str) -> Callable[..., Any]:
+    """A graph that eager runs, and of which `explain` says why."""
+    note_gap(gm.forward.__code__, Gap("graph left to eager", reason, "", 0, ""))
+    return gm
+
+
+def _direct(executor: Executor, compiled: Callable[..., Any] | None, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """What runs an executor that gets a graph's inputs as they are: `compiled` does no more, None is no more."""
+    executor.expect(inputs)
+    otherwise = executor if compiled is None else compiled
+    return or_else(lambda: direct(otherwise, executor, len(inputs)), lambda why: otherwise, executor.case)
+
+
+def _or_eager(
+    compiled: Callable[[], Callable[..., Any]],
+    module: GraphModule,
+    static: Collection[int],
+    frame: _Frame,
+    saved: slice | None = None,
+) -> Callable[..., Any]:
+    """What runs one of AOTAutograd's graphs: the graph in eager if the compiler fails."""
+
+    def instead(why: str) -> Callable[..., Any]:
+        context = TracingContext.try_get()
+        if context is not None and context.output_strides:
+            context.output_strides.clear()
+        if (collected := _collector.get()) is not None:
+            collected.append(in_eager(module, frame.card.target, why))
+        return whole(module)
+
+    return or_else(compiled, instead, Case(module, frame.options, static=static, saved=saved))
+
+
+def compile_graph(
+    graph: Module, inputs: Sequence[Any], options: Options, static: Collection[int], saved: slice | None
+) -> Callable[..., Any]:
+    """Compiles an ATen graph that is there as a module, for inputs of this kind; those that are numbers may change.
+
+    saved: of a part of a training step, which outputs it saves; None is inference.
+    """
+    mode: Literal["symbolic", "fake"] = "symbolic" if any(type(given) is int for given in inputs) else "fake"
+    with preserve_node_meta(), kept_whole():
+        traced = make_fx(graph, tracing_mode=mode, _allow_non_fake_inputs=True)(*inputs)
+    settle_strides(traced)
+    return _lowered_anew(traced, static, saved, _Frame(open_card(options), options))
+
+
+def load_graph(
+    graph: Callable[[], GraphModule], static: Collection[int], saved: slice | None, options: Options
+) -> tuple[Callable[[list[Any]], Any], Target]:
+    """What runs a graph that was compiled in another process, and for which target it does."""
+    frame = _Frame(open_card(options), options)
+    module = graph()
+    run = _or_eager(lambda: _lowered_anew(module, static, saved, frame), module, static, frame, saved)
+    return _boxed(run), frame.card.target
+
+
+def _lowered_anew(
+    module: GraphModule, static: Collection[int], saved: slice | None, frame: _Frame
+) -> Callable[..., Any]:
+    """Of a graph with settled strides."""
+    if saved is None or has_symbols(module):
+        return _compile(module, static, frame)
+    return _noted(_laid_out(module, static, frame, saved)[0], frame)
+
+
+def _serialisable(compiler: Callable[..., Any], frame: _Frame) -> SerializableAOTDispatchCompiler:
+    """`compiler`, one of a frame's three, for a result that can be saved."""
+
+    def compile_and_keep(module: GraphModule, inputs: Sequence[Any]) -> FpgaCode:
+        frame.snapshots.clear()
+        with recording() as programs:
+            run = compiler(module, inputs)
+        if not frame.snapshots:
+            raise FpgaError("aot_compile cannot save a graph that is left to eager")
+        return FpgaCode(run, frame.snapshots[0], programs, frame.card.target, frame.options)
+
+    return SerializableAOTDispatchCompiler(FpgaCode, compile_and_keep)
+
+
+def _keep(module: GraphModule, static: Collection[int], saved: slice | None, frame: _Frame) -> None:
+    """Keeps a graph that is about to be lowered, if it is to be saved."""
+    if frame.ahead:
+        frame.snapshots.append(Snapshot(module, static, saved))
+
+
+def _saved_outputs() -> slice:
+    """Which outputs of a training step's forward graph its backward is given."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return slice(0) if metadata is None else metadata.tensors_saved_for_backwards_slice
+
+
+def _static_inputs(module: GraphModule) -> Collection[int]:
+    """Positions of parameters and buffers among the placeholders of a forward graph."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return () if metadata is None else tuple(metadata.static_input_indices or ())
+
+
+def _unchanged_by_training(static: Collection[int]) -> Collection[int]:
+    """Of the parameters and buffers of a training step's forward graph those that the step leaves as they are.
+
+    What changes at every step would have to be packed at every step; as an input it only has to be copied.
+    """
+    context = TracingContext.try_get()
+    if context is None or context.fw_metadata is None:
+        return static
+    inputs = context.fw_metadata.input_info
+    return tuple(i for i in static if not (inputs[i].requires_grad or inputs[i].mutates_data))
+
+
+def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
+    _keep(module, static, None, frame)
+    if has_symbols(module):
+        case = Case(module, frame.options, static=static)
+        return Dynamic(module, lambda ready: _executor(ready, static, frame), case)
+    return _executor(module, static, frame)
+
+
+def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
+    """The forward graph of a training step; AOTAutograd is told in which strides it saves what."""
+    context = TracingContext.try_get()
+    settled = settle_strides(module)
+    if context is None or context.fw_metadata is None:
+        return _compile(module, static, frame)
+    saved = context.fw_metadata.tensors_saved_for_backwards_slice
+    save_copies(module, {i for i, info in enumerate(context.fw_metadata.input_info) if info.mutates_data}, saved)
+    if has_symbols(module) or context.output_strides is None:
+        return _compile(module, static, frame)
+    program, chosen = _laid_out(module, static, frame, saved)
+    context.output_strides.extend(output_strides(module, settled.union(chosen)))
+    return _noted(program, frame)
+
+
+def _compile_backward(module: GraphModule, inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
+    settle_strides(module)
+    if has_symbols(module):
+        return _compile(module, (), frame)
+    follow(module, inputs)  # after it: in which strides gradients are handed out hangs on eager's images, not these
+    program, _ = _laid_out(module, (), frame)
+    return _noted(program, frame)
+
+
+def _laid_out(
+    module: GraphModule, static: Collection[int], frame: _Frame, saved: slice = slice(0)
+) -> tuple[Program, Collection[Node]]:
+    """The program of a part of a training step, and the nodes whose values were given other strides than in tracing."""
+    _keep(module, static, saved, frame)
+    chosen = lay_out_images(module, saved)
+    program = _lowered(module, static, frame)
+    while wrong := misplaced(program, chosen):
+        restore(chosen, wrong)
+        program = _lowered(module, static, frame)
+    return program, chosen
+
+
+def _executor(module: GraphModule, static: Collection[int], frame: _Frame) -> Executor:
+    return _noted(_lowered(module, static, frame), frame)
+
+
+def _lowered(module: GraphModule, static: Collection[int], frame: _Frame) -> Program:
+    # Whoever collects programs wants to see all of how they came about, which the cache does not keep.
+    make = lowered if _collector.get() is None else lower
+    with names.compiling(frame.subject):  # a graph may be lowered long after its frame was converted
+        return make(module, frame.card.target, frame.options, static)
+
+
+def _noted(program: Program, frame: _Frame) -> Executor:
+    """A program that is going to be used, started."""
+    collected = _collector.get()
+    if program.lowering_seconds:
+        counters.add(graphs_compiled=1, compile_seconds=program.lowering_seconds)
+    if collected is not None:
+        collected.append(program)
+    if frame.options.dump_dir is not None:
+        from fpga_dynamo.codegen.dump import dump_program
+
+        dump_program(program, frame.options.dump_dir)
+    return _started(program, frame)
+
+
+def _started(program: Program, frame: _Frame) -> Executor:
+    with collector_paused():
+        executor = Executor(program, frame.card, frame.options, frame.lifetime)
+    _executors.add(executor)
+    return executor
+
+
+def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """AOTAutograd's calling convention that lets the callee drop its arguments."""
+
+    def call(args: list[Any]) -> Any:
+        given = tuple(args)
+        args.clear()
+        return run(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+@contextmanager
+def collect_programs() -> Any:
+    """Yields a list that receives every program compiled in this context."""
+    programs: list[Program] = []
+    token = _collector.set(programs)
+    try:
+        yield programs
+    finally:
+        _collector.reset(token)
+
+
+def refresh_weights() -> None:
+    """Has all parameters packed again before their next use.
+
+    Needed after a write that nothing counts and a sample may miss: single elements, through ``.data`` or NumPy.
+    """
+    for executor in list(_executors):
+        executor.refresh_weights()
+
+
+install(fpga, StrictWatch)

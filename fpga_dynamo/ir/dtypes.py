@@ -1,0 +1,56 @@
+"""How elements of each dtype lie on the card, and in the slots where tensors cross between host and card.
+
+In the arena every element has a word of 32 bits: real numbers are floats, bool is 0.0 or 1.0, integers are an int32. A
+slot of a narrow type holds the host's own bytes; the core ``convert`` widens what comes in and narrows what goes out.
+
+A float16 or bfloat16 value may lie in the arena as a float that is not rounded yet: the MAC array and the other cores
+that accumulate give such. :class:`fpga_dynamo.ir.view.View` says so by its dtype, float32. It is rounded where
+rounding shows: before element-wise work and casts, before positions of extrema are looked for, and in slots.
+"""
+
+from __future__ import annotations
+
+import torch
+
+HALVES = {torch.bfloat16: "BF16", torch.float16: "F16"}
+"""Floating-point types of 16 bits, and what command.hpp calls them."""
+
+BYTES = {torch.uint8: "U8", torch.int8: "I8"}
+"""Integers of eight bits, and what command.hpp calls them."""
+
+NARROW = {**HALVES, **BYTES}
+"""Types whose elements are narrower on the wire than in the arena."""
+
+UNCHANGED = frozenset({torch.float32, torch.int32, *NARROW})
+"""Types whose tensors cross as the host's own bytes."""
+
+FLOATS = frozenset({torch.float32, *HALVES})
+"""Types of real numbers; the cores compute with them in float32."""
+
+INTEGERS = frozenset({torch.int64, torch.int32, *BYTES})
+"""Types of integers; the cores compute with them in int32."""
+
+
+class OutOfRangeError(ValueError):
+    """An integer that int32 cannot hold; the partition has to run in eager."""
+
+
+def slot_bytes(dtype: torch.dtype) -> int:
+    """Bytes of an element of a slot."""
+    return dtype.itemsize if dtype in NARROW else 4
+
+
+def span_of(dtype: torch.dtype) -> tuple[int, int]:
+    """The least and the largest integer of a type, or truth value, that the arena holds."""
+    if dtype is torch.bool:
+        return 0, 1
+    limits = torch.iinfo(dtype if dtype in BYTES else torch.int32)
+    return limits.min, limits.max
+
+
+def to_int32(tensor: torch.Tensor) -> torch.Tensor:
+    """Integers as the arena holds them. Raises :class:`OutOfRangeError` for one that int32 cannot hold."""
+    narrow = tensor.to(torch.int32)
+    if tensor.dtype is torch.int64 and not torch.equal(narrow.to(torch.int64), tensor):
+        raise OutOfRangeError("an integer does not fit int32, which the card computes with")
+    return narrow

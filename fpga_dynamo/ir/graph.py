@@ -1,0 +1,319 @@
+"""Facts about an ATen graph that several passes need: which nodes are views, constants, random, supported types."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS
+from fpga_dynamo.ir.sizes.graph import SYMBOLS
+from fpga_dynamo.ir.sizes.size import Shape, Size, sizes_in
+from fpga_dynamo.ir.sizes.symbols import Symbols
+from fpga_dynamo.ir.target import Target
+
+aten = torch.ops.aten
+
+VIEW_TARGETS = frozenset(
+    {
+        aten.alias.default,
+        aten.as_strided.default,
+        aten.detach.default,
+        aten.diagonal.default,
+        aten.expand.default,
+        aten.permute.default,
+        aten.select.int,
+        aten.slice.Tensor,
+        aten.split.Tensor,
+        aten.split_with_sizes.default,
+        aten.squeeze.default,
+        aten.squeeze.dim,
+        aten.squeeze.dims,
+        aten.t.default,
+        aten.transpose.int,
+        aten.unbind.int,
+        aten.unsafe_split.Tensor,
+        aten.unsafe_split_with_sizes.default,
+        aten.unfold.default,
+        aten.unsqueeze.default,
+        aten.view.default,
+        aten.view.dtype,
+        aten._unsafe_view.default,
+        aten.reshape.default,
+    }
+)
+"""Targets that compute nothing: their result shows (or may show) the memory of their input."""
+
+RESHAPE_TARGETS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.default})
+"""Those that show the same elements in the same order in another shape."""
+
+IDENTITY_TARGETS = frozenset({aten.clone.default, aten.lift_fresh_copy.default})
+"""Targets that copy: free on the card, where values are never changed in place."""
+
+BATCH_NORM = aten._native_batch_norm_legit_no_training.default
+"""A batch norm by running statistics; its value is item 0."""
+
+STORABLE = frozenset({*FLOATS, *INTEGERS, torch.bool})
+"""Types of element that the arena can hold."""
+
+TRACED_STRIDES = "fpga_traced_strides"
+"""Key of a node's meta: strides that tracing gave its value, where lowering/tracing/saved.py has chosen others."""
+
+LAYER = "fpga_layer"
+"""Key of a node's meta: its module's path, in a graph that comes from the disk cache."""
+
+EXACT_INTEGERS = 1 << 24
+"""Up to here float32 holds every whole number."""
+
+
+def value(node: Node) -> Any:
+    """The fake tensor (or tuple of them, or number) that `node` stands for."""
+    return node.meta.get("val")
+
+
+def values(node: Node) -> list[torch.Tensor]:
+    """The fake tensors that `node` stands for: one, or those of its tuple."""
+    fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
+    return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+
+
+def shape(node: Node) -> tuple[int, ...]:
+    """The sizes of the value of `node`; a :class:`Size`, which is like an int, where one changes from call to call."""
+    sizes: Any = value(node).shape
+    return Shape([size if isinstance(size, Size) else int(size) for size in sizes])  # type: ignore[misc]
+
+
+def hints(numbers: Sequence[Any]) -> tuple[int, ...] | None:
+    """Sizes or strides at the call that is traced; None if one of them is known by running alone."""
+    found = [n.node.hint if isinstance(n, torch.SymInt) else n for n in numbers]
+    return None if None in found else tuple(found)
+
+
+def is_view(node: Node) -> bool:
+    """Whether `node` computes nothing: a view, an item of a tuple of views, or a copy."""
+    if node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        return True
+    return node.target in VIEW_TARGETS or node.target in IDENTITY_TARGETS
+
+
+def computes(node: Node) -> bool:
+    """Whether `node` counts for the offload figures: calls that are no views and no getitem."""
+    if node.op != "call_function" or is_view(node) or not isinstance(value(node), (torch.Tensor, tuple, list)):
+        return False
+    return node.target is not aten.empty.memory_format
+
+
+def is_effectful(node: Node) -> bool:
+    """Whether the order of `node` among others like it matters: random numbers, mutation, input and output."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
+    schema = node.target._schema
+    return torch.Tag.nondeterministic_seeded in node.target.tags or schema.is_mutable or not schema.returns
+
+
+def mutates(node: Node) -> bool:
+    """Whether `node` changes memory that other nodes may show: they read it before or after, and no edge says so.
+
+    A name that ends in one underscore says so too: the schema of resize_storage_bytes_ does not.
+    """
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    name = node.target.overloadpacket.__name__
+    return node.target._schema.is_mutable or (name.endswith("_") and not name.endswith("__"))
+
+
+def source_line(node: Node) -> str:
+    """``file.py:12 in forward`` of the user's code that gave `node`, or an empty string."""
+    trace = node.meta.get("stack_trace") or ""
+    frames = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    if not frames:
+        return ""
+    path, line, where = (*frames[-1].split(", "), "", "")[:3]
+    name = path.removeprefix("File ").strip('"').rsplit("/", 1)[-1]
+    return f"{name}:{line.removeprefix('line ')} {where}".strip()
+
+
+def describe(node: Node) -> str:
+    """``relu (aten.relu.default at model.py:12 in forward)``"""
+    where = source_line(node)
+    return f"{node.name} ({node.target}{' at ' + where if where else ''})"
+
+
+def module_path(node: Node) -> str:
+    """``layer1.0.conv1``, the nn.Module that gave `node`, or an empty string if none or the outermost did."""
+    if LAYER in node.meta:
+        return str(node.meta[LAYER])
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    path = str(next(reversed(list(stack.values())), ("",))[0])
+    path = re.sub(r"\._modules\['([^']*)'\]|\[['\"]?(\w+)['\"]?\]", r".\1\2", path)  # as Dynamo spells its sources
+    return path.removeprefix("L.").partition(".")[2]
+
+
+@dataclass
+class GraphInfo:
+    """An ATen graph with what is known of its inputs.
+
+    static_inputs: positions of placeholders that are parameters or buffers.
+    claimed: nodes that a pattern has taken (see the pass lowering/passes/claim.py).
+    sizes: the placeholder for the symbols' values of a graph with sizes (symbolic/graph.py), else None.
+    fits_int32: what has been found out of int64 constants, see lowering/passes/constants.py.
+    """
+
+    module: GraphModule
+    target: Target
+    static_inputs: Collection[int] = ()
+    position: dict[Node, int] = field(init=False, repr=False)
+    placeholders: list[Node] = field(init=False)
+    claimed: set[Node] = field(default_factory=set)
+    static: set[Node] = field(init=False)
+    sizes: Node | None = field(init=False)
+    fits_int32: dict[Node, bool] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.position = {node: i for i, node in enumerate(self.module.graph.nodes)}
+        self.placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        self.sizes = next((n for n in self.placeholders if SYMBOLS in n.meta), None)
+        parameters = {self.placeholders[i] for i in self.static_inputs if i < len(self.placeholders)}
+        self.static = self._closure(parameters)
+
+    def _closure(self, seeds: set[Node]) -> set[Node]:
+        """Nodes that are functions of `seeds` and constants alone and may be evaluated when weights are packed."""
+        closed = set(seeds)
+        for node in self.module.graph.nodes:
+            if node.op == "get_attr" and isinstance(value(node), torch.Tensor):
+                closed.add(node)
+            elif node.op == "call_function" and not is_effectful(node) and not _symbolic(node):
+                inputs = node.all_input_nodes
+                if all(arg in closed for arg in inputs) and (inputs or _small(value(node))):
+                    closed.add(node)
+        return closed
+
+    @property
+    def symbols(self) -> Symbols | None:
+        """The symbols that sizes of the graph depend on, or None for a graph without."""
+        return None if self.sizes is None else self.sizes.meta[SYMBOLS]
+
+    def constant(self, node: Node) -> torch.Tensor:
+        """The tensor that a get_attr node stands for."""
+        found: torch.Tensor = operator.attrgetter(str(node.target))(self.module)
+        return found
+
+    def is_static(self, node: Node) -> bool:
+        """Whether `node` depends on parameters, buffers and constants only, so that it changes only when they do."""
+        return node in self.static
+
+    def from_inputs(self, node: Node) -> bool:
+        """Whether `node` is a function of graph inputs through views alone or of static values (see pack sources)."""
+        while node.op == "call_function" and node not in self.static and is_view(node) and not takes_sizes(node):
+            source, *numbers = node.all_input_nodes
+            if numbers:
+                return False
+            node = source
+        return node in self.static or node.op == "placeholder"
+
+
+def _small(fake: Any) -> bool:
+    return isinstance(fake, torch.Tensor) and fake.numel() <= 1 << 20
+
+
+def takes_sizes(node: Node) -> bool:
+    """Whether an argument of `node` is a size that changes from call to call."""
+    return any(True for _ in sizes_in((node.args, node.kwargs)))
+
+
+def _symbolic(node: Node) -> bool:
+    fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
+    return takes_sizes(node) or any(
+        not isinstance(fake, torch.Tensor) or any(isinstance(size, (torch.SymInt, Size)) for size in fake.shape)
+        for fake in fakes
+        if fake is not None
+    )
+
+
+def refuse_sizes(node: Node) -> str | None:
+    """Why nothing can be decided by the shapes that `node` computes with: only running tells them. None if they are
+    known, be it as a :class:`Size`."""
+    for other in (*node.all_input_nodes, node):
+        if any(isinstance(size, torch.SymInt) for fake in values(other) for size in fake.shape):
+            what = "its result" if other is node else f"its operand {other}"
+            return f"{what} has a size that is not known before the call"
+    return None
+
+
+def refuse_value(node: Node, what: str = "its result") -> str | None:
+    """Why the arena cannot hold the value of `node`, or None."""
+    fake = value(node)
+    if isinstance(fake, (tuple, list)):
+        return next((why for item in fake if (why := _refuse_tensor(item, what))), None)
+    return _refuse_tensor(fake, what)
+
+
+def _refuse_tensor(fake: Any, what: str) -> str | None:
+    if fake is None:
+        return None
+    if not isinstance(fake, torch.Tensor):
+        return f"{what} is no tensor but {type(fake).__name__}"
+    if fake.dtype not in STORABLE:
+        return f"{what} is {_name(fake.dtype)}; the cores hold {_named(STORABLE)}"
+    if fake.layout is not torch.strided:
+        return f"{what} is {fake.layout}, not a strided tensor"
+    if fake.device.type != "cpu":
+        return f"{what} is on {fake.device}, not on the host"
+    if any(isinstance(size, torch.SymInt) for size in fake.shape):
+        return f"{what} has a size that is not known before the call"
+    if fake.numel() == 0:
+        return f"{what} has no elements"
+    if fake.numel() >= 1 << 30:
+        return f"{what} has 2^30 elements or more"
+    return None
+
+
+def refuse_float(node: Node, what: str) -> str | None:
+    """Why `node` is not a tensor of real numbers that the arena can hold, or None."""
+    fake = value(node)
+    if isinstance(fake, torch.Tensor) and fake.dtype not in FLOATS:
+        return f"{what} is {_name(fake.dtype)}; this core computes in float32, from {_named(FLOATS)}"
+    return refuse_value(node, what)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _named(dtypes: Collection[torch.dtype]) -> str:
+    *most, last = sorted(map(_name, dtypes))
+    return f"{', '.join(most)} and {last}"
+
+
+def operand(node: Node, position: int) -> Node:
+    """A tensor argument of an ATen call."""
+    given = node.args[position]
+    assert isinstance(given, Node), f"argument {position} of {node} is no tensor"
+    return given
+
+
+def argument(node: Node, name: str, position: int, default: Any = None) -> Any:
+    """Argument of an ATen call by position or keyword."""
+    if len(node.args) > position:
+        return node.args[position]
+    return node.kwargs.get(name, default)
+
+
+def pair(sizes: Any) -> tuple[int, int]:
+    """A (height, width) pair from an ATen argument of one or two numbers."""
+    values = [sizes] if isinstance(sizes, int) else list(sizes)
+    return (int(values[0]), int(values[-1]))
+
+
+def normalise_dims(dims: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
+    """Dimensions from 0 up, sorted; None or nothing means all. A scalar has none, though 0 and -1 may be asked for."""
+    if not rank or dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return tuple(range(rank))
+    return tuple(sorted({d % rank for d in ([dims] if isinstance(dims, int) else dims)}))

@@ -1,0 +1,165 @@
+"""What has to be packed for the card: expressions over graph inputs and constants, and how they are laid out.
+
+A pack is made from the *current* tensors at run time (runtime/calls/weights.py), so that a parameter may
+change between calls. Lowering only says what: a layout function and the expressions that it is applied to.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from fpga_dynamo.ir.dtypes import HALVES, INTEGERS, to_int32
+from fpga_dynamo.ir.graph import GraphInfo
+from fpga_dynamo.ir.view import Buffer, Role, align, dense, row_pitch
+
+
+class NotFiniteError(ArithmeticError):
+    """Infinities or NaN where the card and eager may make different things of them; the partition has to run there."""
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is infinite or NaN, told by their sum in one reading; one that overflows counts as such."""
+    return math.isfinite(tensor.sum(dtype=torch.float32).item())
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A tensor as a function of graph inputs and constants, evaluated in eager when weights are packed.
+
+    key: the expression's structure, equal for equal expressions of any graph once `sources` are compared.
+    sources: the placeholders and get_attr nodes that it reads.
+    """
+
+    node: Node
+    key: str
+    sources: tuple[Node, ...]
+
+    def evaluate(self, tensors: Mapping[Node, torch.Tensor]) -> torch.Tensor:
+        """The expression's value, given that of every source."""
+        memo: dict[Node, Any] = dict(tensors)
+        stack = [self.node]
+        while stack:
+            node = stack[-1]
+            missing = [arg for arg in node.all_input_nodes if arg not in memo] if node not in memo else []
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if node not in memo:
+                args, kwargs = map_arg((node.args, node.kwargs), memo.__getitem__)
+                memo[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+        return memo[self.node]
+
+
+def expression(node: Node, graph: GraphInfo) -> Expression:
+    """`node` as an expression over graph inputs; the caller has made sure that it is one (graph.from_inputs)."""
+    sources: dict[Node, int] = {}
+    names: dict[Node, str] = {}
+    text: list[str] = []
+
+    def visit(root: Node) -> None:
+        stack = [root]
+        while stack:
+            current = stack[-1]
+            if current in names:
+                stack.pop()
+                continue
+            if current.op in ("placeholder", "get_attr"):
+                names[current] = f"s{sources.setdefault(current, len(sources))}"
+                continue
+            missing = [arg for arg in current.all_input_nodes if arg not in names]
+            if missing:
+                stack += missing
+                continue
+            args = map_arg((current.args, current.kwargs), lambda arg: _Name(names[arg]))
+            target = "item" if current.target is operator.getitem else str(current.target)
+            names[current] = f"e{len(text)}"
+            text.append(f"{target}{args}")
+
+    visit(node)
+    return Expression(node, ";".join([*text, names[node]]), tuple(sources))
+
+
+class _Name(str):
+    """A name inside an expression's key; prints bare, so that keys read like code."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A block of the weights region.
+
+    layout: a module-level function (params, *tensors) -> 1-D float32 tensor of `floats` elements.
+    params: its settings, hashable.
+    """
+
+    layout: Callable[..., torch.Tensor]
+    params: tuple[Any, ...]
+    operands: tuple[Expression | None, ...]
+    floats: int
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for packs of equal content, given equal sources; shared by all graphs."""
+        operands = tuple(None if e is None else e.key for e in self.operands)
+        return (f"{self.layout.__module__}.{self.layout.__qualname__}", self.params, operands)
+
+    @property
+    def sources(self) -> tuple[Node, ...]:
+        return tuple(source for e in self.operands if e is not None for source in e.sources)
+
+    def build(self, tensors: Mapping[Node, torch.Tensor]) -> torch.Tensor:
+        """The block's content, a contiguous float32 tensor of `floats` elements."""
+        values = [None if e is None else _widened(e.evaluate(tensors)) for e in self.operands]
+        flat = self.layout(self.params, *values)
+        assert flat.numel() == self.floats, f"{self.key}: packed {flat.numel()} floats, planned {self.floats}"
+        return flat.contiguous()
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    """What layouts compute with: 16 bits are for storage only."""
+    return tensor.to(torch.float32) if tensor.dtype in HALVES else tensor
+
+
+class WeightBuffer(Buffer):
+    """A buffer of the weights region and the pack that fills it."""
+
+    def __init__(self, pack: Pack, name: str) -> None:
+        super().__init__(align(pack.floats), Role.WEIGHT, name)
+        self.pack = pack
+
+
+def pack_rows(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as it is: dimensions from outermost to innermost as in `params[0]`, rows `params[1]` floats apart."""
+    order, pitch = params
+    rows = encode_elements(tensor).permute(order) if tensor.dim() else encode_elements(tensor).reshape(1)
+    return torch.nn.functional.pad(rows.contiguous(), (0, pitch - rows.shape[-1])).flatten()
+
+
+def encode_elements(tensor: torch.Tensor) -> torch.Tensor:
+    """The float32 tensor whose bits are the arena's representation of `tensor`.
+
+    Raises :class:`OutOfRangeError` for an integer beyond int32.
+    """
+    if tensor.dtype in INTEGERS:
+        return to_int32(tensor).view(torch.float32)
+    return tensor.to(torch.float32)
+
+
+def row_layout(shape: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...], int, int]:
+    """Strides, row pitch and size in floats of a tensor that :func:`pack_rows` lays out."""
+    if not shape:
+        return (), 1, 1
+    pitch = row_pitch(shape[order[-1]])
+    strides = dense(shape, order, pitch)
+    return strides, pitch, max(strides[order[0]] * shape[order[0]], pitch)

@@ -1,0 +1,166 @@
+"""Convolution of one, two or three dimensions, transposed or not, with its epilogue: [batch norm] + [addition] +
+[activation] in one command.
+
+Pattern and legality, and how any convolution becomes ones of images; their commands: ops/conv_commands.py, weight
+packing: ops/packing.py; cycles: codegen/cost.py, core: hls_kernels/cores/conv2d.hpp, tests:
+tests/lowering/test_convolution.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.ir.view import View, numel
+from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
+from fpga_dynamo.lowering.ops.convolution.commands import Convolution, Parameters, emit_convolution, readable
+from fpga_dynamo.lowering.ops.convolution.volumes import Images, as_images
+from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, residual_of
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow
+
+_NORM = Step("batch_norm", (BATCH_NORM,), lambda v, n: n.args[0] is v, through=0)
+
+
+def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+    """The convolution and as much of its epilogue as follows along single users."""
+    steps = [_NORM] if _foldable(node, graph) else []
+    nodes, last, links = follow(node, [*steps, ADD, ACTIVATION], graph)
+    return Match(pattern, (node, *nodes), (last,), dict(links))
+
+
+def _foldable(node: Node, graph: GraphInfo) -> bool:
+    users = list(node.users)
+    if len(users) != 1 or users[0].target is not BATCH_NORM:
+        return False
+    return all(arg is None or graph.is_static(arg) for arg in users[0].args[1:5])  # type: ignore[arg-type]
+
+
+def check_convolution(match: Match, graph: GraphInfo) -> str | None:
+    node = match.nodes[0]
+    source, weight, bias = operand(node, 0), operand(node, 1), node.args[2]
+    for what, given in (("its input", source), ("its weight", weight), ("its bias", bias)):
+        if isinstance(given, Node) and (why := refuse_float(given, what)):
+            return why
+    if why := refuse_float(match.root, "its result"):
+        return why
+    rank = len(shape(source))
+    if rank not in (3, 4, 5):
+        return f"a convolution over {rank - 2} dimensions has no core"
+    for what, given in (("weight", weight), ("bias", bias)):
+        if isinstance(given, Node) and not graph.from_inputs(given):
+            return f"its {what} is computed in the graph; the core takes packed parameters"
+    return None
+
+
+def macs_convolution(match: Match) -> int:
+    node = match.nodes[0]
+    pixels = operand(node, 0) if argument(node, "transposed", 6) else node
+    return value(pixels).numel() * numel(shape(operand(node, 1))[1:])
+
+
+def parameters_of(match: Match, emitter: Emitter) -> Parameters:
+    node = match.nodes[0]
+    bias = node.args[2]
+    norm = match.bound.get("batch_norm")
+    eps = None if norm is None else float(argument(norm, "eps", 6))
+    statistics = [None] * 4 if norm is None else list(norm.args[1:5])
+    weight = operand(node, 1)
+    operands = [emitter.expression(n) if isinstance(n, Node) else None for n in (weight, bias, *statistics)]
+    return Parameters(eps, operands, bias is not None or norm is not None, weight.name, f"{node.name} bias")
+
+
+def residual_image(match: Match, emitter: Emitter) -> View | None:
+    """The image that is added to the convolution's, channels-last in the arena."""
+    add = match.bound.get("add")
+    if add is None:
+        return None
+    before = next(arg for arg in add.args if arg in match.nodes)
+    other = residual_of(before, add)  # type: ignore[arg-type]
+    assert other is not None
+    return emitter.channels_last(emitter.in_arena(emitter.view(other)))
+
+
+def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.nodes[0]
+    groups, transposed = argument(node, "groups", 8), bool(argument(node, "transposed", 6))
+    out = emitter.image(match.root)
+    x, y, residual = emitter.view(operand(node, 0)), out, residual_image(match, emitter)
+    phases = axes(node)
+    rank = len(phases)
+    if rank == 1:  # images of height 1
+        phases = [[Axis((0,), 1, 0, 1, 1)], *phases]
+        x, y = x.unsqueeze(2), y.unsqueeze(2)
+        residual = None if residual is None else residual.unsqueeze(2)
+    depthwise = shape(operand(node, 1))[1] == 1 and groups == y.shape[1] and groups > 1
+    if rank < 3 and not readable(x, depthwise):
+        x = emitter.channels_last(x)
+    parameters, macs = parameters_of(match, emitter), macs_convolution(match)
+    act = activation(match.bound.get("activation")) or Activation()
+    for place in itertools.product(*phases):
+        part, plus = (v if v is None else _phase(v, place) for v in (y, residual))
+        assert part is not None
+        taps = tuple(axis.taps for axis in place[-rank:])
+        for images in _images(x, part, plus, place, groups, emitter):
+            form = (groups, transposed, taps, images.folded) if transposed or images.folded else None
+            source, height = _beginning(images.x, 2, images.height)
+            source, width = _beginning(source, 3, images.width)
+            emit_convolution(
+                Convolution(
+                    source,
+                    images.y,
+                    images.residual,
+                    height,
+                    width,
+                    groups,
+                    form,
+                    parameters,
+                    act,
+                    macs * images.y.numel // y.numel,
+                ),
+                emitter,
+            )
+    return [out]
+
+
+def _images(
+    x: View, y: View, residual: View | None, place: Sequence[Axis], groups: int, emitter: Emitter
+) -> Iterable[Images]:
+    if len(place) == 2:
+        return [Images(x, y, residual, place[0], place[1], folded=False)]
+    depth, height, width = place
+    return as_images(x, y, residual, (depth, height, width), groups, emitter)
+
+
+def _phase(view: View, place: Sequence[Axis]) -> View:
+    """The pixels of a result that a phase of each axis writes."""
+    for dim, axis in enumerate(place, 2):
+        view = view.narrow(dim, axis.first, axis.count, axis.step)
+    return view
+
+
+def _beginning(x: View, dim: int, axis: Axis) -> tuple[View, Axis]:
+    """The image and an axis whose padding is not negative: what windows begin behind is left out."""
+    skipped = -axis.padding
+    if skipped <= 0:
+        return x, axis
+    if skipped >= x.shape[dim]:  # no window reads anything
+        return x, replace(axis, padding=(axis.count - 1) * axis.stride + len(axis.taps) * axis.dilation)
+    return x.narrow(dim, skipped, x.shape[dim] - skipped), replace(axis, padding=0)
+
+
+TABLE.add(
+    Pattern(
+        name="convolution",
+        anchors=(aten.convolution.default,),
+        match=match_convolution,
+        check=check_convolution,
+        lower=lower_convolution,
+        opcodes=frozenset({"conv2d", "depthwise", "move"}),
+        macs=macs_convolution,
+    )
+)

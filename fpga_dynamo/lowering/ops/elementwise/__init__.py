@@ -1,0 +1,1 @@
+"""Element-wise operators, in groups that become one command."""

@@ -1,0 +1,263 @@
+"""Element-wise ATen ops on integers as integer micro-operations: what each computes, and when the card may.
+
+An integer of any type is an int32 on the card. int32 wraps as in eager, narrower types are brought back to their bits
+after every op. int64 must fit: what comes in is looked at, what a sum or a product may make is bounded here, and what
+may pass the bounds stays on the PS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.micro import MicroProgram, Operand
+from fpga_dynamo.ir.dtypes import INTEGERS, span_of
+from fpga_dynamo.ir.graph import argument, aten, is_view, value
+from fpga_dynamo.lowering.ops.elementwise.operands import CASTS, operands
+
+Rule = Callable[[MicroProgram, Node, Sequence[Operand]], Operand]
+Span = tuple[int, int]
+
+INT32: Span = span_of(torch.int32)
+_DEEP = 12
+"""Most ops that bounds are followed through."""
+
+
+# --- what each op computes --------------------------------------------------------------------------------------------
+
+
+def _direct(name: str) -> Rule:
+    return lambda p, n, x: p.op(name, *x)
+
+
+def _scaled(p: MicroProgram, n: Node, x: Operand) -> Operand:
+    alpha = _alpha(n)
+    return x if alpha == 1 else p.op("INT_MUL", x, p.integer(int(alpha)))
+
+
+def _add(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("INT_ADD", x[0], _scaled(p, n, x[1]))
+
+
+def _subtract(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("INT_SUB", x[0], _scaled(p, n, x[1]))
+
+
+def _reverse_subtract(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("INT_SUB", x[1], _scaled(p, n, x[0]))
+
+
+def _negated(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("INT_SUB", p.integer(0), x[0])
+
+
+def _absolute(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("INT_MAX", x[0], _negated(p, n, x))
+
+
+def _positive(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("INT_MAX", x[0], p.integer(0))
+
+
+def _inverted(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("BITS_XOR", x[0], p.integer(-1))
+
+
+def _clamped(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    result = x[0]
+    for name, bound in (("INT_MAX", argument(n, "min", 1)), ("INT_MIN", argument(n, "max", 2))):
+        if bound is not None:
+            result = p.op(name, result, p.integer(int(bound)))
+    return p.op("COPY", result)
+
+
+def _comparison(name: str, *, swapped: bool = False, inverted: bool = False) -> Rule:
+    def rule(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+        result = p.op(name, *(reversed(x) if swapped else x))
+        return p.op("NOT", result) if inverted else result
+
+    return rule
+
+
+def _masked_fill(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("WHERE", x[1], x[2], x[0])
+
+
+def _remainder(p: MicroProgram, n: Node, x: Sequence[Operand]) -> Operand:
+    return p.op("INT_SUB", x[0], p.op("INT_MUL", p.op("INT_FLOOR_DIV", *x), x[1]))
+
+
+def _both(packet: Any, rule: Rule) -> dict[Any, Rule]:
+    return {packet.Tensor: rule, packet.Scalar: rule}
+
+
+INTEGER_RULES: dict[Any, Rule] = {
+    **_both(aten.add, _add),
+    **_both(aten.sub, _subtract),
+    **_both(aten.rsub, _reverse_subtract),
+    **_both(aten.mul, _direct("INT_MUL")),
+    **_both(aten.eq, _comparison("INT_EQ")),
+    **_both(aten.ne, _comparison("INT_EQ", inverted=True)),
+    **_both(aten.lt, _comparison("INT_LT")),
+    **_both(aten.ge, _comparison("INT_LT", inverted=True)),
+    **_both(aten.gt, _comparison("INT_LT", swapped=True)),
+    **_both(aten.le, _comparison("INT_LT", swapped=True, inverted=True)),
+    **_both(aten.bitwise_and, _direct("BITS_AND")),
+    **_both(aten.bitwise_or, _direct("BITS_OR")),
+    **_both(aten.bitwise_xor, _direct("BITS_XOR")),
+    aten.bitwise_not.default: _inverted,
+    aten.bitwise_left_shift.Tensor_Scalar: _direct("SHIFT_LEFT"),
+    aten.bitwise_right_shift.Tensor_Scalar: _direct("SHIFT_RIGHT"),
+    aten.__lshift__.Scalar: _direct("SHIFT_LEFT"),
+    aten.__rshift__.Scalar: _direct("SHIFT_RIGHT"),
+    aten.floor_divide.default: _direct("INT_FLOOR_DIV"),
+    aten.div.Tensor_mode: _direct("INT_FLOOR_DIV"),
+    aten.div.Scalar_mode: _direct("INT_FLOOR_DIV"),
+    aten.remainder.Scalar: _remainder,
+    aten.neg.default: _negated,
+    aten.abs.default: _absolute,
+    aten.relu.default: _positive,
+    aten.minimum.default: _direct("INT_MIN"),
+    aten.maximum.default: _direct("INT_MAX"),
+    aten.clamp.default: _clamped,
+    aten.clamp_min.default: _direct("INT_MAX"),
+    aten.clamp_max.default: _direct("INT_MIN"),
+    aten.clamp_min.Tensor: _direct("INT_MAX"),
+    aten.clamp_max.Tensor: _direct("INT_MIN"),
+    aten.where.self: _direct("WHERE"),
+    aten.masked_fill.Scalar: _masked_fill,
+    aten.masked_fill.Tensor: _masked_fill,
+}
+"""ATen op -> its result from operands that are int32 already (a mask: 0.0 or 1.0)."""
+
+_SUMS = frozenset(overload for packet in (aten.add, aten.sub, aten.rsub) for overload in (packet.Tensor, packet.Scalar))
+_SHIFTS = frozenset(op for op in INTEGER_RULES if "shift" in str(op))
+_DIVISIONS = frozenset(op for op in INTEGER_RULES if "div" in str(op) or "remainder" in str(op))
+
+
+def wrapped(p: MicroProgram, x: Operand, dtype: torch.dtype) -> Operand:
+    """The low bits of an int32 that an integer of `dtype` keeps, as an int32."""
+    if dtype is torch.uint8:
+        return p.op("BITS_AND", x, p.integer(255))
+    if dtype is torch.int8:
+        return p.op("SHIFT_RIGHT", p.op("SHIFT_LEFT", x, p.integer(24)), p.integer(24))
+    return x
+
+
+# --- what the card may ------------------------------------------------------------------------------------------------
+
+
+def refuse_integers(node: Node, dtype: torch.dtype) -> str | None:
+    """Why the pointwise core cannot compute `node` on integers of `dtype`, or None."""
+    if node.target not in INTEGER_RULES:
+        return "it has no integer micro-operations"
+    numbers = [o for o in operands(node) if not isinstance(o, Node)]
+    if node.target is aten.clamp.default:
+        numbers += [n for n in (argument(node, "min", 1), argument(node, "max", 2)) if n is not None]
+    low, high = span_of(dtype)
+    if any(not (low <= number <= high and float(number).is_integer()) for number in [*numbers, _alpha(node)]):
+        return "one of its numbers is no integer, or beyond what its type has on the card"
+    if node.target in _SHIFTS and not 0 <= numbers[0] < _bits(dtype):
+        return "it shifts by a number of bits that the type does not have"
+    if node.target in _DIVISIONS and (isinstance(operands(node)[1], Node) or numbers[-1] <= 0):
+        return "integers are divided on the card by positive constants only"
+    mode = argument(node, "rounding_mode", 2, "floor")
+    if node.target in (aten.div.Tensor_mode, aten.div.Scalar_mode) and mode != "floor":
+        return "integer quotients are rounded down on the card, not toward zero"
+    exact = _exact_span(node, 0)
+    if dtype is torch.int64 and not (INT32[0] <= exact[0] and exact[1] <= INT32[1]):
+        return "its int64 result may be too large for an int32, which the card holds it as"
+    return None
+
+
+def _alpha(node: Node) -> Any:
+    """The factor of a sum's second operand."""
+    return argument(node, "alpha", 2, 1) if node.target in _SUMS else 1
+
+
+def _bits(dtype: torch.dtype) -> int:
+    return min(dtype.itemsize * 8, 32)
+
+
+# --- bounds of values -------------------------------------------------------------------------------------------------
+
+
+def span(node: Node, depth: int = 0) -> Span:
+    """Bounds of the integers that `node` may be, as the card holds them."""
+    dtype = value(node).dtype
+    widest = span_of(dtype)
+    if depth > _DEEP or node.op != "call_function":
+        return widest
+    low, high = _exact_span(node, depth)
+    return (low, high) if widest[0] <= low and high <= widest[1] else widest
+
+
+def _exact_span(node: Node, depth: int) -> Span:
+    """The same without wrapping around: of a sum, that of all sums."""
+    widest = span_of(value(node).dtype)
+    if value(node).dtype not in INTEGERS:
+        return widest
+    if (is_view(node) and node.target is not aten.view.dtype) or node.target in CASTS:
+        source = node.all_input_nodes[-1]  # copy(self, source) shows `source` in the place of `self`
+        known = isinstance(value(source), torch.Tensor) and value(source).dtype in (*INTEGERS, torch.bool)
+        return span(source, depth + 1) if known else widest
+    if node.target not in INTEGER_RULES:
+        return widest
+    if any(isinstance(o, Node) and value(o).dtype not in (*INTEGERS, torch.bool) for o in operands(node)):
+        return widest
+    x = [span(o, depth + 1) if isinstance(o, Node) else (int(o), int(o)) for o in operands(node)]
+    bound = _BOUNDS.get(node.target)
+    return widest if bound is None else bound(node, x)
+
+
+def _sum(node: Node, x: Sequence[Span]) -> Span:
+    a, b = x[0], _times(x[1], _alpha(node))
+    return a[0] + b[0], a[1] + b[1]
+
+
+def _difference(node: Node, x: Sequence[Span]) -> Span:
+    a, b = x[0], _times(x[1], _alpha(node))
+    return a[0] - b[1], a[1] - b[0]
+
+
+def _times(a: Span, factor: int) -> Span:
+    low, high = sorted((a[0] * factor, a[1] * factor))
+    return low, high
+
+
+def _product(node: Node, x: Sequence[Span]) -> Span:
+    corners = [a * b for a in x[0] for b in x[1]]
+    return min(corners), max(corners)
+
+
+def _shifted(node: Node, x: Sequence[Span]) -> Span:
+    return _times(x[0], 1 << x[1][0])
+
+
+def _magnitude(node: Node, x: Sequence[Span]) -> Span:
+    return 0, max(abs(x[0][0]), abs(x[0][1]))
+
+
+def _clamp_span(node: Node, x: Sequence[Span]) -> Span:
+    low, high = argument(node, "min", 1), argument(node, "max", 2)
+    inside = (x[0][0] if low is None else max(x[0][0], int(low))), (x[0][1] if low is None else max(x[0][1], int(low)))
+    return inside if high is None else (min(inside[0], int(high)), min(inside[1], int(high)))
+
+
+_Bound = Callable[[Node, Sequence[Span]], Span]
+_BOUNDS: dict[Any, _Bound] = {
+    **dict.fromkeys((aten.add.Tensor, aten.add.Scalar), _sum),
+    **dict.fromkeys((aten.sub.Tensor, aten.sub.Scalar), _difference),
+    **dict.fromkeys((aten.rsub.Tensor, aten.rsub.Scalar), lambda n, x: _difference(n, [x[1], x[0]])),
+    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar), _product),
+    **dict.fromkeys((aten.bitwise_left_shift.Tensor_Scalar, aten.__lshift__.Scalar), _shifted),
+    aten.remainder.Scalar: lambda n, x: (0, x[1][1] - 1),
+    aten.neg.default: lambda n, x: (-x[0][1], -x[0][0]),
+    aten.abs.default: _magnitude,
+    aten.clamp.default: _clamp_span,
+    aten.where.self: lambda n, x: (min(x[1][0], x[2][0]), max(x[1][1], x[2][1])),
+}
+"""Bounds of a result from those of its operands, where they are not those of the type."""

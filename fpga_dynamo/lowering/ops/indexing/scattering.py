@@ -1,0 +1,110 @@
+"""A slice written at a place that the data say (a key-value cache's next token): index_copy, index_put with one index.
+
+No core writes where the data say. So every element is either the old or the new one, by a comparison of its place with
+the index: one element-wise command over the tensor. The place is read from a list of all places by the gather core,
+which ends the run for one out of range, so that eager raises its error.
+
+Pattern, legality and commands; cycles: codegen/cost.py, cores: hls_kernels/cores/pointwise.hpp, gather.hpp,
+tests: tests/lowering/test_gathering.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.micro import MicroProgram, Operand
+from fpga_dynamo.ir.dtypes import INTEGERS
+from fpga_dynamo.ir.graph import (
+    EXACT_INTEGERS,
+    GraphInfo,
+    argument,
+    aten,
+    operand,
+    refuse_value,
+    shape,
+    value,
+)
+from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
+from fpga_dynamo.lowering.ops.indexing.indexing import emit_gather
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+
+
+def _parts(node: Node) -> tuple[Node, int, list[Node], Node]:
+    """The tensor, the dimension that is indexed first, the index tensors, the new elements."""
+    if node.target is aten.index_copy.default:
+        return operand(node, 0), argument(node, "dim", 1), [operand(node, 2)], operand(node, 3)
+    given: Any = node.args[1]
+    dims = [dim for dim, index in enumerate(given) if isinstance(index, Node)]
+    return operand(node, 0), dims[0], [given[dim] for dim in dims], operand(node, 2)
+
+
+def check_scattering(match: Match, graph: GraphInfo) -> str | None:
+    node = match.root
+    tensor, dim, indices, new = _parts(node)
+    for what, given in (("its result", node), ("its index", indices[0]), ("what it writes", new)):
+        if why := refuse_value(given, what):
+            return why
+    if value(node).dtype in INTEGERS or value(new).dtype != value(node).dtype:
+        return "its elements are whole numbers, of which float32 holds those up to 2^24 only"
+    adds = node.target is aten.index_put.default and argument(node, "accumulate", 3, False)
+    if adds or len(indices) > 1:
+        return "it writes where several indices say, or adds up; the cores write where the command says"
+    if value(indices[0]).dtype not in (torch.int64, torch.int32) or value(indices[0]).numel() != 1:
+        return "it writes to several places that the data say; one is found by comparing, several would be many passes"
+    if not shape(tensor) or shape(tensor)[dim] > EXACT_INTEGERS:
+        return "it has more places than float32 has whole numbers, or none"
+    return None
+
+
+def lower_scattering(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    tensor, dim, (index,), new = _parts(node)
+    x = emitter.view(tensor)
+    dim %= len(x.shape)
+    count = x.shape[dim]
+    places = View(emitter.pack(pack_places, (count,), [], align(count), "places"), (count,), (1,))
+
+    def wrapped(p: MicroProgram, v: list[Operand]) -> Operand:
+        if node.target is aten.index_copy.default:
+            return p.op("FLOAT_TO_INT", v[0])
+        return p.op("FLOAT_TO_INT", p.op("WHERE", p.op("LT", v[0], 0.0), p.op("ADD", v[0], float(count)), v[0]))
+
+    def chosen(p: MicroProgram, v: list[Operand]) -> Operand:
+        return p.op("WHERE", p.op("EQ", v[2], v[3]), v[1], v[0])
+
+    one = emitter.view(index)
+    at = emit_elementwise(emitter, wrapped, [replace(one, shape=(1,), strides=(1,))], (1,), torch.int64)
+    place = emitter.tensor((1,))
+    emit_gather(emitter, places, at, place, (1,), ((0,), (1,), (1,)), row_stride=1, limit=count)
+
+    part = tuple(1 if d == dim else n for d, n in enumerate(x.shape))
+    written = emitter.view(new)
+    if node.target is aten.index_put.default and not one.shape:  # self[i] has one dimension less
+        written = written.expand(part[:dim] + part[dim + 1 :]).unsqueeze(dim)
+    behind = (1,) * (len(x.shape) - dim - 1)
+    along = replace(places, shape=(count, *behind), strides=(1, *(0 for _ in behind)))
+    return [emit_elementwise(emitter, chosen, [x, written, along, place], x.shape, value(node).dtype)]
+
+
+def pack_places(params: tuple[int]) -> torch.Tensor:
+    """0, 1, 2 and so on, padded to whole vectors."""
+    return torch.arange(align(params[0]), dtype=torch.float32)
+
+
+TABLE.add(
+    Pattern(
+        name="scattering",
+        anchors=(aten.index_copy.default, aten.index_put.default),
+        match=anchor_alone,
+        check=check_scattering,
+        lower=lower_scattering,
+        opcodes=frozenset({"gather", "pointwise", "move"}),
+    )
+)

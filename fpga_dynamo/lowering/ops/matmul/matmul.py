@@ -1,0 +1,269 @@
+"""Matrix products and their epilogue in one command: mm, addmm, bmm, baddbmm, scale, bias, addition, activation.
+
+Pattern, legality, weight packing and commands; cycles: codegen/cost.py, core: hls_kernels/cores/gemm.hpp,
+tests: tests/lowering/test_matmul.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter, slices_of
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
+from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
+from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
+from fpga_dynamo.lowering.ops.matmul.batches import (
+    batches,
+    operand_view,
+    result_order,
+    split,
+    splits_batch,
+    unit_strides,
+    unmerged,
+)
+from fpga_dynamo.lowering.ops.matmul.flatten import flattened
+from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
+
+_WITH_ADDEND = (aten.addmm.default, aten.baddbmm.default)
+
+
+def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+    """The product and as much of its epilogue as follows along single users, through views that keep rows whole.
+
+    A view at the end that splits the batch in two is covered too, so that each half may have a stride of its own.
+    """
+    steps = [ADD, ACTIVATION] if node.target in _WITH_ADDEND else [SCALE, _bias_step(node, graph), ADD, ACTIVATION]
+    nodes, last, links = follow(node, steps, graph, views=True)
+    view = sole_user(last)
+    if view is not None and view not in graph.claimed and splits_batch(view):
+        nodes, last = [*nodes, view], view
+    return Match(pattern, (node, *nodes), (last,), dict(links))
+
+
+def factor_of(node: Node) -> float | None:
+    """The number that `node` multiplies a tensor by, or divides it by."""
+    by = node.args[1]
+    if not isinstance(by, (int, float)) or isinstance(by, bool) or len(node.args) > 2:
+        return None
+    if node.target is aten.mul.Tensor:
+        return float(by)
+    return 1 / by if by else None
+
+
+SCALE = Step("scale", (aten.mul.Tensor, aten.div.Tensor), lambda before, node: factor_of(node) is not None)
+
+
+def _bias_step(product: Node, graph: GraphInfo) -> Step:
+    """The addition of a static row to a product that has no addend."""
+
+    def accept(before: Node, add: Node) -> bool:
+        row = bias_of(before, add)
+        return row is not None and _is_bias(row, product, graph)
+
+    return Step("bias", (aten.add.Tensor,), accept)
+
+
+def _operands(node: Node) -> tuple[Node | None, Node, Node]:
+    """Addend (or None), left and right operand."""
+    if node.target in _WITH_ADDEND:
+        return operand(node, 0), operand(node, 1), operand(node, 2)
+    return None, operand(node, 0), operand(node, 1)
+
+
+def check_matmul(match: Match, graph: GraphInfo) -> str | None:
+    node = match.nodes[0]
+    addend, left, right = _operands(node)
+    for what, given in (("its left operand", left), ("its right operand", right), ("its addend", addend)):
+        if given is not None and (why := refuse_float(given, what)):
+            return why
+    beta, alpha = argument(node, "beta", 3, 1), argument(node, "alpha", 4, 1)
+    if not isinstance(alpha, (int, float)):
+        return "its alpha is not known before the call"
+    if addend is not None and beta not in (0, 1):
+        return f"its addend is scaled by {beta}; the core adds it as it is"
+    return refuse_float(match.root, "its result")
+
+
+def macs_matmul(match: Match) -> int:
+    node = match.nodes[0]
+    _, left, _ = _operands(node)
+    return value(node).numel() * shape(left)[-1]
+
+
+def pack_columns(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
+    """[panel][k][16 vectors] of a (k, n) matrix, columns padded with zeros.
+
+    With a second parameter, k runs over an image (channel, row, column) of that shape and is packed channels-last.
+    """
+    vectors, image = params
+    if image is not None:
+        matrix = matrix.reshape(*image, -1).permute(1, 2, 0, 3).reshape(matrix.shape)
+    width = VEC * vectors
+    padded = F.pad(matrix.to(torch.float32), (0, -matrix.shape[1] % width))
+    return padded.reshape(matrix.shape[0], -1, width).permute(1, 0, 2).flatten()
+
+
+def pack_vector(params: tuple[Any, ...], vector: torch.Tensor) -> torch.Tensor:
+    """A bias, padded with zeros to `params[0]` floats."""
+    flat = vector.to(torch.float32).flatten()
+    return F.pad(flat, (0, params[0] - flat.numel()))
+
+
+def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.nodes[0]
+    _, left, right = _operands(node)
+    batch = numel(shape(left)[:-2])
+    rows, depth = shape(left)[-2:]
+    columns = shape(right)[-1]
+    vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
+    panels = ceil_div(columns, VEC * vectors)
+
+    halves = _halves(match, emitter)
+    a, b = _factors(left, right, halves, vectors, emitter)
+    y = emitter.tensor((*halves, rows, columns), result_order(match.root), pitch=align(columns))
+    bias = _bias(match, panels * VEC * vectors, emitter)
+    residual = _residual(match, halves, emitter)
+    act = activation(match.bound.get("activation")) or Activation()
+    emitter.command(
+        "gemm",
+        reads=[a, b, bias, residual],
+        writes=[y],
+        macs=macs_matmul(match),
+        slices=slices_of(batch * ceil_div(rows, 7), panels),
+        a=Operand.of(a),
+        b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
+        bias=None if bias is None else Operand(bias),
+        residual=None if residual is None else Operand.of(residual),
+        output=Operand.of(y),
+        b_packed=int(isinstance(b, Buffer)),
+        batch=halves,
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        a_stride=unit_strides(a),
+        b_stride=(0, 0, 0, 0) if isinstance(b, Buffer) else unit_strides(b),
+        out_stride=y.strides[:3],
+        residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
+        vectors=vectors,
+        alpha=_alpha(match),
+        **fields(act, emitter.target.enums),
+    )
+    return [reshaped(y, shape(match.root), emitter)]
+
+
+def _factors(
+    left: Node, right: Node, halves: tuple[int, int], vectors: int, emitter: Emitter
+) -> tuple[View, View | Buffer]:
+    """The operands as the core reads them; the right one is packed in panels if it is a static matrix."""
+    if len(shape(right)) == 3 or not emitter.graph.is_static(right):
+        return batches(left, halves, emitter), batches(right, halves, emitter)
+    pixels = flattened(left, emitter)
+    a = batches(left, halves, emitter) if pixels is None else pixels.rows
+    depth, columns = shape(right)
+    b = emitter.pack(
+        pack_columns,
+        (vectors, None if pixels is None else pixels.image),
+        [emitter.expression(right)],
+        depth * align(columns, VEC * vectors),
+        f"{right.name} [panel][k][{VEC * vectors}]",
+    )
+    return a, b
+
+
+def _addend(node: Node) -> Node | None:
+    """What addmm and baddbmm add, unless its factor is 0."""
+    return _operands(node)[0] if argument(node, "beta", 3, 1) == 1 else None
+
+
+def _is_bias(row: Node, product: Node, graph: GraphInfo) -> bool:
+    return shape(row) == shape(product)[-1:] and graph.is_static(row)
+
+
+def _bias(match: Match, floats: int, emitter: Emitter) -> Buffer | None:
+    """The static row that is added, padded to `floats`."""
+    node = match.nodes[0]
+    row = _addend(node)
+    if add := match.bound.get("bias"):
+        row = bias_of(_before(add, match), add)
+    if row is None or not _is_bias(row, node, emitter.graph):
+        return None
+    return emitter.pack(pack_vector, (floats,), [emitter.expression(row)], floats, row.name)
+
+
+def _residual(match: Match, halves: tuple[int, int], emitter: Emitter) -> View | None:
+    """What is added element by element, in rows of vectors."""
+    node = match.nodes[0]
+    addend, terms = _addend(node), []
+    if addend is not None and not _is_bias(addend, node, emitter.graph):
+        if shape(addend) == shape(node):
+            terms.append(operand_view(addend, halves, emitter))
+        else:
+            terms.append(split(emitter.view(addend).expand(shape(node)), halves))
+    if add := match.bound.get("add"):
+        other = residual_of(_before(add, match), add)
+        assert other is not None
+        terms.append(split(reshaped(emitter.view(other), shape(node), emitter), halves))
+    if len(terms) == 2:  # one too many for one epilogue: a second pass adds it
+        size = terms[0].shape
+        terms = [emit_elementwise(emitter, lambda p, x: p.op("ADD", *x), terms, size, pitch=align(size[-1]))]
+    return emitter.vector_rows(terms[0]) if terms else None
+
+
+def _before(add: Node, match: Match) -> Node:
+    """The operand of an addition that the match covers."""
+    return next(arg for arg in add.args if isinstance(arg, Node) and arg in match.nodes)
+
+
+def _alpha(match: Match) -> float:
+    if scale := match.bound.get("scale"):
+        factor = factor_of(scale)
+        assert factor is not None
+        return factor
+    node = match.nodes[0]
+    return float(argument(node, "alpha", 4, 1)) if node.target in _WITH_ADDEND else 1.0
+
+
+def _halves(match: Match, emitter: Emitter) -> tuple[int, int]:
+    """How the batch of a product is split in two: as an operand's was merged, or as the result's is split."""
+    node = match.nodes[0]
+    if len(shape(node)) == 2:
+        return 1, 1
+    if splits_batch(match.root):
+        return shape(match.root)[0], shape(match.root)[1]
+    _, *operands = _operands(node)
+    for given in operands:
+        if found := unmerged(given, emitter):
+            return shape(found)[0], shape(found)[1]
+    return 1, shape(node)[0]
+
+
+def reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:
+    found = view.reshape(wanted)
+    if found is not None:
+        return found
+    target = emitter.tensor(wanted, pitch=align(wanted[-1]))
+    image = target.reshape(view.shape)
+    assert image is not None, "a view that keeps the last dimension can be undone"
+    emitter.copy(view, image)
+    return target
+
+
+TABLE.add(
+    Pattern(
+        name="matmul",
+        anchors=(aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default),
+        match=match_matmul,
+        check=check_matmul,
+        lower=lower_matmul,
+        opcodes=frozenset({"gemm", "move"}),
+        macs=macs_matmul,
+    )
+)

@@ -1,0 +1,215 @@
+"""Data movement: cat, stack, constant padding, flip, repeat, scatter into a slice — strided copies.
+
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move.hpp,
+tests: tests/lowering/test_movement.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter, pad_left
+from fpga_dynamo.ir.command import Bits, Operand
+from fpga_dynamo.ir.dtypes import HALVES, INTEGERS, span_of
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
+from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, common_dtype
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+
+
+def check_movement(match: Match, graph: GraphInfo) -> str | None:
+    node = match.root
+    for source in node.all_input_nodes:
+        if why := refuse_value(source, f"its operand {source}"):
+            return why
+        if value(source).dtype != value(node).dtype:
+            return f"it turns {value(source).dtype} into {value(node).dtype}"
+    fills = {aten.constant_pad_nd.default: ("value", 2), aten.full.default: ("fill_value", 1)}
+    if node.target in fills:
+        number = argument(node, *fills[node.target], 0)
+        if not isinstance(number, (int, float)):
+            return "it is full of a number that is not known before the call"
+        if not _representable(number, node):
+            return "it is full of a number that its type on the card cannot hold"
+    return refuse_value(node, "its result")
+
+
+def _representable(number: float, node: Node) -> bool:
+    low, high = span_of(value(node).dtype)
+    return value(node).dtype not in INTEGERS or low <= number <= high
+
+
+def like(sources: Sequence[View], size: Sequence[int], emitter: Emitter, node: Node) -> View:
+    """A new tensor with dimensions in the memory order of the first of `sources`, which will be copied into it.
+
+    An image stays one (and may have a place).
+    """
+    source, dtype = sources[0], common_dtype(sources)
+    if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4:
+        return replace(emitter.image(node), dtype=dtype)
+    order = source.order() if len(source.shape) == len(size) and 0 not in source.strides else range(len(size))
+    return emitter.tensor(size, tuple(order), dtype=dtype)
+
+
+# --- cat and stack ----------------------------------------------------------------------------------------------------
+
+
+def cat_parts(node: Node) -> tuple[list[Node], int]:
+    parts = list(argument(node, "tensors", 0))
+    return parts, argument(node, "dim", 1, 0) % len(shape(node))
+
+
+def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    parts, dim = cat_parts(node)
+    sources = [emitter.view(part) for part in parts]
+    out = emitter.defined(node)  # by a part that has its place in it (place.py)
+    if out is None:
+        images = [s for s in sources if len(s.shape) == 4 and s.order() == CHANNELS_LAST[4]]
+        out = like([*images[:1], *sources], shape(node), emitter, node)
+    start = 0
+    for source in sources:
+        place = out.narrow(dim, start, source.shape[dim])
+        start += source.shape[dim]
+        if (source.buffer, source.offset) != (place.buffer, place.offset):
+            emitter.copy(source, place, layout_change=False)
+    return [out]
+
+
+def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    parts, dim = cat_parts(node)
+    sources = [emitter.view(part) for part in parts]
+    out = emitter.tensor(shape(node), dtype=common_dtype(sources))
+    for i, source in enumerate(sources):
+        emitter.copy(source, out.select(dim, i), layout_change=False)
+    return [out]
+
+
+# --- others -----------------------------------------------------------------------------------------------------------
+
+
+def fill(emitter: Emitter, out: View, number: float) -> None:
+    """The whole buffer of `out`, padding included, so that later vectors read no garbage."""
+    integer = out.dtype in INTEGERS
+    if out.dtype in HALVES:
+        number = torch.tensor(number).to(out.dtype).item()
+    emitter.command(
+        "move",
+        reads=[],
+        writes=[out],
+        input=None,
+        output=Operand(out.buffer),
+        fill=Bits(int(number)) if integer else float(number),
+        dims=pad_left((out.buffer.floats,), 6, 1),
+        in_stride=(0,) * 6,
+        out_stride=pad_left((1,), 6, 0),
+    )
+
+
+def lower_full(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    out = emitter.tensor(shape(node), dtype=value(node).dtype)
+    fill(emitter, out, argument(node, "fill_value", 1))
+    return [out]
+
+
+def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    source = emitter.view(operand(node, 0))
+    pads = list(argument(node, "pad", 1))
+    number = argument(node, "value", 2, 0)
+    out = unplaced(source, shape(node), emitter)
+    if any(p > 0 for p in pads):
+        fill(emitter, out, number)
+    inner = out
+    for i in range(len(pads) // 2):
+        dim, (before, after) = len(source.shape) - 1 - i, pads[2 * i : 2 * i + 2]
+        kept = source.shape[dim] + min(before, 0) + min(after, 0)
+        if kept <= 0:
+            return [out]
+        source, inner = source.narrow(dim, max(-before, 0), kept), inner.narrow(dim, max(before, 0), kept)
+    emitter.copy(source, inner, layout_change=False)
+    return [out]
+
+
+def unplaced(source: View, size: Sequence[int], emitter: Emitter) -> View:
+    """As :func:`like`, in a buffer of its own, which may be filled whole."""
+    image = len(size) == 4 and source.order() == CHANNELS_LAST[4]
+    order = CHANNELS_LAST[4] if image else tuple(range(len(size)))
+    return emitter.tensor(size, order, dtype=source.dtype, pitch=align(size[1]) if image else None)
+
+
+def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    source = emitter.view(operand(node, 0))
+    given = argument(node, "dims", 1)
+    dims = normalise_dims(given, len(source.shape)) if given else ()
+    offset, strides = source.offset, list(source.strides)
+    for d in dims:
+        offset += (source.shape[d] - 1) * strides[d]
+        strides[d] = -strides[d]
+    out = like([source], shape(node), emitter, node)
+    emitter.copy(replace(source, offset=offset, strides=tuple(strides)), out, layout_change=False)
+    return [out]
+
+
+def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    source = emitter.view(operand(node, 0))
+    repeats = list(argument(node, "repeats", 1))
+    out = emitter.tensor(shape(node), dtype=source.dtype)
+    lead = len(repeats) - len(source.shape)
+    sizes = (*[1] * lead, *source.shape)
+    strides = (*[0] * lead, *source.strides)
+    # Each dimension in two: how often, and how far; a stride of 0 repeats.
+    dims = [n for pair in zip(repeats, sizes, strict=True) for n in pair]
+    ins = [s for stride in strides for s in (0, stride)]
+    outs = [s for stride, size in zip(out.strides, sizes, strict=True) for s in (stride * size, stride)]
+    given = replace(source, shape=tuple(dims), strides=tuple(ins))
+    emitter.copy(given, replace(out, shape=tuple(dims), strides=tuple(outs)), layout_change=False)
+    return [out]
+
+
+def _copied_base(node: Node, emitter: Emitter) -> tuple[View, View]:
+    """A copy of the tensor that the scatter `node` changes, and what is to be written into it."""
+    base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
+    out = like([base, part], shape(node), emitter, node)
+    emitter.copy(base, out, layout_change=False)
+    return out, part
+
+
+def lower_slice_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    out, part = _copied_base(node, emitter)
+    dim = argument(node, "dim", 2, 0) % len(out.shape)
+    start, step, size = argument(node, "start", 3), argument(node, "step", 5, 1), out.shape[dim]
+    first = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
+    emitter.copy(part, out.narrow(dim, first, part.shape[dim], step), layout_change=False)
+    return [out]
+
+
+def lower_select_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    out, part = _copied_base(node, emitter)
+    emitter.copy(part, out.select(argument(node, "dim", 2), argument(node, "index", 3)), layout_change=False)
+    return [out]
+
+
+_MOVE = frozenset({"move"})
+_LOWERINGS: dict[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]]]] = {
+    aten.cat.default: ("cat", lower_cat),
+    aten.stack.default: ("stack", lower_stack),
+    aten.full.default: ("full", lower_full),
+    aten.constant_pad_nd.default: ("pad", lower_pad),
+    aten.flip.default: ("flip", lower_flip),
+    aten.repeat.default: ("repeat", lower_repeat),
+    aten.slice_scatter.default: ("slice_scatter", lower_slice_scatter),
+    aten.select_scatter.default: ("select_scatter", lower_select_scatter),
+}
+for _anchor, (_name, _lower) in _LOWERINGS.items():
+    TABLE.add(Pattern(_name, (_anchor,), anchor_alone, check_movement, _lower, _MOVE))

@@ -1,0 +1,74 @@
+"""Image resize: nearest and bilinear.
+
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/resample.hpp,
+tests: tests/lowering/test_resampling.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.images import from_image_to_image
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+
+_NEAREST = (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec)
+_BILINEAR = (aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec)
+
+
+def check_resize(match: Match, graph: GraphInfo) -> str | None:
+    source = operand(match.root, 0)
+    return refuse_float(source, "its input") or refuse_float(match.root, "its result")
+
+
+def _given_scales(node: Node, align_corners_first: bool) -> tuple[float | None, float | None]:
+    """Scale factors (height, width) that the user gave, which PyTorch uses instead of the ratio of sizes."""
+    position = 3 if align_corners_first else 2
+    if node.target in (aten.upsample_nearest2d.vec, aten.upsample_bilinear2d.vec):
+        factors = argument(node, "scale_factors", position)
+        return (None, None) if factors is None else (factors[0], factors[1])
+    return argument(node, "scales_h", position), argument(node, "scales_w", position + 1)
+
+
+def _scale(size_in: int, size_out: int, given: float | None, align_corners: bool) -> float:
+    """in / out as ATen's area_pixel_compute_scale has it."""
+    if align_corners:
+        return (size_in - 1) / (size_out - 1) if size_out > 1 else 0.0
+    return 1.0 / given if given is not None and given > 0 else size_in / size_out
+
+
+def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    bilinear = node.target in _BILINEAR
+    align_corners = bool(argument(node, "align_corners", 2)) if bilinear else False
+    x = emitter.channels_last(emitter.view(operand(node, 0)))
+    out = emitter.image(node)
+    emitter.command(
+        "resample",
+        reads=[x],
+        writes=[out],
+        mode=emitter.target.enums["RESAMPLE_BILINEAR" if bilinear else "RESAMPLE_NEAREST"],
+        align_corners=int(align_corners),
+        scale=tuple(
+            _scale(size_in, size_out, given, align_corners)
+            for size_in, size_out, given in zip(x.shape[2:], out.shape[2:], _given_scales(node, bilinear), strict=True)
+        ),
+        **from_image_to_image(x, out),
+    )
+    return [out]
+
+
+TABLE.add(
+    Pattern(
+        name="resize",
+        anchors=(*_NEAREST, *_BILINEAR),
+        match=anchor_alone,
+        check=check_resize,
+        lower=lower_resize,
+        opcodes=frozenset({"resample", "move"}),
+    )
+)

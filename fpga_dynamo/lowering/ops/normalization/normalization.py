@@ -1,0 +1,113 @@
+"""Layer, group and instance norm, batch norm by the batch's own statistics: one command that reads its rows twice.
+
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/reduce.hpp,
+tests: tests/lowering/test_normalization.py. Inference batch norm is folded into a convolution
+(ops/convolution.py) or runs as an element-wise scale and shift (ops/pointwise.py).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_float, shape
+from fpga_dynamo.ir.sizes.size import Size, SizeError
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+
+_LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
+_BATCH = aten._native_batch_norm_legit.no_stats
+"""What an instance norm is made of: each image's channels are channels of a batch of one."""
+
+
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+    items = [user for user in node.users if user.target is operator.getitem]
+    values = [item for item in items if item.args[1] == 0]
+    if len(values) != 1 or any(item.users for item in items if item.args[1] != 0):
+        return Match(pattern, (node,), (node,), {"statistics": True})
+    return Match(pattern, (node, *items), (values[0],))
+
+
+def check_norm(match: Match, graph: GraphInfo) -> str | None:
+    if "statistics" in match.bound:
+        return "its mean and inverse deviation are used; the reduce core gives the normalised values only"
+    node = match.nodes[0]
+    source = operand(node, 0)
+    if why := refuse_float(source, "its input"):
+        return why
+    affine = node.args[2:4] if node.target is _LAYER else node.args[1:3]
+    for what, parameter in zip(("scale", "shift"), affine, strict=True):
+        if isinstance(parameter, Node):
+            if why := refuse_float(parameter, f"its {what}"):
+                return why
+            if not graph.is_static(parameter):
+                return f"its {what} is computed in the graph; the core takes parameters"
+    return refuse_float(match.root, "its result")
+
+
+def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.nodes[0]
+    x = emitter.view(operand(node, 0))
+    if node.target is _LAYER:
+        sizes, gamma, beta, eps = node.args[1:5]
+        rank = len(x.shape)
+        dims = tuple(range(rank - len(sizes), rank))  # type: ignore[arg-type]
+        scale, shift = (emitter.weight_rows(p) if isinstance(p, Node) else None for p in (gamma, beta))
+        return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(eps))]  # type: ignore[arg-type]
+    if node.target is _BATCH:
+        dims = tuple(d for d in range(len(x.shape)) if d != 1)
+        scale, shift = (_per_channel(emitter, p, len(x.shape)) for p in node.args[1:3])
+        return [emit_rowwise(emitter, "REDUCE_NORM", x, dims, scale, shift, float(node.args[5]))]  # type: ignore[arg-type]
+    gamma, beta, _, channels, _, groups, eps = node.args[1:8]
+    if isinstance(channels, Size):
+        raise SizeError(f"{node} normalises groups of a number of channels that changes from call to call")
+    assert isinstance(groups, int) and isinstance(channels, int)
+    batch, per_group = x.shape[0], channels // groups
+    grouped = _split_channels(x, groups, per_group)
+    scale, shift = (_per_group(emitter, p, groups, per_group, len(x.shape)) for p in (gamma, beta))
+    dims = tuple(range(2, len(grouped.shape)))
+    y = emit_rowwise(emitter, "REDUCE_NORM", grouped, dims, scale, shift, float(eps))  # type: ignore[arg-type]
+    out = y.reshape((batch, channels, *x.shape[2:]))
+    if out is None:
+        out = emitter.tensor(shape(match.root))
+        emitter.copy(y, _split_channels(out, groups, per_group))
+    return [out]
+
+
+def _split_channels(x: View, groups: int, per_group: int) -> View:
+    shape_ = (x.shape[0], groups, per_group, *x.shape[2:])
+    strides = (x.strides[0], x.strides[1] * per_group, x.strides[1], *x.strides[2:])
+    return replace(x, shape=shape_, strides=strides)
+
+
+def _per_channel(emitter: Emitter, parameter: object, rank: int) -> View | None:
+    if not isinstance(parameter, Node):
+        return None
+    view = emitter.weight_rows(parameter)
+    ones = (1,) * (rank - 2)
+    return replace(view, shape=(1, *view.shape, *ones), strides=(0, 1, *[0] * (rank - 2)))
+
+
+def _per_group(emitter: Emitter, parameter: object, groups: int, per_group: int, rank: int) -> View | None:
+    if not isinstance(parameter, Node):
+        return None
+    view = emitter.weight_rows(parameter)
+    ones = (1,) * (rank - 2)
+    return replace(view, shape=(1, groups, per_group, *ones), strides=(0, per_group, 1, *[0] * (rank - 2)))
+
+
+TABLE.add(
+    Pattern(
+        name="norm",
+        anchors=(_LAYER, _GROUP, _BATCH),
+        match=match_norm,
+        check=check_norm,
+        lower=lower_norm,
+        opcodes=frozenset({"reduce", "move"}),
+    )
+)

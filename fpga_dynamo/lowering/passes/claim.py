@@ -1,0 +1,116 @@
+"""Pass: which pattern takes which nodes, and for every other node the sentence that says why it stays on the PS."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from fpga_dynamo.errors import PatternError
+from fpga_dynamo.ir.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
+from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
+from fpga_dynamo.lowering.passes.constants import refuse_constants
+from fpga_dynamo.lowering.passes.fuse import fuse_elementwise
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.reasons import REASONS, short
+from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match
+
+
+@dataclass
+class Claims:
+    """matches: groups that the card can run, in no particular order; reasons: why a node is in none."""
+
+    matches: list[Match] = field(default_factory=list)
+    reasons: dict[Node, str] = field(default_factory=dict)
+
+
+def claim(
+    graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = True, mistakes: Mistakes | None = None
+) -> Claims:
+    """Tries the patterns on every node in topological order, then groups what is element-wise.
+
+    winograd: whether convolutions may be claimed by the pattern of that name. mistakes: what users' patterns have done
+    wrong already; gets what they do wrong here.
+    """
+    mistakes = Mistakes() if mistakes is None else mistakes
+    mutating = next(filter(mutates, graph.module.graph.nodes), None)
+    if mutating is not None:
+        order = f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
+        return Claims(reasons={node: order for node in graph.module.graph.nodes if computes(node)})
+    disabled = tuple(disabled)
+    table = TABLE.by_anchor(disabled if winograd else (*disabled, "winograd"))
+    claims = Claims()
+    for node in graph.module.graph.nodes:
+        if node.op != "call_function" or node in graph.claimed or node in graph.static:
+            continue
+        if (unknown := refuse_sizes(node)) is not None:
+            if computes(node):
+                claims.reasons[node] = unknown
+            continue
+        for pattern in table.get(node.target, ()):
+            match, refused = _tried(pattern, node, graph, mistakes)
+            if match is None:
+                if refused is not None:
+                    claims.reasons.setdefault(node, refused)
+                continue
+            if refused is None:
+                graph.claimed.update(match.nodes)
+                claims.matches.append(match)
+                claims.reasons.pop(node, None)
+                break
+            claims.reasons.setdefault(node, refused)
+    if "pointwise" not in disabled:
+        for match in fuse_elementwise(graph, claims.reasons):
+            if (why := _refused(match, graph)) is None:
+                graph.claimed.update(match.nodes)
+                claims.matches.append(match)
+            else:
+                claims.reasons.update({node: why for node in match.nodes if node.target is not operator.getitem})
+    for node in graph.module.graph.nodes:
+        if node not in graph.claimed and node not in graph.static and computes(node):
+            claims.reasons.setdefault(node, _default_reason(node, disabled))
+    return claims
+
+
+def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -> tuple[Match | None, str | None]:
+    """What a pattern makes of a node, and why the card cannot run that; a reason alone if it failed."""
+    if TABLE.is_users(pattern):
+        if (reason := mistakes.reason(pattern, node)) is not None:
+            return None, reason
+        try:
+            match = asked_to_match(pattern, node, graph)
+            if match is None or not graph.claimed.isdisjoint(match.nodes):
+                return None, None
+            return match, asked_to_check(match, graph) or _refused_by_card(match, graph)
+        except PatternError as error:
+            return None, mistakes.note(error)
+    match = pattern.match(pattern, node, graph)
+    if match is None or not graph.claimed.isdisjoint(match.nodes):
+        return None, None
+    return match, _refused(match, graph)
+
+
+def _refused(match: Match, graph: GraphInfo) -> str | None:
+    return match.pattern.check(match, graph) or _refused_by_card(match, graph)
+
+
+def _refused_by_card(match: Match, graph: GraphInfo) -> str | None:
+    if not graph.target.kernels_for(match.opcodes):
+        kernels = graph.target.kernels
+        lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
+        return f"no kernel of the xclbin has all opcodes that it takes: {'; '.join(lacking) or 'there is no sequencer'}"
+    return refuse_constants(match.nodes, graph)
+
+
+def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:
+    if is_effectful(node):
+        return "it draws random numbers or changes state, which only eager does as eager does"
+    if is_view(node):
+        return "it is a view that eager makes for nothing"
+    if disabled:
+        return f"no pattern takes it with {', '.join(disabled)} disabled"
+    why = REASONS.get(short(node.target)) if isinstance(node.target, OpOverload) else None
+    return f"no pattern takes {node.target}" + (f": {why}" if why else "")

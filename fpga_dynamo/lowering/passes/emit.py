@@ -1,0 +1,118 @@
+"""Pass: the commands of one card segment, its slots, its place in memory, its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.encode import CommandList, Patches, encode
+from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.dtypes import NARROW, slot_bytes
+from fpga_dynamo.ir.graph import GraphInfo, value
+from fpga_dynamo.ir.program import Slot
+from fpga_dynamo.ir.sizes.size import identical, larger
+from fpga_dynamo.ir.view import VEC, Buffer, Role, View, align, ceil_div, dense, numel
+from fpga_dynamo.ir.weights import WeightBuffer
+from fpga_dynamo.lowering.passes.bands import in_bands
+from fpga_dynamo.lowering.passes.memory import MemoryPlan, plan_memory
+from fpga_dynamo.lowering.passes.partition import Segment
+from fpga_dynamo.lowering.passes.place import plan_places
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A card segment in commands."""
+
+    commands: list[Command]
+    plan: MemoryPlan
+    code: CommandList
+    inputs: list[Slot]
+    outputs: list[Slot]
+    weights: list[WeightBuffer]
+
+
+def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, bands: bool = False) -> Lowered:
+    """Lowers the matches of `segment` in order.
+
+    Results that eager may have to compute again become outputs; with `watch`, the value of every match does.
+    bands: whether chains of convolutions may run in bands of rows.
+    """
+    assert segment.kernel is not None
+    inputs = {node: _slot_view(node, Role.INPUT) for node in segment.inputs}
+    emitter = Emitter(graph, segment.kernel, inputs.get)
+    plan_places(segment.matches, emitter)
+    for match in segment.matches:
+        emitter.run(match)
+    watched = [match for match in segment.matches if watch or match.pattern.doubtful(match)]
+    wanted = list(dict.fromkeys([*segment.outputs, *(output for match in watched for output in match.outputs)]))
+    asked = set(segment.outputs)
+    outputs = {node: _output_view(node, emitter, layout_change=node in asked) for node in wanted}
+    input_buffers = [view.buffer for view in inputs.values()]
+    output_buffers = [view.buffer for view in outputs.values()]
+    commands = in_bands(emitter.commands, graph.target) if bands else emitter.commands
+    plan = plan_memory(commands, input_buffers, output_buffers)
+    patches = None if graph.sizes is None else Patches()
+    return Lowered(
+        commands=commands,
+        plan=plan,
+        code=encode(commands, plan.offsets, graph.target, patches),
+        inputs=[_slot(node, view, plan) for node, view in inputs.items()],
+        outputs=[_slot(node, view, plan) for node, view in outputs.items()],
+        weights=_used_weights(emitter),
+    )
+
+
+def _slot_view(node: Node, role: Role) -> View:
+    """A dense tensor of its own with the strides that eager gives `node` (row-major if those are not dense)."""
+    fake = value(node)
+    size = tuple(fake.shape)
+    strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
+    words = ceil_div(larger(1, numel(size)) * slot_bytes(fake.dtype), 4)
+    return View(Buffer(align(words), role, node.name, fake.dtype in NARROW), size, strides, 0, fake.dtype)
+
+
+def is_dense(fake: torch.Tensor) -> bool:
+    """Whether the strides are those of some permutation of a contiguous tensor."""
+    step = 1
+    for stride, size in sorted((s, n) for n, s in zip(fake.shape, fake.stride(), strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
+    """The value of `node` in a slot: where it is if that is dense in eager's strides already, else copied there.
+
+    layout_change: whether such a copy counts as one; those that only `watch` asks for do not.
+    """
+    wanted = _slot_view(node, Role.OUTPUT)
+    found = emitter.view(node)
+    walks = zip(found.strides, wanted.strides, found.shape, strict=True)
+    same = all(identical(a, b) or n == 1 for a, b, n in walks)
+    if wanted.buffer.packed:
+        if not same or found.offset % VEC or found.buffer.in_weights:
+            dense_ = View(Buffer(align(wanted.numel)), wanted.shape, wanted.strides, 0, found.dtype)
+            emitter.copy(found, dense_, layout_change=layout_change)
+            found = dense_
+        emitter.convert(found, wanted)
+        return wanted
+    if same and found.offset == 0 and found.buffer.role is Role.TEMPORARY:
+        found.buffer.role = Role.OUTPUT
+        return found
+    emitter.copy(found, wanted, layout_change=layout_change)
+    return wanted
+
+
+def _slot(node: Node, view: View, plan: MemoryPlan) -> Slot:
+    fake = value(node)
+    strides = tuple(fake.stride()) if is_dense(fake) else dense(view.shape)
+    return Slot(node, view.shape, strides, fake.dtype, plan.offsets[view.buffer], view.numel)
+
+
+def _used_weights(emitter: Emitter) -> list[WeightBuffer]:
+    used = {buffer for command in emitter.commands for buffer in command.uses}
+    return [buffer for buffer in emitter.weights.values() if buffer in used]

@@ -1,0 +1,215 @@
+"""ATen graph -> Program: the passes in the order that they run.
+
+1. normalise  small rewrites                                                                 (normalise.py)
+2. claim      patterns take nodes; every other node gets the reason why it stays on the PS   (claim.py, ops/, fuse.py)
+3. partition  claimed groups become launches, the rest eager tasks                           (partition.py, cost.py)
+4. emit       commands of each launch, with layouts and views                       (emit.py, place.py, emitter.py)
+5. bands      chains of convolutions become streams of bands of rows, one for each lane       (bands.py, streams.py)
+6. memory     places of the buffers in the arena                                             (memory.py)
+7. encode     words of the command list                                                      (codegen/encode.py)
+8. tasks      dependencies, eager modules, the graph's result                                (below)
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.codegen.eager import Part, extract, whole
+from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
+from fpga_dynamo.ir.graph import GraphInfo, computes, describe, is_effectful, is_view
+from fpga_dynamo.ir.program import CardTask, HostTask, Program, Task
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.garbage import collector_paused
+from fpga_dynamo.lowering.names import graph_name
+from fpga_dynamo.lowering.passes.claim import claim
+from fpga_dynamo.lowering.passes.emit import Lowered, emit_segment
+from fpga_dynamo.lowering.passes.normalise import normalise
+from fpga_dynamo.lowering.passes.partition import Partition, Segment, partition
+from fpga_dynamo.lowering.users_patterns import Mistakes
+from fpga_dynamo.options import Options
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Plan:
+    """All that lowering decides, in terms of the graph's nodes; the disk cache keeps it.
+
+    segments: in an order in which they can run; lowered: the commands of those on the card, None for the others.
+    """
+
+    segments: list[Segment]
+    lowered: list[Lowered | None]
+    reasons: dict[Node, str]
+    greedy_launches: int
+
+
+def lower(module: GraphModule, target: Target, options: Options, static_inputs: Collection[int] = ()) -> Program:
+    """Lowers one ATen graph; `static_inputs` are the positions of parameters and buffers among its placeholders.
+
+    Raises :class:`NotLoweredError` under ``strict=True`` if a node that computes stays on the PS.
+    """
+    return lower_to_plan(module, target, options, static_inputs)[0]
+
+
+def lower_to_plan(
+    module: GraphModule, target: Target, options: Options, static_inputs: Collection[int] = ()
+) -> tuple[Program, Plan]:
+    """Like :func:`lower`, with the plan that the program was assembled from."""
+    began = time.perf_counter()
+    with collector_paused():
+        graph = prepare(module, target, static_inputs)
+        plan = make_plan(graph, options)
+        program = assemble(graph, plan)
+        if program.symbols is not None:
+            program.symbols.open = False
+    program.lowering_seconds = time.perf_counter() - began
+    log.info(
+        "%s: %d launches with %d commands, %d eager tasks, lowered in %.1f ms",
+        program.name,
+        len(program.card_tasks),
+        sum(len(task.commands) for task in program.card_tasks),
+        len(program.tasks) - len(program.card_tasks),
+        program.lowering_seconds * 1e3,
+    )
+    for node, reason in program.reasons.items():
+        log.debug("%s: %s stays on the PS: %s", program.name, describe(node), reason)
+    return program, plan
+
+
+def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
+    """The graph as all passes from claim on see it."""
+    normalise(module)
+    return GraphInfo(module, target, static_inputs)
+
+
+def make_plan(graph: GraphInfo, options: Options) -> Plan:
+    """The passes from claim to encode; once more without a user's pattern for a node that it fails to lower."""
+    mistakes = Mistakes(options.strict)
+    while True:
+        try:
+            return _planned(graph, options, mistakes)
+        except PatternError as error:
+            mistakes.note(error)
+            graph.claimed.clear()
+
+
+def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
+    claims = claim(graph, options.disable, winograd=options.winograd, mistakes=mistakes)
+    log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
+    parts = partition(graph, claims, greedy=options.partition == "greedy")
+    if options.strict:
+        _refuse_fallbacks(graph, parts)
+    lowered = [
+        emit_segment(graph, segment, watch=options.verify, bands=options.bands) if segment.on_card else None
+        for segment in parts.segments
+    ]
+    return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)
+
+
+def assemble(graph: GraphInfo, plan: Plan) -> Program:
+    """The last pass: a plan as tasks that can run."""
+    name, model = graph_name(graph.module)
+    tasks: list[Task] = []
+    for i, (segment, lowered) in enumerate(zip(plan.segments, plan.lowered, strict=True)):
+        own = f"{name}.{i}"
+        tasks.append(_host_task(own, graph, segment) if lowered is None else _card_task(own, graph, segment, lowered))
+    _link(tasks, plan.segments)
+    output = next(node for node in graph.module.graph.nodes if node.op == "output")
+    result, reads = _result(graph, tasks, output)
+    attributes = {n: graph.constant(n) for n in graph.module.graph.nodes if n.op == "get_attr"}
+    return Program(
+        name,
+        graph,
+        tasks,
+        plan.reasons,
+        graph.module,
+        result,
+        reads,
+        greedy_launches=plan.greedy_launches,
+        attributes=attributes,
+        model=model,
+    )
+
+
+def in_eager(module: GraphModule, target: Target, why: str) -> Program:
+    """A program without a launch, for a graph that could not be lowered."""
+    graph = GraphInfo(module, target)
+    reasons = {node: why for node in module.graph.nodes if computes(node)}
+    name, model = graph_name(module)
+    return Program(name, graph, [], reasons, module, whole(module), graph.placeholders, model=model)
+
+
+def _refuse_fallbacks(graph: GraphInfo, parts: Partition) -> None:
+    left = [node for segment in parts.segments for node in segment.nodes if computes(node)]
+    if left:
+        lines = "\n".join(f"  {describe(node)}: {parts.reasons.get(node, 'no pattern takes it')}" for node in left)
+        raise NotLoweredError(f"strict=True, but {len(left)} node(s) would run on the PS:\n{lines}")
+
+
+def _host_task(name: str, graph: GraphInfo, segment: Segment) -> HostTask:
+    own = set(segment.nodes)
+    eager, reads = extract(
+        graph,
+        segment.outputs,
+        segment.inputs,
+        segment.nodes,
+        name=name,
+        may_run=lambda node: node in own or is_view(node) or node in graph.static,
+    )
+    return HostTask(name, segment, eager, reads, segment.outputs)
+
+
+def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) -> CardTask:
+    assert segment.kernel is not None
+    outputs = [slot.node for slot in lowered.outputs]
+    eager, eager_reads = extract(graph, outputs, segment.inputs, name="CardTaskInEager")
+    task = CardTask(
+        name=name,
+        segment=segment,
+        kernel=segment.kernel.name,
+        commands=lowered.commands,
+        plan=lowered.plan,
+        code=lowered.code,
+        inputs=lowered.inputs,
+        outputs=lowered.outputs,
+        weights=lowered.weights,
+        eager=eager,
+        eager_reads=eager_reads,
+    )
+    size = task.plan.floats * 4
+    log.debug("%s: %d commands on kernel %s, arena %d bytes", name, len(task.commands), task.kernel, size)
+    return task
+
+
+def _link(tasks: list[Task], segments: list[Segment]) -> None:
+    """Dependencies: who makes what one reads; and eager tasks whose order matters, one after the other."""
+    maker = {node: i for i, task in enumerate(tasks) for node in task.writes}
+    previous: int | None = None
+    for i, (task, segment) in enumerate(zip(tasks, segments, strict=True)):
+        needed = {maker[node] for node in task.reads if node in maker} - {i}
+        if any(is_effectful(node) for node in segment.nodes):
+            if previous is not None:
+                needed.add(previous)
+            previous = i
+        task.dependencies = tuple(sorted(needed))
+        if any(d > i for d in task.dependencies):
+            raise InternalError(f"task {task.name} depends on a later one")
+
+
+def _result(graph: GraphInfo, tasks: list[Task], output: Node) -> tuple[Part, list[Node]]:
+    """The graph's results from what tasks made and from its inputs: views, and values handed through."""
+    made = {node for task in tasks for node in task.writes}
+    return extract(
+        graph,
+        output.all_input_nodes,
+        made,
+        name="Result",
+        result=output.args[0],
+        may_run=lambda node: is_view(node) or node in graph.static,
+    )

@@ -1,5 +1,0 @@
-"""Which ATen ops the card runs, in which dtypes, on which core, and why not the others: docs/ops.md."""
-
-from .page import check_page, page
-
-__all__ = ["check_page", "page"]

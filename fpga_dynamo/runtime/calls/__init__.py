@@ -1,0 +1,1 @@
+"""From a call of a compiled graph to its launches."""

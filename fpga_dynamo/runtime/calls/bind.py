@@ -1,0 +1,122 @@
+"""A program for all sizes, bound to those of a call: guards checked, command lists and slots made, the arena planned.
+
+Everything that depends on the symbols is one generated function for each launch. The arena keeps the order in which the
+planner laid the buffers for the hints, each above those below it that live at the same time; so no planning is left to
+do, and sizes that grow alike lie as the planner would lay them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fpga_dynamo.codegen.encode import CommandList
+from fpga_dynamo.ir.program import CardTask, Form, Program
+from fpga_dynamo.ir.sizes.code import Source, checker
+from fpga_dynamo.ir.sizes.size import Number
+from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
+from fpga_dynamo.ir.view import Buffer, Role, align
+from fpga_dynamo.lowering.passes.memory import STATUS_FLOATS, stacking
+
+
+class FormMaker:
+    """Makes the forms of one launch; see the module's description."""
+
+    def __init__(self, task: CardTask, symbols: Symbols) -> None:
+        patches = task.code.patches
+        assert patches is not None, "a program with symbols keeps what depends on them"
+        self._task = task
+        source = Source(symbols)
+        begins, ends = _lay_out(task, source)
+        words = [f"{begins[buffer]} + {source.name(offset)}" for _, buffer, offset in patches.arena]
+        words += [source.name(size) for _, size in patches.sizes]
+        self._places = np.array([place for place, *_ in (*patches.arena, *patches.sizes)], np.intp)
+        own = {offset: buffer for buffer, offset in task.plan.offsets.items()}
+        slots = [
+            ", ".join([_tuple(source, slot.shape), _tuple(source, slot.strides), begins[own[slot.offset]]])
+            for slot in (*task.inputs, *task.outputs)
+        ]
+        source.returns(f"[{', '.join(words)}], [{', '.join(f'({slot})' for slot in slots)}], {', '.join(ends)}")
+        self._evaluate: Callable[..., Any] = source.function()
+
+    def __call__(self, values: Sequence[int]) -> Form:
+        """The launch for these values of the symbols."""
+        changed, slots, output_end, input_end, floats = self._evaluate(*values)
+        task = self._task
+        words = task.code.words.copy()
+        words[self._places] = np.array(changed, np.int64).astype(np.uint32)
+        bound = [
+            replace(slot, shape=shape, strides=strides, offset=offset, numel=_product(shape))
+            for slot, (shape, strides, offset) in zip((*task.inputs, *task.outputs), slots, strict=True)
+        ]
+        count = len(task.inputs)
+        code = CommandList(words, task.code.count, task.code.fixups)
+        return Form(code, bound[:count], bound[count:], floats, output_end, input_end)
+
+
+def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[str]]:
+    """Names of the places of all buffers in the arena; and of the ends of its outputs, inputs, and its own."""
+    begins: dict[Buffer, str] = {}
+    after: dict[Buffer, str] = {}
+
+    def put(buffer: Buffer, place: str) -> str:
+        begins[buffer] = place
+        after[buffer] = source.assign(f"{place} + {source.name(align(buffer.floats))}")
+        return after[buffer]
+
+    ends = []
+    cursor = source.assign(str(STATUS_FLOATS))
+    for role in (Role.OUTPUT, Role.INPUT):
+        for buffer in task.plan.offsets:
+            if buffer.role is role:
+                cursor = put(buffer, cursor)
+        ends.append(cursor)
+    tops = [cursor]
+    for buffer, below in stacking(task.commands, task.plan.offsets).items():
+        place = [after[other] for other in below]
+        begin = place[0] if len(place) == 1 else source.assign(f"max({', '.join(place)})") if place else cursor
+        tops.append(put(buffer, begin))
+    ends.append(source.assign(f"max({', '.join(tops)})") if len(tops) > 1 else cursor)
+    return begins, ends
+
+
+def _tuple(source: Source, numbers: Sequence[Number]) -> str:
+    return f"({''.join(source.name(number) + ', ' for number in numbers)})"
+
+
+def _product(numbers: Sequence[int]) -> int:
+    product = 1
+    for number in numbers:
+        product *= number
+    return product
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A program bound to sizes: the values of its symbols, and the forms of its launches in their order."""
+
+    values: tuple[int, ...]
+    forms: list[Form]
+
+
+class Binder:
+    """Binds one program to sizes."""
+
+    def __init__(self, program: Program) -> None:
+        symbols = program.symbols
+        assert symbols is not None, "a program without symbols needs no binding"
+        self.guards: list[Guard] = list(symbols.guards.values())
+        self._failed = checker(symbols, self.guards)
+        self._makers = [FormMaker(task, symbols) for task in program.card_tasks]
+
+    def failed_guard(self, values: Sequence[int]) -> Guard | None:
+        """The first guard that does not hold for these values of the symbols, or None if all do."""
+        first = self._failed(*values)
+        return None if first < 0 else self.guards[first]
+
+    def bind(self, values: Sequence[int]) -> Sizes:
+        """The program at these values, for which all guards hold."""
+        return Sizes(tuple(values), [make(values) for make in self._makers])

@@ -1,0 +1,264 @@
+"""Runs a Program: its tasks as a task graph under the scheduler, values in a list, eager where the card cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.errors import DeviceError, FpgaError
+from fpga_dynamo.ir.dtypes import OutOfRangeError
+from fpga_dynamo.ir.graph import computes
+from fpga_dynamo.ir.program import CardTask, Form, HostTask, Program
+from fpga_dynamo.ir.sizes.size import Size
+from fpga_dynamo.ir.weights import NotFiniteError, all_finite
+from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.calls import torch_state
+from fpga_dynamo.runtime.calls.binding import Bindings
+from fpga_dynamo.runtime.calls.direct import Direct
+from fpga_dynamo.runtime.calls.launch import Launcher
+from fpga_dynamo.runtime.calls.lifetime import Lifetime
+from fpga_dynamo.runtime.card import Card, reopen
+from fpga_dynamo.runtime.observe import counters, verify
+from fpga_dynamo.runtime.observe.reproduction import Case, or_else
+from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
+from fpga_dynamo.runtime.scheduling.task import PS, Frame, ProcessingElement, Task, TaskGraph
+
+log = logging.getLogger(__name__)
+
+SHOWN_NODES = 4
+"""How many of the nodes of an eager task traces name."""
+
+Values = list[Any]
+
+
+class Executor:
+    """A Program on a card: call it with the graph's inputs. Re-entrant.
+
+    lifetime: shared by the graphs that one frame was compiled to; see there.
+    """
+
+    def __init__(self, program: Program, card: Card, options: Options, lifetime: Lifetime) -> None:
+        self.program = program
+        self.options = options
+        self._place: dict[Node, int] = {}
+        for node in program.graph.placeholders:
+            self._slot(node)
+        self._inputs = len(self._place)
+        self._constants = [(self._slot(node), tensor) for node, tensor in program.attributes.items()]
+        self._lifetime = lifetime
+        parameters = [i for i, node in enumerate(program.graph.placeholders) if node in program.graph.static]
+        self.case = Case(program.module, options, static=parameters)
+        self._parameter = parameters[0] if parameters else None
+        self._warned: set[str] = set()
+        self._left: set[CardTask] = set()  # tasks that an internal error has left to eager
+        self._reconnecting = threading.Lock()
+        self._connect(card)
+        self._result_reads = [self._slot(node) for node in program.result_reads]
+        self._failure = len(self._place)
+        self._failures: dict[int, Exception] = {}
+        self._forms = [task.form for task in program.card_tasks]
+        self.direct: Direct | None = None
+        if self.launchers:
+            lifetime.add(self)
+
+    def _connect(self, card: Card) -> None:
+        """Makes the tasks for a card."""
+        self.card = card
+        self.bindings: list[Bindings] = []
+        self.launchers: list[Launcher] = []
+        tasks = [self._task(task) for task in self.program.tasks]
+        self.graph = TaskGraph(self.program.name, tasks, self.program.model) if tasks else None
+        self.scheduler: Scheduler = card.scheduler(self.options.policy)
+        card.add_user(self)
+
+    def _reconnect(self) -> None:
+        """Has a card that has been displaced loaded again; if it cannot be now, the launches fail, and say so."""
+        with self._reconnecting:
+            if self.card.displaced:
+                with contextlib.suppress(FpgaError):
+                    self._connect(reopen(self.card))
+                    if self.direct is not None:
+                        self.direct.follow(self)
+
+    def card_displaced(self) -> None:
+        """Called by the card: what would start a launch without asking it has to come here first."""
+        self._close_direct()
+
+    def _slot(self, node: Node) -> int:
+        return self._place.setdefault(node, len(self._place))
+
+    def __call__(self, *args: Any) -> Any:
+        """The graph's results (a tuple or list, as the graph has it); fake ones by eager."""
+        if torch_state.tensors_are_fake():
+            return self.program.module(*args)
+        return self.run(args, self._forms)
+
+    def __deepcopy__(self, memo: Any) -> Executor:
+        """Itself, as of a function: Dynamo's minifier copies what it runs."""
+        return self
+
+    def run(self, args: Sequence[Any], forms: Sequence[Form]) -> Any:
+        """As a call; `forms`: what the program's launches are at the sizes of `args`."""
+        failure = self._failures.pop(threading.get_ident(), None) if self._failures else None
+        values: Values = [*args, *[None] * (len(self._place) - self._inputs), failure, forms]
+        for place, tensor in self._constants:
+            values[place] = tensor
+        if self._parameter is not None:
+            self._lifetime.follow(args[self._parameter])
+        if self.card.displaced:
+            self._reconnect()
+        if self.direct is not None:
+            self.direct.report(self.scheduler)
+        if self.graph is not None:
+            self.scheduler.execute(self.graph, values)
+        self._lifetime.settle()
+        return self.program.result(*[values[place] for place in self._result_reads])
+
+    def expect(self, args: Sequence[Any]) -> None:
+        """Makes room on the card for the parameters among `args`, which a call is about to come with.
+
+        Fresh memory takes a while to come; what Dynamo still has to do until that call takes as long.
+        """
+        values = {place: tensor for place, tensor in (*enumerate(args), *self._constants)}
+        for bindings in self.bindings:
+            with contextlib.suppress(Exception):  # which the call meets again, and tells
+                bindings.expect([values[self._place[node]] for node in bindings.nodes])
+
+    def fail_next(self, error: Exception) -> None:
+        """Has this thread's next call take its launch for one that failed with `error`; for programs of one task."""
+        self._failures[threading.get_ident()] = error
+
+    def refresh_weights(self) -> None:
+        """Has every pack made again before the next call."""
+        self.card.weights.invalidate()
+        for bindings in self.bindings:
+            bindings.invalidate()
+        self._close_direct()
+
+    def rest(self) -> None:
+        """Gives idle memory on the card back; the next call takes it again. Takes no lock: see Lifetime."""
+        for launcher, bindings in zip(self.launchers, self.bindings, strict=True):
+            launcher.free()
+            bindings.rest()
+        self._close_direct()
+
+    def _close_direct(self) -> None:
+        if self.direct is not None:
+            self.direct.close()
+
+    # --- tasks --------------------------------------------------------------------------------------------------------
+
+    def _task(self, task: CardTask | HostTask) -> Task:
+        if isinstance(task, CardTask):
+            run = self._card_task(task)
+            costs = {task.kernel: task.segment.seconds}
+            arguments: dict[str, Any] = {"commands": task.code.count, "macs": sum(c.macs for c in task.commands)}
+        else:
+            run = self._host_task(task)
+            costs = {PS: task.segment.seconds}
+            nodes = [node.name for node in task.segment.nodes if computes(node)]
+            arguments = {"nodes": len(nodes), "ops": " ".join(nodes[:SHOWN_NODES])}
+        return Task(task.name, costs, run, task.dependencies, arguments=arguments)
+
+    def _host_task(self, task: HostTask) -> Callable[[ProcessingElement, Frame], None]:
+        reads = [self._slot(node) for node in task.reads]
+        writes = [self._slot(node) for node in task.writes]
+        count = sum(map(computes, task.segment.nodes))
+        eager = task.eager.forward  # type: ignore[attr-defined]
+
+        def run(pe: ProcessingElement, frame: Frame) -> None:
+            values: Values = frame.values
+            results = eager(*[values[place] for place in reads])
+            for place, result in zip(writes, results, strict=True):
+                values[place] = result
+            if count:
+                counters.add(ps_nodes=count)
+
+        return run
+
+    def _card_task(self, task: CardTask) -> Callable[[ProcessingElement, Frame], None]:
+        launcher = Launcher(task, self.card, self.options.timeout)
+        number = len(self.launchers)
+        bindings = Bindings(task, self.card, self.options.weight_check, launcher.free)
+        self.launchers.append(launcher)
+        self.bindings.append(bindings)
+        sources = [self._slot(node) for node in bindings.nodes]
+        reads = [self._slot(node) for node in task.reads]
+        writes = [self._slot(node) for node in task.writes]
+        eager_reads = [self._slot(node) for node in task.eager_reads]
+        eager = task.eager.forward  # type: ignore[attr-defined]
+
+        def run_in_eager(values: Values) -> Sequence[Any]:
+            return eager(*[values[place] for place in eager_reads])
+
+        def launch(values: Values, unit: int) -> Sequence[Any] | None:
+            if task in self._left:
+                return None
+            if values[self._failure] is not None:
+                raise values[self._failure]
+            parameters = [values[place] for place in sources]
+            inputs = [values[place] for place in reads]
+            binding = bindings.find(parameters)
+            form = values[self._failure + 1][number]
+            results = launcher(unit, binding, inputs, form)
+            _check_finite(task, results)
+            if self.direct is not None:
+                self.direct.open(binding, inputs, parameters)
+            return results
+
+        def leave_to_eager(why: str) -> None:
+            self._left.add(task)
+
+        def run(pe: ProcessingElement, frame: Frame) -> None:
+            values: Values = frame.values
+            try:
+                results = or_else(lambda: launch(values, pe.index), leave_to_eager, self.case)
+            except (DeviceError, OutOfRangeError, NotFiniteError) as error:
+                results = self._instead(task, error, lambda: run_in_eager(values))
+            else:
+                if results is None:
+                    results = self._counted(task, lambda: run_in_eager(values))
+                elif self.options.verify:
+                    arguments = [values[place] for place in eager_reads]
+                    verify.compare(task, results, arguments)
+            for place, result in zip(writes, results, strict=True):
+                values[place] = result
+
+        return run
+
+    def _counted(self, task: CardTask, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """Eager's results in the place of a launch."""
+        results = eager()  # raises what eager raises, an index out of range for one
+        counters.add(ps_fallbacks=1, ps_nodes=sum(computes(n) for m in task.segment.matches for n in m.nodes))
+        return results
+
+    def _instead(self, task: CardTask, error: Exception, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """Eager's results for a launch that failed; the first failure of a kind is a warning, further ones are logged.
+
+        Under ``strict`` a failure of the card is an error.
+        """
+        results = self._counted(task, eager)
+        if isinstance(error, DeviceError) and self.options.strict:
+            raise error
+        kind = f"{task.name}: {type(error).__name__}"
+        if isinstance(error, DeviceError) and kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(f"a launch failed and was run by eager instead: {error}", RuntimeWarning, stacklevel=2)
+        log.info("%s runs in eager: %s", task.name, error)
+        return results
+
+
+def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
+    """Raises :class:`NotFiniteError` where only finite results are as good as eager's."""
+    for i, dim, step in task.doubtful:
+        step = 1 if isinstance(step, Size) else step  # of a program for all sizes: every slice
+        part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
+        if not all_finite(part):
+            raise NotFiniteError(f"{task.outputs[i].node} is infinite or NaN somewhere, maybe not where it is in eager")

@@ -1,0 +1,172 @@
+"""One card task on one card: run handles, arenas, copies in and out, and what happens if the launch fails."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fpga_dynamo.codegen.encode import CommandList
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.ir.program import CardTask, Form, Slot
+from fpga_dynamo.runtime.calls.binding import Binding
+from fpga_dynamo.runtime.calls.transfer import empty_for, from_slot, to_slot
+from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
+from fpga_dynamo.runtime.observe import counters, trace
+
+LONGEST_MS = (1 << 31) - 1
+"""The longest time-out that a driver is given, 24 days; stands for an infinite one too."""
+
+
+class Arena:
+    """A task's activations on one compute unit: memory, and the run handle whose arguments point at it.
+
+    It serves all forms of the task that need no more than `floats`.
+    """
+
+    def __init__(self, task: CardTask, card: Card, unit: int, floats: int) -> None:
+        self.floats = floats
+        self._card = card
+        self._count = task.code.count
+        self.buffer = card.buffer(task.kernel, ARENA, floats * 4, host=not card.driver.COPIES_ON_CARD)
+        self.run = card.driver.run(card.kernels[task.kernel, unit])
+        self.run.set_arg(COUNT, self._count)
+        self.run.set_arg(ARENA, self.buffer)
+        self._commands: tuple[weakref.ref[Binding], weakref.ref[CommandList]] | None = None
+        self._lock = threading.Lock()
+        self._busy = False
+        self._traced = False
+        self._weights: Any = None
+        self._stale = False
+        if task.weights:
+            card.weights.add_user(self)
+        else:  # an argument has to be set, though nothing reads it
+            self.run.set_arg(WEIGHTS, card.buffer(task.kernel, WEIGHTS, 64, host=False))
+
+    def begin(self, binding: Binding, code: CommandList) -> None:
+        """Points the run at the binding's commands; until :meth:`end` the weights region stays where it is."""
+        with self._lock:
+            known = self._commands
+            if known is None or known[0]() is not binding or known[1]() is not code:
+                self.run.set_arg(COMMANDS, binding.commands(code))
+                self._commands = (weakref.ref(binding), weakref.ref(code))
+            self._busy = True
+
+    def trace(self, wanted: bool) -> None:
+        """Has the next run note the time of each command, if the driver can."""
+        if wanted != self._traced and hasattr(self.run, "trace_steps"):
+            self.run.trace_steps(wanted)
+            self._traced = wanted
+
+    def report(self, pe: str, task: CardTask) -> None:
+        """Gives the commands of the last run to those who record; a group of streams is one event."""
+        if not self._traced:
+            return
+        for i, (command, (start, stop)) in enumerate(zip(task.commands, self.run.step_times, strict=True)):
+            if not stop:  # in a stream
+                continue
+            members = task.commands[i : i + 1 + command.group]
+            macs, moved = (sum(getattr(member, what) for member in members) for what in ("macs", "bytes"))
+            arguments = {"nodes": " ".join(command.nodes), "layer": task.layers[i], "macs": macs, "bytes": moved}
+            trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, task=task.name, index=i, **arguments)
+
+    def end(self) -> None:
+        with self._lock:
+            self._busy = False
+            self._follow_weights()
+
+    def weights_moved(self, buffer: Any) -> None:
+        """Called by the store: the old buffer is let go of at once, or when the run that uses it has ended."""
+        with self._lock:
+            self._weights, self._stale = buffer, buffer is not None
+            if not self._busy:
+                self._follow_weights()
+
+    def _follow_weights(self) -> None:
+        if self._stale:
+            self.run.set_arg(WEIGHTS, self._weights)
+            self._stale, self._weights = False, None
+
+
+class Launcher:
+    """Runs a card task; one arena per compute unit, made when the unit is first used."""
+
+    def __init__(self, task: CardTask, card: Card, timeout: float) -> None:
+        self._task = task
+        self._card = card
+        self._units = [pe.name for pe in card.pes if pe.kernel == task.kernel]
+        self.timeout_ms = int(min(max(timeout * 1000, 1), LONGEST_MS))
+        self._lock = threading.Lock()
+        self._arenas: dict[int, list[Arena]] = {}
+        self._state = card.driver.ert_cmd_state
+
+    def __call__(self, unit: int, binding: Binding, tensors: Sequence[torch.Tensor], form: Form) -> list[torch.Tensor]:
+        """The task's outputs for the given inputs, in order; `form`: what the task is at their sizes.
+
+        Raises :class:`DeviceError` if the launch failed, OutOfRangeError if an input cannot be represented.
+        """
+        task = self._task
+        sources = [to_slot(tensor, slot) for tensor, slot in zip(tensors, form.inputs, strict=True)]
+        results = [empty_for(slot) for slot in form.outputs]
+        arena = self._take(unit, form.floats)
+        try:
+            arena.begin(binding, form.code)
+            arena.trace(bool(trace.recorders))
+            state = self._execute(arena, sources, results, form)
+            if state != self._state.ERT_CMD_STATE_COMPLETED:
+                raise DeviceError(self.explain(arena.run, state))
+            arena.report(self._units[unit], task)
+        finally:
+            arena.end()
+            self._give(unit, arena)
+        counters.add(
+            pl_launches=1,
+            pl_commands=task.code.count,
+            bytes_to_device=form.in_bytes,
+            bytes_from_device=form.out_bytes,
+        )
+        return [from_slot(raw, slot) for raw, slot in zip(results, form.outputs, strict=True)]
+
+    def _execute(self, arena: Arena, sources: list[torch.Tensor], results: list[torch.Tensor], form: Form) -> Any:
+        inputs = [_piece(tensor, slot) for tensor, slot in zip(sources, form.inputs, strict=True)]
+        outputs = [_piece(tensor, slot) for tensor, slot in zip(results, form.outputs, strict=True)]
+        return arena.run.execute_io(inputs, outputs, arena.buffer, self.timeout_ms)
+
+    def explain(self, run: Any, state: Any) -> str:
+        """What became of a run that ended in another state than completed, one sentence."""
+        sentence = getattr(run, "error", "") or f"the run ended in state {getattr(state, 'name', state)}"
+        hint = ""
+        if state == self._state.ERT_CMD_STATE_TIMEOUT:
+            hint = f" (options={{'timeout': seconds}} allows more than {self.timeout_ms / 1000:g} s)"
+        return f"{self._task.name} on kernel {self._task.kernel} of {self._card.path}: {sentence}{hint}"
+
+    def _take(self, unit: int, floats: int) -> Arena:
+        with self._lock:
+            free = self._arenas.setdefault(unit, [])
+            if free:
+                arena = free.pop()
+                if arena.floats >= floats:
+                    return arena
+                del arena  # a larger one takes its place
+        return Arena(self._task, self._card, unit, floats)
+
+    def _give(self, unit: int, arena: Arena) -> None:
+        with self._lock:
+            self._arenas.setdefault(unit, []).append(arena)
+
+    def idle(self, unit: int) -> Arena | None:
+        """An arena of the unit that no call of this launcher uses; the next one may."""
+        with self._lock:
+            free = self._arenas.get(unit)
+            return free[-1] if free else None
+
+    def free(self) -> None:
+        """Gives the memory of idle arenas back; the next call makes new ones. Takes no lock: see Bindings."""
+        self._arenas = {}
+
+
+def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:
+    return (tensor.data_ptr(), slot.nbytes, slot.offset * 4)

@@ -1,0 +1,290 @@
+"""Packed parameters on the card: made once, shared by all graphs, made again when a parameter changes.
+
+All packs lie in one buffer of the weights region, so that commands hold offsets into it and nothing has to be rewritten
+when it grows. An entry lives as long as a binding (a graph with a certain set of parameters) uses it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.ir.view import align
+from fpga_dynamo.ir.weights import Pack
+from fpga_dynamo.runtime.calls.change import Stamp, memory_of
+from fpga_dynamo.runtime.observe import counters
+
+MEBIBYTE = 1 << 20
+PAGE = 4096
+
+
+@dataclass(eq=False)
+class Entry:
+    """A pack on the card, `offset` floats into the weights region."""
+
+    key: tuple[Any, ...]
+    offset: int
+    floats: int
+    sources: tuple[weakref.ref[object], ...]
+    stamps: tuple[Stamp, ...] | None = None
+    users: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class WeightUser(Protocol):
+    """Who has to know where the weights region is."""
+
+    def weights_moved(self, buffer: Any) -> None: ...
+
+
+class WeightStore:
+    """The weights region of one card.
+
+    With a driver that copies between buffers on the card it has no host side; otherwise the host's side holds what the
+    card does, so that the region can grow. What nobody uses any more goes back to the system at once on the software
+    card, wherever it lies in the region; the region itself shrinks when something is packed next, as that moves it.
+    """
+
+    def __init__(self, driver: Any, device: Any, group: int) -> None:
+        self._driver = driver
+        self._device = device
+        self._group = group
+        self._copies = driver.COPIES_ON_CARD
+        self._to_device = driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
+        self._lock = threading.Lock()
+        self._entries: dict[tuple[Any, ...], Entry] = {}
+        self._free = _Extents()
+        self._buffer: Any = None
+        self._capacity = 0
+        self._users: weakref.WeakSet[WeightUser] = weakref.WeakSet()
+        self._released: collections.deque[Entry] = collections.deque()
+
+    def add_user(self, user: WeightUser) -> None:
+        """Tells `user` the buffer object, and again whenever it is another one (None: nothing is packed)."""
+        with self._lock:
+            self._users.add(user)
+            user.weights_moved(self._buffer)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all packs."""
+        with self._lock:
+            self._collect()
+            return 4 * sum(align(entry.floats) for entry in self._entries.values())
+
+    def reserve(self, packs: Sequence[Pack], tensors: Mapping[Node, torch.Tensor]) -> None:
+        """Makes room for what :meth:`acquire` will need for `packs`, so that the region grows once.
+
+        Raises the driver's memory error if the bank is full.
+        """
+        with self._lock:
+            self._collect()
+            missing = {key: pack for pack in packs if (key := _key(pack, tensors)) not in self._entries}
+            needed = sum(align(pack.floats) for pack in missing.values())
+            if needed > self._free.largest():
+                self._resize(self._capacity + needed - self._free.tail(self._capacity))
+
+    def acquire(self, pack: Pack, tensors: Mapping[Node, torch.Tensor], stamps: Mapping[Node, Stamp]) -> Entry:
+        """The entry of a pack made from these tensors; packs it if nobody has. Release it once for each time.
+
+        Raises the driver's memory error if the bank is full.
+        """
+        memories = [memory_of(tensors[node]) for node in pack.sources]
+        key = _key(pack, tensors)
+        with self._lock:
+            entry = self._entries.get(key)
+            alive = entry is not None and all(
+                ref() is memory for ref, memory in zip(entry.sources, memories, strict=True)
+            )
+            if entry is None or not alive:
+                if entry is not None:  # ids of dead tensors have been given to new ones
+                    entry.key = ("dead", id(entry), key)
+                    self._entries[entry.key] = self._entries.pop(key)
+                entry = Entry(key, self._take(pack.floats), pack.floats, tuple(map(weakref.ref, memories)))
+                self._entries[key] = entry
+            entry.users += 1
+        try:
+            self.refresh(entry, pack, tensors, stamps)
+        except BaseException:
+            self.release([entry])
+            raise
+        return entry
+
+    def refresh(
+        self, entry: Entry, pack: Pack, tensors: Mapping[Node, torch.Tensor], stamps: Mapping[Node, Stamp]
+    ) -> None:
+        """Packs again if a source is not what it was when the entry was packed.
+
+        `pack` is the caller's own: equal to the entry's, but in terms of the nodes of the caller's graph.
+        """
+        current = tuple(stamps[node] for node in pack.sources)
+        with entry.lock:
+            if entry.stamps != current:
+                self._upload(entry, pack.build(tensors))
+                entry.stamps = current
+                counters.add(weights_packed=1)
+
+    def release(self, entries: Iterable[Entry]) -> None:
+        """Gives one use of each back. May be called by the garbage collector at any time.
+
+        So it only takes note if a thread, this one perhaps, is at work on the store; whoever comes next sees to it.
+        """
+        self._released.extend(entries)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._free_released()
+            finally:
+                self._lock.release()
+
+    def collect(self) -> None:
+        """Frees what nobody uses any more, and gives the end of the region back where much of it is free."""
+        with self._lock:
+            self._collect()
+
+    def _collect(self) -> None:
+        self._free_released()
+        unused = self._free.tail(self._capacity)
+        if unused * 4 >= MEBIBYTE or (unused and not self._entries):
+            self._resize(self._capacity - unused)
+
+    def _free_released(self) -> None:
+        """Makes room of what nobody uses any more, and gives its memory back if the driver can."""
+        freed: list[int] = []
+        while self._released:
+            entry = self._released.popleft()
+            entry.users -= 1
+            if entry.users == 0:
+                self._entries.pop(entry.key, None)
+                self._free.give(entry.offset, align(entry.floats))
+                freed.append(entry.offset)
+        discard = getattr(self._buffer, "discard", None)
+        if discard is not None:
+            with contextlib.suppress(DeviceError):  # of a card that a fork left behind
+                for start, size in {self._free.around(offset) for offset in freed}:
+                    discard(size * 4, start * 4)
+
+    def invalidate(self) -> None:
+        """Has every entry packed again before its next use."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.stamps = None
+
+    def _take(self, floats: int) -> int:
+        size = align(floats)
+        start = self._free.take(size)
+        if start is None:
+            self._resize(self._capacity + size - self._free.tail(self._capacity))
+            start = self._free.take(size)
+            assert start is not None
+        return start
+
+    def _resize(self, capacity: int) -> None:
+        """A region of (at least) `capacity` floats with the same content."""
+        bo = self._driver.bo
+        flags = bo.flags.device_only if self._copies else bo.flags.normal
+        capacity = -(-capacity * 4 // PAGE) * PAGE // 4
+        buffer = None
+        if capacity:
+            buffer = bo(self._device, capacity * 4, flags, self._group)
+            kept = min(capacity, self._capacity)
+            taken = self._free.taken(kept)
+            unused = kept - sum(size for _, size in taken)
+            if self._copies and capacity * 4 >= MEBIBYTE and unused * 4 < MEBIBYTE:  # which would get memory as well
+                buffer.populate()
+            if kept and self._copies:
+                for start, size in taken:
+                    buffer.copy(self._buffer, size * 4, start * 4, start * 4)
+            elif kept:
+                buffer.write(memoryview(self._buffer.map())[: kept * 4], 0)
+                buffer.sync(self._to_device, kept * 4, 0)
+        self._free.resize(self._capacity, capacity)
+        self._buffer, self._capacity = buffer, capacity
+        for user in list(self._users):
+            user.weights_moved(buffer)
+
+    def _upload(self, entry: Entry, flat: torch.Tensor) -> None:
+        nbytes, offset = flat.numel() * 4, entry.offset * 4
+        with self._lock:
+            if self._copies:
+                self._buffer.upload_ptr(flat.data_ptr(), nbytes, offset)
+            else:
+                self._buffer.write_ptr(flat.data_ptr(), nbytes, offset)
+                self._buffer.sync(self._to_device, nbytes, offset)
+
+
+class _Extents:
+    """Free extents, merged with their neighbours; first fit keeps the region compact."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._sizes: list[int] = []
+
+    def take(self, size: int) -> int | None:
+        for i, length in enumerate(self._sizes):
+            if length >= size:
+                start = self._starts[i]
+                if length == size:
+                    del self._starts[i], self._sizes[i]
+                else:
+                    self._starts[i] += size
+                    self._sizes[i] -= size
+                return start
+        return None
+
+    def around(self, offset: int) -> tuple[int, int]:
+        """Start and size of the free extent that `offset` lies in."""
+        i = bisect.bisect(self._starts, offset) - 1
+        return self._starts[i], self._sizes[i]
+
+    def taken(self, end: int) -> list[tuple[int, int]]:
+        """Starts and sizes of what is not free below `end`."""
+        bounds = [0, *(b for s, n in zip(self._starts, self._sizes, strict=True) for b in (s, s + n)), end]
+        return [(a, min(b, end) - a) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if a < min(b, end)]
+
+    def largest(self) -> int:
+        return max(self._sizes, default=0)
+
+    def tail(self, end: int) -> int:
+        """Size of the free extent that ends at `end`, 0 if there is none."""
+        if self._starts and self._starts[-1] + self._sizes[-1] == end:
+            return self._sizes[-1]
+        return 0
+
+    def resize(self, old: int, new: int) -> None:
+        """The end of what is managed moves; what is cut off has to be free."""
+        if new > old:
+            self.give(old, new - old)
+        elif new < old:
+            self._sizes[-1] -= old - new
+            if self._sizes[-1] == 0:
+                del self._starts[-1], self._sizes[-1]
+
+    def give(self, start: int, size: int) -> None:
+        i = bisect.bisect(self._starts, start)
+        if i < len(self._starts) and start + size == self._starts[i]:
+            size += self._sizes[i]
+            del self._starts[i], self._sizes[i]
+        if i and self._starts[i - 1] + self._sizes[i - 1] == start:
+            self._sizes[i - 1] += size
+        else:
+            self._starts.insert(i, start)
+            self._sizes.insert(i, size)
+
+
+def _key(pack: Pack, tensors: Mapping[Node, torch.Tensor]) -> tuple[Any, ...]:
+    return (pack.key, tuple(id(tensors[node]) for node in pack.sources))
+
+
+def source_nodes(packs: Sequence[Pack]) -> tuple[Node, ...]:
+    """The graph inputs and constants that packs read, each once, in order."""
+    return tuple(dict.fromkeys(node for pack in packs for node in pack.sources))

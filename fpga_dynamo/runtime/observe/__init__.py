@@ -1,0 +1,1 @@
+"""What can be seen of a run: traces, counters, verification, reproductions of errors."""

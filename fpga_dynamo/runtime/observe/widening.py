@@ -1,0 +1,37 @@
+"""A graph in which narrow types are written, run in float64 all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from fpga_dynamo.ir.dtypes import FLOATS
+
+
+class InFloat64(TorchDispatchMode):
+    """Runs every operator on float64, whatever type its operands or its arguments say.
+
+    An operator that takes only the type it was traced with is run in that, and its result widened.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            result = func(*tree_map(widened, args), **tree_map(widened, kwargs))
+        except (RuntimeError, TypeError, AssertionError, NotImplementedError):
+            result = func(*tree_map(_narrowed, args), **kwargs)
+        return tree_map(widened, result)
+
+
+def widened(value: Any) -> Any:
+    """A tensor of real numbers, or the name of its type, as float64; anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.dtype in FLOATS else value
+    return torch.float64 if isinstance(value, torch.dtype) and value in FLOATS else value
+
+
+def _narrowed(value: Any) -> Any:
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype is torch.float64 else value

@@ -1,0 +1,1 @@
+"""Which processing element runs which task, in real and in virtual time."""

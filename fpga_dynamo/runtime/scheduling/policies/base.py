@@ -1,0 +1,134 @@
+"""What a scheduling policy is, and the registry of policies by name.
+
+The real scheduler and the simulation call the same objects. A policy may keep state (rotation, measurements): give each
+scheduler its own. Calls to one policy are serialised by its scheduler.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from fpga_dynamo.errors import OptionError
+from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask, Task
+
+Assignment = tuple[ReadyTask, ProcessingElement]
+
+
+class Policy(ABC):
+    """Maps ready tasks to processing elements (PEs)."""
+
+    name: ClassVar[str] = ""
+    indifferent: ClassVar[bool] = False
+    """Whether a lone ready task of one resource type is always assigned to the first PE of that type while all PEs are
+    idle, and :meth:`assign` remembers nothing of it: then it need not be asked. A subclass with an `assign` of its own
+    has to say so again."""
+
+    def __init_subclass__(cls) -> None:
+        if "assign" in cls.__dict__ and "indifferent" not in cls.__dict__:
+            cls.indifferent = False
+
+    def __init__(self) -> None:
+        self._pes: Sequence[ProcessingElement] = ()
+        self._supporting: dict[frozenset[str], tuple[ProcessingElement, ...]] = {}
+
+    @abstractmethod
+    def assign(
+        self,
+        ready: Sequence[ReadyTask],
+        pes: Sequence[ProcessingElement],
+        now: float,
+        available: Mapping[ProcessingElement, float],
+    ) -> list[Assignment]:
+        """Assign tasks of `ready` (oldest first) to PEs that support them; called whenever something changed.
+
+        `available[pe]` is when the PE is expected to have done all that it was given: greater than `now` exactly if it
+        is busy. Read it, do not write to it. A task assigned to a busy PE queues there, in the order of the returned
+        list. A task that is left out stays ready and is offered again at the next change; while no PE is busy at least
+        one task must be assigned. Times are in seconds.
+        """
+
+    def estimates(self, task: Task) -> Mapping[str, float]:
+        """Expected seconds of `task` by resource type. As in CEDR: the stated costs, communication is free."""
+        return task.costs
+
+    def observe(self, task: Task, pe: ProcessingElement, seconds: float) -> None:  # noqa: B027 (optional hook)
+        """Told what a task really took, transfers included."""
+
+    def supporting(self, task: Task, pes: Sequence[ProcessingElement]) -> tuple[ProcessingElement, ...]:
+        """The PEs that can run `task`, in the order of `pes`."""
+        if pes is not self._pes:
+            self._pes, self._supporting = pes, {}
+        found = self._supporting.get(task.resources)
+        if found is None:
+            found = tuple(pe for pe in pes if pe.resource in task.resources)
+            self._supporting[task.resources] = found
+        return found
+
+    def earliest_finish(
+        self,
+        task: Task,
+        pes: Sequence[ProcessingElement],
+        now: float,
+        available: Mapping[ProcessingElement, float],
+    ) -> tuple[float, ProcessingElement]:
+        """Least finish(pe) = max(now, available[pe]) + estimate over the supporting PEs; the first PE wins a tie."""
+        best = None
+        least = 0.0
+        seconds = self.estimates(task)
+        for pe in self.supporting(task, pes):
+            free = available[pe]
+            finish = (free if free > now else now) + seconds[pe.resource]
+            if best is None or finish < least:
+                best, least = pe, finish
+        assert best is not None, "the scheduler refuses graphs with tasks that no PE supports"
+        return least, best
+
+
+_registry: dict[str, Callable[..., Policy]] = {}
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+def register_policy(policy: type[Policy]) -> type[Policy]:
+    """Make a policy class available under its `name`; usable as a decorator. A taken name is an error."""
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
+        raise OptionError(f"register_policy() takes a subclass of Policy, not {policy!r}")
+    key = _key(policy.name)
+    if not key:
+        raise OptionError(f"policy class {policy.__name__} has no name: set its class attribute `name`")
+    if _registry.get(key, policy) is not policy:
+        raise OptionError(f"policy name {policy.name!r} is taken by {_registry[key]!r}: choose another one")
+    _registry[key] = policy
+    return policy
+
+
+def policy_names() -> list[str]:
+    """The registered names, sorted."""
+    return sorted(_registry)
+
+
+def make_policy(policy: str | Policy | type[Policy], **options: Any) -> Policy:
+    """A policy object from a name (case-insensitive), a class, or an object (returned as it is).
+
+    `options` go to the class, such as `seed` of "random". OptionError names the nearest known policy.
+    """
+    if isinstance(policy, Policy):
+        if options:
+            raise OptionError(f"options {sorted(options)} given with a ready-made {policy.name!r} policy")
+        return policy
+    if isinstance(policy, type) and issubclass(policy, Policy):
+        return policy(**options)
+    if not isinstance(policy, str):
+        raise OptionError(f"a scheduling policy is a name ({', '.join(policy_names())}), a Policy, or its class, "
+                          f"not {policy!r}")  # fmt: skip
+    factory = _registry.get(_key(policy))
+    if factory is None:
+        near = difflib.get_close_matches(_key(policy), _registry, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise OptionError(f"unknown scheduling policy {policy!r}: {hint}known are {', '.join(policy_names())}")
+    return factory(**options)

@@ -1,0 +1,43 @@
+"""ETF: earliest task first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
+from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+
+
+@register_policy
+class EarliestTaskFirst(Policy):
+    """Again and again the (task, PE) of least finish time out of all ready tasks and PEs (CEDR's ETF).
+
+    Finish times only grow as PEs fill up, so a heap entry is a lower bound: the entry at the top is the true minimum if
+    computing it anew gives the same value. Ties go to the older task, then to the first PE.
+    """
+
+    name = "etf"
+    indifferent = True
+
+    def assign(
+        self,
+        ready: Sequence[ReadyTask],
+        pes: Sequence[ProcessingElement],
+        now: float,
+        available: Mapping[ProcessingElement, float],
+    ) -> list[Assignment]:
+        planned = dict(available)
+        heap = [(self.earliest_finish(item.task, pes, now, planned)[0], order) for order, item in enumerate(ready)]
+        heapq.heapify(heap)
+        assignments: list[Assignment] = []
+        while heap:
+            bound, order = heap[0]
+            finish, pe = self.earliest_finish(ready[order].task, pes, now, planned)
+            if finish > bound:
+                heapq.heapreplace(heap, (finish, order))
+                continue
+            heapq.heappop(heap)
+            planned[pe] = finish
+            assignments.append((ready[order], pe))
+        return assignments

@@ -1,0 +1,23 @@
+"""HEFT_RT: the run-time variant of HEFT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fpga_dynamo.runtime.scheduling.policies.base import register_policy
+from fpga_dynamo.runtime.scheduling.policies.eft import EarliestFinishTime
+from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+
+
+@register_policy
+class HeftRuntime(EarliestFinishTime):
+    """Ready tasks by mean cost over the supporting PEs, longest first, then EFT (CEDR's HEFT_RT)."""
+
+    name = "heft_rt"
+
+    def in_order(self, ready: Sequence[ReadyTask], pes: Sequence[ProcessingElement]) -> Sequence[ReadyTask]:
+        def mean_cost(item: ReadyTask) -> float:
+            candidates = self.supporting(item.task, pes)
+            return sum(item.task.costs[pe.resource] for pe in candidates) / len(candidates)
+
+        return sorted(ready, key=mean_cost, reverse=True)  # stable: the older of equal tasks comes first

@@ -1,0 +1,37 @@
+"""MET: minimum execution time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
+from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+
+
+@register_policy
+class MinimumExecutionTime(Policy):
+    """Each task to the resource type of least cost, whose instances take turns, busy or not (CEDR's MET)."""
+
+    name = "met"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns: dict[str, int] = {}  # resource type -> tasks given to it so far
+
+    def assign(
+        self,
+        ready: Sequence[ReadyTask],
+        pes: Sequence[ProcessingElement],
+        now: float,
+        available: Mapping[ProcessingElement, float],
+    ) -> list[Assignment]:
+        assignments: list[Assignment] = []
+        for item in ready:
+            task = item.task
+            candidates = self.supporting(task, pes)
+            resource = min(candidates, key=lambda pe: task.costs[pe.resource]).resource
+            instances = [pe for pe in candidates if pe.resource == resource]
+            turn = self._turns.get(resource, 0)
+            self._turns[resource] = turn + 1
+            assignments.append((item, instances[turn % len(instances)]))
+        return assignments

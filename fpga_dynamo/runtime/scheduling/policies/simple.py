@@ -1,0 +1,38 @@
+"""SIMPLE: round robin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
+from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+
+
+@register_policy
+class Simple(Policy):
+    """Ready queue in order, each task to the next PE in rotation that supports it, busy or not (CEDR's SIMPLE)."""
+
+    name = "simple"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0  # position in `pes` where the search for the next task's PE starts
+
+    def assign(
+        self,
+        ready: Sequence[ReadyTask],
+        pes: Sequence[ProcessingElement],
+        now: float,
+        available: Mapping[ProcessingElement, float],
+    ) -> list[Assignment]:
+        count = len(pes)
+        assignments: list[Assignment] = []
+        for item in ready:
+            resources = item.task.resources
+            for step in range(count):
+                position = (self._next + step) % count
+                if pes[position].resource in resources:
+                    assignments.append((item, pes[position]))
+                    self._next = (position + 1) % count
+                    break
+        return assignments

@@ -1,0 +1,289 @@
+"""What ran where, why, and at what cost."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.errors import OptionError
+from fpga_dynamo.frontend.backend import collect_programs, fpga
+from fpga_dynamo.frontend.frames import Gap, observe_gaps
+from fpga_dynamo.frontend.outside import OutsideOp, OutsideOps
+from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.flops import macs
+from fpga_dynamo.ir.graph import computes, module_path, source_line, value
+from fpga_dynamo.ir.program import Program
+from fpga_dynamo.ir.sizes.size import Size
+from fpga_dynamo.ir.sizes.size import value as hinted
+from fpga_dynamo.tools.explain_text import BY, as_text
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """One node of an ATen graph. place: "PL" or "PS"; how: kernel, pattern and commands, or the reason.
+
+    module: the path of the nn.Module that it comes from (``layer1.0.conv1``); pattern: the kernel and pattern that take
+    it, "" on the PS.
+    """
+
+    name: str
+    op: str
+    place: str
+    how: str
+    source: str
+    macs: int
+    bytes: int
+    computes: bool
+    module: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class OutsideReport:
+    """An op that eager ran in no graph: in a frame that Dynamo skips, or between two graphs.
+
+    how: Dynamo's reason; source: the line that called it; runs: how often it ran in the call; macs, bytes: of all runs.
+    """
+
+    op: str
+    how: str
+    source: str
+    runs: int
+    macs: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """One compiled graph; `layout_changes` are copies that only rearrange, `greedy_launches` what `launches` would be
+    with ``partition="greedy"``.
+
+    In bytes, over all launches: arena_bytes and, of them, input_bytes and output_bytes, which cross between host and
+    card; live_bytes, the least that the arena could have; weight_bytes as packed, and parameter_bytes, the tensors of
+    the model that they are packed from.
+
+    sizes: those that change from call to call, by symbol, as they are at this one; all figures are for them. The
+    program is for all sizes that `guards` hold for. occasion: why such a graph was lowered again.
+
+    runs: how often the graph ran in the call (a graph of a backward pass: as often as its forward graph).
+    """
+
+    name: str
+    nodes: tuple[NodeReport, ...]
+    launches: int
+    greedy_launches: int
+    commands: int
+    layout_changes: int
+    opcodes: Mapping[str, int]
+    arena_bytes: int
+    live_bytes: int
+    input_bytes: int
+    output_bytes: int
+    weight_bytes: int
+    parameter_bytes: int
+    lowering_seconds: float
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    guards: tuple[str, ...] = ()
+    occasion: str = ""
+    runs: int = 1
+
+    @classmethod
+    def of(cls, program: Program, runs: int = 1) -> GraphReport:
+        tasks = program.card_tasks
+        commands = [command for task in tasks for command in task.commands]
+        symbols = program.symbols
+        return cls(
+            name=program.name,
+            nodes=tuple(_nodes(program)),
+            launches=len(tasks),
+            greedy_launches=program.greedy_launches,
+            commands=len(commands),
+            layout_changes=sum(command.layout_change for command in commands),
+            opcodes=dict(Counter(command.opcode for command in commands)),
+            arena_bytes=sum(task.plan.floats for task in tasks) * 4,
+            live_bytes=sum(task.plan.live_floats for task in tasks) * 4,
+            input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
+            output_bytes=sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs),
+            parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
+            weight_bytes=sum(buffer.floats for task in tasks for buffer in task.weights) * 4,
+            lowering_seconds=program.lowering_seconds,
+            sizes={} if symbols is None else symbols.hints(),
+            guards=() if symbols is None else tuple(map(str, symbols.guards.values())),
+            occasion=program.occasion,
+            runs=runs,
+        )
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What :func:`explain` returns; ``str()`` is the table.
+
+    gaps: the frames that Dynamo skips and the places where its graphs end early; outside: what eager ran there.
+    by: whose rows the table has: "node", or sums by "op", "module" or "reason".
+    """
+
+    graphs: tuple[GraphReport, ...]
+    gaps: tuple[Gap, ...] = ()
+    outside: tuple[OutsideReport, ...] = ()
+    by: str = "node"
+
+    @property
+    def node_offload(self) -> float:
+        """Share of what computes (views and getitem do not) in a call that the card runs, from 0 to 1."""
+        counted = [(graph.runs, node) for graph in self.graphs for node in graph.nodes if node.computes]
+        total = sum(runs for runs, _ in counted) + sum(op.runs for op in self.outside)
+        return sum(runs for runs, node in counted if node.place == "PL") / total if total else 0.0
+
+    @property
+    def mac_offload(self) -> float:
+        """Share of the multiply-accumulates of a call that the card runs, from 0 to 1; 1 if there are none."""
+        counted = [(graph.runs * node.macs, node.place) for graph in self.graphs for node in graph.nodes]
+        total = sum(macs for macs, _ in counted) + sum(op.macs for op in self.outside)
+        return sum(macs for macs, place in counted if place == "PL") / total if total else 1.0
+
+    @property
+    def pl_launches(self) -> int:
+        """Launches of one call through all graphs."""
+        return sum(graph.launches * graph.runs for graph in self.graphs)
+
+    @property
+    def greedy_launches(self) -> int:
+        """What :attr:`pl_launches` would be with ``partition="greedy"``."""
+        return sum(graph.greedy_launches * graph.runs for graph in self.graphs)
+
+    @property
+    def graph_count(self) -> int:
+        return len(self.graphs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in types that JSON knows."""
+        return {
+            "node_offload": self.node_offload,
+            "mac_offload": self.mac_offload,
+            "pl_launches": self.pl_launches,
+            "graphs": [asdict(graph) for graph in self.graphs],
+            "gaps": [asdict(gap) for gap in self.gaps],
+            "outside": [asdict(op) for op in self.outside],
+        }
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+
+def explain(
+    model: Callable[..., Any],
+    *args: Any,
+    options: Mapping[str, Any] | None = None,
+    by: str = "node",
+    **kwargs: Any,
+) -> Explanation:
+    """Compiles `model` for the arguments, runs it once and says what ran where.
+
+    A module in eval mode is looked at as in inference (no gradient). `options` are those of torch.compile. The
+    compilation is one of its own: what has been compiled before stays as it is. `by` is what the rows of the table are:
+    "node", or sums by "op", "module" or "reason". Raises OptionError for another one.
+    """
+    if by not in BY:
+        raise OptionError(f"explain(by=...) takes one of {', '.join(BY)}, not {by!r}")
+    inner = getattr(model, "_orig_mod", model)
+    inference = isinstance(inner, torch.nn.Module) and not inner.training
+    with (
+        collect_programs() as programs,
+        observe_gaps() as gaps,
+        torch._dynamo.config.patch(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 20),
+        torch.set_grad_enabled(torch.is_grad_enabled() and not inference),
+    ):
+        backend, runs = _counted(programs, dict(options or {}))
+        compiled = torch.compile(inner, backend=backend)
+        with OutsideOps() as outside:
+            compiled(*args, **kwargs)
+    graphs = tuple(GraphReport.of(program, max(runs[program.name], 1)) for program in programs)
+    gaps += [op.gap for op in outside.ops if op.gap is not None]  # those that were found in earlier calls
+    return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_summed(outside.ops)), by)
+
+
+def _counted(programs: list[Program], options: Mapping[str, Any]) -> tuple[Callable[..., Any], Counter[str]]:
+    """The backend, and how often the graphs run that it makes the `programs` of."""
+    runs: Counter[str] = Counter()
+
+    @functools.wraps(fpga)
+    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        first = len(programs)
+        compiled = fpga(gm, inputs, options=options)
+        mine = programs[first:]
+
+        def run(*args: Any) -> Any:
+            first = len(programs)
+            result = compiled(*args)
+            mine.extend(programs[first:])  # a graph for all sizes is lowered as it is called
+            runs.update(program.name for program in mine)
+            return result
+
+        return run
+
+    return backend, runs
+
+
+def _summed(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
+    """A report for each op and line."""
+    runs: dict[tuple[str, str, str], list[OutsideOp]] = {}
+    for op in ops:
+        runs.setdefault((op.op, op.reason, op.source), []).append(op)
+    for (name, reason, source), same in runs.items():
+        macs, size = sum(op.macs for op in same), sum(op.bytes for op in same)
+        yield OutsideReport(name, f"not offloaded: {reason}", source, len(same), macs, size)
+
+
+def _heads(commands: Sequence[Command]) -> Iterator[tuple[int, Command]]:
+    """The commands and their places in the list; of a group of streams the head only."""
+    i = 0
+    while i < len(commands):
+        yield i, commands[i]
+        i += 1 + commands[i].group
+
+
+def _nodes(program: Program) -> list[NodeReport]:
+    how: dict[Node, str] = {}
+    taken: dict[Node, str] = {}
+    for task in program.card_tasks:
+        numbers: dict[str, list[int]] = {}
+        for i, command in _heads(task.commands):
+            for name in command.nodes:
+                numbers.setdefault(name, []).append(i)
+        for match in task.segment.matches:
+            for node in match.nodes:
+                which = numbers.get(node.name, [])
+                commands = f"command {', '.join(map(str, which))}" if which else "no command"
+                taken[node] = f"{task.kernel}: {match.pattern.name}"
+                how[node] = f"{taken[node]}, {commands} of {task.name}"
+    eager = {node for task in program.tasks for node in task.segment.nodes}
+    reports = []
+    for node in program.module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        if node in how:
+            place, text = "PL", how[node]
+        elif node in program.graph.static and node not in eager:
+            place, text = "PL", "constant: evaluated when the weights are packed"
+        elif node in eager or computes(node):
+            place, text = "PS", program.reasons.get(node, "a view or constant that eager makes")
+        else:
+            continue
+        source, path = source_line(node), module_path(node)
+        figures = (macs(node), _bytes(node), computes(node))
+        reports.append(
+            NodeReport(node.name, str(node.target), place, text, source, *figures, path, taken.get(node, ""))
+        )
+    return reports
+
+
+def _bytes(node: Node) -> int:
+    fakes = value(node) if isinstance(value(node), (tuple, list)) else [value(node)]
+    concrete = [f for f in fakes if isinstance(f, torch.Tensor) and all(isinstance(s, (int, Size)) for s in f.shape)]
+    return sum(hinted(f.numel()) * f.element_size() for f in concrete)

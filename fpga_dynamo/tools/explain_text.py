@@ -1,0 +1,145 @@
+"""An explanation as text: a table for each graph, or one with sums; what ran in no graph; the totals."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from fpga_dynamo.tools.explain import Explanation, GraphReport, NodeReport
+
+BY = ("node", "op", "module", "reason")
+"""What the rows of the table may be."""
+
+
+def as_text(explained: Explanation) -> str:
+    """What ``str(explained)`` is."""
+    console = Console(file=io.StringIO(), width=150, no_color=True, markup=False)
+    if explained.by == "node":
+        for graph in explained.graphs:
+            console.print(_table(graph))
+            for line in _about(graph):
+                console.print(line)
+        if explained.outside:
+            console.print(_outside(explained))
+    else:
+        console.print(_sums(explained))
+    for gap in explained.gaps:
+        console.print(f"{gap.kind} at {gap.source}: {gap.reason}")
+    outside = sum(op.runs for op in explained.outside)
+    console.print(
+        f"node offload {explained.node_offload:.1%}, MAC offload {explained.mac_offload:.1%}, "
+        f"{explained.pl_launches} PL launch(es) in {len(explained.graphs)} graph(s)"
+        + (f"; {outside} operator(s) ran in eager in no graph" if outside else "")
+    )
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def _table(graph: GraphReport) -> Table:
+    table = _new_table(graph.name, ("node", "op", "where", "how, or why not", "source"), ("MACs", "bytes"))
+    for node in graph.nodes:
+        if node.computes:
+            table.add_row(node.name, node.op, node.place, node.how, node.source, _count(node.macs), _size(node.bytes))
+    return table
+
+
+def _about(graph: GraphReport) -> Iterator[str]:
+    opcodes = ", ".join(f"{count} {name}" for name, count in graph.opcodes.items())
+    greedy = "" if graph.greedy_launches == graph.launches else f" ({graph.greedy_launches} if partitioned greedily)"
+    yield (
+        f"{graph.launches} launch(es){greedy}, {graph.commands} commands ({opcodes or 'none'}), "
+        f"{graph.layout_changes} of them layout changes; "
+        f"lowered in {graph.lowering_seconds * 1e3:.0f} ms"
+    )
+    if graph.runs > 1:
+        yield f"ran {graph.runs} times in the call"
+    if graph.sizes:
+        here = ", ".join(f"{name} = {size}" for name, size in graph.sizes.items())
+        yield f"for all sizes: {here} here; guards: {', '.join(graph.guards)}"
+    if graph.occasion:
+        yield graph.occasion
+    yield (
+        f"memory: arena {_size(graph.arena_bytes)} (at least {_size(graph.live_bytes)}; inputs "
+        f"{_size(graph.input_bytes)}, results {_size(graph.output_bytes)}), weights "
+        f"{_size(graph.weight_bytes)} packed from {_size(graph.parameter_bytes)} of parameters"
+    )
+
+
+def _outside(explained: Explanation) -> Table:
+    """What eager ran in no graph, a row for each op and line."""
+    table = _new_table("in no graph", ("op", "where", "why", "source"), ("runs", "MACs", "bytes"))
+    for op in explained.outside:
+        table.add_row(op.op, "PS", op.how, op.source, str(op.runs), _count(op.macs), _size(op.bytes))
+    return table
+
+
+@dataclass
+class _Sum:
+    """Of nodes that have something in common; nodes, macs: on the card and in all."""
+
+    card_nodes: int = 0
+    nodes: int = 0
+    card_macs: int = 0
+    macs: int = 0
+    bytes: int = 0
+
+    def add(self, nodes: int, macs: int, size: int, on_card: bool) -> None:
+        self.nodes += nodes
+        self.macs += macs
+        self.bytes += size
+        self.card_nodes += nodes * on_card
+        self.card_macs += macs * on_card
+
+
+def _sums(explained: Explanation) -> Table:
+    """A row for each op, module or reason, those with the most multiply-accumulates first."""
+    sums: dict[str, _Sum] = {}
+    for graph in explained.graphs:
+        for node in graph.nodes:
+            if node.computes:
+                figures = (graph.runs, node.macs * graph.runs, node.bytes * graph.runs)
+                sums.setdefault(_key(node, explained.by), _Sum()).add(*figures, node.place == "PL")
+    for op in explained.outside:
+        key = {"op": op.op, "module": f"(in no graph) {op.source}", "reason": op.how}[explained.by]
+        sums.setdefault(key, _Sum()).add(op.runs, op.macs, op.bytes, False)
+    table = _new_table("", (explained.by,), ("nodes", "on the card", "MACs", "on the card", "bytes"))
+    for key, one in sorted(sums.items(), key=lambda item: (-item[1].macs, -item[1].nodes)):
+        share = f"{one.card_macs / one.macs:.0%}" if one.macs else ""
+        table.add_row(key, str(one.nodes), str(one.card_nodes), _count(one.macs), share, _size(one.bytes))
+    return table
+
+
+def _key(node: NodeReport, by: str) -> str:
+    if by == "op":
+        return node.op
+    if by == "module":
+        return node.module or "(none)"
+    return node.pattern or node.how
+
+
+def _new_table(title: str, texts: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _count(number: int) -> str:
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= scale:
+            return f"{number / scale:.2f} {unit}"
+    return str(number) if number else ""
+
+
+def _size(number: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if number >= scale:
+            return f"{number / scale:.1f} {unit}"
+    return f"{number} B"

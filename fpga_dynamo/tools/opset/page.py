@@ -1,0 +1,81 @@
+"""docs/ops.md: the decisions of table.py and the conditions of conditions.py as Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.reasons import short
+from fpga_dynamo.tools.opset import conditions
+from fpga_dynamo.tools.opset.table import Row, core_aten, patterns, rows
+
+_HEAD = """\
+# Operators
+
+Written by `fpga-dynamo ops --markdown` from the tables that lowering itself uses; do not edit it by hand.
+
+For the ML engineer who wants to know what the card will take. It lists every op of the core ATen set, which is what
+`torch.compile` makes of a model, and the others that lowering knows. For a model of yours, `fpga_dynamo.explain` says
+the same node by node.
+
+| where | what it means | ops of the core set |
+| --- | --- | --: |
+"""
+
+_MEANINGS = {
+    "PL": "a core runs it, for the dtypes given and under the conditions of its pattern",
+    "in parts": "it becomes other ops before lowering",
+    "view": "it takes no time on the card",
+    "constant": "it is evaluated once",
+    "PS": "eager runs it on the host, as it would without the backend",
+}
+
+
+def page(target: Target) -> str:
+    """The whole of docs/ops.md."""
+    table = rows(target)
+    core = {short(op) for op in core_aten()}
+    counts = Counter(row.where for row in table if row.op in core)
+    parts = [_HEAD, *(f"| {where} | {text} | {counts[where]} |\n" for where, text in _MEANINGS.items())]
+    parts += ["\n## Ops of the core set\n", *_ops(row for row in table if row.op in core)]
+    parts += ["\n## Other ops\n", *_ops(row for row in table if row.op not in core)]
+    parts += [
+        "\n## Conditions\n\n",
+        "What a pattern refuses stays on the PS, with one of these reasons in `explain`; an ellipsis is a name or a\n",
+        "number of the call. For any op:\n\n",
+        *(f"- {_cell(text)}\n" for text in conditions.of_all()),
+        "\nAnd by pattern; one that is not listed refuses nothing else:\n",
+    ]
+    for refused, names in _patterns_by_conditions().items():
+        parts += [f"\n{', '.join(f'`{name}`' for name in names)}\n\n", *(f"- {_cell(text)}\n" for text in refused)]
+    return "".join(parts)
+
+
+def _patterns_by_conditions() -> dict[tuple[str, ...], list[str]]:
+    """Names of patterns that refuse for the same reasons."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for pattern in patterns():
+        if refused := conditions.of_pattern(pattern):
+            found.setdefault(tuple(refused), []).append(pattern.name)
+    return found
+
+
+def check_page(path: Path, target: Target) -> bool:
+    """Whether the file is what :func:`page` writes."""
+    return path.exists() and path.read_text(encoding="utf-8") == page(target)
+
+
+def _ops(table: Iterable[Row]) -> list[str]:
+    lines = ["\n| op | where | dtypes | core | pattern | reason |\n| --- | --- | --- | --- | --- | --- |\n"]
+    return [*lines, *(_line(row) for row in table)]
+
+
+def _line(row: Row) -> str:
+    names = [", ".join(items) for items in (row.dtypes, row.cores, row.patterns)]
+    return f"| `{row.op}` | {row.where} | {names[0]} | {names[1]} | {names[2]} | {_cell(row.why)} |\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")

@@ -1,0 +1,135 @@
+"""The decision on every op: rows made of lowering's own tables, and of what it says to a typical call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch._ops import OpOverload
+
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, VIEW_TARGETS, aten
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
+from fpga_dynamo.lowering.passes.claim import claim
+from fpga_dynamo.lowering.passes.normalise import FILLED
+from fpga_dynamo.lowering.patterns import TABLE, Pattern
+from fpga_dynamo.lowering.reasons import REASONS, short
+from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
+from fpga_dynamo.lowering.tracing.layouts import LAID_OUT
+from fpga_dynamo.tools.opset.probes import probe
+
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op. where: PL, in parts, view, constant or PS; dtypes of operands that the card takes; cores and patterns
+    that run it; why it stays on the PS, or how it comes about that nothing is left to decide."""
+
+    op: str
+    where: str
+    dtypes: tuple[str, ...] = ()
+    cores: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    why: str = ""
+
+
+def patterns() -> tuple[Pattern, ...]:
+    """All rows of the pattern table, and the pattern of element-wise groups, which the fusion pass makes."""
+    return (*TABLE.patterns(), POINTWISE)
+
+
+def core_aten() -> list[OpOverload]:
+    """The ops that carry PyTorch's tag `core`.
+
+    Asked of the dispatcher: `dir(torch.ops.aten)` grows with the names that a process happens to have looked up.
+    """
+    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    parts = (name.removeprefix("aten::").partition(".") for name in names)
+    overloads = (getattr(getattr(aten, op), overload or "default") for op, _, overload in parts)
+    return [op for op in overloads if torch.Tag.core in op.tags]
+
+
+def rows(target: Target) -> list[Row]:
+    """Every op of the core ATen set and every other op that lowering knows, by name.
+
+    Raises :class:`FpgaError` for an op that nothing decides on.
+    """
+    anchors = {op for pattern in patterns() for op in pattern.anchors}
+    known = {
+        *core_aten(),
+        *anchors,
+        *(DECOMPOSITIONS.keys() - LAID_OUT.keys()),
+        *VIEW_TARGETS,
+        *IDENTITY_TARGETS,
+        *FILLED,
+    }
+    return sorted((_row(op, target) for op in known if isinstance(op, OpOverload)), key=lambda row: row.op.lower())
+
+
+def _row(op: OpOverload, target: Target) -> Row:
+    name = short(op)
+    takers = [pattern for pattern in patterns() if op in pattern.anchors]
+    if takers and _reads_tensors(op):
+        return _on_card(op, takers, target)
+    if op in DECOMPOSITIONS and op not in LAID_OUT:
+        return Row(name, "in parts", why="AOTAutograd takes it apart by a rule of ours: every part is in this list")
+    if op in FILLED:
+        return Row(name, "constant", why="it reads the size of its input and no element: evaluated with the weights")
+    if op in VIEW_TARGETS:
+        return Row(name, "view", why="strides and an offset; no command")
+    if op in IDENTITY_TARGETS:
+        return Row(name, "view", why="no value on the card is changed in place, so that a copy is the same value")
+    return next(_elsewhere(op))
+
+
+def _reads_tensors(op: OpOverload) -> bool:
+    return any("Tensor" in str(argument.type) for argument in op._schema.arguments)
+
+
+def _on_card(op: OpOverload, takers: list[Pattern], target: Target) -> Row:
+    taken = []
+    for dtype in DTYPES:
+        made = probe(op, dtype, target)
+        if made is not None:
+            claim(made.graph)
+            if made.node in made.graph.claimed:
+                taken.append(str(dtype).removeprefix("torch."))
+    if not taken:
+        raise FpgaError(f"no dtype of a typical call of {op} is claimed; mend its call in tools/opset/probes.py")
+    cores = dict.fromkeys(core for pattern in takers for core in sorted(pattern.opcodes - {"move"} or {"move"}))
+    return Row(short(op), "PL", tuple(taken), tuple(cores), tuple(pattern.name for pattern in takers))
+
+
+def _elsewhere(op: OpOverload) -> Iterator[Row]:
+    """What holds of an op that no pattern takes, the most telling first."""
+
+    def answer(where: str, why: str) -> Row:
+        return Row(short(op), where, why=why)
+
+    schema = op._schema
+    if not any("Tensor" in str(result.type) for result in schema.returns) and short(op) not in REASONS:
+        yield answer("PS", "its result is a number or truth value that the host knows from shape and strides")
+    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
+        yield answer("in parts", "PyTorch takes it apart before a backend sees it")
+    if torch.Tag.nondeterministic_seeded in op.tags:
+        yield answer("PS", "it draws from eager's random stream, which only eager advances as eager does")
+    if any(argument.is_out for argument in schema.arguments):
+        yield answer("in parts", "AOTAutograd makes it functional: the op without `out`, and a copy")
+    if not _reads_tensors(op):
+        yield answer("constant", "it reads no tensor: evaluated once, when weights are packed")
+    if short(op) not in REASONS:
+        raise FpgaError(f"there is neither a pattern nor a reason for {op}; add one to fpga_dynamo/lowering/reasons.py")
+    yield answer("PS", REASONS[short(op)])

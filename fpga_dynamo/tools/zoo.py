@@ -1,0 +1,221 @@
+"""Models by name: torchvision's, timm's, or whatever a `module:callable` gives. No weights are downloaded.
+
+A model comes with example inputs, so that `fpga-dynamo run NAME` needs nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fpga_dynamo.errors import FpgaError
+
+_BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
+
+
+class ModelNotFoundError(FpgaError):
+    """No model of that name, or the package that has it is missing."""
+
+
+@dataclass(frozen=True)
+class ZooModel:
+    """A model in eval mode, with random weights, and inputs for it."""
+
+    name: str
+    model: torch.nn.Module
+    inputs: tuple[Any, ...]
+
+
+# torchvision
+
+
+@functools.cache
+def import_torchvision() -> ModuleType:
+    """Imports torchvision, also beside a torch that its compiled part was not built for.
+
+    torchvision declares two detection operators in Python as it is imported. Where its shared library cannot be
+    loaded (a CUDA wheel beside a CPU torch) they do not exist and the import fails; so they get declared here first.
+    Classification models need neither.
+    """
+    found = importlib.util.find_spec("torchvision")
+    if found is None or not found.submodule_search_locations:
+        raise ModelNotFoundError("torchvision is not installed: pip install --no-deps torchvision")
+    if not _load_torchvision_operators(next(iter(found.submodule_search_locations))):
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            if not hasattr(torch.ops.torchvision, name):
+                library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _kept_libraries.append(library)
+    return importlib.import_module("torchvision")
+
+
+_kept_libraries: list[torch.library.Library] = []  # an operator lives as long as the library that declares it
+
+
+def _load_torchvision_operators(folder: str) -> bool:
+    """True if torchvision's own shared library declares the operators."""
+    for entry in sorted(os.listdir(folder)):
+        if entry.startswith("_C") and entry.endswith((".so", ".pyd", ".dylib")):
+            try:
+                torch.ops.load_library(os.path.join(folder, entry))
+            except OSError:
+                continue
+    return hasattr(torch.ops.torchvision, "nms")
+
+
+def _torchvision_builders() -> dict[str, Callable[..., torch.nn.Module]]:
+    """Builders of the models that take one batch of images."""
+    models: Any = importlib.import_module("torchvision.models")
+    packages = (models, models.segmentation)
+    return {name: models.get_model_builder(name) for package in packages for name in models.list_models(module=package)}
+
+
+def _torchvision_model(name: str, batch: int) -> ZooModel:
+    builder = _torchvision_builders()[name]
+    arguments: dict[str, Any] = {"weights": None}
+    if name in ("inception_v3", "googlenet"):
+        arguments["init_weights"] = False  # the paper's truncated normal takes long, and any weights will do
+    module = builder.__module__.removeprefix("torchvision.models.")
+    if module.startswith("segmentation"):
+        arguments["weights_backbone"] = None
+    size = 299 if name == "inception_v3" else 224
+    return ZooModel(name, builder(**arguments), (torch.randn(batch, 3, size, size),))
+
+
+# timm
+
+
+def _timm_model(name: str, batch: int) -> ZooModel | None:
+    if importlib.util.find_spec("timm") is None:
+        return None
+    timm: Any = importlib.import_module("timm")
+    if name not in timm.list_models():
+        return None
+    model = timm.create_model(name, pretrained=False)
+    return ZooModel(name, model, (torch.randn(batch, *model.default_cfg["input_size"]),))
+
+
+# module:callable
+
+
+def _called(reference: str) -> Any:
+    """What the callable of `reference` gives; raises ModelNotFoundError with a sentence for whatever goes wrong."""
+    module_name, _, attribute = reference.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    if not module_name or not attribute:
+        raise ModelNotFoundError(f"'{reference}' is not module:callable")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {_told(error)}") from error
+    try:
+        factory = functools.reduce(getattr, attribute.split("."), module)
+    except AttributeError as error:
+        near = difflib.get_close_matches(attribute, dir(module), n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ModelNotFoundError(f"module '{module_name}' has no '{attribute}'{hint}") from error
+    if not callable(factory):
+        raise ModelNotFoundError(f"'{reference}' is a {type(factory).__name__}, which cannot be called for a model")
+    return _asked(reference, attribute, factory)
+
+
+def _asked(reference: str, name: str, factory: Callable[[], Any]) -> Any:
+    try:
+        return factory()
+    except Exception as error:
+        raise ModelNotFoundError(f"'{reference}': {name}() raised {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """An error in a line, with the innermost line of a file that it comes from."""
+    words = " ".join(str(error).split()) or "no message"
+    if isinstance(error, ImportError):
+        return words
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {words}{place}"
+
+
+def _called_model(reference: str, batch: int) -> ZooModel:
+    """`reference` is package.module:callable; the callable gives a module, or a module and the inputs for one item.
+
+    Inputs that come with the model are repeated along their first dimension to make the batch. A module alone must
+    have an `example_inputs(batch)` method.
+    """
+    made = _called(reference)
+    if isinstance(made, torch.nn.Module):
+        example = getattr(made, "example_inputs", None)
+        if example is None:
+            raise ModelNotFoundError(
+                f"'{reference}' gives a module without inputs: return (module, inputs), "
+                "or give the module a method example_inputs(batch)"
+            )
+        return ZooModel(reference, made, tuple(_asked(reference, "example_inputs", lambda: example(batch))))
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
+        raise ModelNotFoundError(f"'{reference}' gives a {type(made).__name__}, not a module or (module, inputs)")
+    model, inputs = made
+    if batch != 1:
+        inputs = tuple(torch.cat([x] * batch) if isinstance(x, torch.Tensor) and x.dim() else x for x in inputs)
+    return ZooModel(reference, model, tuple(inputs))
+
+
+def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
+    """The model called `name`: a torchvision or timm name, or `module:callable` (see `_called_model`).
+
+    It is in eval mode and has the random weights and inputs that `seed` gives. Raises `ModelNotFoundError` with the
+    nearest known names for an unknown one.
+    """
+    torch.manual_seed(seed)
+    found = _called_model(name, batch) if ":" in name else _named_model(name, batch)
+    found.model.eval()
+    return found
+
+
+def _named_model(name: str, batch: int) -> ZooModel:
+    known: list[str] = []
+    missing = ""
+    try:
+        import_torchvision()
+        known = list(_torchvision_builders())
+    except ModelNotFoundError as error:
+        missing = f" ({error})"
+    if name in known:
+        return _torchvision_model(name, batch)
+    found = _timm_model(name, batch)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise ModelNotFoundError(
+        f"no model '{name}' in torchvision or an installed timm{hint}{missing} (own models: module:callable)"
+    )
+
+
+def randomise_batch_norm(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Gives every batch norm of `model` statistics and weights as training would: none of them is the identity.
+
+    Fresh models have mean 0, variance 1, scale 1 and shift 0, with which a wrong folding goes unseen.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for module in model.modules():
+            if not isinstance(module, _BATCH_NORMS) or module.running_mean is None or module.running_var is None:
+                continue
+            module.running_mean.normal_(0.0, 0.2, generator=generator)
+            module.running_var.uniform_(0.5, 1.5, generator=generator)
+            if module.affine:
+                module.weight.uniform_(0.5, 1.5, generator=generator)
+                module.bias.normal_(0.0, 0.2, generator=generator)
+    return model
