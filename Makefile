@@ -73,6 +73,7 @@ xrt-installed: $(installed)
 lint: $(installed)
 	$(bin)/ruff check .
 	$(bin)/mypy
+	$(bin)/lint-imports
 
 # FUZZ: more options, e.g. "--dtype bfloat16" or "--winograd 4".
 fuzz: $(installed)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks.workloads import EAGER, INDUCTOR, WORKLOADS
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
 
 FLOOR = "dynamo"
 """Dynamo and AOTAutograd with eager behind them: the memory that any backend's Python code takes."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.runtime.scheduling.policies import policy_names
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,8 @@ class Options:
             )
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any] | None) -> Options:
-        """Checks names and types.
+    def parse(cls, given: Mapping[str, Any] | None, policies: Collection[str] | None = None) -> Options:
+        """Checks names and types. policies: the names that `policy` may be, which who uses it knows; None: any.
 
         Raises :class:`OptionError` for an unknown key (with the nearest known one) or a value of the wrong type.
         """
@@ -87,6 +86,9 @@ class Options:
                 hint = f"; did you mean '{near[0]}'?" if near else ""
                 raise OptionError(f"unknown option '{key}'{hint} (options: {', '.join(sorted(known))})")
             values[key] = cls._checked(key, value, known[key].default)
+        policy = values.get("policy", cls.policy)
+        if policies is not None and policy.lower() not in policies:
+            raise OptionError(f"option 'policy' takes one of {', '.join(policies)}, not {policy!r}")
         return cls(**values)
 
     @classmethod
@@ -114,8 +116,6 @@ class Options:
         expected = type(default)
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
             raise OptionError(f"option '{key}' takes a value of type {expected.__name__}, not {value!r}")
-        if key == "policy" and value.lower() not in policy_names():
-            raise OptionError(f"option 'policy' takes one of {', '.join(policy_names())}, not {value!r}")
         if key == "device" and not 0 <= value < 1 << 31:
             raise OptionError(f"option 'device' takes the index of a card, not {value}")
         return value

@@ -28,7 +28,7 @@ from fpga_dynamo import Options
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.lowering.passes.pipeline import lower
 from fpga_dynamo.runtime.calls.bind import Binder
-from fpga_dynamo.runtime.card import open_card, xclbin_path
+from fpga_dynamo.runtime.cards.card import open_card, xclbin_path
 from fpga_dynamo.tools.zoo import import_torchvision
 
 SECONDS = 0.0  # rounds are counted here, not timed

@@ -23,7 +23,7 @@ from benchmarks.rounds import describe
 from benchmarks.suites import Settings, guarded
 from benchmarks.workloads import EAGER, INDUCTOR, WORKLOADS
 from fpga_dynamo import Options
-from fpga_dynamo.runtime.card import xclbin_path
+from fpga_dynamo.runtime.cards.card import xclbin_path
 
 SECONDS = 0.0  # nothing is timed here
 NETWORKS = ("resnet50", "bert-tiny")

@@ -19,7 +19,7 @@ from benchmarks.suites import Settings, guarded
 from benchmarks.verify import cases, check
 from benchmarks.workloads import EAGER, INDUCTOR
 from fpga_dynamo import Options
-from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, open_card
+from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, open_card
 
 SECONDS = 5.0
 FLOOR = "dynamo"

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-import fpga_dynamo
+from fpga_dynamo import errors
 from fpga_dynamo.cache.plain import UnstorableError
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
@@ -79,7 +79,7 @@ def _environment() -> list[str]:
 
 def _sources() -> str:
     """Of all Python files of the package: an entry is good for these very sources."""
-    package = Path(fpga_dynamo.__file__).parent
+    package = Path(errors.__file__).parent
     total = hashlib.sha256()
     for file in sorted(package.rglob("*.py")):
         content = file.read_bytes()

@@ -15,14 +15,11 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
-from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.graph import GraphInfo
-from fpga_dynamo.ir.program import Slot
+from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
 from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
-from fpga_dynamo.lowering.passes.emit import Lowered
-from fpga_dynamo.lowering.passes.memory import MemoryPlan
 from fpga_dynamo.lowering.passes.partition import Segment
 from fpga_dynamo.lowering.passes.pipeline import Plan
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern

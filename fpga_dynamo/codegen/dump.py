@@ -7,7 +7,7 @@ from pathlib import Path
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.ir.command import Command, Operand
 from fpga_dynamo.ir.graph import describe
-from fpga_dynamo.ir.program import CardTask, Program
+from fpga_dynamo.ir.program import CardTask, HostTask, Program
 
 
 def dump_program(program: Program, directory: str) -> None:
@@ -30,9 +30,8 @@ def _dump(program: Program, root: Path) -> None:
         writes = ", ".join(node.name for node in task.writes)
         where = f"kernel {task.kernel}" if isinstance(task, CardTask) else "PS"
         lines.append(f"{task.name} on {where} after {list(task.dependencies)}: ({reads}) -> ({writes})")
-        lines += [
-            f"    {describe(node)}: {program.reasons.get(node, 'a view or constant')}" for node in task.segment.nodes
-        ]
+        if isinstance(task, HostTask):
+            lines += [f"    {describe(n)}: {program.reasons.get(n, 'a view or constant')}" for n in task.nodes]
     (root / f"{program.name}.tasks.txt").write_text("\n".join(lines) + "\n")
     for task in program.card_tasks:
         listing = "\n".join(_line(i, command, task) for i, command in enumerate(task.commands))

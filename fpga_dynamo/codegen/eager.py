@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -19,6 +19,7 @@ from fpga_dynamo.errors import InternalError
 from fpga_dynamo.ir.graph import TRACED_STRIDES, GraphInfo, aten, takes_sizes
 from fpga_dynamo.ir.sizes.code import evaluator
 from fpga_dynamo.ir.sizes.size import Size, sizes_in
+from fpga_dynamo.ir.sizes.symbols import Symbols
 
 Values = list[Any]
 
@@ -128,7 +129,7 @@ class _Assembly:
             return operator.itemgetter(self._place[structure])
         if isinstance(structure, Size):
             assert self._sizes is not None, "a graph with sizes has a placeholder for them"
-            place, evaluate = self._place[self._sizes], evaluator(structure.symbols, [structure])
+            place, evaluate = self._place[self._sizes], evaluator(cast(Symbols, structure.symbols), [structure])
             return lambda values: evaluate(*values[place])[0]
         if isinstance(structure, (tuple, list)) and structure:
             if all(isinstance(item, Node) for item in structure):

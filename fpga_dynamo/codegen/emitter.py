@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,11 +28,28 @@ from fpga_dynamo.ir.view import (
     row_pitch,
 )
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_rows, row_layout
-from fpga_dynamo.lowering.patterns import TABLE, Match
-from fpga_dynamo.lowering.users_patterns import asked_to_lower, check_command
 
 MOST_SLICES = 256
 """Parts of a command that are worth counting."""
+
+
+CommandCheck = Callable[
+    [str, Sequence[View | Buffer | None], Sequence[View], Mapping[str, FieldValue], "Emitter"],
+    None,
+]
+"""Raises ValueError for a command (opcode, reads, writes, fields) that its record would not bear."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What commands are emitted for: the pattern's name and the nodes' names."""
+
+    pattern: str
+    nodes: tuple[str, ...] = ()
+    check: CommandCheck | None = None
+
+
+_LAYOUT = Origin("layout")
 
 
 class Emitter:
@@ -51,7 +69,7 @@ class Emitter:
         self._external = external
         self._values: dict[Node, Any] = {}
         self._copies: dict[tuple[int, tuple[int, ...], tuple[int, ...], int, str], View] = {}
-        self._match: Match | None = None
+        self._origin = _LAYOUT
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -90,13 +108,12 @@ class Emitter:
         """States where the value of `node` lies."""
         self._values[node] = view
 
-    def run(self, match: Match) -> None:
-        """Lowers one match."""
-        self._match = match
-        results = asked_to_lower(match, self) if TABLE.is_users(match.pattern) else match.pattern.lower(match, self)
-        for node, view in zip(match.outputs, results, strict=True):
-            self.define(node, view)
-        self._match = None
+    @contextmanager
+    def lowering(self, pattern: str, nodes: Sequence[Node], check: CommandCheck | None = None) -> Iterator[None]:
+        """While it lasts, commands are those of `pattern` for `nodes`; `check` looks at each before it is appended."""
+        before, self._origin = self._origin, Origin(pattern, tuple(node.name for node in nodes), check)
+        yield
+        self._origin = before
 
     # --- buffers ------------------------------------------------------------------------------------------------------
 
@@ -260,16 +277,17 @@ class Emitter:
         **fields: FieldValue,
     ) -> None:
         """Appends a command. `reads` may hold None for operands that are absent."""
-        if self._match is not None and TABLE.is_users(self._match.pattern):
-            check_command(opcode, reads, writes, fields, self)
+        origin = self._origin
+        if origin.check is not None:
+            origin.check(opcode, reads, writes, fields, self)
         sources = [v.buffer if isinstance(v, View) else v for v in reads if v is not None]
         command = Command(
             opcode,
             fields,
             reads=tuple(dict.fromkeys(sources)),
             writes=tuple(dict.fromkeys(v.buffer for v in writes)),
-            nodes=tuple(n.name for n in self._match.nodes) if self._match else (),
-            pattern=self._match.pattern.name if self._match else "layout",
+            nodes=origin.nodes,
+            pattern=origin.pattern,
             macs=hinted(macs),
             layout_change=layout_change,
             image=image,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand
-from fpga_dynamo.ir.sizes.size import Number, Size, pinned
+from fpga_dynamo.ir.launch import CommandList, Patches
+from fpga_dynamo.ir.sizes.size import Size, pinned
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import RecordField, Target
 from fpga_dynamo.ir.view import Buffer, align
@@ -21,33 +20,6 @@ from fpga_dynamo.ir.weights import WeightBuffer
 ABSENT = 0xFFFFFFFF
 
 _RANGES = {"int32_t": (-(1 << 31), (1 << 31) - 1), "uint32_t": (0, 0xFFFFFFFF)}
-
-
-@dataclass(frozen=True)
-class Patches:
-    """Words that may be others at other sizes: (word, arena buffer, offset in it) and (word, size)."""
-
-    arena: list[tuple[int, Buffer, Number]] = field(default_factory=list)
-    sizes: list[tuple[int, Size]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, eq=False)
-class CommandList:
-    """words: records, then what they refer to. fixups: (word, buffer, offset) that wait for the weights' addresses.
-
-    patches: of a list that sizes occur in, whose words are those for the sizes' hints.
-    """
-
-    words: npt.NDArray[np.uint32]
-    count: int
-    fixups: tuple[tuple[int, WeightBuffer, int], ...]
-    patches: Patches | None = None
-
-    def bound(self, weights: Mapping[Buffer, int]) -> npt.NDArray[np.uint32]:
-        """The words with every weight at its offset (floats)."""
-        words = self.words.copy()
-        words[[word for word, _, _ in self.fixups]] = [weights[buffer] + offset for _, buffer, offset in self.fixups]
-        return words
 
 
 def encode(

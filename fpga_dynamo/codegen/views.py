@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, shape, value
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, dense
 
-if TYPE_CHECKING:
-    from fpga_dynamo.codegen.emitter import Emitter
+
+class Layouts(Protocol):
+    """What an emitter offers to views that are no arithmetic on strides: a place, and a copy to it."""
+
+    def tensor(
+        self,
+        shape: Sequence[int],
+        order: Sequence[int] | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        pitch: int | None = None,
+    ) -> View: ...
+
+    def copy(self, source: View, target: View) -> None: ...
 
 
-def lower_view(node: Node, source: Any, emitter: Emitter) -> Any:
+def lower_view(node: Node, source: Any, emitter: Layouts) -> Any:
     """The view (or tuple of views) that `node` makes of `source`."""
     if node.target is operator.getitem:
         return source[node.args[1]]
@@ -47,7 +60,7 @@ def _restates(node: Node) -> bool:
     return before.shape == after.shape and same and before.storage_offset() == after.storage_offset()
 
 
-def _reshape(node: Node, source: View, emitter: Emitter) -> View:
+def _reshape(node: Node, source: View, emitter: Layouts) -> View:
     wanted = shape(node)
     view = source.reshape(wanted)
     if view is None:
@@ -62,7 +75,7 @@ def _reshape(node: Node, source: View, emitter: Emitter) -> View:
     return view
 
 
-def _image_like(source: View, wanted: Sequence[int], emitter: Emitter) -> View | None:
+def _image_like(source: View, wanted: Sequence[int], emitter: Layouts) -> View | None:
     """A channels-last buffer for an image whose channels are seen anew (shuffled, say), if it lies so already."""
     if len(wanted) != 4 or len(source.shape) < 5 or source.shape[-2:] != tuple(wanted)[-2:]:
         return None
@@ -72,7 +85,7 @@ def _image_like(source: View, wanted: Sequence[int], emitter: Emitter) -> View |
     return None if target.reshape(source.shape) is None else target
 
 
-def _split(node: Node, source: View, emitter: Emitter) -> tuple[View, ...]:
+def _split(node: Node, source: View, emitter: Layouts) -> tuple[View, ...]:
     dim = argument(node, "dim", 2, 0) % len(source.shape)
     pieces, start = [], 0
     for piece in value(node):
@@ -82,12 +95,12 @@ def _split(node: Node, source: View, emitter: Emitter) -> tuple[View, ...]:
     return tuple(pieces)
 
 
-def _unbind(node: Node, source: View, emitter: Emitter) -> tuple[View, ...]:
+def _unbind(node: Node, source: View, emitter: Layouts) -> tuple[View, ...]:
     dim = argument(node, "dim", 1, 0)
     return tuple(source.select(dim, i) for i in range(source.shape[dim]))
 
 
-def _slice(node: Node, source: View, emitter: Emitter) -> View:
+def _slice(node: Node, source: View, emitter: Layouts) -> View:
     dim = argument(node, "dim", 1, 0) % len(source.shape)
     start, step = argument(node, "start", 2), argument(node, "step", 4, 1)
     size = source.shape[dim]
@@ -95,7 +108,7 @@ def _slice(node: Node, source: View, emitter: Emitter) -> View:
     return source.narrow(dim, first, shape(node)[dim], step)
 
 
-def _diagonal(node: Node, source: View, emitter: Emitter) -> View:
+def _diagonal(node: Node, source: View, emitter: Layouts) -> View:
     rank = len(source.shape)
     offset = argument(node, "offset", 1, 0)
     first, second = argument(node, "dim1", 2, 0) % rank, argument(node, "dim2", 3, 1) % rank
@@ -105,7 +118,7 @@ def _diagonal(node: Node, source: View, emitter: Emitter) -> View:
     return View(source.buffer, shape(node), strides, start, source.dtype)
 
 
-def _unfold(node: Node, source: View, emitter: Emitter) -> View:
+def _unfold(node: Node, source: View, emitter: Layouts) -> View:
     """Windows along a dimension, which share elements where they overlap; each is the last dimension of the view."""
     dim, step = argument(node, "dimension", 1) % max(len(source.shape), 1), argument(node, "step", 3)
     strides = list(source.strides)
@@ -124,7 +137,7 @@ def _squeezed(source: View, wanted: Sequence[int]) -> View:
     return View(source.buffer, tuple(wanted), tuple(strides), source.offset, source.dtype)
 
 
-_Rule = Callable[[Node, Any, "Emitter"], Any]
+_Rule = Callable[[Node, Any, Layouts], Any]
 _RULES: dict[Any, _Rule] = {
     aten.as_strided.default: lambda n, v, e: v,
     aten.view.default: _reshape,

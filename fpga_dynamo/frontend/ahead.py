@@ -61,10 +61,16 @@ class Snapshot:
         return module
 
 
+Load = Callable[
+    [Callable[[], GraphModule], Collection[int], "slice | None", Options], tuple[Callable[[list[Any]], Any], Target]
+]
+"""(graph, static inputs, saved outputs, options) -> what runs the graph, and the target that it runs on."""
+
+
 class FpgaCode(OutputCode):
     """A compiled graph that can be pickled; AOTAutograd calls it with a list that it may clear.
 
-    programs: entries of the disk cache, by key.
+    programs: entries of the disk cache, by key. load: a module-level function, which pickling refers to by name.
     """
 
     def __init__(
@@ -74,10 +80,12 @@ class FpgaCode(OutputCode):
         programs: Sequence[tuple[str, bytes]],
         target: Target,
         options: Options,
+        load: Load,
     ) -> None:
         super().__init__()
         self._boxed_call = True  # of the instance, whose attributes AOTAutograd copies to its wrapper
         self._run: Callable[[list[Any]], Any] | None = run
+        self._load = load
         self._snapshot = snapshot
         self._programs = list(programs)
         self._uuid = target.uuid
@@ -93,12 +101,10 @@ class FpgaCode(OutputCode):
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """Makes it callable where it was loaded."""
         if self._run is None:
-            from fpga_dynamo.frontend.backend import load_graph
-
             for key, content in self._programs:
                 FpgaProgramArtifact(key, content).populate_cache()
             options = Options.parse(self._options)
-            self._run, target = load_graph(self._snapshot.graph, self._snapshot.static, self._snapshot.saved, options)
+            self._run, target = self._load(self._snapshot.graph, self._snapshot.static, self._snapshot.saved, options)
             if target.uuid != self._uuid:
                 warnings.warn(
                     f"a function that was compiled ahead of time for the xclbin {self._uuid} is lowered anew for "

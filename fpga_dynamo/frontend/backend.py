@@ -41,9 +41,10 @@ from fpga_dynamo.runtime.calls.dynamic import Dynamic
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
 from fpga_dynamo.runtime.calls.wrappers import do_nothing, in_forward_ad, say_unboxed, why_not_replayed, why_not_traced
-from fpga_dynamo.runtime.card import Card, open_card
+from fpga_dynamo.runtime.cards.card import Card, open_card
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.runtime.observe.reproduction import Case, or_else
+from fpga_dynamo.runtime.scheduling.policies import policy_names
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def fpga(
     that cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
     Options.refuse_mode(mode)
-    parsed = Options.parse(options)
+    parsed = Options.parse(options, policy_names())
     if in_forward_ad():
         return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
     refuse_recurrence(gm)
@@ -221,7 +222,7 @@ def _serialisable(compiler: Callable[..., Any], frame: _Frame) -> SerializableAO
             run = compiler(module, inputs)
         if not frame.snapshots:
             raise FpgaError("aot_compile cannot save a graph that is left to eager")
-        return FpgaCode(run, frame.snapshots[0], programs, frame.card.target, frame.options)
+        return FpgaCode(run, frame.snapshots[0], programs, frame.card.target, frame.options, load_graph)
 
     return SerializableAOTDispatchCompiler(FpgaCode, compile_and_keep)
 

@@ -10,91 +10,52 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.codegen.encode import CommandList
-from fpga_dynamo.ir.command import Command
-from fpga_dynamo.ir.dtypes import slot_bytes
 from fpga_dynamo.ir.graph import GraphInfo, module_path
+from fpga_dynamo.ir.launch import Lowered
 from fpga_dynamo.ir.sizes.symbols import Symbols
-from fpga_dynamo.ir.weights import WeightBuffer
-from fpga_dynamo.lowering.passes.memory import MemoryPlan
-from fpga_dynamo.lowering.passes.partition import Segment
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A tensor that crosses between host and arena: dense, in eager's strides. `offset` in floats."""
+class Covered:
+    """Nodes that one match of a pattern has put on the card.
 
-    node: Node
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: torch.dtype
-    offset: int
-    numel: int
-
-    @property
-    def nbytes(self) -> int:
-        return self.numel * slot_bytes(self.dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """What a launch is at certain sizes: its commands, its slots, and the extent of its arena, in floats.
-
-    Outputs lie from the arena's begin to `output_end`, inputs from there to `input_end`.
+    doubtful: (position of the output, dimension, step) of slices that have to be finite, or eager may be so elsewhere.
     """
 
-    code: CommandList
-    inputs: list[Slot]
-    outputs: list[Slot]
-    floats: int
-    output_end: int
-    input_end: int
-
-    @cached_property
-    def in_bytes(self) -> int:
-        """What a launch takes to the card."""
-        return sum(slot.nbytes for slot in self.inputs)
-
-    @cached_property
-    def out_bytes(self) -> int:
-        """What it brings back."""
-        return sum(slot.nbytes for slot in self.outputs)
+    pattern: str
+    nodes: tuple[Node, ...]
+    doubtful: tuple[tuple[int, int, int], ...] = ()
 
 
-@dataclass(eq=False)
-class CardTask:
-    """One launch: a command list on a kernel. `eager` computes `writes` from `eager_reads` if the card cannot."""
+@dataclass(eq=False, kw_only=True)
+class CardTask(Lowered):
+    """One launch on `kernel`. `eager` computes `writes` from `eager_reads` if the card cannot.
+
+    seconds: what the cost model says the launch takes.
+    """
 
     name: str
-    segment: Segment
     kernel: str
-    commands: list[Command]
-    plan: MemoryPlan
-    code: CommandList
-    inputs: list[Slot]
-    outputs: list[Slot]
-    weights: list[WeightBuffer]
+    covers: tuple[Covered, ...]
     eager: Callable[..., Any]
     eager_reads: list[Node]
+    seconds: float = 0.0
     dependencies: tuple[int, ...] = ()
 
-    @cached_property
-    def form(self) -> Form:
-        """The launch as lowered; for a task with sizes, at their hints."""
-        plan = self.plan
-        return Form(self.code, self.inputs, self.outputs, plan.floats, plan.output_end, plan.input_end)
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that the launch computes."""
+        return [node for covered in self.covers for node in covered.nodes]
 
     @cached_property
     def doubtful(self) -> list[tuple[int, int, int]]:
         """Slices that have to be finite, or eager may be so elsewhere: (output's position, dimension, step)."""
-        slices = {match.root: match.pattern.doubtful(match) for match in self.segment.matches}
-        return [(i, *one) for i, slot in enumerate(self.outputs) for one in slices.get(slot.node, ())]
+        return [one for covered in self.covers for one in covered.doubtful]
 
     @cached_property
     def layers(self) -> list[str]:
         """Of each command the module that it computes (``layer1.0.conv1``), else the node; "" if it only rearranges."""
-        nodes = [node for match in self.segment.matches for node in match.nodes]
-        paths = {node.name: module_path(node) for node in nodes}
+        paths = {node.name: module_path(node) for node in self.nodes}
         return [
             next((paths[name] for name in command.nodes if paths.get(name)), "".join(command.nodes[:1]))
             for command in self.commands
@@ -111,13 +72,14 @@ class CardTask:
 
 @dataclass(eq=False)
 class HostTask:
-    """Eager nodes of one stage, as a module from `reads` to `writes`."""
+    """Eager nodes of one stage, as a module from `reads` to `writes`. seconds: what the cost model says they take."""
 
     name: str
-    segment: Segment
+    nodes: list[Node]
     eager: Callable[..., Any]
     reads: list[Node]
     writes: list[Node]
+    seconds: float = 0.0
     dependencies: tuple[int, ...] = ()
 
 

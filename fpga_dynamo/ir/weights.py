@@ -1,6 +1,6 @@
 """What has to be packed for the card: expressions over graph inputs and constants, and how they are laid out.
 
-A pack is made from the *current* tensors at run time (runtime/calls/weights.py), so that a parameter may
+A pack is made from the *current* tensors at run time (runtime/cards/weights.py), so that a parameter may
 change between calls. Lowering only says what: a layout function and the expressions that it is applied to.
 """
 

@@ -12,21 +12,18 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C import DispatchKey
 from torch.fx import Node
 
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.errors import FpgaError, OptionError
 from fpga_dynamo.ir.dtypes import NARROW
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, refuse_sizes, shape, values
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, GraphInfo, refuse_sizes, shape, values
+from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.tracing import decompose
-
-if TYPE_CHECKING:
-    from fpga_dynamo.codegen.emitter import Emitter
-    from fpga_dynamo.ir.graph import GraphInfo
-    from fpga_dynamo.ir.view import View
 
 
 @dataclass

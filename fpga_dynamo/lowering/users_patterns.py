@@ -10,12 +10,13 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.encode import bits, field_values, fields_of
 from fpga_dynamo.errors import PatternError
 from fpga_dynamo.ir.command import Auxiliary, Operand
@@ -26,9 +27,6 @@ from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.sizes.size import values as hinted_all
 from fpga_dynamo.ir.view import Buffer, Role, View, extent
 from fpga_dynamo.lowering.patterns import Match, Pattern
-
-if TYPE_CHECKING:
-    from fpga_dynamo.codegen.emitter import Emitter
 
 T = TypeVar("T")
 

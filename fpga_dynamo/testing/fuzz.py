@@ -20,6 +20,7 @@ from hypothesis import seed as hypothesis_seed
 from hypothesis.strategies import SearchStrategy
 from torch._dynamo.backends.common import aot_autograd
 
+from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.testing.cache import empty_program_cache
 from fpga_dynamo.testing.calls import Undecided, check_against_eager
 from fpga_dynamo.testing.graphs import Graph, graphs
@@ -91,9 +92,7 @@ class FuzzReport:
 
 def _counted() -> Mapping[str, float]:
     """What the backend has counted in this process so far."""
-    import fpga_dynamo
-
-    return fpga_dynamo.stats()
+    return counters.stats()
 
 
 def summary(error: BaseException) -> str:

@@ -130,8 +130,10 @@ def _milliseconds(seconds: float) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     import torch
 
-    import fpga_dynamo
+    from fpga_dynamo.runtime.observe.counters import stats
+    from fpga_dynamo.runtime.observe.trace import TraceRecorder
     from fpga_dynamo.tools import zoo
+    from fpga_dynamo.tools.explain import explain
 
     for path in (arguments.trace, arguments.gantt):
         if path is not None and not path.absolute().parent.is_dir():
@@ -145,9 +147,9 @@ def _run(arguments: argparse.Namespace) -> int:
         start = time.perf_counter()
         outputs = compiled(*inputs)
         first_call = time.perf_counter() - start
-        before = fpga_dynamo.stats()
+        before = stats()
         compiled(*inputs)
-        after = fpga_dynamo.stats()
+        after = stats()
         per_call = {name: after[name] - before[name] for name in after}
         wrong, verdict = _compare(example, outputs)
         table = Table(show_header=False, title=f"{example.name}, batch {arguments.batch}")
@@ -163,13 +165,13 @@ def _run(arguments: argparse.Namespace) -> int:
         table.add_row("error against float64", verdict)
         _console.print(table)
         if arguments.trace or arguments.gantt:
-            with fpga_dynamo.trace() as trace:
+            with TraceRecorder() as trace:
                 compiled(*inputs)
             for path, write in ((arguments.trace, trace.save), (arguments.gantt, trace.gantt)):
                 if path is not None:
                     _console.print(f"wrote {write(path)}")
         if arguments.explain or arguments.by != "node":
-            explained = fpga_dynamo.explain(model, *inputs, options=options, by=arguments.by)
+            explained = explain(model, *inputs, options=options, by=arguments.by)
             _console.print(str(explained), markup=False, highlight=False, soft_wrap=True)
     return WRONG if wrong else RIGHT
 
@@ -195,12 +197,12 @@ def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
 
 
 def _devices(arguments: argparse.Namespace) -> int:
-    import fpga_dynamo
+    from fpga_dynamo.tools.devices import devices
 
-    devices = fpga_dynamo.devices()
-    if not devices:
+    found = devices()
+    if not found:
         raise FpgaError("no device was found")
-    for device in devices:
+    for device in found:
         table = Table(show_header=False, title=f"device {device.index}: {device.name}")
         table.add_row("driver", device.driver)
         table.add_row("platform", device.platform or "-")
@@ -232,7 +234,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _ops(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.options import Options
-    from fpga_dynamo.runtime.card import open_card
+    from fpga_dynamo.runtime.cards.card import open_card
     from fpga_dynamo.tools.opset import check_page, page
 
     target = open_card(Options()).target

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.runtime.card import Card, opened_cards
+from fpga_dynamo.runtime.cards.card import Card, opened_cards
 from fpga_dynamo.runtime.drivers import emulated, select
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -18,106 +18,11 @@ from fpga_dynamo.frontend.outside import OutsideOp, OutsideOps
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, module_path, source_line, value
-from fpga_dynamo.ir.program import Program
+from fpga_dynamo.ir.program import HostTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.tools.explain_text import BY, as_text
-
-
-@dataclass(frozen=True)
-class NodeReport:
-    """One node of an ATen graph. place: "PL" or "PS"; how: kernel, pattern and commands, or the reason.
-
-    module: the path of the nn.Module that it comes from (``layer1.0.conv1``); pattern: the kernel and pattern that take
-    it, "" on the PS.
-    """
-
-    name: str
-    op: str
-    place: str
-    how: str
-    source: str
-    macs: int
-    bytes: int
-    computes: bool
-    module: str = ""
-    pattern: str = ""
-
-
-@dataclass(frozen=True)
-class OutsideReport:
-    """An op that eager ran in no graph: in a frame that Dynamo skips, or between two graphs.
-
-    how: Dynamo's reason; source: the line that called it; runs: how often it ran in the call; macs, bytes: of all runs.
-    """
-
-    op: str
-    how: str
-    source: str
-    runs: int
-    macs: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class GraphReport:
-    """One compiled graph; `layout_changes` are copies that only rearrange, `greedy_launches` what `launches` would be
-    with ``partition="greedy"``.
-
-    In bytes, over all launches: arena_bytes and, of them, input_bytes and output_bytes, which cross between host and
-    card; live_bytes, the least that the arena could have; weight_bytes as packed, and parameter_bytes, the tensors of
-    the model that they are packed from.
-
-    sizes: those that change from call to call, by symbol, as they are at this one; all figures are for them. The
-    program is for all sizes that `guards` hold for. occasion: why such a graph was lowered again.
-
-    runs: how often the graph ran in the call (a graph of a backward pass: as often as its forward graph).
-    """
-
-    name: str
-    nodes: tuple[NodeReport, ...]
-    launches: int
-    greedy_launches: int
-    commands: int
-    layout_changes: int
-    opcodes: Mapping[str, int]
-    arena_bytes: int
-    live_bytes: int
-    input_bytes: int
-    output_bytes: int
-    weight_bytes: int
-    parameter_bytes: int
-    lowering_seconds: float
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    guards: tuple[str, ...] = ()
-    occasion: str = ""
-    runs: int = 1
-
-    @classmethod
-    def of(cls, program: Program, runs: int = 1) -> GraphReport:
-        tasks = program.card_tasks
-        commands = [command for task in tasks for command in task.commands]
-        symbols = program.symbols
-        return cls(
-            name=program.name,
-            nodes=tuple(_nodes(program)),
-            launches=len(tasks),
-            greedy_launches=program.greedy_launches,
-            commands=len(commands),
-            layout_changes=sum(command.layout_change for command in commands),
-            opcodes=dict(Counter(command.opcode for command in commands)),
-            arena_bytes=sum(task.plan.floats for task in tasks) * 4,
-            live_bytes=sum(task.plan.live_floats for task in tasks) * 4,
-            input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
-            output_bytes=sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs),
-            parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
-            weight_bytes=sum(buffer.floats for task in tasks for buffer in task.weights) * 4,
-            lowering_seconds=program.lowering_seconds,
-            sizes={} if symbols is None else symbols.hints(),
-            guards=() if symbols is None else tuple(map(str, symbols.guards.values())),
-            occasion=program.occasion,
-            runs=runs,
-        )
+from fpga_dynamo.tools.reports import GraphReport, NodeReport, OutsideReport
 
 
 @dataclass(frozen=True)
@@ -203,7 +108,7 @@ def explain(
         compiled = torch.compile(inner, backend=backend)
         with OutsideOps() as outside:
             compiled(*args, **kwargs)
-    graphs = tuple(GraphReport.of(program, max(runs[program.name], 1)) for program in programs)
+    graphs = tuple(report(program, max(runs[program.name], 1)) for program in programs)
     gaps += [op.gap for op in outside.ops if op.gap is not None]  # those that were found in earlier calls
     return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_summed(outside.ops)), by)
 
@@ -240,6 +145,33 @@ def _summed(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
         yield OutsideReport(name, f"not offloaded: {reason}", source, len(same), macs, size)
 
 
+def report(program: Program, runs: int = 1) -> GraphReport:
+    """What is said of a graph that ran `runs` times in the call."""
+    tasks = program.card_tasks
+    commands = [command for task in tasks for command in task.commands]
+    symbols = program.symbols
+    return GraphReport(
+        name=program.name,
+        nodes=tuple(_nodes(program)),
+        launches=len(tasks),
+        greedy_launches=program.greedy_launches,
+        commands=len(commands),
+        layout_changes=sum(command.layout_change for command in commands),
+        opcodes=dict(Counter(command.opcode for command in commands)),
+        arena_bytes=sum(task.plan.floats for task in tasks) * 4,
+        live_bytes=sum(task.plan.live_floats for task in tasks) * 4,
+        input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
+        output_bytes=sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs),
+        parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
+        weight_bytes=sum(buffer.floats for task in tasks for buffer in task.weights) * 4,
+        lowering_seconds=program.lowering_seconds,
+        sizes={} if symbols is None else symbols.hints(),
+        guards=() if symbols is None else tuple(map(str, symbols.guards.values())),
+        occasion=program.occasion,
+        runs=runs,
+    )
+
+
 def _heads(commands: Sequence[Command]) -> Iterator[tuple[int, Command]]:
     """The commands and their places in the list; of a group of streams the head only."""
     i = 0
@@ -256,13 +188,13 @@ def _nodes(program: Program) -> list[NodeReport]:
         for i, command in _heads(task.commands):
             for name in command.nodes:
                 numbers.setdefault(name, []).append(i)
-        for match in task.segment.matches:
-            for node in match.nodes:
+        for covered in task.covers:
+            for node in covered.nodes:
                 which = numbers.get(node.name, [])
                 commands = f"command {', '.join(map(str, which))}" if which else "no command"
-                taken[node] = f"{task.kernel}: {match.pattern.name}"
+                taken[node] = f"{task.kernel}: {covered.pattern}"
                 how[node] = f"{taken[node]}, {commands} of {task.name}"
-    eager = {node for task in program.tasks for node in task.segment.nodes}
+    eager = {node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes}
     reports = []
     for node in program.module.graph.nodes:
         if node.op != "call_function":

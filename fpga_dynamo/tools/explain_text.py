@@ -5,19 +5,44 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rich.console import Console
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from fpga_dynamo.tools.explain import Explanation, GraphReport, NodeReport
+from fpga_dynamo.frontend.frames import Gap
+from fpga_dynamo.tools.reports import GraphReport, NodeReport, OutsideReport
 
 BY = ("node", "op", "module", "reason")
 """What the rows of the table may be."""
 
 
-def as_text(explained: Explanation) -> str:
+class Explained(Protocol):
+    """The parts of an explanation that the text is made from."""
+
+    @property
+    def graphs(self) -> tuple[GraphReport, ...]: ...
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]: ...
+
+    @property
+    def outside(self) -> tuple[OutsideReport, ...]: ...
+
+    @property
+    def by(self) -> str: ...
+
+    @property
+    def node_offload(self) -> float: ...
+
+    @property
+    def mac_offload(self) -> float: ...
+
+    @property
+    def pl_launches(self) -> int: ...
+
+
+def as_text(explained: Explained) -> str:
     """What ``str(explained)`` is."""
     console = Console(file=io.StringIO(), width=150, no_color=True, markup=False)
     if explained.by == "node":
@@ -70,7 +95,7 @@ def _about(graph: GraphReport) -> Iterator[str]:
     )
 
 
-def _outside(explained: Explanation) -> Table:
+def _outside(explained: Explained) -> Table:
     """What eager ran in no graph, a row for each op and line."""
     table = _new_table("in no graph", ("op", "where", "why", "source"), ("runs", "MACs", "bytes"))
     for op in explained.outside:
@@ -96,7 +121,7 @@ class _Sum:
         self.card_macs += macs * on_card
 
 
-def _sums(explained: Explanation) -> Table:
+def _sums(explained: Explained) -> Table:
     """A row for each op, module or reason, those with the most multiply-accumulates first."""
     sums: dict[str, _Sum] = {}
     for graph in explained.graphs:

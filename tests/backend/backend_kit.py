@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 import fpga_dynamo
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.testing.reference import assert_close_to_eager, sharing
 
 ROOT = Path(__file__).resolve().parents[2]

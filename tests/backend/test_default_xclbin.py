@@ -11,7 +11,7 @@ import torch
 
 import xclbin_build
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime import card
+from fpga_dynamo.runtime.cards import card
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from torch import nn
 import fpga_dynamo
 from fpga_dynamo._native import direct_totals
 from fpga_dynamo.frontend.backend import fpga
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
 
 
 @contextlib.contextmanager

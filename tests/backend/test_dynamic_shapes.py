@@ -17,7 +17,7 @@ from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.runtime.calls.bind import Binder
 from fpga_dynamo.runtime.calls.dynamic import BOUND_SIZES
-from fpga_dynamo.tools.explain import Explanation, GraphReport
+from fpga_dynamo.tools.explain import Explanation, report
 
 
 class Residual(nn.Module):
@@ -157,9 +157,9 @@ def test_a_guard_that_fails_makes_a_second_variant() -> None:
             torch._dynamo.mark_dynamic(x, 2)
             assert_same_answer(compiled, function, x)
     assert grown["graphs_compiled"] == len(made) == 2, "short rows lie dense, long ones padded"
-    report = GraphReport.of(made[1])
-    assert list(report.sizes.values()) == [40] and made[0].name in report.occasion
-    assert report.occasion in str(Explanation((report,)))
+    reported = report(made[1])
+    assert list(reported.sizes.values()) == [40] and made[0].name in reported.occasion
+    assert reported.occasion in str(Explanation((reported,)))
 
 
 def test_threads_with_different_sizes_at_once() -> None:

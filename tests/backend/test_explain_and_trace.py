@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import fpga_dynamo
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
 
 
 class Mixed(nn.Module):

@@ -23,9 +23,9 @@ import xclbin_build.axlf
 from fpga_dynamo import DeviceError, FpgaError, Pattern, VerificationError, XclbinError
 from fpga_dynamo.lowering.patterns import registered
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime import card
 from fpga_dynamo.runtime.calls import launch
 from fpga_dynamo.runtime.calls.transfer import from_slot
+from fpga_dynamo.runtime.cards import card
 
 DATA = Path(__file__).parent / "data"
 FAULTY_CARD, SWAPPED_CARD, SMALL_CARD = 1, 2, 3

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from fpga_dynamo import Options
 from fpga_dynamo.frontend.backend import collect_programs
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
 
 CALLS = 3
 

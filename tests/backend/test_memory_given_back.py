@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.calls.weights import _Extents
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
+from fpga_dynamo.runtime.cards.weights import _Extents
 
 WIDTH = 3072
 PACKED = WIDTH * WIDTH * 4

@@ -12,6 +12,7 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 from fpga_dynamo import FpgaError, OptionError, Options, explain
+from fpga_dynamo.runtime.scheduling.policies import policy_names
 
 WRONG: dict[str, list[tuple[Any, str]]] = {
     "xclbin": [(3, "takes a path, not 3"), (True, "takes a path")],
@@ -67,7 +68,7 @@ def test_the_tables_here_are_complete() -> None:
 def test_a_wrong_value_is_an_error_that_names_the_option(name: str, entry: tuple[Any, str]) -> None:
     value, sentence = entry
     with pytest.raises(OptionError, match=sentence) as caught:
-        Options.parse({name: value})
+        Options.parse({name: value}, policy_names())
     assert f"'{name}'" in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.testing.reference import assert_close_to_eager
-from fpga_dynamo.tools.explain import GraphReport
+from fpga_dynamo.tools.explain import report
 
 
 def cnn() -> nn.Sequential:
@@ -207,7 +207,7 @@ def test_a_transformer_block_s_gradients_are_on_the_card_and_as_near_to_float64_
     eager(x).square().mean().backward()
     exact(x.double()).square().mean().backward()
     assert_close_to_eager(*([p.grad for p in m.parameters()] for m in (model, eager, exact)))
-    macs = [node for program in programs for node in GraphReport.of(program).nodes if node.macs]
+    macs = [node for program in programs for node in report(program).nodes if node.macs]
     assert len(programs) == 2 and all(node.place == "PL" for node in macs), "every product, forward and backward"
 
 

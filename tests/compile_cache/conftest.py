@@ -11,7 +11,7 @@ import torch
 import fpga_dynamo
 from fpga_dynamo import Options
 from fpga_dynamo.cache import store
-from fpga_dynamo.runtime.card import xclbin_path
+from fpga_dynamo.runtime.cards.card import xclbin_path
 
 
 @pytest.fixture(scope="session")

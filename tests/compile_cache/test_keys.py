@@ -18,7 +18,7 @@ from fpga_dynamo.cache.keys import program_key
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
 from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
 
 X = torch.randn(4, 6)
 

@@ -11,7 +11,7 @@ from xrt_kit import needs
 SCRIPT = """
 import copy, sys, torch, fpga_dynamo
 from fpga_dynamo.tools import zoo
-from fpga_dynamo.runtime.card import opened_cards
+from fpga_dynamo.runtime.cards.card import opened_cards
 from fpga_dynamo.runtime.drivers import select
 torch.backends.mha.set_fastpath_enabled(False)
 torch.manual_seed(0)
@@ -65,7 +65,7 @@ with torch.no_grad():
 BY_TURNS = """
 import logging, torch, fpga_dynamo
 from fpga_dynamo._native import direct_totals
-from fpga_dynamo.runtime.card import log
+from fpga_dynamo.runtime.cards.card import log
 said = []
 log.warning = lambda text, *values: said.append(text % values)
 models = [torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU()).eval() for _ in range(2)]

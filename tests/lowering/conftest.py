@@ -10,7 +10,7 @@ import torch
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.card import open_card
+from fpga_dynamo.runtime.cards.card import open_card
 
 
 @pytest.fixture(scope="session", autouse=True)

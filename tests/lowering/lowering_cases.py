@@ -24,11 +24,11 @@ from fpga_dynamo.ir.program import Program
 from fpga_dynamo.lowering.passes.pipeline import lower
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
-from fpga_dynamo.runtime.card import Card
+from fpga_dynamo.runtime.cards.card import Card
 from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.calls import reference
 from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager, sharing
-from fpga_dynamo.tools.explain import GraphReport
+from fpga_dynamo.tools.explain import report
 
 GREEDY = {"partition": "greedy"}
 
@@ -129,7 +129,7 @@ def run(case: Case, **options: Any) -> tuple[Any, tuple[Any, ...], Explanation]:
     inputs = case.make_inputs()
     with torch.no_grad(), collect_programs() as programs, patch.object(backend, "Executor", Shadowed):
         answer = torch.compile(case.model, backend="fpga", options={**GREEDY, **options})(*inputs)
-    return answer, inputs, Explanation(tuple(GraphReport.of(program) for program in programs))
+    return answer, inputs, Explanation(tuple(report(program) for program in programs))
 
 
 def check(case: Case, **options: Any) -> Explanation:

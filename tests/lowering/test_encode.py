@@ -6,9 +6,10 @@ import struct
 
 import pytest
 
-from fpga_dynamo.codegen.encode import ABSENT, CommandList, encode
+from fpga_dynamo.codegen.encode import ABSENT, encode
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand
+from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, pack_rows

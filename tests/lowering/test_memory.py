@@ -12,8 +12,9 @@ from lowering_cases import programs_of, randomise
 from torch import nn
 
 from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.launch import MemoryPlan
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align
-from fpga_dynamo.lowering.passes.memory import STATUS_FLOATS, MemoryPlan, plan_memory
+from fpga_dynamo.lowering.passes.memory import STATUS_FLOATS, plan_memory
 
 
 def command(reads: list[Buffer], writes: list[Buffer]) -> Command:

@@ -101,7 +101,7 @@ def test_random_numbers_are_drawn_in_the_order_of_eager() -> None:
 def test_effects_follow_each_other_whatever_else_is_ready() -> None:
     (program,) = programs_of(lambda x: (torch.rand_like(x * 2), torch.rand(3), torch.rand_like(x)), torch.randn(3))
     assert_runnable_in_order(program)
-    drawing = [i for i, task in enumerate(program.tasks) if any("rand" in str(n.target) for n in task.segment.nodes)]
+    drawing = [i for i, task in enumerate(program.tasks) if any("rand" in str(n.target) for n in task.nodes)]
     assert all(a in program.tasks[b].dependencies for a, b in itertools.pairwise(drawing))
 
 
@@ -154,7 +154,7 @@ def test_a_large_tensor_that_is_read_in_place_costs_no_transfer(target: Target) 
     def card_seconds(x: torch.Tensor, card: Target) -> float:
         (program,) = programs_of(model, x)
         (task,) = lower(program.module, card, Options(partition="greedy")).card_tasks
-        return task.segment.seconds
+        return task.seconds
 
     def copied(x: torch.Tensor, card: Target = software) -> float:
         """Bytes that are paid for: at an infinite rate of transfer the rest of the time is left."""
@@ -203,7 +203,7 @@ def test_a_part_that_loses_does_not_take_the_rest_along(target: Target) -> None:
         target, model, torch.randn(1, 64, 40, 40), launch_seconds=1e-4, ps_flops=1e9, clock_hz=3e8, ps_bytes=1e10
     )
     (task,) = program.card_tasks
-    assert [match.root.target for match in task.segment.matches] == [torch.ops.aten.convolution.default]
+    assert [covered.nodes[0].target for covered in task.covers] == [torch.ops.aten.convolution.default]
     assert_runnable_in_order(program)
 
 

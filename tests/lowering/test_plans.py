@@ -64,9 +64,7 @@ MODELS: dict[str, tuple[nn.Module, tuple[tuple[int, ...], ...], str]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_numbers_under_every_plan(
-    xclbins: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_numbers_under_every_plan(xclbins: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     model, shapes, opcode = MODELS[name]
     monkeypatch.setattr(winograd, "fastest_tile", lambda common, target: 4 if opcode == "winograd" else None)
     model = randomise(copy.deepcopy(model))

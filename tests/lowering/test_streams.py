@@ -11,7 +11,7 @@ from fpga_dynamo.ir.command import Command, FieldValue, Operand
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.lowering.passes.streams import group
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, open_card
+from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, open_card
 
 ROW = 4096
 STREAMS = 5

@@ -20,7 +20,7 @@ from fpga_dynamo import Explanation
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.reference import assert_close_to_eager
-from fpga_dynamo.tools.explain import GraphReport
+from fpga_dynamo.tools.explain import report
 from fpga_dynamo.tools.zoo import import_torchvision, randomise_batch_norm
 
 FACTOR, WINOGRAD_FACTOR = 4.0, 8.0
@@ -148,7 +148,7 @@ def compiled(model: nn.Module, *inputs: Any) -> tuple[Any, Explanation]:
     """The answer of the compiled model, and what ran where."""
     with collect_programs() as programs:
         answer = torch.compile(model, backend="fpga")(*inputs)
-    return answer, Explanation(tuple(GraphReport.of(program) for program in programs))
+    return answer, Explanation(tuple(report(program) for program in programs))
 
 
 def test_a_small_unet_is_one_launch() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fpga_dynamo.runtime.scheduling.policies import Assignment
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
 
 PATIENCE = 20
 """Seconds until a test gives up on another thread."""

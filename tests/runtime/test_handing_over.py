@@ -9,7 +9,7 @@ import pytest
 from fpga_dynamo.runtime.scheduling.flight import HAND_OVER, Flight
 from fpga_dynamo.runtime.scheduling.policies import Policy, policy_names
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import Task, TaskGraph
+from fpga_dynamo.runtime.task import Task, TaskGraph
 
 from .systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fpga_dynamo.runtime.scheduling.policies import Policy, policy_names
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import Task, TaskGraph
+from fpga_dynamo.runtime.task import Task, TaskGraph
 
 from .systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
 

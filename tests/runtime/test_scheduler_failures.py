@@ -13,7 +13,7 @@ import pytest
 
 from fpga_dynamo.runtime.scheduling.policies import Adaptive, Policy
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
 
 from .systems import PATIENCE, eventually, host, nothing, single, unit
 

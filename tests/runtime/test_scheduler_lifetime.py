@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
 
 from .systems import PATIENCE, host, nothing, single, threads_of
 

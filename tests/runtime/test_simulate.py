@@ -9,7 +9,7 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.scheduling.arrivals import At, Exponential, Periodic
 from fpga_dynamo.runtime.scheduling.policies import Adaptive, policy_names, register_policy
 from fpga_dynamo.runtime.scheduling.simulate import simulate, varied_duration
-from fpga_dynamo.runtime.scheduling.task import SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
 
 from .systems import host, nothing, topcuoglu, unit
 

@@ -1,6 +1,6 @@
 import pytest
 
-from fpga_dynamo.runtime.scheduling.task import Frame, ProcessingElement, Task, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, Task, TaskGraph
 
 from .systems import host, nothing, topcuoglu, unit
 

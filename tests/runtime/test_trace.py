@@ -7,7 +7,7 @@ import pytest
 from fpga_dynamo.runtime.observe import trace
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import Task, TaskGraph
+from fpga_dynamo.runtime.task import Task, TaskGraph
 
 from .systems import host, nothing, single, unit
 

@@ -18,7 +18,7 @@ RECIPE = Path(__file__).parent / "data" / "user.toml"
 ROOT = Path(xclbin_build.__file__).parents[1]
 CARD = f"""
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.card import xclbin_path
+from fpga_dynamo.runtime.cards.card import xclbin_path
 xclbin_path(Options(recipe={str(RECIPE)!r}))
 """
 WHAT = re.escape(f"the software card's xclbin, first time only (recipe {RECIPE})")

@@ -105,7 +105,7 @@ def test_the_branch_that_the_compiler_takes_counts(tmp_path: Path) -> None:
     assert parsed(tmp_path, code.replace("#define WIDE 1", "")) == [Argument("n", "scalar", "int", 4)]
 
 
-@pytest.mark.parametrize("head", ["\ufeff", "\r\n", "#define EXTERN extern \\\r\n \"C\"\r\n"])
+@pytest.mark.parametrize("head", ["\ufeff", "\r\n", '#define EXTERN extern \\\r\n "C"\r\n'])
 def test_sources_of_other_systems_are_read(tmp_path: Path, head: str) -> None:
     linkage = "EXTERN" if "EXTERN" in head else 'extern "C"'
     code = f"{head}#include <cstdint>\r\n{linkage} void k(const int* x, // of\r\n int64_t n) {{\r\n}}\r\n"

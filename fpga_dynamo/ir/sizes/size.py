@@ -12,14 +12,50 @@ equal as Python objects. Divisions that do not come out even are atoms, as symbo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Union
+from dataclasses import dataclass
+from typing import Any, Protocol, Union
 
 from fpga_dynamo.ir.sizes.polynomial import Monomial, Terms, bound_below, ratio
 
-if TYPE_CHECKING:
-    from fpga_dynamo.ir.sizes.symbols import Symbols
-
 Number = Union[int, "Size"]
+
+
+@dataclass(frozen=True)
+class Atom:
+    """What polynomials are made of: a symbol, or ``floor``, ``ceil``, ``max``, ``min`` of two numbers."""
+
+    kind: str
+    name: str = ""
+    arguments: tuple[Number, ...] = ()
+    hint: int = 0
+    least: int = 0
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.name, self.arguments))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Atom) or (self.kind, self.name) != (other.kind, other.name):
+            return False
+        return all(identical(a, b) for a, b in zip(self.arguments, other.arguments, strict=True))
+
+    def __str__(self) -> str:
+        return self.name if self.kind == "symbol" else f"{self.kind}({', '.join(map(str, self.arguments))})"
+
+
+class Decisions(Protocol):
+    """What sizes ask of their symbols; :class:`fpga_dynamo.ir.sizes.symbols.Symbols` is one."""
+
+    def make(self, terms: dict[Monomial, int], hint: int) -> Number: ...
+
+    def divided(self, a: Number, b: Number) -> Number: ...
+
+    def extreme(self, kind: str, a: Number, b: Number) -> Number: ...
+
+    def holds(self, size: Number, relation: str) -> bool: ...
+
+    def pin(self, size: Size) -> int: ...
+
+    def atom(self, number: int) -> Atom: ...
 
 
 class SizeError(Exception):
@@ -31,7 +67,7 @@ class Size:
 
     __slots__ = ("hint", "symbols", "terms")
 
-    def __init__(self, symbols: Symbols, terms: Terms, hint: int) -> None:
+    def __init__(self, symbols: Decisions, terms: Terms, hint: int) -> None:
         self.symbols = symbols
         self.terms = terms
         self.hint = hint
@@ -264,7 +300,7 @@ def sizes_in(structure: Any) -> Iterator[Size]:
         yield from sizes_in((structure.start, structure.stop, structure.step))
 
 
-def _symbols_of(*numbers: Number) -> Symbols | None:
+def _symbols_of(*numbers: Number) -> Decisions | None:
     return next((number.symbols for number in numbers if isinstance(number, Size)), None)
 
 

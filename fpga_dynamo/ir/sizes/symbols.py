@@ -7,29 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fpga_dynamo.ir.sizes.polynomial import Monomial, evaluated, even_part
-from fpga_dynamo.ir.sizes.size import Number, Size, SizeError, identical, lower_bound, value
-
-
-@dataclass(frozen=True)
-class Atom:
-    """What polynomials are made of: a symbol, or ``floor``, ``ceil``, ``max``, ``min`` of two numbers."""
-
-    kind: str
-    name: str = ""
-    arguments: tuple[Number, ...] = ()
-    hint: int = 0
-    least: int = 0
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.name, self.arguments))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Atom) or (self.kind, self.name) != (other.kind, other.name):
-            return False
-        return all(identical(a, b) for a, b in zip(self.arguments, other.arguments, strict=True))
-
-    def __str__(self) -> str:
-        return self.name if self.kind == "symbol" else f"{self.kind}({', '.join(map(str, self.arguments))})"
+from fpga_dynamo.ir.sizes.size import Atom, Number, Size, SizeError, identical, lower_bound, value
 
 
 @dataclass(frozen=True)

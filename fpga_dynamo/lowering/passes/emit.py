@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.encode import CommandList, Patches, encode
-from fpga_dynamo.ir.command import Command
+from fpga_dynamo.codegen.encode import encode
 from fpga_dynamo.ir.dtypes import NARROW, slot_bytes
 from fpga_dynamo.ir.graph import GraphInfo, value
-from fpga_dynamo.ir.program import Slot
+from fpga_dynamo.ir.launch import Lowered, MemoryPlan, Patches, Slot
 from fpga_dynamo.ir.sizes.size import identical, larger
 from fpga_dynamo.ir.view import VEC, Buffer, Role, View, align, ceil_div, dense, numel
 from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.passes.bands import in_bands
-from fpga_dynamo.lowering.passes.memory import MemoryPlan, plan_memory
+from fpga_dynamo.lowering.passes.memory import plan_memory
 from fpga_dynamo.lowering.passes.partition import Segment
 from fpga_dynamo.lowering.passes.place import plan_places
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A card segment in commands."""
-
-    commands: list[Command]
-    plan: MemoryPlan
-    code: CommandList
-    inputs: list[Slot]
-    outputs: list[Slot]
-    weights: list[WeightBuffer]
+from fpga_dynamo.lowering.patterns import TABLE, Match
+from fpga_dynamo.lowering.users_patterns import asked_to_lower, check_command
 
 
 def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, bands: bool = False) -> Lowered:
@@ -45,7 +32,7 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, ban
     emitter = Emitter(graph, segment.kernel, inputs.get)
     plan_places(segment.matches, emitter)
     for match in segment.matches:
-        emitter.run(match)
+        _lower(match, emitter)
     watched = [match for match in segment.matches if watch or match.pattern.doubtful(match)]
     wanted = list(dict.fromkeys([*segment.outputs, *(output for match in watched for output in match.outputs)]))
     asked = set(segment.outputs)
@@ -63,6 +50,15 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, ban
         outputs=[_slot(node, view, plan) for node, view in outputs.items()],
         weights=_used_weights(emitter),
     )
+
+
+def _lower(match: Match, emitter: Emitter) -> None:
+    """The commands of one match, and where its outputs lie."""
+    users = TABLE.is_users(match.pattern)
+    with emitter.lowering(match.pattern.name, match.nodes, check_command if users else None):
+        views = asked_to_lower(match, emitter) if users else match.pattern.lower(match, emitter)
+    for node, view in zip(match.outputs, views, strict=True):
+        emitter.define(node, view)
 
 
 def _slot_view(node: Node, role: Role) -> View:

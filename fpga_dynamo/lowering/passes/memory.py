@@ -15,24 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.launch import MemoryPlan
 from fpga_dynamo.ir.sizes.size import value
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align
 
 STATUS_FLOATS = VEC
 BY_SIZE_BUFFERS = 512
 """Most temporaries that are placed by size; the time for as many is some 20 ms."""
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """offsets: floats from the arena's base. live_floats: most floats live at once, the least size possible."""
-
-    offsets: Mapping[Buffer, int]
-    floats: int
-    output_end: int
-    input_begin: int
-    input_end: int
-    live_floats: int
 
 
 def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> MemoryPlan:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
@@ -22,14 +22,16 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.codegen.eager import Part, extract, whole
 from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
 from fpga_dynamo.ir.graph import GraphInfo, computes, describe, is_effectful, is_view
-from fpga_dynamo.ir.program import CardTask, HostTask, Program, Task
+from fpga_dynamo.ir.launch import Lowered
+from fpga_dynamo.ir.program import CardTask, Covered, HostTask, Program, Task
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.names import graph_name
 from fpga_dynamo.lowering.passes.claim import claim
-from fpga_dynamo.lowering.passes.emit import Lowered, emit_segment
+from fpga_dynamo.lowering.passes.emit import emit_segment
 from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.partition import Partition, Segment, partition
+from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.users_patterns import Mistakes
 from fpga_dynamo.options import Options
 
@@ -162,29 +164,31 @@ def _host_task(name: str, graph: GraphInfo, segment: Segment) -> HostTask:
         name=name,
         may_run=lambda node: node in own or is_view(node) or node in graph.static,
     )
-    return HostTask(name, segment, eager, reads, segment.outputs)
+    return HostTask(name, segment.nodes, eager, reads, segment.outputs, segment.seconds)
 
 
 def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) -> CardTask:
     assert segment.kernel is not None
     outputs = [slot.node for slot in lowered.outputs]
     eager, eager_reads = extract(graph, outputs, segment.inputs, name="CardTaskInEager")
+    place = {node: i for i, node in enumerate(outputs)}
     task = CardTask(
+        **vars(lowered),
         name=name,
-        segment=segment,
         kernel=segment.kernel.name,
-        commands=lowered.commands,
-        plan=lowered.plan,
-        code=lowered.code,
-        inputs=lowered.inputs,
-        outputs=lowered.outputs,
-        weights=lowered.weights,
+        covers=tuple(_covered(match, place) for match in segment.matches),
         eager=eager,
         eager_reads=eager_reads,
+        seconds=segment.seconds,
     )
     size = task.plan.floats * 4
     log.debug("%s: %d commands on kernel %s, arena %d bytes", name, len(task.commands), task.kernel, size)
     return task
+
+
+def _covered(match: Match, place: Mapping[Node, int]) -> Covered:
+    doubtful = match.pattern.doubtful(match) if match.root in place else ()
+    return Covered(match.pattern.name, match.nodes, tuple((place[match.root], *one) for one in doubtful))
 
 
 def _link(tasks: list[Task], segments: list[Segment]) -> None:

@@ -78,7 +78,7 @@ def restore(former: dict[Node, torch.Tensor], nodes: Collection[Node]) -> None:
 def misplaced(program: Program, chosen: Collection[Node]) -> set[Node]:
     """Of the images that were laid out those that eager ops make, or read in a way that their order shows in."""
     hosts = [task for task in program.tasks if isinstance(task, HostTask)]
-    on_host = {node for task in hosts for node in task.segment.nodes}
+    on_host = {node for task in hosts for node in task.nodes}
     made = {node for node in chosen if _maker(_root(node)) in on_host and not _is_pooled(_root(node))}
     read = {
         n

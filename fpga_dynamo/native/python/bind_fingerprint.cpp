@@ -1,4 +1,4 @@
-// Fingerprints of host memory: how fpga_dynamo.runtime.calls.change notices writes that no version counter shows.
+// Fingerprints of host memory: how fpga_dynamo.runtime.cards.change notices writes that no version counter shows.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 

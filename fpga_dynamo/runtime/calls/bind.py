@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fpga_dynamo.codegen.encode import CommandList
-from fpga_dynamo.ir.program import CardTask, Form, Program
+from fpga_dynamo.ir.launch import CommandList, Form
+from fpga_dynamo.ir.program import CardTask, Program
 from fpga_dynamo.ir.sizes.code import Source, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols

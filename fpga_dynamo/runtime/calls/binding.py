@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.encode import CommandList
+from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.program import CardTask
-from fpga_dynamo.runtime.calls.change import ChangeDetector, Stamp, memory_of
-from fpga_dynamo.runtime.calls.weights import Entry, WeightStore, source_nodes
-from fpga_dynamo.runtime.card import COMMANDS, Card
+from fpga_dynamo.runtime.cards.card import COMMANDS, Card
+from fpga_dynamo.runtime.cards.change import ChangeDetector, Stamp, memory_of
+from fpga_dynamo.runtime.cards.weights import Entry, WeightStore, source_nodes
 
 BINDINGS = 32
 """Sets of parameters that one task keeps packed (layers of one shape share a compiled graph, with weights each)."""

@@ -10,27 +10,26 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.fx import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from fpga_dynamo import _native
+from fpga_dynamo._native import direct_call
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.ir.graph import STORABLE, is_view, value
-from fpga_dynamo.ir.program import CardTask, Program, Slot
-from fpga_dynamo.runtime.calls import torch_state
+from fpga_dynamo.ir.launch import Slot
+from fpga_dynamo.ir.program import CardTask, Program
+from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
-from fpga_dynamo.runtime.calls.change import Stamp
+from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.launch import Arena, Launcher
 from fpga_dynamo.runtime.calls.transfer import is_slot
-from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
+from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
+from fpga_dynamo.runtime.cards.change import Stamp
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement
-
-if TYPE_CHECKING:
-    from fpga_dynamo.runtime.calls.executor import Executor
+from fpga_dynamo.runtime.task import ProcessingElement
 
 _DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in STORABLE}
 
@@ -119,7 +118,7 @@ class Direct:
         self._executor = weakref.ref(executor)  # which has this object
         placeholders = executor.program.graph.placeholders
         self._positions = {node: i for i, node in enumerate(placeholders)}
-        self._reference: weakref.ref[_native.direct_call] | None = None
+        self._reference: weakref.ref[direct_call] | None = None
         self._bound: tuple[Any, ...] = ()
         self._weights: Any = None
         self.follow(executor)
@@ -135,10 +134,10 @@ class Direct:
         if self._task.weights:
             self._card.weights.add_user(self)
 
-    def make(self, whole: Callable[..., Any], scheduler: Scheduler, results: list[Result]) -> _native.direct_call:
+    def make(self, whole: Callable[..., Any], scheduler: Scheduler, results: list[Result]) -> direct_call:
         """The callable for Dynamo. `whole` has the executor, so this object must not hold it."""
         samples = self._bindings.detector.samples
-        call = _native.direct_call(
+        call = direct_call(
             otherwise=whole,
             failed=self._failed,
             gate=scheduler.bypass,
@@ -161,7 +160,7 @@ class Direct:
         return call
 
     @property
-    def _call(self) -> _native.direct_call | None:
+    def _call(self) -> direct_call | None:
         return None if self._reference is None else self._reference()
 
     def open(self, binding: Binding, inputs: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:

@@ -21,7 +21,7 @@ from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.ir.sizes.graph import sized_graph, sources_of, symbol_values
 from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.lowering.tracing.specialise import specialised
-from fpga_dynamo.runtime.calls import torch_state
+from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.calls.bind import Binder, Sizes
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.observe.reproduction import Case, or_else

@@ -7,7 +7,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.fx import Node
@@ -15,20 +15,20 @@ from torch.fx import Node
 from fpga_dynamo.errors import DeviceError, FpgaError
 from fpga_dynamo.ir.dtypes import OutOfRangeError
 from fpga_dynamo.ir.graph import computes
-from fpga_dynamo.ir.program import CardTask, Form, HostTask, Program
+from fpga_dynamo.ir.launch import Form
+from fpga_dynamo.ir.program import CardTask, HostTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.weights import NotFiniteError, all_finite
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.calls import torch_state
-from fpga_dynamo.runtime.calls.binding import Bindings
-from fpga_dynamo.runtime.calls.direct import Direct
+from fpga_dynamo.runtime import torch_state
+from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
-from fpga_dynamo.runtime.card import Card, reopen
+from fpga_dynamo.runtime.cards.card import Card, reopen
 from fpga_dynamo.runtime.observe import counters, verify
 from fpga_dynamo.runtime.observe.reproduction import Case, or_else
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import PS, Frame, ProcessingElement, Task, TaskGraph
+from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGraph
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,20 @@ SHOWN_NODES = 4
 """How many of the nodes of an eager task traces name."""
 
 Values = list[Any]
+
+
+class Shortcut(Protocol):
+    """A way past the executor (direct.py), which it opens when a call has found what that needs to know."""
+
+    def open(self, binding: Binding, inputs: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None: ...
+
+    def close(self) -> None: ...
+
+    def follow(self, executor: Executor) -> None:
+        """The executor's tasks are on another card now."""
+
+    def report(self, scheduler: Scheduler) -> None:
+        """Tells the policy of the launches that it has not seen."""
 
 
 class Executor:
@@ -64,7 +78,7 @@ class Executor:
         self._failure = len(self._place)
         self._failures: dict[int, Exception] = {}
         self._forms = [task.form for task in program.card_tasks]
-        self.direct: Direct | None = None
+        self.direct: Shortcut | None = None
         if self.launchers:
             lifetime.add(self)
 
@@ -158,19 +172,19 @@ class Executor:
     def _task(self, task: CardTask | HostTask) -> Task:
         if isinstance(task, CardTask):
             run = self._card_task(task)
-            costs = {task.kernel: task.segment.seconds}
+            costs = {task.kernel: task.seconds}
             arguments: dict[str, Any] = {"commands": task.code.count, "macs": sum(c.macs for c in task.commands)}
         else:
             run = self._host_task(task)
-            costs = {PS: task.segment.seconds}
-            nodes = [node.name for node in task.segment.nodes if computes(node)]
+            costs = {PS: task.seconds}
+            nodes = [node.name for node in task.nodes if computes(node)]
             arguments = {"nodes": len(nodes), "ops": " ".join(nodes[:SHOWN_NODES])}
         return Task(task.name, costs, run, task.dependencies, arguments=arguments)
 
     def _host_task(self, task: HostTask) -> Callable[[ProcessingElement, Frame], None]:
         reads = [self._slot(node) for node in task.reads]
         writes = [self._slot(node) for node in task.writes]
-        count = sum(map(computes, task.segment.nodes))
+        count = sum(map(computes, task.nodes))
         eager = task.eager.forward  # type: ignore[attr-defined]
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
@@ -236,7 +250,7 @@ class Executor:
     def _counted(self, task: CardTask, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         """Eager's results in the place of a launch."""
         results = eager()  # raises what eager raises, an index out of range for one
-        counters.add(ps_fallbacks=1, ps_nodes=sum(computes(n) for m in task.segment.matches for n in m.nodes))
+        counters.add(ps_fallbacks=1, ps_nodes=sum(map(computes, task.nodes)))
         return results
 
     def _instead(self, task: CardTask, error: Exception, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from fpga_dynamo.codegen.encode import CommandList
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.ir.program import CardTask, Form, Slot
+from fpga_dynamo.ir.launch import CommandList, Form, Slot
+from fpga_dynamo.ir.program import CardTask
 from fpga_dynamo.runtime.calls.binding import Binding
 from fpga_dynamo.runtime.calls.transfer import empty_for, from_slot, to_slot
-from fpga_dynamo.runtime.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
+from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.observe import counters, trace
 
 LONGEST_MS = (1 << 31) - 1

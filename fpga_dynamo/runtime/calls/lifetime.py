@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
-from fpga_dynamo.runtime.calls.change import memory_of
+from fpga_dynamo.runtime.cards.change import memory_of
 
-if TYPE_CHECKING:
-    from fpga_dynamo.runtime.calls.executor import Executor
+
+class Restful(Protocol):
+    """What has idle memory on the card, such as an executor."""
+
+    def rest(self) -> None:
+        """Gives it back; called by the garbage collector, and so at any time."""
 
 
 class Lifetime:
@@ -22,10 +26,10 @@ class Lifetime:
     """
 
     def __init__(self) -> None:
-        self._executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+        self._executors: weakref.WeakSet[Restful] = weakref.WeakSet()
         self._memory: weakref.ref[object] | None = None
 
-    def add(self, executor: Executor) -> None:
+    def add(self, executor: Restful) -> None:
         """`executor.rest()` will be called, by the garbage collector and so at any time."""
         self._executors.add(executor)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fpga_dynamo.ir.dtypes import INTEGERS, NARROW, to_int32
-from fpga_dynamo.ir.program import Slot
+from fpga_dynamo.ir.launch import Slot
 
 _WORDS = INTEGERS - NARROW.keys()
 """Integers that cross as an int32 each."""

@@ -6,7 +6,8 @@ cards, and the software card under XRT: see :mod:`fpga_dynamo.runtime.drivers.xr
 
 from __future__ import annotations
 
-from fpga_dynamo import _native, _xrt
+from fpga_dynamo import _xrt
+from fpga_dynamo._native import enumerate_devices as software_cards
 from fpga_dynamo._xrt import (
     DeviceMemoryError,
     XclbinError,
@@ -70,4 +71,4 @@ def device(index: int = 0) -> _xrt.device:
 
 def _software_cards(mode: str) -> int | None:
     """How many there are; XRT's emulation tells of none, and makes up any that is asked for."""
-    return {"inproc": _native.enumerate_devices(), "process": 1}.get(mode)
+    return {"inproc": software_cards(), "process": 1}.get(mode)

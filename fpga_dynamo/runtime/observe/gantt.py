@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,8 +18,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-if TYPE_CHECKING:
-    from fpga_dynamo.runtime.observe.trace import PathLike, TaskEvent, TraceRecorder
+from fpga_dynamo.runtime.observe.events import ApplicationEvent, CommandEvent, PathLike, TaskEvent
+
+
+class Trace(Protocol):
+    """What is drawn: a recorder's events, and the PEs' names in the order of their rows."""
+
+    @property
+    def tasks(self) -> list[TaskEvent]: ...
+
+    @property
+    def commands(self) -> list[CommandEvent]: ...
+
+    @property
+    def applications(self) -> list[ApplicationEvent]: ...
+
+    @property
+    def rows(self) -> list[str]: ...
+
 
 WIDTH = 12.0  # inches
 ROW = 0.5  # inches per PE
@@ -50,8 +66,8 @@ class _Bar:
     gid: str
 
 
-def draw(trace: TraceRecorder, path: PathLike, begin: float | None = None, end: float | None = None) -> Path:
-    """Draws the trace from `begin` to `end` (ms) into a file; see :meth:`TraceRecorder.gantt`.
+def draw(trace: Trace, path: PathLike, begin: float | None = None, end: float | None = None) -> Path:
+    """Draws the trace from `begin` to `end` (ms) into a file; see :meth:`~fpga_dynamo.trace.gantt`.
 
     Does not touch pyplot's state, so any thread may call it.
     """
@@ -61,7 +77,7 @@ def draw(trace: TraceRecorder, path: PathLike, begin: float | None = None, end: 
     return path
 
 
-def render(trace: TraceRecorder, begin: float | None = None, end: float | None = None) -> Figure:
+def render(trace: Trace, begin: float | None = None, end: float | None = None) -> Figure:
     """The figure that :func:`draw` saves."""
     tasks, rows = trace.tasks, trace.rows
     starts = [event.start for event in tasks] + [event.arrival for event in trace.applications]

@@ -137,7 +137,7 @@ def script(error: Exception, case: Case) -> str:
             "",
             *imports,
             "",
-            "from fpga_dynamo.runtime.observe.reproduction import random_tensor, reproduce",
+            "from fpga_dynamo.frontend.reproduce import random_tensor, reproduce",
             "",
             "",
             source,
@@ -169,7 +169,7 @@ def _input(value: Any) -> str:
     return repr(value)
 
 
-# --- what the file calls ----------------------------------------------------------------------------------------------
+# --- what the file runs in --------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -180,36 +180,3 @@ def raising() -> Iterator[None]:
         yield
     finally:
         _raising.reset(token)
-
-
-def random_tensor(
-    shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, *, requires_grad: bool = False
-) -> torch.Tensor:
-    """Random numbers; whole ones are 0 or 1, so that they may be indices."""
-    numbers = torch.randn(shape) if dtype.is_floating_point or dtype.is_complex else torch.randint(0, 2, tuple(shape))
-    made = torch.empty_strided(tuple(shape), tuple(strides), dtype=dtype)
-    made.copy_(numbers)
-    return made.requires_grad_(requires_grad)
-
-
-def reproduce(
-    graph: torch.nn.Module,
-    inputs: Sequence[Any],
-    *,
-    options: dict[str, Any],
-    static: Collection[int] = (),
-    saved: tuple[int | None, int | None] | None = None,
-    from_dynamo: bool = False,
-) -> None:
-    """Compiles and runs `graph`; raises what that raises, or says that nothing went wrong."""
-    from fpga_dynamo.frontend.backend import compile_graph, fpga
-
-    chosen = {**options, "cache": False}
-    with raising():
-        if from_dynamo:
-            torch.compile(graph, backend=lambda gm, given: fpga(gm, given, options=chosen))(*inputs)
-        else:
-            run = compile_graph(graph, inputs, Options.parse(chosen), static, None if saved is None else slice(*saved))
-            with torch.no_grad():
-                run(*inputs)
-    print("nothing went wrong: this version compiles and runs the graph")

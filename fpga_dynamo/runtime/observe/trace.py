@@ -8,71 +8,15 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from fpga_dynamo._native import observe_calls
-from fpga_dynamo.runtime.scheduling.task import Frame, ProcessingElement, ReadyTask
-
-PathLike = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class TaskEvent:
-    """A task of an application on a PE."""
-
-    application: int
-    program: str
-    task: str
-    pe: str
-    start: float
-    stop: float
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class CommandEvent:
-    """A part of a task, such as one command of a PL launch; drawn inside the task in Chrome traces."""
-
-    pe: str
-    name: str
-    start: float
-    stop: float
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class DecisionEvent:
-    """One call of the policy: `queued` ready tasks were offered, `assigned` got a PE; `overhead` in seconds."""
-
-    time: float
-    policy: str
-    queued: int
-    assigned: int
-    overhead: float
-
-
-@dataclass(frozen=True)
-class ApplicationEvent:
-    """One execution of a program; `start` is when its first task started, `stop` when its last one ended.
-
-    model: the name of the module's type, or of the function, whose graph the program is.
-    """
-
-    application: int
-    program: str
-    arrival: float
-    start: float
-    stop: float
-    model: str = ""
-
-
-Event = TaskEvent | CommandEvent | DecisionEvent | ApplicationEvent
+from fpga_dynamo.runtime.observe.events import ApplicationEvent, CommandEvent, DecisionEvent, Event, PathLike, TaskEvent
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask
 
 
 class TraceRecorder:
@@ -192,7 +136,7 @@ class TraceRecorder:
         begin, end: the part to be drawn, in ms from the first event, as on the picture's axis; all of it by default.
         Raises ValueError if there is nothing between them. Needs matplotlib.
         """
-        from fpga_dynamo.runtime.observe.gantt import draw
+        from fpga_dynamo.runtime.observe.gantt import draw  # matplotlib takes half a second to import
 
         return draw(self, path, begin, end)
 

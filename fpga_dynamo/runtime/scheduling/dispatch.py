@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy
-from fpga_dynamo.runtime.scheduling.task import Frame, ProcessingElement, ReadyTask, SchedulerError, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, TaskGraph
 
 IDLE = float("-inf")  # when an idle PE became available does not matter, and "long ago" is right for every clock
 LEAST_REMAINING = 1e-6  # seconds; keeps a busy PE's availability in the future

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fpga_dynamo.runtime.calls.torch_state import TorchState
 from fpga_dynamo.runtime.scheduling.dispatch import Slot
-from fpga_dynamo.runtime.scheduling.task import Frame, ReadyTask, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ReadyTask, TaskGraph
+from fpga_dynamo.runtime.torch_state import TorchState
 
 HAND_OVER = 200e-6
 """Seconds that must be gained by giving a task to another thread than its frame's caller.

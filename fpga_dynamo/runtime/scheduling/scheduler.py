@@ -17,12 +17,12 @@ from time import perf_counter
 from typing import Any
 
 from fpga_dynamo._native import bypass
-from fpga_dynamo.runtime.calls.torch_state import TorchState, profiler_range, profiling
 from fpga_dynamo.runtime.observe import trace
 from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
 from fpga_dynamo.runtime.scheduling.flight import Flight, taken_lock
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
-from fpga_dynamo.runtime.scheduling.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.torch_state import TorchState, profiler_range, profiling
 
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
 

@@ -21,7 +21,7 @@ from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, P
 from fpga_dynamo.runtime.scheduling.arrivals import Arrivals, At, check_times
 from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
-from fpga_dynamo.runtime.scheduling.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 
 DurationModel = Callable[[Task, ProcessingElement, random.Random], float]
 

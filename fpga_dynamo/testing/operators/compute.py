@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.table import (
     VOCABULARY,
     batched_matrix,
@@ -18,9 +17,6 @@ from fpga_dynamo.testing.operators.table import (
     vector,
     wide_image,
 )
-
-if TYPE_CHECKING:
-    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(image, weight=5)

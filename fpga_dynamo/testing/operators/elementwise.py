@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.table import broadcasts_with, floating, matrix, operator, truth, vector
-
-if TYPE_CHECKING:
-    from fpga_dynamo.testing.graphs import Builder
-
 
 _UNARY = (
     "F.relu({})",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.compute import finite_matrix
 from fpga_dynamo.testing.operators.table import (
     VOCABULARY,
@@ -16,9 +15,6 @@ from fpga_dynamo.testing.operators.table import (
     vector,
     volume,
 )
-
-if TYPE_CHECKING:
-    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(volume, weight=2)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from hypothesis import strategies as st
 
+from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.table import anything, divisors, image, operator, vector
-
-if TYPE_CHECKING:
-    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(anything, weight=2)

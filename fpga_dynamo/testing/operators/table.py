@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from fpga_dynamo.testing.graphs import Builder
+from fpga_dynamo.testing.builder import Builder
 
 VOCABULARY = 11  # integer inputs hold numbers from 0 to VOCABULARY - 1
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.table import image, operator, vector
-
-if TYPE_CHECKING:
-    from fpga_dynamo.testing.graphs import Builder
 
 
 @operator(image, weight=2)

@@ -7,7 +7,7 @@ from weakref import ref
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask, Task
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask, Task
 
 
 class _Record:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask, Task
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask, Task
 
 Assignment = tuple[ReadyTask, ProcessingElement]
 

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
 
 @register_policy

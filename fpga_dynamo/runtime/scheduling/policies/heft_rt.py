@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fpga_dynamo.runtime.scheduling.policies.base import register_policy
 from fpga_dynamo.runtime.scheduling.policies.eft import EarliestFinishTime
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
 
 @register_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, register_policy
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
 
 @register_policy

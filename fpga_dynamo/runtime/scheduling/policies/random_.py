@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fpga_dynamo.runtime.scheduling.policies.base import Assignment, register_policy
 from fpga_dynamo.runtime.scheduling.policies.simple import Simple
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement, ReadyTask
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
 
 @register_policy

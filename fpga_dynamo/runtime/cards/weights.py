@@ -21,7 +21,7 @@ from torch.fx import Node
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.ir.view import align
 from fpga_dynamo.ir.weights import Pack
-from fpga_dynamo.runtime.calls.change import Stamp, memory_of
+from fpga_dynamo.runtime.cards.change import Stamp, memory_of
 from fpga_dynamo.runtime.observe import counters
 
 MEBIBYTE = 1 << 20

@@ -16,10 +16,10 @@ import xclbin_build.axlf
 from fpga_dynamo.errors import DeviceError, XclbinError
 from fpga_dynamo.ir.target import Target, Windows
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.calls.weights import WeightStore
+from fpga_dynamo.runtime.cards.weights import WeightStore
 from fpga_dynamo.runtime.drivers import choose, select
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.scheduling.task import ProcessingElement
+from fpga_dynamo.runtime.task import ProcessingElement
 from xclbin_build.progress import shown
 
 log = logging.getLogger(__name__)

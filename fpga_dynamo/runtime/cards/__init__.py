@@ -1,0 +1,1 @@
+"""What is on a card: its xclbin, its schedulers, the packed weights."""

@@ -1,0 +1,76 @@
+"""What an explanation says of nodes and graphs, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """One node of an ATen graph. place: "PL" or "PS"; how: kernel, pattern and commands, or the reason.
+
+    module: the path of the nn.Module that it comes from (``layer1.0.conv1``); pattern: the kernel and pattern that take
+    it, "" on the PS.
+    """
+
+    name: str
+    op: str
+    place: str
+    how: str
+    source: str
+    macs: int
+    bytes: int
+    computes: bool
+    module: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class OutsideReport:
+    """An op that eager ran in no graph: in a frame that Dynamo skips, or between two graphs.
+
+    how: Dynamo's reason; source: the line that called it; runs: how often it ran in the call; macs, bytes: of all runs.
+    """
+
+    op: str
+    how: str
+    source: str
+    runs: int
+    macs: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """One compiled graph; `layout_changes` are copies that only rearrange, `greedy_launches` what `launches` would be
+    with ``partition="greedy"``.
+
+    In bytes, over all launches: arena_bytes and, of them, input_bytes and output_bytes, which cross between host and
+    card; live_bytes, the least that the arena could have; weight_bytes as packed, and parameter_bytes, the tensors of
+    the model that they are packed from.
+
+    sizes: those that change from call to call, by symbol, as they are at this one; all figures are for them. The
+    program is for all sizes that `guards` hold for. occasion: why such a graph was lowered again.
+
+    runs: how often the graph ran in the call (a graph of a backward pass: as often as its forward graph).
+    """
+
+    name: str
+    nodes: tuple[NodeReport, ...]
+    launches: int
+    greedy_launches: int
+    commands: int
+    layout_changes: int
+    opcodes: Mapping[str, int]
+    arena_bytes: int
+    live_bytes: int
+    input_bytes: int
+    output_bytes: int
+    weight_bytes: int
+    parameter_bytes: int
+    lowering_seconds: float
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    guards: tuple[str, ...] = ()
+    occasion: str = ""
+    runs: int = 1
