@@ -106,7 +106,7 @@ struct conv2d_command {
 // Convolution of 3x3, stride 1, dilation 1, one group, by Winograd's minimal filtering: tiles of tile_size x tile_size
 // outputs (2 or 4) from patches of elements = (tile_size + 2)^2 inputs. A result is a sum over its tile's whole patch, so
 // that an input that is not finite makes every output of the tile NaN or infinite.
-// Weights: G g G^T of winograd_transform.hpp, [panel][element][input channel][16 * vectors], zero-padded output channels;
+// Weights: G g G^T of cores/winograd/transform.hpp, [panel][element][input channel][16 * vectors], zero-padded output channels;
 // bias: [panels * 16 * vectors]. Input pixels are aligned to 16 floats and read to whole vectors.
 struct winograd_command {
     int32_t opcode;

@@ -20,6 +20,8 @@ from .signature import Argument, parse_kernel, register_offsets
 FIRST_CU_BASE = 0x0140_0000
 CU_RANGE = 0x1_0000
 
+_HEADER = "core.hpp"  # of a core in its folder
+
 SEQUENCER_ARGUMENTS = (
     Argument("commands", "global", "fpga::vec16", 8, const=True),
     Argument("count", "scalar", "uint32_t", 4),
@@ -40,7 +42,7 @@ class Core:
     @property
     def include(self) -> str:
         """Path of the header in the staged sources."""
-        return f"{'user' if self.user else 'cores'}/{self.header.name}"
+        return f"user/{self.header.name}" if self.user else self.header.relative_to(ROOT).as_posix()
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,8 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
 
 
 def core_names() -> list[str]:
-    """Cores that come with hls_kernels: the headers that have a core line."""
-    return sorted(path.stem for path in CORES.glob("*.hpp") if path.read_text().startswith("// core:"))
+    """Cores that come with hls_kernels."""
+    return sorted(path.parent.name for path in CORES.glob(f"*/{_HEADER}"))
 
 
 def is_path(reference: str) -> bool:
@@ -149,7 +151,7 @@ def _core(recipe: recipes.Recipe, kernel: str, reference: str) -> Core:
         if not header.is_file():
             raise RecipeError(f"recipe '{recipe.name}', kernel '{kernel}': core {header} does not exist.")
     else:
-        header = CORES / f"{reference}.hpp"
+        header = _own_header(reference)
         if not header.is_file():
             known = core_names()
             raise RecipeError(
@@ -158,6 +160,11 @@ def _core(recipe: recipes.Recipe, kernel: str, reference: str) -> Core:
             )
     line = parse_core_line(header)
     return Core(line.core, header, line.opcodes, is_path(reference))
+
+
+def _own_header(name: str) -> Path:
+    """Where the core `name` of hls_kernels is, if there is one."""
+    return CORES / name / _HEADER
 
 
 def _distinct_headers(recipe: recipes.Recipe, cores: dict[str, Core]) -> None:
@@ -180,7 +187,7 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
         for index in range(entry.cu):
             units.append(ComputeUnit(f"{entry.name}_{index + 1}", base, entry.slr[index] if entry.slr else None))
             base += CU_RANGE
-        headers = [recipe.resolve(name) if is_path(name) else CORES / f"{name}.hpp" for name in entry.cores]
+        headers = [recipe.resolve(name) if is_path(name) else _own_header(name) for name in entry.cores]
         bound = _bind(recipe, entry, platform, arguments)
         _check_regions(recipe, entry, platform)
         kernels.append(Kernel(entry.name, tuple(by_header[path] for path in headers), source, bound, tuple(units)))

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import jinja2
 
-from hls_kernels import CORES, ROOT
+from hls_kernels import CORES, LIB, ROOT, TEMPLATES
 
 from .design import Core, Design
 from .errors import BuildError, RecipeError
 from .records import parse_header, parse_tiles
 
 _TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(ROOT), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     keep_trailing_newline=True, autoescape=False,
 )  # fmt: skip
 
@@ -38,7 +38,7 @@ class EmulationSources:
 def emulation_sources(design: Design) -> EmulationSources:
     """Renders the sources for the software card."""
     shared, own = _library(design), _own(design, built_here=True)
-    shared["leave.cpp"] = (ROOT / "leave.cpp").read_text()
+    shared["leave.cpp"] = (LIB / "leave.cpp").read_text()
     for core in design.cores:
         (own if core.user else shared)[f"core_{core.name}.cpp"] = _render("core_unit.cpp.j2", design, core=core)
     opcodes = [opcode for core in design.cores for opcode in core.opcodes]
@@ -91,7 +91,7 @@ def user_directories(design: Design) -> list[Path]:
 
 def _library(design: Design) -> dict[str, str]:
     """The headers of hls_kernels, and what is generated from them and the tiles alone."""
-    headers = [*sorted(ROOT.glob("*.hpp")), *sorted(CORES.glob("*.hpp"))]
+    headers = sorted([*ROOT.glob("*.hpp"), *LIB.rglob("*.hpp"), *CORES.rglob("*.hpp")])
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in headers}
     defaults = parse_tiles(ROOT / "tiles.hpp")
     sources["tiles.hpp"] = _render("tiles.hpp.j2", design, tiles=design.tiles, defaults=defaults)

@@ -3,9 +3,9 @@
 // sequence. Vector lanes run along channels.
 #pragma once
 #include "command.hpp"
-#include "vector.hpp"
+#include "lib/vector.hpp"
 #ifndef __SYNTHESIS__
-#include "bounds.hpp"
+#include "lib/bounds.hpp"
 #endif
 
 namespace fpga {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "../bounds.hpp"
-#include "../command.hpp"
-#include "../vector.hpp"
+#include "command.hpp"
+#include "lib/bounds.hpp"
+#include "lib/vector.hpp"
 
 namespace tb {
 

@@ -23,7 +23,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
 
     def compile_kernels(*options: str) -> bytes:
         target = tmp_path_factory.mktemp("kernels") / "kernels.so"
-        include = HERE.parents[1] / "hls_kernels"
+        include = HERE.parents[1] / "hls_kernels" / "lib"
         command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{include}", *options]
         sources = [str(HERE / "kernels.cpp"), str(include / "leave.cpp")]
         subprocess.run([*command, *sources, *gxx.LINK_FLAGS, "-o", str(target)], check=True)

@@ -11,13 +11,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hls_kernels import ROOT
+from hls_kernels import CORES, ROOT
 from xclbin_build.build import load_design
 from xclbin_build.generate import hls_sources, stage
 from xclbin_build.toolchain.gxx import find_compiler
 from xclbin_build.toolchain.isa import compiler_flags, host_isa, plan_flags
 
-BENCHES = tuple(sorted(path.stem.removesuffix("_tb") for path in (ROOT / "tb").glob("*_tb.cpp")))
+_FILES = {path.parent.name: path for path in CORES.glob("*/tb.cpp")} | {
+    path.stem.removesuffix("_tb"): path for path in ROOT.rglob("*_tb.cpp")
+}
+BENCHES = tuple(sorted(_FILES))
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COMPILE_SECONDS, RUN_SECONDS = 900, 900
 
@@ -60,7 +63,7 @@ class Build:
             *(["-D__SYNTHESIS__", f"-I{sources / 'tb' / 'hls'}"] if self.synthesis else []),
             *(SANITIZERS if self.sanitized else ()),
             *compiler_flags(self.isa), *plan_flags(self.isa, self.plan),
-            str(sources / "tb" / f"{self.bench}_tb.cpp"), "-o", str(program),
+            str(sources / _FILES[self.bench].relative_to(ROOT)), "-o", str(program),
         ]  # fmt: skip
 
 
@@ -103,3 +106,5 @@ def write_sources(directory: Path, shape: str) -> None:
     recipe.write_text(f'[kernel.k]\ncores = ["gemm"]\n[tiles]\n{SHAPES[shape]}')
     stage(hls_sources(load_design(recipe, platform="u250")), directory)
     shutil.copytree(ROOT / "tb", directory / "tb")
+    for bench in _FILES.values():
+        shutil.copy(bench, directory / bench.relative_to(ROOT))

@@ -22,7 +22,7 @@ from xclbin_build import RecipeError, ToolchainError, read
 from xclbin_build.axlf import Axlf, Mode, Section, write
 from xclbin_build.build import load_design
 from xclbin_build.manifest import decode, describe
-from xclbin_build.toolchain.gxx import find_compiler
+from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
 from xclbin_build.toolchain.vitis import link_config, write_sources
 
 DATA = Path(__file__).parent / "data"
@@ -33,7 +33,7 @@ VIEWS = {"simulation": [], "synthesis": ["-D__SYNTHESIS__", f"-I{ROOT / 'tb' / '
 def compile_hls(directory: Path, source: str, *options: str) -> None:
     command = [
         *find_compiler().command, "-std=c++17", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-psabi",
-        "-Wno-unused-label", "-Wno-unused-variable", "-I.", f"-I{DATA}", source, *options,
+        "-Wno-unused-label", "-Wno-unused-variable", *INCLUDES, f"-I{DATA}", source, *options,
     ]  # fmt: skip
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -22,7 +22,8 @@ _FLAGS = (
     "-ffp-contract=fast",  # FMA is what the card's MAC array does; nothing else of -ffast-math is allowed
     "-Wall", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-label", "-Wno-unused-variable",
 )  # fmt: skip
-# What hls_kernels/leave.cpp stands in for.
+INCLUDES = ("-I.", "-Ilib")  # cores may name headers of lib with the folder or without
+# What hls_kernels/lib/leave.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
 LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
 
@@ -76,7 +77,7 @@ def build(
     """
     compiler = find_compiler()
     isa, plan = isas.chosen(isa, plan)
-    flags = [*_FLAGS, *isas.compiler_flags(isa), *isas.plan_flags(isa, plan), "-I."]
+    flags = [*_FLAGS, *isas.compiler_flags(isa), *isas.plan_flags(isa, plan), *INCLUDES]
     sources = emulation_sources(design)
     # A directory for all recipes with the same tiles, so that they share the objects of the cores; in it one for each
     # recipe. What follows from the content of files is ninja's business.

@@ -66,7 +66,7 @@ def compiler_flags(isa: str) -> list[str]:
 
 
 def plan_flags(isa: str, plan: str) -> list[str]:
-    """Options for tiles of another instruction set than the compiler's (hls_kernels/cores/mac_plan.hpp)."""
+    """Options for tiles of another instruction set than the compiler's (hls_kernels/lib/mac/plan.hpp)."""
     if plan == isa:
         return []
     lanes, registers = _PLANS[plan]

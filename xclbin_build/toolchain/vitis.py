@@ -17,6 +17,7 @@ from ..errors import RecipeError, ToolchainError
 from ..generate import hls_sources, stage, user_directories
 from ..manifest import describe, encode
 from ..platform import NO_PART
+from .gxx import INCLUDES
 from .ninja_file import Progress
 
 _LINKED = "linked.xclbin"
@@ -56,7 +57,7 @@ def write_sources(design: Design, target: str, directory: Path) -> list[Path]:
 def commands(design: Design, target: str) -> list[list[str]]:
     """The calls of v++, to be run in the build directory: one compile a kernel, and the link."""
     common = ["v++", "-t", target, "--platform", design.platform.xsa]
-    includes = ["-I.", *(f"-I{path}" for path in user_directories(design))]
+    includes = [*INCLUDES, *(f"-I{path}" for path in user_directories(design))]
     compiles = [
         [*common, "-c", "-k", kernel.name, *includes, "-o", f"{kernel.name}.xo", _source(kernel)]
         for kernel in design.kernels

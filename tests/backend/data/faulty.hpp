@@ -2,13 +2,13 @@
 // A core that goes wrong when its first input is TRIGGER, in the way that `mode` says; otherwise output[i] = input[i] + 1.
 #pragma once
 #include "command.hpp"
-#include "vector.hpp"
+#include "lib/vector.hpp"
 #ifndef __SYNTHESIS__
 #include <cassert>
 #include <cstdlib>
 #include <stdexcept>
 
-#include "bounds.hpp"
+#include "lib/bounds.hpp"
 #endif
 
 namespace fpga {

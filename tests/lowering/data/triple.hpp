@@ -2,9 +2,9 @@
 // A core of a user's, as small as one can be: output[i] = 3 input[i] + shift.
 #pragma once
 #include "command.hpp"
-#include "vector.hpp"
+#include "lib/vector.hpp"
 #ifndef __SYNTHESIS__
-#include "bounds.hpp"
+#include "lib/bounds.hpp"
 #endif
 
 namespace fpga {

@@ -1,0 +1,147 @@
+// Conversion between dense tensors of narrow elements, several to a word, and the arena's elements of one word each.
+// Part of the core move. One step takes or makes one beat of narrow elements.
+#pragma once
+#include "command.hpp"
+#include "lib/bounds.hpp"
+#include "lib/narrow.hpp"
+#include "lib/vector.hpp"
+
+namespace fpga {
+
+// Half HALF of a beat whose lanes hold two elements of BITS bits each: one element a lane, not extended by its sign.
+template <int BITS, int HALF>
+FPGA_INLINE ivec16 split_lanes(const ivec16& x) {
+    const ivec16 shift = (lane_numbers() & ivec16(1)) * ivec16(BITS);
+    return (doubled_lanes<HALF>(x) >> shift) & ivec16((1 << BITS) - 1);
+}
+
+// The inverse: a and b hold an element of BITS bits in each lane.
+template <int BITS>
+FPGA_INLINE ivec16 join_lanes(const ivec16& a, const ivec16& b) {
+    return even_lanes(a, b) | (odd_lanes(a, b) << ivec16(BITS));
+}
+
+template <int FORMAT>
+FPGA_INLINE vec16 widened(const ivec16& pattern) {
+    switch (FORMAT) {
+        case FORMAT_BF16: return from_bf16(pattern);
+        case FORMAT_F16: return from_f16(pattern);
+        case FORMAT_I8: return from_bits((pattern << ivec16(24)) >> ivec16(24));
+        default: return from_bits(pattern);  // FORMAT_U8
+    }
+}
+
+template <int FORMAT>
+FPGA_INLINE ivec16 narrowed(const vec16& x) {
+    switch (FORMAT) {
+        case FORMAT_BF16: return bf16_pattern(x);
+        case FORMAT_F16: return f16_pattern(x);
+        default: return bits_of(x) & ivec16(0xff);
+    }
+}
+
+// How many vectors of 16 words the elements of a beat become.
+constexpr int vectors_of_beat(int32_t format) { return format == FORMAT_U8 || format == FORMAT_I8 ? 4 : 2; }
+
+// The elements of a beat, one a lane.
+FPGA_INLINE void split_beat(const ivec16& beat, ivec16 (&part)[2]) {
+    part[0] = split_lanes<16, 0>(beat);
+    part[1] = split_lanes<16, 1>(beat);
+}
+
+FPGA_INLINE void split_beat(const ivec16& beat, ivec16 (&part)[4]) {
+    ivec16 half[2];
+    split_beat(beat, half);
+    part[0] = split_lanes<8, 0>(half[0]);
+    part[1] = split_lanes<8, 1>(half[0]);
+    part[2] = split_lanes<8, 0>(half[1]);
+    part[3] = split_lanes<8, 1>(half[1]);
+}
+
+FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[2]) { return join_lanes<16>(part[0], part[1]); }
+
+FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[4]) {
+    const ivec16 half[2] = {join_lanes<8>(part[0], part[1]), join_lanes<8>(part[2], part[3])};
+    return join_beat(half);
+}
+
+// Beats begin .. end - 1 of the narrow tensor. The last one may hold more vectors than there are words.
+template <int FORMAT>
+inline void widen_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
+    constexpr int VECTORS = vectors_of_beat(FORMAT);
+beats:
+    for (int64_t i = begin; i < end; i++) {
+#pragma HLS pipeline II=4
+#pragma HLS loop_tripcount min=1 max=1024
+        ivec16 part[VECTORS];
+        split_beat(bits_of(load_aligned(arena, c.input + i * VEC)), part);
+    vectors:
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+#pragma HLS unroll
+            const int64_t at = (i * VECTORS + v) * VEC;
+            if (at < c.count) store_aligned(arena, c.output + at, widened<FORMAT>(part[v]));
+        }
+    }
+}
+
+template <int FORMAT>
+inline void narrow_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
+    constexpr int VECTORS = vectors_of_beat(FORMAT);
+beats:
+    for (int64_t i = begin; i < end; i++) {
+#pragma HLS pipeline II=4
+#pragma HLS loop_tripcount min=1 max=1024
+        ivec16 part[VECTORS];
+    vectors:
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+#pragma HLS unroll
+            const int64_t at = (i * VECTORS + v) * VEC;
+            part[v] = narrowed<FORMAT>(at < c.count ? load_aligned(arena, c.input + at) : vec16(0.0f));
+        }
+        store_aligned(arena, c.output + i * VEC, from_bits(join_beat(part)));
+    }
+}
+
+template <int FORMAT>
+inline void convert_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
+    if (c.narrow)
+        narrow_beats<FORMAT>(c, arena, begin, end);
+    else
+        widen_beats<FORMAT>(c, arena, begin, end);
+}
+
+inline uint32_t convert(const convert_command& c, const vec16*, vec16* arena, const vec16*, uint32_t slice,
+                        uint32_t slices) {
+    const int64_t beats = ceil_div(c.count, vectors_of_beat(c.format) * VEC);
+    const int64_t begin = slice_begin(beats, slice, slices), end = slice_begin(beats, slice + 1, slices);
+    switch (c.format) {
+        case FORMAT_BF16: convert_beats<FORMAT_BF16>(c, arena, begin, end); break;
+        case FORMAT_F16: convert_beats<FORMAT_F16>(c, arena, begin, end); break;
+        case FORMAT_U8: convert_beats<FORMAT_U8>(c, arena, begin, end); break;
+        default: convert_beats<FORMAT_I8>(c, arena, begin, end);
+    }
+    return STATUS_OK;
+}
+
+#ifndef __SYNTHESIS__
+template <>
+struct redirection<convert_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(convert_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.output);
+    }
+};
+
+inline void convert_bounds(const convert_command& c, bounds& b) {
+    b.require(c.count >= 1 && c.count < (1 << 30), "has no element, or 2^30 and more");
+    b.require(c.format >= FORMAT_BF16 && c.format <= FORMAT_I8, "has an unknown format");
+    b.require(c.input % VEC == 0 && c.output % VEC == 0, "has an operand that does not begin with a vector");
+    if (!b.ok()) return;
+    const int64_t words = round_up(c.count, VEC);
+    const int64_t packed = static_cast<int64_t>(ceil_div(c.count, vectors_of_beat(c.format) * VEC)) * VEC;
+    b.read(REGION_ARENA, c.input, c.narrow ? words : packed);
+    b.write(REGION_ARENA, c.output, c.narrow ? packed : words);
+}
+#endif
+
+}  // namespace fpga

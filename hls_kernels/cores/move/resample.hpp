@@ -1,0 +1,119 @@
+// Image resize, nearest neighbour or bilinear, vector lanes along channels. Part of the core move.
+#pragma once
+#include "command.hpp"
+#include "lib/bounds.hpp"
+#include "lib/math.hpp"
+#include "lib/vector.hpp"
+
+namespace fpga {
+
+// The two input positions that an output position mixes, and the share of the second.
+struct sample {
+    int32_t low;
+    int32_t high;
+    float share;
+};
+
+// As PyTorch's upsample kernels compute it, in float.
+inline sample sample_at(const resample_command& c, int axis, int32_t i) {
+    const int32_t in = axis == 0 ? c.in_height : c.in_width;
+    const float scale = c.scale[axis];
+    sample s;
+    s.share = 0.0f;
+    if (c.mode == RESAMPLE_NEAREST) {
+        const float position = static_cast<float>(i) * scale;
+        s.low = position < static_cast<float>(in - 1) ? static_cast<int32_t>(position) : in - 1;
+        s.high = s.low;
+        return s;
+    }
+    float position = c.align_corners ? static_cast<float>(i) * scale : (static_cast<float>(i) + 0.5f) * scale - 0.5f;
+    if (position < 0.0f) position = 0.0f;
+    s.low = position < static_cast<float>(in - 1) ? static_cast<int32_t>(position) : in - 1;
+    s.high = minimum(s.low + 1, in - 1);
+    const float share = position - static_cast<float>(s.low);
+    s.share = share < 1.0f ? share : 1.0f;
+    return s;
+}
+
+// Whether full vectors may be read up to the end of a pixel: its channels are padded to a multiple of 16.
+FPGA_INLINE bool resample_reads_whole_vectors(const resample_command& c) {
+    return c.in_stride[2] >= round_up(c.channels, VEC);
+}
+
+inline void resample_pixel(const resample_command& c, vec16* arena, int64_t upper, int64_t lower, const sample& column,
+                           float row_share, int64_t output, bool whole_vectors) {
+    const int64_t left = static_cast<int64_t>(column.low) * c.in_stride[2];
+    const int64_t right = static_cast<int64_t>(column.high) * c.in_stride[2];
+    const vec16 right_share(column.share), left_share(1.0f - column.share);
+    const vec16 lower_share(row_share), upper_share(1.0f - row_share);
+vectors:
+    for (int32_t ch = 0; ch < c.channels; ch += VEC) {
+#pragma HLS pipeline II=4
+#pragma HLS loop_tripcount min=1 max=16
+        const int32_t lanes = minimum(c.channels - ch, VEC), read = whole_vectors ? VEC : lanes;
+        const int64_t at[4] = {upper + left + ch, upper + right + ch, lower + left + ch, lower + right + ch};
+        vec16 corner[4];
+        const int corners = c.mode == RESAMPLE_NEAREST ? 1 : 4;
+        UNROLL for (int k = 0; k < 4; k++) {
+#pragma HLS unroll
+            corner[k] = vec16(0.0f);
+            if (k < corners) corner[k] = load_some(arena, at[k], read);
+        }
+        vec16 y = corner[0];
+        if (corners == 4)
+            y = upper_share * (left_share * corner[0] + right_share * corner[1]) +
+                lower_share * (left_share * corner[2] + right_share * corner[3]);
+        store_some(arena, output + ch, y, lanes);
+    }
+}
+
+// A work item is an output row.
+inline uint32_t resample(const resample_command& c, const vec16*, vec16* arena, const vec16*, uint32_t slice,
+                         uint32_t slices) {
+    const int64_t count = static_cast<int64_t>(c.batch) * c.out_height, end = slice_begin(count, slice + 1, slices);
+    const bool whole_vectors = resample_reads_whole_vectors(c);
+rows:
+    for (int64_t i = slice_begin(count, slice, slices); i < end; i++) {
+#pragma HLS loop_tripcount min=1 max=224
+        const int64_t n = i / c.out_height;
+        const int32_t y = static_cast<int32_t>(i % c.out_height);
+        const sample row = sample_at(c, 0, y);
+        const int64_t image = c.input + n * c.in_stride[0];
+        const int64_t upper = image + static_cast<int64_t>(row.low) * c.in_stride[1];
+        const int64_t lower = image + static_cast<int64_t>(row.high) * c.in_stride[1];
+        const int64_t output = c.output + n * c.out_stride[0] + static_cast<int64_t>(y) * c.out_stride[1];
+    pixels:
+        for (int32_t x = 0; x < c.out_width; x++) {
+#pragma HLS loop_tripcount min=1 max=224
+            resample_pixel(c, arena, upper, lower, sample_at(c, 1, x), row.share,
+                           output + static_cast<int64_t>(x) * c.out_stride[2], whole_vectors);
+        }
+    }
+    return STATUS_OK;
+}
+
+#ifndef __SYNTHESIS__
+template <>
+struct redirection<resample_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(resample_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.output);
+    }
+};
+
+inline void resample_bounds(const resample_command& c, bounds& b) {
+    b.require(c.mode == RESAMPLE_NEAREST || c.mode == RESAMPLE_BILINEAR,
+              "has a mode that is neither nearest nor bilinear");
+    b.require(c.batch >= 1 && c.channels >= 1 && c.in_height >= 1 && c.in_width >= 1 && c.out_height >= 1 &&
+                  c.out_width >= 1,
+              "has a dimension below 1");
+    b.require(c.scale[0] >= 0.0f && c.scale[1] >= 0.0f && c.scale[0] < FLOAT_INFINITY && c.scale[1] < FLOAT_INFINITY,
+              "has a scale that is negative or not finite");
+    if (!b.ok()) return;
+    const int64_t read = resample_reads_whole_vectors(c) ? round_up(c.channels, VEC) : c.channels;
+    b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride));
+    b.write(REGION_ARENA, c.output, pixels_extent(c.channels, c.batch, c.out_height, c.out_width, c.out_stride));
+}
+#endif
+
+}  // namespace fpga

@@ -1,0 +1,208 @@
+// core: reduce; opcodes: reduce
+//
+// Reductions and normalisations over up to three dimensions. Vector lanes run along the last reduced dimension (a row
+// of the result has its lanes merged at the end; short rows go REDUCE_WAYS at a time) or, when that one is not
+// contiguous, along the last kept dimension (REDUCE_WAYS * 16 rows at a time, one lane each). Records that allow
+// neither go element by element. A row is walked once per pass; on the card up to REDUCE_ROW floats of it stay in local
+// memory after the first.
+#pragma once
+#include "command.hpp"
+#include "lib/bounds.hpp"
+#include "lib/epilogue.hpp"
+#include "lib/reduce_steps.hpp"
+#include "lib/vector.hpp"
+#include "plan.hpp"
+#include "tiles.hpp"
+#include "walk.hpp"
+
+namespace fpga {
+
+// One result per row, at `offset` from where the command's output has it.
+inline void write_results(const reduce_item& item, vec16* arena, const vec16 (&y)[REDUCE_WAYS][1], int64_t offset) {
+results:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        const int64_t at = item.at.output + offset + j * item.way.output;
+        if (item.row_in_lanes) {
+            if (item.row_in_way || j == 0) store_scalar(arena, at, y[j][0][0]);
+        } else {
+            const int32_t lanes = item.width - j * VEC;
+            if (lanes > 0) store_some(arena, at, y[j][0], lanes);
+        }
+    }
+}
+
+// The first pass of every kind.
+inline void first_walk(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
+                       float* held, const vec16* center, accumulators& a) {
+    const bool hold = REDUCE_HOLDS_INPUT && item.fits;
+    switch (c.kind) {
+        case REDUCE_MAX: return walk<STEP_MAX, FROM_BANK>(p, item, arena, held, false, center, a);
+        case REDUCE_MIN: return walk<STEP_MIN, FROM_BANK>(p, item, arena, held, false, center, a);
+        case REDUCE_PROD: return walk<STEP_PROD, FROM_BANK>(p, item, arena, held, false, center, a);
+        case REDUCE_ARGMAX: return walk<STEP_ARGMAX, FROM_BANK>(p, item, arena, held, false, center, a);
+        case REDUCE_ARGMIN: return walk<STEP_ARGMIN, FROM_BANK>(p, item, arena, held, false, center, a);
+        case REDUCE_RMS_NORM: return walk<STEP_SQUARES, FROM_BANK>(p, item, arena, held, hold, center, a);
+        case REDUCE_SOFTMAX:  // a NaN makes the sum of exponentials NaN, and so the whole row
+        case REDUCE_LOG_SOFTMAX: return walk<STEP_LARGEST, FROM_BANK>(p, item, arena, held, hold, center, a);
+        default: return walk<STEP_SUM, FROM_BANK>(p, item, arena, held, hold && reduce_centers(c.kind), center, a);
+    }
+}
+
+// A further pass, over the copy that the first one has left if there is one.
+template <int STEP>
+inline void next_walk(const reduce_plan& p, const reduce_item& item, vec16* arena, float* held, bool to_held,
+                      const vec16* center, accumulators& a) {
+    if (REDUCE_HOLDS_INPUT && item.fits)
+        walk<STEP, FROM_HELD>(p, item, arena, held, to_held, center, a);
+    else
+        walk<STEP, FROM_BANK>(p, item, arena, held, to_held, center, a);
+}
+
+// What the sums of a row's last pass say about its results; Value is a vec16, or a float where all lanes are alike.
+template <class Value>
+FPGA_INLINE void row_result(const reduce_command& c, const Value& sum, const Value& other, const Value& share,
+                            Value& factor, Value& offset) {
+    const Value one(1.0f), zero(0.0f), eps(c.eps);
+    factor = one;
+    offset = zero;
+    switch (c.kind) {
+        case REDUCE_SOFTMAX: factor = one / sum; break;
+        case REDUCE_LOG_SOFTMAX: offset = zero - vlog(sum); break;
+        case REDUCE_RMS_NORM: factor = one / vsqrt(sum * share + eps); break;
+        default:
+            offset = other * share;  // what rounding took from the mean
+            // Of equal numbers nothing is to be left: a little more is taken than rounding may have added.
+            factor = vmax(sum * share - offset * offset * Value(1.000001f), zero);
+            if (c.kind != REDUCE_NORM) break;
+            factor = one / vsqrt(factor + eps);
+            offset = zero - offset * factor;
+    }
+}
+
+// The further passes: for each way what write_rows needs. REDUCE_MOMENTS has the variance as its factor, and as its
+// offset what the mean lacks.
+inline void prepare_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, float share,
+                         vec16* arena, float* held, accumulators& a, row_values& row) {
+    const bool one_row = item.row_in_lanes && !item.row_in_way;  // then the first way holds what is known of it
+centers:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        const vec16 x = one_row ? a.sum[0] : a.sum[j];
+        row.center[j] = reduce_centers(c.kind) ? x * vec16(share) : x;
+    }
+    if (reduce_centers(c.kind)) next_walk<STEP_CENTERED>(p, item, arena, held, false, row.center, a);
+    if (c.kind == REDUCE_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, item.fits, row.center, a);
+    if (c.kind == REDUCE_LOG_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, false, row.center, a);
+factors:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        if (item.row_in_lanes) {
+            const int from = one_row ? 0 : j;
+            float factor, offset;
+            row_result<float>(c, a.sum[from][0], a.other[from][0], share, factor, offset);
+            row.factor[j] = vec16(factor);
+            row.offset[j] = vec16(offset);
+        } else {
+            row_result<vec16>(c, a.sum[j], a.other[j], vec16(share), row.factor[j], row.offset[j]);
+        }
+    }
+}
+
+template <int KIND>
+inline void write_kind(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
+                       const vec16* weights, const float* held, const row_values& row) {
+    if (item.fits && (REDUCE_HOLDS_INPUT || KIND == REDUCE_SOFTMAX))
+        write_rows<KIND, FROM_HELD>(c, p, item, arena, weights, held, row);
+    else
+        write_rows<KIND, FROM_BANK>(c, p, item, arena, weights, held, row);
+}
+
+inline void reduce_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, float share,
+                        vec16* arena, const vec16* weights, float* held) {
+    accumulators a;
+    row_values row;
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) row.center[j] = vec16(0.0f);
+    first_walk(c, p, item, arena, held, row.center, a);
+    if (reduce_keeps_size(c.kind) || c.kind == REDUCE_MOMENTS) prepare_rows(c, p, item, share, arena, held, a, row);
+    switch (c.kind) {
+        case REDUCE_SOFTMAX: return write_kind<REDUCE_SOFTMAX>(c, p, item, arena, weights, held, row);
+        case REDUCE_LOG_SOFTMAX: return write_kind<REDUCE_LOG_SOFTMAX>(c, p, item, arena, weights, held, row);
+        case REDUCE_NORM: return write_kind<REDUCE_NORM>(c, p, item, arena, weights, held, row);
+        case REDUCE_RMS_NORM: return write_kind<REDUCE_RMS_NORM>(c, p, item, arena, weights, held, row);
+        default: break;
+    }
+    const bool position = c.kind == REDUCE_ARGMAX || c.kind == REDUCE_ARGMIN;
+    vec16 y[REDUCE_WAYS][1], variance[REDUCE_WAYS][1];
+results:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        y[j][0] = a.sum[j];
+        if (position) y[j][0] = from_bits(select(veq(a.where[j], ivec16(NOWHERE)), ivec16(0), a.where[j]));
+        if (c.kind == REDUCE_MEAN) y[j][0] = a.sum[j] / vec16(static_cast<float>(p.count));
+        if (c.kind == REDUCE_MOMENTS) {
+            // An infinite mean stays; its distance from an infinite element is NaN.
+            y[j][0] = row.center[j] + select(is_nan(row.offset[j]), vec16(0.0f), row.offset[j]);
+            variance[j][0] = row.factor[j];
+        }
+    }
+    if (!position) activate<REDUCE_WAYS, 1>(y, c.activation, c.act_a, c.act_b);
+    write_results(item, arena, y, 0);
+    if (c.kind == REDUCE_MOMENTS) write_results(item, arena, variance, static_cast<int64_t>(c.second) - c.output);
+}
+
+inline uint32_t reduce(const reduce_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
+                       uint32_t slices) {
+    alignas(64) float held[tile::REDUCE_ROW];
+#pragma HLS array_partition variable=held cyclic factor=16
+    const reduce_plan p = plan_reduce(c);
+    const float share = 1.0f / static_cast<float>(p.count);
+    const int64_t count = reduce_items(p), end = slice_begin(count, slice + 1, slices);
+    int64_t i = slice_begin(count, slice, slices);
+    reduce_position at = reduce_position_of(p, i);
+items:
+    for (; i < end; i++) {
+#pragma HLS loop_tripcount min=1 max=1024
+        reduce_rows(c, p, item_at(c, p, at), share, arena, weights, held);
+        next_item(p, at);
+    }
+    return STATUS_OK;
+}
+
+#ifndef __SYNTHESIS__
+template <>
+struct redirection<reduce_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(reduce_command& c, const windows& elsewhere) {
+        elsewhere.redirect(c.input, c.output, c.second);
+    }
+};
+
+inline void reduce_bounds(const reduce_command& c, bounds& b) {
+    b.require(c.kind >= REDUCE_SUM && c.kind <= REDUCE_MOMENTS, "has an unknown kind");
+    b.require(activation_is_known(c.activation), "has an unknown activation");
+    int64_t count = 1;
+    for (int d = 0; d < 3; d++) {
+        b.require(c.kept[d] >= 1 && c.reduced[d] >= 1, "has a dimension below 1");
+        if (!b.ok()) return;
+        b.require(count * c.reduced[d] < INT32_MAX, "reduces 2^31 elements or more to one");
+        if (!b.ok()) return;
+        count *= c.reduced[d];
+    }
+    extent input, output, affine;
+    for (int d = 0; d < 3; d++) {
+        input.dim(c.kept[d], c.in_stride[d]).dim(c.reduced[d], c.in_stride[3 + d]);
+        output.dim(c.kept[d], c.out_stride[d]);
+        if (reduce_keeps_size(c.kind)) output.dim(c.reduced[d], c.out_stride[3 + d]);
+        affine.dim(c.kept[d], c.affine_stride[d]).dim(c.reduced[d], c.affine_stride[3 + d]);
+    }
+    b.read(REGION_ARENA, c.input, input);
+    b.write(REGION_ARENA, c.output, output);
+    b.require((c.kind == REDUCE_MOMENTS) == (c.second != ABSENT), "has a second result, or none, against its kind");
+    if (c.second != ABSENT) b.write(REGION_ARENA, c.second, output);
+    if (reduce_has_affine(c.kind) && c.scale != ABSENT) b.read(REGION_WEIGHTS, c.scale, affine);
+    if (c.kind == REDUCE_NORM && c.shift != ABSENT) b.read(REGION_WEIGHTS, c.shift, affine);
+}
+#endif
+
+}  // namespace fpga
