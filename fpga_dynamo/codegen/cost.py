@@ -1,6 +1,6 @@
 """Cycles of a command on one compute unit, as sympy formulas over the record's fields and the recipe's tile sizes.
 
-The leading terms of the formulas beside the cores (``hls_kernels/cores/*.md``), none of them synthesised: the MAC array
+The leading terms of the formulas in ``hls_kernels/cores/*/README.md``, none of them synthesised: the MAC array
 makes ROWS x 16 vectors products a cycle, every other core handles one vector of 16 floats a cycle. START is the fetch
 and decode of a record and the filling of a core's pipeline.
 """
@@ -228,7 +228,7 @@ def _winograd(f: Fields, target: Target) -> dict[str, float]:
 
 
 def winograd_block(tile_size: int, channels: int, vectors: int, target: Target) -> int:
-    """Groups of ROWS tiles that the core works on together (winograd.hpp); 0 if its local arrays hold none."""
+    """Groups of ROWS tiles that the core works on together (cores/winograd); 0 if its local arrays hold none."""
     tiles, elements = target.tiles, (tile_size + 2) ** 2
     bank = tiles["WINOGRAD_INPUT_FLOATS"] // tiles["ROWS"] // VEC * VEC
     patches = (bank // elements - VEC) // align(channels)

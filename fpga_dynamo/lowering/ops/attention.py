@@ -1,6 +1,6 @@
 """Attention in one command: a product of queries and keys, scale, mask, softmax, and its product with the values.
 
-Pattern, legality and command; cycles: codegen/cost.py, core: hls_kernels/cores/attention.hpp, tests:
+Pattern, legality and command; cycles: codegen/cost.py, core: hls_kernels/cores/attention, tests:
 tests/lowering/test_attention.py. Where somebody else wants the scores or the weights, as a gradient does, or they are
 rounded to fewer bits, the products and the softmax are commands of their own: see matmul.py and reduction.py.
 """

@@ -3,7 +3,7 @@
 Windows over volumes are taken in two steps, over the slices and then along the depth: maxima, sums and the numbers that
 they are divided by are products of one factor for an axis.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/pool.hpp,
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/pool,
 tests: tests/lowering/test_pooling.py.
 """
 

@@ -31,7 +31,7 @@ _EXACT_NAMES = """
     new_full scalar_tensor fill zero arange one_hot argmax argmin eq ne lt le gt ge logical_not
 """
 _EXACT = frozenset(_EXACT_NAMES.split())
-# No library rounds these right: those of hls_kernels/math.hpp err by up to two of these units, eager's by one or more.
+# No library rounds these right: those of hls_kernels/lib/math.hpp err by up to two units, eager's by one or more.
 _FUNCTION_NAMES = """
     exp exp2 expm1 log log2 log10 log1p pow tanh sigmoid silu erf erfc gelu sin cos tan asin acos atan atan2 sinh cosh
     asinh acosh atanh logaddexp softplus mish

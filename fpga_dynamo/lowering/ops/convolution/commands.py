@@ -1,6 +1,6 @@
 """The commands of a convolution of channels-last images: direct, depthwise, or as a product of matrices.
 
-Cycles: codegen/cost.py, cores: hls_kernels/cores/conv2d.hpp, depthwise.hpp, gemm.hpp.
+Cycles: codegen/cost.py, cores: hls_kernels/cores/conv2d and gemm.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ zeros where there are no pixels. A shift is then an offset, and a row of taps (w
 longer row of the left matrix. A product of such a zero with an infinity or NaN may make a tap NaN that eager, which
 has no such product or another one, leaves finite: gradients that are not finite are left to eager.
 
-Pattern, legality and commands; core: hls_kernels/cores/gemm.hpp, tests: tests/lowering/test_backward.py. The gradients
+Pattern, legality and commands; core: hls_kernels/cores/gemm, tests: tests/lowering/test_backward.py. The gradients
 of input and bias are ops of their own (lowering/tracing/backward.py).
 """
 

@@ -1,6 +1,6 @@
 """3x3 convolution by Winograd's minimal filtering, where that is faster than the sum over the window.
 
-Choice of the tile size, weight packing and command; cycles: codegen/cost.py, core: hls_kernels/cores/winograd.hpp,
+Choice of the tile size, weight packing and command; cycles: codegen/cost.py, core: hls_kernels/cores/winograd,
 tests: tests/lowering/test_winograd.py. Everything around the convolution itself is as in ops/convolution.py.
 """
 
@@ -35,7 +35,7 @@ from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 OPCODES = frozenset({"winograd", "move"})
 
 POINTS: dict[int, tuple[float, ...]] = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.625, -0.625, 1.5, -1.5)}
-"""Finite interpolation points by tile size, those of hls_kernels/cores/winograd_transform.hpp; infinity is the last."""
+"""Finite interpolation points by tile size, those of hls_kernels/cores/winograd/transform.hpp; infinity is the last."""
 
 WORTH = 0.95
 """Share of the direct convolution's cycles that Winograd may take: less gain is not worth its coarser rounding."""

@@ -1,7 +1,7 @@
 """Groups of element-wise nodes as one micro-program: what each node computes is in ops/elementwise.py, which nodes go
 together is decided by the pass lowering/passes/fuse.py; here a group becomes a command.
 
-Cycles: codegen/cost.py, core: hls_kernels/cores/pointwise.hpp, tests: tests/lowering/test_pointwise.py.
+Cycles: codegen/cost.py, core: hls_kernels/cores/pointwise, tests: tests/lowering/test_pointwise.py.
 """
 
 from __future__ import annotations

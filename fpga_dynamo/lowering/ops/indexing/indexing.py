@@ -1,6 +1,6 @@
 """Rows of a table by index: embedding, index_select, gather.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/gather.hpp,
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move/gather.hpp,
 tests: tests/lowering/test_indexing.py. An index out of range ends the run with a status; the partition then runs
 again in eager, which raises the error that PyTorch users know.
 """

@@ -1,6 +1,6 @@
 """Matrix products and their epilogue in one command: mm, addmm, bmm, baddbmm, scale, bias, addition, activation.
 
-Pattern, legality, weight packing and commands; cycles: codegen/cost.py, core: hls_kernels/cores/gemm.hpp,
+Pattern, legality, weight packing and commands; cycles: codegen/cost.py, core: hls_kernels/cores/gemm,
 tests: tests/lowering/test_matmul.py.
 """
 

@@ -1,6 +1,6 @@
 """Image resize: nearest and bilinear.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/resample.hpp,
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move/resample.hpp,
 tests: tests/lowering/test_resampling.py.
 """
 

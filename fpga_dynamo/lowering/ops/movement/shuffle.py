@@ -1,7 +1,7 @@
 """Channel shuffle of a concatenation: parts are copied once, to where the shuffle wants their channels.
 
 cat of images, seen as (batch, groups, channels, height, width), groups and channels transposed, and seen as an image
-again. Pattern, legality and commands; core: hls_kernels/cores/move.hpp, tests: tests/lowering/test_movement.py.
+again. Pattern, legality and commands; core: hls_kernels/cores/move, tests: tests/lowering/test_movement.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Normalisation that gives its statistics too, as training needs them, and its gradients: reductions and element-wise
 commands around them.
 
-Pattern, legality and commands; cores: hls_kernels/cores/reduce.hpp and pointwise.hpp, tests:
+Pattern, legality and commands; cores: hls_kernels/cores/reduce and pointwise, tests:
 tests/lowering/test_backward.py.
 Where nobody asks for the statistics, layer, group and instance norm are one command (ops/normalization.py).
 """

@@ -1,6 +1,6 @@
 """Reductions over any dimensions: sum, mean, product, max, min, argmax, argmin; softmax and log-softmax.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/reduce.hpp,
+Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/reduce,
 tests: tests/lowering/test_reduction.py.
 """
 

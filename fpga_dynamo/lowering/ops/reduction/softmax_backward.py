@@ -1,6 +1,6 @@
 """Gradients of softmax and log-softmax: a row's sum and two element-wise commands.
 
-Pattern, legality and commands; cores: hls_kernels/cores/reduce.hpp and pointwise.hpp, tests:
+Pattern, legality and commands; cores: hls_kernels/cores/reduce and pointwise, tests:
 tests/lowering/test_backward.py.
 """
 
