@@ -2,8 +2,9 @@
 
 The package holds resource files only; `xclbin_build` turns them into an xclbin.
 
-command.hpp, tiles.hpp   the records of all commands; sizes of local memories
-cores/NAME/              a core: core.hpp, its test bench tb.cpp, README.md with formula, cycles and resources
+command.hpp              opcodes and the command record, whose parts lie with the cores
+tiles.hpp                sizes of local memories, which a recipe may change
+cores/NAME/              a core: record.hpp, core.hpp, the test bench tb.cpp, README.md with cycles and resources
 lib/                     what cores share; lib/mac/ is the array of multiply-accumulate units
 templates/               what `xclbin_build` renders: sequencers, decoders, the software card's stubs
 recipes/                 bundles of cores that come along

@@ -14,7 +14,7 @@ from hls_kernels import CORES, ROOT
 from . import recipe as recipes
 from .errors import RecipeError, did_you_mean
 from .platform import NO_PART, Platform
-from .records import Header, Record, parse_core_line, parse_header, parse_tiles
+from .records import Header, Record, parse_command, parse_core_line, parse_header, parse_tiles
 from .signature import Argument, parse_kernel, register_offsets
 
 FIRST_CU_BASE = 0x0140_0000
@@ -100,7 +100,7 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
 
     Raises RecipeError for an unknown core, tile constant or bank, RecordError for a header that cannot be understood.
     """
-    header = parse_header(ROOT / "command.hpp")
+    header = parse_command(ROOT / "command.hpp")
     opcodes = {
         name.removeprefix("OP_").lower(): value for name, value in header.enums["opcode"].items() if name != "OP_USER"
     }

@@ -15,7 +15,7 @@ from hls_kernels import CORES, LIB, ROOT, TEMPLATES
 
 from .design import Core, Design
 from .errors import BuildError, RecipeError
-from .records import parse_header, parse_tiles
+from .records import parse_command, parse_tiles
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
@@ -95,14 +95,14 @@ def _library(design: Design) -> dict[str, str]:
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in headers}
     defaults = parse_tiles(ROOT / "tiles.hpp")
     sources["tiles.hpp"] = _render("tiles.hpp.j2", design, tiles=design.tiles, defaults=defaults)
-    records = list(parse_header(ROOT / "command.hpp").records.values())
+    records = list(parse_command(ROOT / "command.hpp").records.values())
     sources["command_decode.hpp"] = _render("command_decode.hpp.j2", design, records=records)
     return sources
 
 
 def _own(design: Design, *, built_here: bool) -> dict[str, str]:
     """The user's cores and kernels, and what is generated for them."""
-    shared = parse_header(ROOT / "command.hpp").records
+    shared = parse_command(ROOT / "command.hpp").records
     user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}
     sources = {"user_opcodes.hpp": _render("user_opcodes.hpp.j2", design, user_opcodes=user_opcodes)}
     for core in design.cores:

@@ -1,7 +1,8 @@
 """Parses C++ headers for what Python must know of them: command records, enums, constants, and a core's first line.
 
-`command.hpp` is the only definition of the command record; this module turns it, and the headers of user cores, into
-tables. It understands the narrow form that those headers keep to: one scalar or array field of a known type a line.
+`command.hpp`, with the record.hpp of each core that it includes, is the only definition of the command record; this
+module turns it, and the headers of user cores, into tables. It understands the narrow form that those headers keep to:
+one scalar or array field of a known type a line.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _WORD_TYPES = {"place_t": "uint32_t"}
 _LEADING_FIELDS = ("opcode", "slices")
 
 _CORE_LINE = re.compile(r"//\s*core:\s*(?P<core>\w+)\s*;\s*opcodes:\s*(?P<opcodes>[\w\s,]+?)\s*$")
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"(?P<path>[^"]+)"')
 _CONSTANT = re.compile(
     r"^\s*(?:static\s+|inline\s+)*constexpr\s+(?:unsigned\s+)?\w+\s+(?P<name>\w+)\s*=\s*(?P<value>[^;]+);"
 )
@@ -129,11 +131,16 @@ def parse_tiles(path: Path) -> dict[str, int]:
     return tiles
 
 
-def parse_headers(paths: Iterable[Path]) -> Header:
-    """Merged tables of several headers."""
-    result = Header()
-    for path in paths:
-        result = result.merged(parse_header(path), str(path))
+def parse_command(path: Path) -> Header:
+    """Tables of a `command.hpp` and of the headers that it includes by their path from its folder.
+
+    Raises RecordError as `parse_header` does, and for a record or enum that two of these headers define.
+    """
+    result = parse_header(path)
+    for _, line in _code_lines(_read(path)):
+        if match := _INCLUDE.match(line):
+            included = path.parent / match["path"]
+            result = result.merged(parse_header(included), str(included))
     return result
 
 

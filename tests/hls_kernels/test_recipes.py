@@ -10,7 +10,7 @@ import pytest
 import xclbin_build
 from hls_kernels import ROOT
 from xclbin_build.axlf import Section
-from xclbin_build.records import parse_header
+from xclbin_build.records import parse_command
 
 
 @pytest.mark.parametrize("recipe", ["default", "single", "split"])
@@ -27,7 +27,7 @@ def test_recipe_builds_and_exports_its_kernels(recipe: str, tmp_path: Path) -> N
 def test_all_opcodes_have_a_core(recipe: str) -> None:
     manifest = xclbin_build.read(xclbin_build.cached(recipe)).manifest
     (kernel,) = manifest["kernels"]
-    assert sorted(kernel["opcodes"]) == sorted(parse_header(ROOT / "command.hpp").records)
+    assert sorted(kernel["opcodes"]) == sorted(parse_command(ROOT / "command.hpp").records)
 
 
 def test_split_divides_the_work() -> None:

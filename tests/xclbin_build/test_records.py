@@ -8,7 +8,7 @@ import pytest
 
 from hls_kernels import CORES, ROOT
 from xclbin_build import RecordError
-from xclbin_build.records import parse_core_line, parse_header, parse_tiles
+from xclbin_build.records import parse_command, parse_core_line, parse_header, parse_tiles
 
 HEAD = "int32_t opcode;\nint32_t slices;\n"
 
@@ -20,7 +20,7 @@ def header(tmp_path: Path, text: str) -> Path:
 
 
 def test_command_header_is_read_whole() -> None:
-    tables = parse_header(ROOT / "command.hpp")
+    tables = parse_command(ROOT / "command.hpp")
     opcodes = {name.removeprefix("OP_").lower() for name in tables.enums["opcode"]} - {"user"}
     assert set(tables.records) == opcodes
     assert tables.constants["ABSENT"] == 0xFFFFFFFF
@@ -29,7 +29,7 @@ def test_command_header_is_read_whole() -> None:
 
 
 def test_fields_follow_each_other_as_in_the_struct() -> None:
-    conv2d = parse_header(ROOT / "command.hpp").records["conv2d"]
+    conv2d = parse_command(ROOT / "command.hpp").records["conv2d"]
     fields = {field.name: field for field in conv2d.fields}
     assert (fields["kernel"].word, fields["kernel"].count) == (15, 2)
     assert fields["stride"].word == 17
@@ -97,7 +97,7 @@ def test_bad_header_is_an_error(tmp_path: Path, text: str, words: str) -> None:
 def test_two_headers_may_not_define_the_same_record(tmp_path: Path) -> None:
     path = header(tmp_path, f"struct gemm_command {{\n{HEAD}}};\n")
     with pytest.raises(RecordError, match=r"my.hpp: record 'gemm' is already defined"):
-        parse_header(ROOT / "command.hpp").merged(parse_header(path), str(path))
+        parse_command(ROOT / "command.hpp").merged(parse_header(path), str(path))
 
 
 @pytest.mark.parametrize("text", ["#pragma once\n", "// core: a; opcodes: b, b\n"])
@@ -107,10 +107,11 @@ def test_bad_core_line_is_an_error(tmp_path: Path, text: str) -> None:
 
 
 def test_cores_that_come_along_have_their_records() -> None:
-    records = parse_header(ROOT / "command.hpp").records
+    records = parse_command(ROOT / "command.hpp").records
     for folder in CORES.iterdir():
         line = parse_core_line(folder / "core.hpp")
         assert line.core == folder.name
+        assert set(line.opcodes) == set(parse_header(folder / "record.hpp").records)
         assert set(line.opcodes) <= set(records)
 
 
@@ -127,3 +128,13 @@ def test_tiles_are_integer_literals(tmp_path: Path) -> None:
 def test_missing_header_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"none\.hpp: cannot be read"):
         parse_header(tmp_path / "none.hpp")
+
+
+def test_records_of_included_headers_are_the_command_header_s_own(tmp_path: Path) -> None:
+    (tmp_path / "cores").mkdir()
+    (tmp_path / "cores" / "record.hpp").write_text(f"struct one_command {{\n{HEAD}}};\n")
+    path = header(tmp_path, f'#include <cstdint>\n#include "cores/record.hpp"\nstruct two_command {{\n{HEAD}}};\n')
+    assert set(parse_command(path).records) == {"one", "two"}
+    path.write_text(path.read_text().replace("two", "one"))
+    with pytest.raises(RecordError, match=r"record\.hpp: record 'one' is already defined"):
+        parse_command(path)
