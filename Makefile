@@ -74,6 +74,7 @@ lint: $(installed)
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports
+	$(bin)/clang-format --dry-run --Werror $$(find hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 
 # FUZZ: more options, e.g. "--dtype bfloat16" or "--winograd 4".
 fuzz: $(installed)

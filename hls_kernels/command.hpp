@@ -60,16 +60,16 @@ enum status : uint32_t {
 enum activation : int32_t {
     ACT_NONE = 0,
     ACT_RELU = 1,
-    ACT_CLAMP = 2,         // min(max(x, a), b)
-    ACT_LEAKY_RELU = 3,    // x > 0 ? x : a x
+    ACT_CLAMP = 2,       // min(max(x, a), b)
+    ACT_LEAKY_RELU = 3,  // x > 0 ? x : a x
     ACT_SIGMOID = 4,
     ACT_TANH = 5,
     ACT_SILU = 6,
-    ACT_GELU = 7,          // with erf
+    ACT_GELU = 7,  // with erf
     ACT_GELU_TANH = 8,
     ACT_HARDSWISH = 9,
     ACT_HARDSIGMOID = 10,
-    ACT_ELU = 11,          // x > 0 ? x : a (exp(x) - 1)
+    ACT_ELU = 11,  // x > 0 ? x : a (exp(x) - 1)
 };
 
 }  // namespace fpga

@@ -18,16 +18,16 @@ struct cu_window {
 };
 
 struct cu_call {
-    const uint8_t* registers;   // the CU's s_axilite map as latched at the start, CU_REGISTER_BYTES long
+    const uint8_t* registers;  // the CU's s_axilite map as latched at the start, CU_REGISTER_BYTES long
     // Host pointer of a device address, and in *bytes how far the buffer object goes on from there; null if the address
     // lies in no buffer object.
     void* (*translate)(void* card, uint64_t address, uint64_t* bytes);
     void* card;
-    const cu_window* windows;   // a kernel that cannot follow them refuses with CU_WINDOWS_REFUSED
+    const cu_window* windows;  // a kernel that cannot follow them refuses with CU_WINDOWS_REFUSED
     uint32_t window_count;
-    uint32_t steps;             // set by begin
-    char error[512];            // set by begin when it refuses: one sentence
-    uint64_t scratch[32];       // the kernel's own, kept from begin to end
+    uint32_t steps;        // set by begin
+    char error[512];       // set by begin when it refuses: one sentence
+    uint64_t scratch[32];  // the kernel's own, kept from begin to end
 };
 
 constexpr uint32_t CU_WINDOWS_REFUSED = 0xfffffffeu;  // of begin: without windows it could start
@@ -38,11 +38,11 @@ constexpr uint32_t CU_ARGUMENTS = 0x10;  // first argument's offset, as Vitis HL
 // Exported by the shared object under the name `fpga_cu_<kernel>` with C linkage.
 struct cu_entry {
     uint32_t abi;
-    uint32_t (*begin)(cu_call*);                        // 0, or non-zero with error set: nothing has been run
+    uint32_t (*begin)(cu_call*);  // 0, or non-zero with error set: nothing has been run
     uint32_t (*slices)(const cu_call*, uint32_t step);
     uint32_t (*execute)(cu_call*, uint32_t step, uint32_t slice, uint32_t slices);  // 0, or a status other than 0
-    void (*end)(cu_call*, uint32_t status, uint32_t step);  // called once unless begin refused
-    uint64_t stack;                                     // bytes that these take of a thread's stack, at most
+    void (*end)(cu_call*, uint32_t status, uint32_t step);                          // called once unless begin refused
+    uint64_t stack;  // bytes that these take of a thread's stack, at most
 };
 
 // A shared object may export a variable `fpga_leave` of this type, in which the card puts a function: that ends the run that

@@ -23,8 +23,8 @@ inline T* cu_region(cu_call* call, uint32_t offset, const char* name, uint64_t a
     bytes = 0;
     void* host = call->translate(call->card, address, &bytes);
     if (!host) {
-        std::snprintf(call->error, sizeof call->error, "argument %s: address 0x%llx lies in no buffer of the card", name,
-                      static_cast<unsigned long long>(address));
+        std::snprintf(call->error, sizeof call->error, "argument %s: address 0x%llx lies in no buffer of the card",
+                      name, static_cast<unsigned long long>(address));
         return nullptr;
     }
     if (address % alignment || reinterpret_cast<uintptr_t>(host) % alignment) {

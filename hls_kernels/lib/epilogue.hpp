@@ -48,8 +48,8 @@ template <int KIND>
 inline void apply_to_all(vec16* x, int count, float a, float b) {
 each_vector:
     for (int i = 0; i < count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=28
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 28
         x[i] = apply_activation(x[i], KIND, a, b);
     }
 }

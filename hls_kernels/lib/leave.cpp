@@ -24,14 +24,14 @@ const char* file_name(const char* path) {
 
 extern "C" {
 
-#define FPGA_WRAP_EXIT(name)                           \
-    [[noreturn]] void __real_##name(int status);       \
-    [[noreturn]] void __wrap_##name(int status);       \
-    void __wrap_##name(int status) {                   \
-        char text[32];                                 \
+#define FPGA_WRAP_EXIT(name)                                              \
+    [[noreturn]] void __real_##name(int status);                          \
+    [[noreturn]] void __wrap_##name(int status);                          \
+    void __wrap_##name(int status) {                                      \
+        char text[32];                                                    \
         std::snprintf(text, sizeof text, "called " #name "(%d)", status); \
-        leave(text);                                   \
-        __real_##name(status);                         \
+        leave(text);                                                      \
+        __real_##name(status);                                            \
     }
 FPGA_WRAP_EXIT(exit)
 FPGA_WRAP_EXIT(_exit)

@@ -57,9 +57,9 @@ void sweep(tb::report& report, const char* name, Vector f, Reference reference, 
         const vec16 y = f(fpga::load(lane, 0));
         for (int i = 0; i < fpga::VEC; i++) w.see(lane[i], 0, y[i], reference(static_cast<double>(lane[i])));
     }
-    const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 0.5f, -0.5f, 1.5f, 2.5f, FLT_MAX,
-                             -FLT_MAX, FLT_MIN, tb::SMALLEST, -tb::SMALLEST, 8388607.5f, 16777216.0f, 88.72284f,
-                                 -103.98f};
+    const float special[] = {0.0f,         -0.0f,         INFINITY,   -INFINITY,   NAN,       1.0f,     -1.0f,
+                             0.5f,         -0.5f,         1.5f,       2.5f,        FLT_MAX,   -FLT_MAX, FLT_MIN,
+                             tb::SMALLEST, -tb::SMALLEST, 8388607.5f, 16777216.0f, 88.72284f, -103.98f};
     for (float x : special) {
         const vec16 y = f(vec16(x));
         for (int i = 0; i < fpga::VEC; i++) w.see(x, 0, y[i], reference(static_cast<double>(x)));
@@ -69,11 +69,12 @@ void sweep(tb::report& report, const char* name, Vector f, Reference reference, 
 
 // Values whose pairs meet every rule of pow, then random pairs with results in the range of float.
 void powers(tb::report& report, tb::random_source& random) {
-    const float base[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 2.0f, -2.0f, 0.5f, -0.5f, 3.7f, -3.7f,
-                          0.9999999f, 1.0000001f, -0.9999999f, FLT_MAX, FLT_MIN, tb::SMALLEST, -tb::SMALLEST, -FLT_MAX};
-    const float exponent[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f, 2.5f, INFINITY,
-        -INFINITY,
-                              NAN, 1e9f, -1e9f, 16777215.0f, 16777216.0f, 8388607.5f, FLT_MAX, -FLT_MAX, tb::SMALLEST};
+    const float base[] = {0.0f,       -0.0f,       1.0f,    -1.0f,   INFINITY,     -INFINITY,     NAN,
+                          2.0f,       -2.0f,       0.5f,    -0.5f,   3.7f,         -3.7f,         0.9999999f,
+                          1.0000001f, -0.9999999f, FLT_MAX, FLT_MIN, tb::SMALLEST, -tb::SMALLEST, -FLT_MAX};
+    const float exponent[] = {0.0f,        -0.0f,       1.0f,       -1.0f,    2.0f,      -2.0f,       3.0f, -3.0f,
+                              0.5f,        -0.5f,       2.5f,       INFINITY, -INFINITY, NAN,         1e9f, -1e9f,
+                              16777215.0f, 16777216.0f, 8388607.5f, FLT_MAX,  -FLT_MAX,  tb::SMALLEST};
     worst w;
     for (float x : base)
         for (float y : exponent) w.see(x, y, fpga::vpow(vec16(x), vec16(y))[3], std::pow(double(x), double(y)));
@@ -98,16 +99,18 @@ int main() {
     tb::random_source random(1);
     using namespace fpga;
     sweep(report, "vexp", [](vec16 x) { return vexp(x); }, [](double x) { return std::exp(x); }, 1.5);
-    sweep(report, "vexp_decay", [](vec16 x) { return vexp_decay(vneg(vabs(x))); },
+    sweep(
+        report, "vexp_decay", [](vec16 x) { return vexp_decay(vneg(vabs(x))); },
         [](double x) { return std::fabs(x) > 87 ? 0 : std::exp(-std::fabs(x)); }, 1.5);
     sweep(report, "vexpm1", [](vec16 x) { return vexpm1(x); }, [](double x) { return std::expm1(x); }, 2.0);
     sweep(report, "vlog", [](vec16 x) { return vlog(x); }, [](double x) { return std::log(x); }, 1.5);
     sweep(report, "vlog1p", [](vec16 x) { return vlog1p(x); }, [](double x) { return std::log1p(x); }, 2.0);
     sweep(report, "vtanh", [](vec16 x) { return vtanh(x); }, [](double x) { return std::tanh(x); }, 3.0);
-    sweep(report, "vsigmoid", [](vec16 x) { return vsigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); },
-        3.0);
+    sweep(
+        report, "vsigmoid", [](vec16 x) { return vsigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, 3.0);
     sweep(report, "verf", [](vec16 x) { return verf(x); }, [](double x) { return std::erf(x); }, 2.0);
-    sweep(report, "vnormal_tail", [](vec16 x) { return vec16(1.0f) - vnormal_tail(vabs(x)); },
+    sweep(
+        report, "vnormal_tail", [](vec16 x) { return vec16(1.0f) - vnormal_tail(vabs(x)); },
         [](double x) { return 1 - std::erfc(std::fabs(x) * std::sqrt(0.5)) / 2; }, 2.0);
     sweep(report, "vsin", [](vec16 x) { return vsin(x); }, [](double x) { return std::sin(x); }, 2.0);
     sweep(report, "vcos", [](vec16 x) { return vcos(x); }, [](double x) { return std::cos(x); }, 2.0);

@@ -17,10 +17,10 @@ enum reduce_step : int32_t {
     STEP_CENTERED,  // d = x - center; sum += d^2, other += d
     STEP_EXP,       // sum += exp(x - center)
     STEP_MAX,
-    STEP_LARGEST,   // as STEP_MAX, but NaN does not count
+    STEP_LARGEST,  // as STEP_MAX, but NaN does not count
     STEP_MIN,
     STEP_PROD,
-    STEP_ARGMAX,    // best value in sum, its position in where
+    STEP_ARGMAX,  // best value in sum, its position in where
     STEP_ARGMIN,
 };
 

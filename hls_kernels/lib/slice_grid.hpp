@@ -28,7 +28,7 @@ inline slice_grid choose_grid(int64_t panels, int64_t units, int64_t unit_pixels
     int64_t best = INT64_MAX;
 split:
     for (uint32_t a = 1; a <= slices; a++) {
-#pragma HLS loop_tripcount min=1 max=1
+#pragma HLS loop_tripcount min = 1 max = 1
         if (slices % a != 0) continue;
         const int64_t along = slices / a;
         const int64_t pixels = (units + along - 1) / along * unit_pixels;

@@ -74,13 +74,9 @@ FPGA_INLINE vec16 vabs(const vec16& x) { return from_bits(bits_of(x) & ivec16(IN
 FPGA_INLINE vec16 vrelu(const vec16& x) { return select(vgt(vec16(0.0f), x), vec16(0.0f), x); }
 
 // torch.minimum and torch.maximum: NaN if either is NaN.
-FPGA_INLINE vec16 vmin(const vec16& a, const vec16& b) {
-    return select(vne(a, a), a, select(vlt(a, b), a, b));
-}
+FPGA_INLINE vec16 vmin(const vec16& a, const vec16& b) { return select(vne(a, a), a, select(vlt(a, b), a, b)); }
 
-FPGA_INLINE vec16 vmax(const vec16& a, const vec16& b) {
-    return select(vne(a, a), a, select(vgt(a, b), a, b));
-}
+FPGA_INLINE vec16 vmax(const vec16& a, const vec16& b) { return select(vne(a, a), a, select(vgt(a, b), a, b)); }
 
 FPGA_INLINE float vmax(float a, float b) { return a != a || a > b ? a : b; }
 

@@ -30,11 +30,11 @@ typedef float memory_float __attribute__((may_alias));
 
 #define EACH_PART UNROLL for (int p = 0; p < PARTS; p++)
 // Body of a function that answers the vector with these values as its parts p.
-#define OF_PARTS(vector, value)       \
-    {                                 \
-        vector r;                     \
-        EACH_PART r.part[p] = value;  \
-        return r;                     \
+#define OF_PARTS(vector, value)      \
+    {                                \
+        vector r;                    \
+        EACH_PART r.part[p] = value; \
+        return r;                    \
     }
 
 struct alignas(4 * VEC) vec16 {
@@ -46,9 +46,10 @@ struct alignas(4 * VEC) vec16 {
     FPGA_INLINE vec16& operator-=(const vec16& o) { return *this = *this - o; }
     FPGA_INLINE vec16& operator*=(const vec16& o) { return *this = *this * o; }
     FPGA_INLINE friend vec16 operator+(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] + b.part[p])
-    FPGA_INLINE friend vec16 operator-(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] - b.part[p])
-    FPGA_INLINE friend vec16 operator*(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] * b.part[p])
-    FPGA_INLINE friend vec16 operator/(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] / b.part[p])
+        FPGA_INLINE friend vec16 operator-(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] - b.part[p])
+            FPGA_INLINE friend vec16 operator*(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] * b.part[p])
+                FPGA_INLINE friend vec16 operator/(const vec16& a, const vec16& b)
+                    OF_PARTS(vec16, a.part[p] / b.part[p])
 };
 
 struct alignas(4 * VEC) ivec16 {
@@ -62,35 +63,38 @@ struct alignas(4 * VEC) ivec16 {
     FPGA_INLINE ivec16& operator*=(const ivec16& o) { return *this = *this * o; }
     // Unsigned, because only that may wrap around.
     FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b)
-        OF_PARTS(ivec16, (native_int)(a.u(p) + b.u(p)))
-    FPGA_INLINE friend ivec16 operator-(const ivec16& a, const ivec16& b)
-        OF_PARTS(ivec16, (native_int)(a.u(p) - b.u(p)))
-    FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b)
-        OF_PARTS(ivec16, (native_int)(a.u(p) * b.u(p)))
-    FPGA_INLINE friend ivec16 operator<<(const ivec16& a, const ivec16& b)
-        OF_PARTS(ivec16, (native_int)(a.u(p) << b.u(p)))
-    FPGA_INLINE friend ivec16 operator/(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] / b.part[p])
-    FPGA_INLINE friend ivec16 operator&(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] & b.part[p])
-    FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] | b.part[p])
-    FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] ^ b.part[p])
-    FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] >> b.part[p])
+        OF_PARTS(ivec16, (native_int)(a.u(p) + b.u(p))) FPGA_INLINE friend ivec16
+        operator-(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, (native_int)(a.u(p) - b.u(p)))
+            FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b)
+                OF_PARTS(ivec16, (native_int)(a.u(p) * b.u(p))) FPGA_INLINE friend ivec16
+                operator<<(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, (native_int)(a.u(p) << b.u(p)))
+                    FPGA_INLINE friend ivec16 operator/(const ivec16& a, const ivec16& b)
+                        OF_PARTS(ivec16, a.part[p] / b.part[p]) FPGA_INLINE friend ivec16 operator&(const ivec16& a,
+                                                                                                    const ivec16& b)
+                            OF_PARTS(ivec16, a.part[p] & b.part[p])
+                                FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b)
+                                    OF_PARTS(ivec16, a.part[p] | b.part[p])
+                                        FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b)
+                                            OF_PARTS(ivec16, a.part[p] ^ b.part[p])
+                                                FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b)
+                                                    OF_PARTS(ivec16, a.part[p] >> b.part[p])
 };
 
-FPGA_INLINE ivec16 veq(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p])
-FPGA_INLINE ivec16 vne(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] != b.part[p])
-FPGA_INLINE ivec16 vlt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p])
-FPGA_INLINE ivec16 vle(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] <= b.part[p])
-FPGA_INLINE ivec16 vgt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p])
-FPGA_INLINE ivec16 vge(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] >= b.part[p])
-FPGA_INLINE ivec16 veq(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p])
-FPGA_INLINE ivec16 vlt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p])
-FPGA_INLINE ivec16 vgt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p])
+FPGA_INLINE ivec16 veq(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p]) FPGA_INLINE ivec16
+    vne(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] != b.part[p]) FPGA_INLINE ivec16
+    vlt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p]) FPGA_INLINE ivec16
+    vle(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] <= b.part[p]) FPGA_INLINE ivec16
+    vgt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p]) FPGA_INLINE ivec16
+    vge(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] >= b.part[p]) FPGA_INLINE ivec16
+    veq(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p]) FPGA_INLINE ivec16
+    vlt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p]) FPGA_INLINE ivec16
+    vgt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p])
 
-template <class vector>
-FPGA_INLINE vector select(const ivec16& mask, const vector& a, const vector& b)
-    OF_PARTS(vector, mask.part[p] ? a.part[p] : b.part[p])
+        template <class vector>
+        FPGA_INLINE vector select(const ivec16& mask, const vector& a, const vector& b)
+            OF_PARTS(vector, mask.part[p] ? a.part[p] : b.part[p])
 
-FPGA_INLINE ivec16 lane_numbers() {
+                FPGA_INLINE ivec16 lane_numbers() {
     ivec16 r;
     EACH_PART {
         for (int i = 0; i < NATIVE_LANES; i++) r.part[p][i] = p * NATIVE_LANES + i;
@@ -117,22 +121,21 @@ FPGA_INLINE native lanes_from(const vector& x, const vector& y, int first, int h
 }
 
 template <int BY>
-FPGA_INLINE vec16 rotate_lanes(const vec16& x) OF_PARTS(vec16, lanes_from<native_float>(x, x, p * NATIVE_LANES + BY, 2))
-template <int HALF>
-FPGA_INLINE ivec16 doubled_lanes(const ivec16& x)
-    OF_PARTS(ivec16, lanes_from<native_int>(x, x, VEC / 2 * HALF + p * NATIVE_LANES / 2, 1))
-FPGA_INLINE ivec16 even_lanes(const ivec16& a, const ivec16& b)
-    OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES, 4))
-FPGA_INLINE ivec16 odd_lanes(const ivec16& a, const ivec16& b)
-    OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES + 1, 4))
+FPGA_INLINE vec16 rotate_lanes(const vec16& x)
+    OF_PARTS(vec16, lanes_from<native_float>(x, x, p* NATIVE_LANES + BY, 2)) template <int HALF>
+    FPGA_INLINE ivec16 doubled_lanes(const ivec16& x)
+        OF_PARTS(ivec16, lanes_from<native_int>(x, x, VEC / 2 * HALF + p * NATIVE_LANES / 2, 1)) FPGA_INLINE ivec16
+    even_lanes(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES, 4))
+        FPGA_INLINE ivec16 odd_lanes(const ivec16& a, const ivec16& b)
+            OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES + 1, 4))
 
-FPGA_INLINE ivec16 bits_of(const vec16& x) OF_PARTS(ivec16, (native_int)x.part[p])
-FPGA_INLINE vec16 from_bits(const ivec16& x) OF_PARTS(vec16, (native_float)x.part[p])
-FPGA_INLINE vec16 to_float(const ivec16& x) OF_PARTS(vec16, __builtin_convertvector(x.part[p], native_float))
-FPGA_INLINE ivec16 to_int(const vec16& x) OF_PARTS(ivec16, __builtin_convertvector(x.part[p], native_int))
+                FPGA_INLINE ivec16 bits_of(const vec16& x) OF_PARTS(ivec16, (native_int)x.part[p]) FPGA_INLINE vec16
+    from_bits(const ivec16& x) OF_PARTS(vec16, (native_float)x.part[p]) FPGA_INLINE vec16 to_float(const ivec16& x)
+        OF_PARTS(vec16, __builtin_convertvector(x.part[p], native_float)) FPGA_INLINE ivec16 to_int(const vec16& x)
+            OF_PARTS(ivec16, __builtin_convertvector(x.part[p], native_int))
 
-// g++ makes one instruction of each part with -fno-math-errno.
-FPGA_INLINE vec16 vsqrt(const vec16& x) {
+    // g++ makes one instruction of each part with -fno-math-errno.
+    FPGA_INLINE vec16 vsqrt(const vec16& x) {
     vec16 r = x;
     EACH_PART {
         for (int i = 0; i < NATIVE_LANES; i++) r.part[p][i] = __builtin_sqrtf(x.part[p][i]);
@@ -166,7 +169,9 @@ FPGA_INLINE const memory_float* floats(const vec16* region) { return reinterpret
 FPGA_INLINE memory_float* floats(vec16* region) { return reinterpret_cast<memory_float*>(region); }
 
 FPGA_INLINE vec16 load(const memory_native* parts) OF_PARTS(vec16, (native_float)parts[p])
-FPGA_INLINE void store(memory_native* parts, const vec16& x) { EACH_PART parts[p] = x.part[p]; }
+    FPGA_INLINE void store(memory_native* parts, const vec16& x) {
+    EACH_PART parts[p] = x.part[p];
+}
 
 FPGA_INLINE vec16 load(const float* local, int64_t at) {
     return load(reinterpret_cast<const memory_native*>(local + at));
@@ -210,8 +215,7 @@ FPGA_INLINE void store_lanes(vec16* region, int64_t at, const vec16& x, int lane
     memory_float* to = floats(region) + at;
     alignas(64) float lane[VEC];
     store(lane, 0, x);
-    _Pragma("GCC unroll 1") for (int i = 0; i < VEC; i++)
-        if (i < lanes) to[i] = lane[i];
+    _Pragma("GCC unroll 1") for (int i = 0; i < VEC; i++) if (i < lanes) to[i] = lane[i];
 }
 
 // One round of a transposition: swaps, for every pair of rows (i, i + step), the off-diagonal blocks of step x step.

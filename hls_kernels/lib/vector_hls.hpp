@@ -17,15 +17,14 @@ union float_or_bits {
 };
 
 // hls::vector compares whole vectors, so comparisons lane by lane have names of their own.
-#define FPGA_COMPARE(name, type, op)                       \
-    inline ivec16 name(const type& a, const type& b) {     \
-        ivec16 mask;                                       \
-    lanes:                                                 \
-        for (int i = 0; i < VEC; i++) {                    \
-            _Pragma("HLS unroll")                          \
-            mask[i] = a[i] op b[i] ? -1 : 0;               \
-        }                                                  \
-        return mask;                                       \
+#define FPGA_COMPARE(name, type, op)                               \
+    inline ivec16 name(const type& a, const type& b) {             \
+        ivec16 mask;                                               \
+    lanes:                                                         \
+        for (int i = 0; i < VEC; i++) {                            \
+            _Pragma("HLS unroll") mask[i] = a[i] op b[i] ? -1 : 0; \
+        }                                                          \
+        return mask;                                               \
     }
 FPGA_COMPARE(veq, vec16, ==)
 FPGA_COMPARE(vne, vec16, !=)
@@ -129,15 +128,14 @@ FPGA_INLINE float lane_value(int32_t x) {
     return u.as_float;
 }
 
-#define FPGA_CONVERT(name, from, to, lane_of)      \
-    inline to name(const from& x) {                \
-        to r;                                      \
-    lanes:                                         \
-        for (int i = 0; i < VEC; i++) {            \
-            _Pragma("HLS unroll")                  \
-            r[i] = lane_of(x[i]);                  \
-        }                                          \
-        return r;                                  \
+#define FPGA_CONVERT(name, from, to, lane_of)           \
+    inline to name(const from& x) {                     \
+        to r;                                           \
+    lanes:                                              \
+        for (int i = 0; i < VEC; i++) {                 \
+            _Pragma("HLS unroll") r[i] = lane_of(x[i]); \
+        }                                               \
+        return r;                                       \
     }
 FPGA_CONVERT(bits_of, vec16, ivec16, lane_bits)
 FPGA_CONVERT(from_bits, ivec16, vec16, lane_value)
@@ -149,9 +147,7 @@ inline vec16 load_aligned(const vec16* region, int64_t at) { return region[at / 
 inline void store_aligned(vec16* region, int64_t at, const vec16& x) { region[at / VEC] = x; }
 inline float scalar_at(const vec16* region, int64_t at) { return region[at / VEC][at % VEC]; }
 
-inline int32_t int_at(const vec16* region, int64_t at) {
-    return lane_bits(scalar_at(region, at));
-}
+inline int32_t int_at(const vec16* region, int64_t at) { return lane_bits(scalar_at(region, at)); }
 
 inline vec16 load_lanes(const vec16* region, int64_t at, int lanes) {
     const int64_t beat = at / VEC;
@@ -220,7 +216,7 @@ lanes:
 
 inline void transpose(vec16 (&rows)[VEC]) {
     vec16 turned[VEC];
-#pragma HLS array_partition variable=turned complete
+#pragma HLS array_partition variable = turned complete
 turn_rows:
     for (int i = 0; i < VEC; i++) {
 #pragma HLS unroll
@@ -240,8 +236,8 @@ put_rows:
 inline void copy_in(float* local, int64_t to, const vec16* region, int64_t at, int64_t count) {
 beats:
     for (int64_t i = 0; i < count; i += VEC) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=128
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 128
         const int lanes = count - i < VEC ? count - i : VEC;
         const vec16 x = load_lanes(region, at + i, lanes);
     each_lane:
@@ -255,8 +251,8 @@ beats:
 inline void fill(float* local, int64_t to, int64_t count, float value) {
 each:
     for (int64_t i = 0; i < count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=2048
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 2048
         local[to + i] = value;
     }
 }

@@ -131,8 +131,9 @@ public:
     // NaN must meet NaN and infinity the same infinity.
     void close(float got, double expected, double tolerance, const std::string& where) {
         add_to_digest(got);
-        if (std::isnan(expected) ? std::isnan(got)
-                                 : std::isinf(expected) ? got == expected : std::fabs(got - expected) <= tolerance)
+        if (std::isnan(expected)   ? std::isnan(got)
+            : std::isinf(expected) ? got == expected
+                                   : std::fabs(got - expected) <= tolerance)
             return;
         char text[160];
         std::snprintf(text, sizeof text, ": got %.9g, expected %.9g within %.3g", got, expected, tolerance);

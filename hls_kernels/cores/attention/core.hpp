@@ -24,16 +24,16 @@ static_assert(BLOCK_MAX >= SCORE_ROWS, "OUT_FLOATS must hold the partial sums of
 struct operand_panels {
     int32_t vectors;  // of a panel
     int32_t count;
-    int32_t pitch;    // vectors from one k to the next
-    int32_t first;    // vector of the packed array where the first panel lies, of a head that is held
-    int32_t size;     // vectors from one panel to the next
+    int32_t pitch;  // vectors from one k to the next
+    int32_t first;  // vector of the packed array where the first panel lies, of a head that is held
+    int32_t size;   // vectors from one panel to the next
 };
 
 // How a command is cut into blocks, the same for all of its slices.
 struct attention_plan {
     int32_t pitch;  // floats from one row of scores to the next
     int32_t block_rows;
-    bool held;      // the packed array holds all keys and values of a head
+    bool held;  // the packed array holds all keys and values of a head
     operand_panels keys;
     operand_panels values;
 };
@@ -83,7 +83,7 @@ FPGA_INLINE place_t place_of_rows(place_t base, const head_rows& rows, const int
 inline void pack_panels(vec16 packed[B_BLOCK_VECTORS], const b_source& b, const operand_panels& p, const vec16* arena) {
 each_panel:
     for (int32_t panel = 0; panel < p.count; panel++) {
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS loop_tripcount min = 1 max = 16
         const int32_t column = panel * p.vectors * VEC;
         const int32_t vectors = minimum(p.vectors, ceil_div(b.columns - column, VEC));
         pack_b(packed + (p.first + panel * p.size), b, arena, 0, column, b.depth, vectors, p.pitch);
@@ -123,13 +123,13 @@ inline void multiply(attention_arrays& arrays, const memory_float* source, int32
     const int32_t k_block = held ? b.depth : tile::K_BLOCK;
 each_panel:
     for (int32_t panel = 0; panel < p.count; panel++) {
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS loop_tripcount min = 1 max = 16
         const int32_t column = panel * p.vectors * VEC;
         step.column = column;
         step.vectors = minimum(p.vectors, ceil_div(b.columns - column, VEC));
     each_k_block:
         for (int32_t k = 0; k < b.depth; k += k_block) {
-#pragma HLS loop_tripcount min=1 max=2
+#pragma HLS loop_tripcount min = 1 max = 2
             step.depth = minimum(k_block, b.depth - k);
             step.first = k == 0;
             step.last = k + step.depth == b.depth;
@@ -148,16 +148,14 @@ inline const memory_float* find_queries(float slab[tile::SLAB_FLOATS], block_tab
 #ifdef __SYNTHESIS__
 each_query:
     for (int32_t i = 0; i < rows.count; i++) {
-#pragma HLS loop_tripcount min=1 max=48
+#pragma HLS loop_tripcount min = 1 max = 48
         copy_in(slab, i * c.width, arena, first + offset_of(i, c.query_stride[2]), c.width);
     }
-    fill_entries(table, 0, rows.count, {0, 0, 0},
-                 {static_cast<uint32_t>(c.width), static_cast<uint32_t>(pitch), 0});
+    fill_entries(table, 0, rows.count, {0, 0, 0}, {static_cast<uint32_t>(c.width), static_cast<uint32_t>(pitch), 0});
     const memory_float* source = slab;
 #else
     (void)slab;
-    fill_entries(table, 0, rows.count, {0, 0, 0},
-                 {offset_of(1, c.query_stride[2]), static_cast<uint32_t>(pitch), 0});
+    fill_entries(table, 0, rows.count, {0, 0, 0}, {offset_of(1, c.query_stride[2]), static_cast<uint32_t>(pitch), 0});
     const memory_float* source = floats(arena) + first;
     // Another lane may have written them: all are asked for at once.
     for (int32_t i = 0; i < rows.count; i++)
@@ -189,10 +187,10 @@ inline uint32_t attention(const attention_command& c, const vec16* commands, vec
     (void)commands;
     alignas(64) vec16 scores[SCORE_FLOATS / VEC];
     alignas(64) float slab[tile::SLAB_FLOATS];
-#pragma HLS bind_storage variable=slab type=ram_1wnr
-#pragma HLS array_partition variable=slab cyclic factor=4
+#pragma HLS bind_storage variable = slab type = ram_1wnr
+#pragma HLS array_partition variable = slab cyclic factor = 4
     attention_arrays arrays;
-#pragma HLS array_partition variable=arrays.packed cyclic factor=4
+#pragma HLS array_partition variable = arrays.packed cyclic factor = 4
 #ifdef __SYNTHESIS__
     fill_linear_offsets(arrays.k_offset, 1);
 #endif
@@ -202,7 +200,7 @@ inline uint32_t attention(const attention_command& c, const vec16* commands, vec
     int64_t packed_head = -1;
 each_block:
     for (int64_t at = slice_begin(all_rows, slice, slices); at < end;) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
         const int64_t head = at / c.rows;
         head_rows rows;
         rows.outer = static_cast<int32_t>(head / c.batch[1]);
@@ -211,8 +209,8 @@ each_block:
         rows.count = static_cast<int32_t>(minimum(minimum(p.block_rows, c.rows - rows.first), end - at));
         const b_source keys = {place_of_head(c.key, rows, c.key_stride), c.width, c.keys, c.key_stride[2],
                                c.key_stride[3]};
-        const b_source values = {place_of_head(c.value, rows, c.value_stride), c.keys, c.value_width,
-                                 c.value_stride[2], c.value_stride[3]};
+        const b_source values = {place_of_head(c.value, rows, c.value_stride), c.keys, c.value_width, c.value_stride[2],
+                                 c.value_stride[3]};
         if (p.held && head != packed_head) {
             pack_panels(arrays.packed, keys, p.keys, arena);
             pack_panels(arrays.packed, values, p.values, arena);
@@ -247,7 +245,8 @@ inline void attention_bounds(const attention_command& c, bounds& b) {
     b.require_forward(c.query_stride, c.key_stride, c.value_stride, c.mask_stride, c.out_stride);
     b.require(c.keys <= MOST_KEYS, "has more keys than a row of scores on chip");
     b.require(c.width <= tile::K_BLOCK, "has keys that are wider than a packed panel is long");
-    b.require(c.key_stride[2] == 1 || c.key_stride[3] == 1, "has keys of which neither rows nor columns are contiguous");
+    b.require(c.key_stride[2] == 1 || c.key_stride[3] == 1,
+              "has keys of which neither rows nor columns are contiguous");
     b.require(c.value_stride[2] == 1 || c.value_stride[3] == 1,
               "has values of which neither rows nor columns are contiguous");
     b.require(c.mask == ABSENT || c.mask_stride[3] == 0 || c.mask_stride[3] == 1,

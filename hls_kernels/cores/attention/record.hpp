@@ -14,20 +14,20 @@ struct attention_command {
     place_t query;
     place_t key;
     place_t value;
-    place_t mask;               // arena or weights, or ABSENT
+    place_t mask;  // arena or weights, or ABSENT
     place_t output;
     int32_t batch[2];
-    int32_t rows;               // m, of the query
-    int32_t keys;               // k
-    int32_t width;              // d, of a query and a key
-    int32_t value_width;        // n
-    int32_t query_stride[3];    // batch 0, batch 1, m; d's is 1
-    int32_t key_stride[4];      // batch 0, batch 1, d, k; either d's or k's is 1
-    int32_t value_stride[4];    // batch 0, batch 1, k, n; either k's or n's is 1
-    int32_t mask_stride[4];     // batch 0, batch 1, m, k; k's is 1 or 0
-    int32_t out_stride[3];      // batch 0, batch 1, m; n's is 1
+    int32_t rows;             // m, of the query
+    int32_t keys;             // k
+    int32_t width;            // d, of a query and a key
+    int32_t value_width;      // n
+    int32_t query_stride[3];  // batch 0, batch 1, m; d's is 1
+    int32_t key_stride[4];    // batch 0, batch 1, d, k; either d's or k's is 1
+    int32_t value_stride[4];  // batch 0, batch 1, k, n; either k's or n's is 1
+    int32_t mask_stride[4];   // batch 0, batch 1, m, k; k's is 1 or 0
+    int32_t out_stride[3];    // batch 0, batch 1, m; n's is 1
     float scale;
-    int32_t mask_in_weights;    // 1: the mask lies in the weights region
+    int32_t mask_in_weights;  // 1: the mask lies in the weights region
     int32_t masked_to_zero;
 };
 

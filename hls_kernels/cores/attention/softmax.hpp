@@ -19,13 +19,13 @@ inline void add_mask(vec16* scores, const score_block& b, const vec16* region, p
                      int32_t key_stride) {
 each_row:
     for (int32_t row = 0; row < b.rows; row++) {
-#pragma HLS loop_tripcount min=1 max=48
+#pragma HLS loop_tripcount min = 1 max = 48
         const int64_t from = static_cast<int64_t>(mask) + offset_of(row, row_stride);
         const vec16 same(key_stride == 0 ? scalar_at(region, from) : 0.0f);
     each_vector:
         for (int32_t k = 0; k < b.keys; k += VEC) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 256
             const int64_t at = static_cast<int64_t>(row) * b.pitch + k;
             const vec16 added = key_stride == 0 ? same : load_some(region, from + k, b.keys - k);
             store_aligned(scores, at, load_aligned(scores, at) + added);
@@ -38,8 +38,8 @@ inline void hide_lanes(vec16* scores, const score_block& b) {
     const ivec16 present = vlt(lane_numbers(), ivec16(b.keys - last));
 each_row:
     for (int32_t row = 0; row < b.rows; row++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=48
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 48
         const int64_t at = static_cast<int64_t>(row) * b.pitch + last;
         store_aligned(scores, at, select(present, load_aligned(scores, at), vec16(-FLOAT_INFINITY)));
     }
@@ -53,9 +53,9 @@ FPGA_INLINE void softmax_rows(const vec16* scores, float* weights, const score_b
     const int64_t first = static_cast<int64_t>(row) * b.pitch;
     const vec16 minus_infinity(-FLOAT_INFINITY), zero(0.0f);
     vec16 largest[ROWS], sum[ROWS], factor[ROWS];
-#pragma HLS array_partition variable=largest complete
-#pragma HLS array_partition variable=sum complete
-#pragma HLS array_partition variable=factor complete
+#pragma HLS array_partition variable = largest complete
+#pragma HLS array_partition variable = sum complete
+#pragma HLS array_partition variable = factor complete
 clear:
     UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
@@ -64,8 +64,8 @@ clear:
     }
 largest_scores:
     for (int32_t k = 0; k < b.keys; k += VEC) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 256
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
             largest[i] = merge<STEP_LARGEST>(load_aligned(scores, first + i * b.pitch + k), largest[i]);
@@ -84,8 +84,8 @@ across_largest:
     }
 exponentials:
     for (int32_t k = 0; k < b.keys; k += VEC) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 256
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
             const vec16 e = vexp_decay(load_aligned(scores, first + i * b.pitch + k) - largest[i]);
@@ -101,8 +101,8 @@ factors:
     }
 scale_rows:
     for (int32_t k = 0; k < b.keys; k += VEC) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 256
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
             const int64_t at = first + i * b.pitch + k;
@@ -116,12 +116,12 @@ inline void softmax_block(vec16* scores, float* weights, const score_block& b, b
     int32_t row = 0;
 groups:
     for (; row + REDUCE_WAYS <= b.rows; row += REDUCE_WAYS) {
-#pragma HLS loop_tripcount min=0 max=12
+#pragma HLS loop_tripcount min = 0 max = 12
         softmax_rows<REDUCE_WAYS>(scores, weights, b, row, masked_to_zero);
     }
 rest:
     for (; row < b.rows; row++) {
-#pragma HLS loop_tripcount min=0 max=3
+#pragma HLS loop_tripcount min = 0 max = 3
         softmax_rows<1>(scores, weights, b, row, masked_to_zero);
     }
 }

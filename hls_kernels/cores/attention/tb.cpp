@@ -41,8 +41,8 @@ uint32_t place_mask(tb::memory& memory, tb::random_source& random, const shape& 
 }
 
 // Softmax weights of row (i, j, row), and the largest absolute score.
-std::vector<double> weights_of(const fpga::attention_command& c, const int32_t query_stride[4],
-                               const tb::memory& arena, const tb::memory& mask, int i, int j, int row) {
+std::vector<double> weights_of(const fpga::attention_command& c, const int32_t query_stride[4], const tb::memory& arena,
+                               const tb::memory& mask, int i, int j, int row) {
     std::vector<double> x;
     double largest = -INFINITY, sum = 0;
     for (int k = 0; k < c.keys; k++) {

@@ -33,9 +33,9 @@ inline uint32_t conv2d(const conv2d_command& c, const vec16* commands, vec16* ar
     block_table table;
 #ifdef __SYNTHESIS__
     vec16 weight_block[tile::K_BLOCK * tile::MAX_VECTORS];
-#pragma HLS bind_storage variable=slab type=ram_1wnr
-#pragma HLS array_partition variable=slab cyclic factor=4
-#pragma HLS array_partition variable=weight_block cyclic factor=4
+#pragma HLS bind_storage variable = slab type = ram_1wnr
+#pragma HLS array_partition variable = slab cyclic factor = 4
+#pragma HLS array_partition variable = weight_block cyclic factor = 4
 #endif
 
     const conv_plan p = plan_conv2d(c);
@@ -60,13 +60,13 @@ inline uint32_t conv2d(const conv2d_command& c, const vec16* commands, vec16* ar
     const slice_grid grid = choose_grid(panels, units, unit_pixels, c.vectors, slice, slices, heavy);
 each_block:
     for (int64_t unit = grid.unit_begin; unit < grid.unit_end;) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
         const pixel_run run = next_block(c, p, unit, grid.unit_end);
         fill_block_table(table, run, c, p);
         int32_t loaded_group = -1;
     each_panel:
         for (int64_t at = grid.panel_begin; at < grid.panel_end; at++) {
-#pragma HLS loop_tripcount min=1 max=32
+#pragma HLS loop_tripcount min = 1 max = 32
             const int32_t group = static_cast<int32_t>(at / p.panels);
             const int32_t panel = static_cast<int32_t>(at % p.panels);
             const uint32_t group_channel = offset_of(group * c.in_channels, c.in_stride[1]);
@@ -84,7 +84,7 @@ each_block:
             step.bias_column = static_cast<uint32_t>(at) * c.vectors * VEC;
         each_k_block:
             for (int32_t k = 0; k < p.depth; k += p.k_block) {
-#pragma HLS loop_tripcount min=1 max=3
+#pragma HLS loop_tripcount min = 1 max = 3
                 step.pitch = c.vectors * VEC;
                 step.depth = minimum(p.k_block, p.depth - k);
                 step.first = k == 0;
@@ -150,7 +150,8 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
 
     const int64_t panels = ceil_div(c.out_channels, c.vectors * VEC);
     const int64_t packed = c.groups * panels * c.vectors * VEC;
-    const int64_t stored = c.groups > 1 ? static_cast<int64_t>(c.groups) * c.out_channels : round_up(c.out_channels, VEC);
+    const int64_t stored = c.groups > 1 ? static_cast<int64_t>(c.groups) * c.out_channels
+                                        : round_up(c.out_channels, VEC);
     b.read(REGION_ARENA, c.input,
            extent()
                .dim(c.batch, c.in_stride[0])

@@ -86,12 +86,12 @@ start_pixels:
     int64_t input = row.input + x * step + channel;
 kernel_rows:
     for (int32_t y = row.kernel_begin; y < row.kernel_end; y++) {
-#pragma HLS loop_tripcount min=1 max=7
+#pragma HLS loop_tripcount min = 1 max = 7
         const int64_t weight = c.weight + static_cast<int64_t>(y) * c.kernel[1] * channels + channel;
     kernel_columns:
         for (int32_t k = left; k < right; k++) {
-#pragma HLS pipeline II=8
-#pragma HLS loop_tripcount min=1 max=7
+#pragma HLS pipeline II = 8
+#pragma HLS loop_tripcount min = 1 max = 7
             const vec16 w = load_aligned(weights, weight + k * channels);
             const int64_t at = input + k * c.dilation[1] * pixel;
         pixels:
@@ -222,7 +222,7 @@ inline void depthwise_output_row(const depthwise_command& c, const depthwise_row
     int32_t x = 0;
 columns:
     while (x < c.out_width) {
-#pragma HLS loop_tripcount min=1 max=112
+#pragma HLS loop_tripcount min = 1 max = 112
         if (x >= inner_begin && x + STRIP <= inner_end) {
             depthwise_pixels<STRIP>(c, row, arena, weights, x, 0, c.kernel[1], channel);
             x += STRIP;
@@ -249,13 +249,13 @@ inline uint32_t depthwise(const depthwise_command& c, const vec16* commands, vec
     const int32_t inner_begin = minimum(ceil_div(c.padding[1], c.stride[1]), inner_end);
 output_rows:
     for (int64_t at = grid.unit_begin; at < grid.unit_end; at++) {
-#pragma HLS loop_tripcount min=1 max=112
+#pragma HLS loop_tripcount min = 1 max = 112
         const int64_t image = at / c.out_height;
         const int32_t y = static_cast<int32_t>(at - image * c.out_height);
         const depthwise_row row = depthwise_row_at(c, image, y, c.dilation[0]);
     channel_vectors:
         for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel++) {
-#pragma HLS loop_tripcount min=1 max=60
+#pragma HLS loop_tripcount min = 1 max = 60
             const int32_t channel = static_cast<int32_t>(panel) * VEC;
             depthwise_output_row(c, row, arena, weights, inner_begin, inner_end, channel);
         }

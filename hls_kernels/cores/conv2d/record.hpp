@@ -12,27 +12,27 @@ namespace fpga {
 struct conv2d_command {
     int32_t opcode;
     int32_t slices;
-    place_t input;              // arena
-    uint32_t weight;            // weights
-    uint32_t bias;              // weights, or ABSENT
-    place_t residual;           // arena, added before the activation, or ABSENT
-    place_t output;             // arena
+    place_t input;     // arena
+    uint32_t weight;   // weights
+    uint32_t bias;     // weights, or ABSENT
+    place_t residual;  // arena, added before the activation, or ABSENT
+    place_t output;    // arena
     int32_t batch;
     int32_t groups;
-    int32_t in_channels;        // of one group
+    int32_t in_channels;  // of one group
     int32_t in_height;
     int32_t in_width;
-    int32_t out_channels;       // of one group
+    int32_t out_channels;  // of one group
     int32_t out_height;
     int32_t out_width;
-    int32_t kernel[2];          // height, width
+    int32_t kernel[2];  // height, width
     int32_t stride[2];
-    int32_t padding[2];         // above, left; below and right follow from the output's size
+    int32_t padding[2];  // above, left; below and right follow from the output's size
     int32_t dilation[2];
-    int32_t in_stride[4];       // image, channel, row, column; either the channel's or the column's is 1
-    int32_t out_stride[3];      // image, row, column; the channel's is 1
+    int32_t in_stride[4];   // image, channel, row, column; either the channel's or the column's is 1
+    int32_t out_stride[3];  // image, row, column; the channel's is 1
     int32_t residual_stride[3];
-    int32_t vectors;            // width of a panel of output channels / 16, from 1 to 4
+    int32_t vectors;  // width of a panel of output channels / 16, from 1 to 4
     int32_t activation;
     float act_a;
     float act_b;
@@ -58,7 +58,7 @@ struct depthwise_command {
     int32_t stride[2];
     int32_t padding[2];
     int32_t dilation[2];
-    int32_t in_stride[3];       // image, row, column; the channel's is 1
+    int32_t in_stride[3];  // image, row, column; the channel's is 1
     int32_t out_stride[3];
     int32_t residual_stride[3];
     int32_t activation;

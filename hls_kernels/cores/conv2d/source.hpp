@@ -15,17 +15,17 @@ enum conv_source : int32_t { CONV_DIRECT, CONV_SLAB, CONV_GATHER };
 // How a command is cut into blocks, the same for all of its slices.
 struct conv_plan {
     int32_t source;
-    bool planar;             // columns of the input are contiguous, not channels
-    int32_t depth;           // kernel rows * kernel columns * input channels
+    bool planar;    // columns of the input are contiguous, not channels
+    int32_t depth;  // kernel rows * kernel columns * input channels
     int32_t k_blocks;
     int32_t k_block;
-    int32_t panels;          // of one group
-    int32_t column_blocks;   // slab: parts that an output row is cut into
+    int32_t panels;         // of one group
+    int32_t column_blocks;  // slab: parts that an output row is cut into
     int32_t block_columns;
-    int32_t block_rows;      // slab: output rows of a block
-    int32_t block_pixels;    // direct, gather: output pixels of a block
-    int32_t slab_width;      // pixels of a slab row
-    int32_t slab_row;        // floats of a slab row
+    int32_t block_rows;    // slab: output rows of a block
+    int32_t block_pixels;  // direct, gather: output pixels of a block
+    int32_t slab_width;    // pixels of a slab row
+    int32_t slab_row;      // floats of a slab row
 };
 
 // Pixels that `outputs` adjacent windows of one axis cover.
@@ -47,7 +47,7 @@ inline bool plan_slab(const conv2d_command& c, conv_plan& p) {
     const int64_t halo_rows = covered(c, 0, 1);
 narrow:
     for (int32_t parts = ceil_div(c.out_width, BLOCK_MAX); parts <= c.out_width; parts++) {
-#pragma HLS loop_tripcount min=1 max=4
+#pragma HLS loop_tripcount min = 1 max = 4
         p.block_columns = ceil_div(c.out_width, parts);
         p.column_blocks = ceil_div(c.out_width, p.block_columns);
         const int64_t row = covered(c, 1, p.block_columns) * c.in_channels;
@@ -100,15 +100,15 @@ inline void fill_k_offsets(uint32_t k_offset[tile::KOFF], const conv2d_command& 
     int32_t k = 0;
 kernel_rows:
     for (int32_t y = 0; y < c.kernel[0]; y++) {
-#pragma HLS loop_tripcount min=1 max=7
+#pragma HLS loop_tripcount min = 1 max = 7
     kernel_columns:
         for (int32_t x = 0; x < c.kernel[1]; x++) {
-#pragma HLS loop_tripcount min=1 max=7
+#pragma HLS loop_tripcount min = 1 max = 7
             const uint32_t corner = y * c.dilation[0] * row + x * c.dilation[1] * column;
         channels:
             for (int32_t i = 0; i < c.in_channels; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=2048
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 2048
                 k_offset[k++] = corner + i * channel;
             }
         }
@@ -123,7 +123,7 @@ inline void gather_window(float* local, int64_t to, const conv2d_command& c, con
     int32_t done = 0;
 taps:
     while (done < depth) {
-#pragma HLS loop_tripcount min=1 max=49
+#pragma HLS loop_tripcount min = 1 max = 49
         const int32_t count = minimum(c.in_channels - channel, depth - done);
         const int32_t y = top + tap / c.kernel[1] * c.dilation[0];
         const int32_t x = left + tap % c.kernel[1] * c.dilation[1];
@@ -136,8 +136,8 @@ taps:
         } else {
         strided:
             for (int32_t i = 0; i < count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=2048
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 2048
                 local[to + done + i] = scalar_at(arena, from + offset_of(i, c.in_stride[1]));
             }
         }
@@ -176,7 +176,7 @@ inline void fill_block_table(block_table& table, const pixel_run& run, const con
         step.source = p.k_block;
 each_row:
     for (int32_t done = 0; done < run.count;) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
         const int32_t columns = minimum(at.right - at.column, run.count - done);
         table_entry entry;
         if (p.source == CONV_DIRECT)
@@ -238,7 +238,7 @@ inline void fill_slab(float slab[tile::SLAB_FLOATS], const conv2d_command& c, co
     const int32_t after = p.slab_width - end;
 slab_rows:
     for (int32_t r = 0; r < rows; r++) {
-#pragma HLS loop_tripcount min=3 max=64
+#pragma HLS loop_tripcount min = 3 max = 64
         const int32_t y = top + r;
         const int64_t to = static_cast<int64_t>(r) * p.slab_row;
         if (y < 0 || y >= c.in_height || inside == 0) {
@@ -249,7 +249,7 @@ slab_rows:
         if (p.planar) {
         planes:
             for (int32_t i = 0; i < c.in_channels; i++) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
                 const int64_t plane = to + static_cast<int64_t>(i) * p.slab_width;
                 fill(slab, plane, before, 0.0f);
                 copy_in(slab, plane + before, arena, from + offset_of(i, c.in_stride[1]), inside);
@@ -263,7 +263,7 @@ slab_rows:
             } else {
             pixels:
                 for (int32_t x = 0; x < inside; x++) {
-#pragma HLS loop_tripcount min=1 max=224
+#pragma HLS loop_tripcount min = 1 max = 224
                     copy_in(slab, to + (before + x) * channels, arena, from + offset_of(x, c.in_stride[3]), channels);
                 }
             }
@@ -277,7 +277,7 @@ inline void gather_block(float slab[tile::SLAB_FLOATS], const conv2d_command& c,
     pixel_run at = run;
 each_pixel:
     for (int32_t i = 0; i < run.count; i++) {
-#pragma HLS loop_tripcount min=7 max=1022
+#pragma HLS loop_tripcount min = 7 max = 1022
         const place_t image = c.input + offset_of(at.image, c.in_stride[0]) + group_channel;
         gather_window(slab, static_cast<int64_t>(i) * p.k_block, c, p, arena, image,
                       at.row * c.stride[0] - c.padding[0], at.column * c.stride[1] - c.padding[1], k_begin, depth);

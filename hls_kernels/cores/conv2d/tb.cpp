@@ -31,8 +31,7 @@ void fill_images(tb::memory& arena, tb::random_source& random, uint32_t base, co
     for (int n = 0; n < batch; n++)
         for (int y = 0; y < height; y++)
             for (int x = 0; x < width; x++)
-                for (int i = 0; i < channels; i++)
-                    arena[pixel_at(base, stride, n, y, x) + i] = random.real(-1, 1);
+                for (int i = 0; i < channels; i++) arena[pixel_at(base, stride, n, y, x) + i] = random.real(-1, 1);
 }
 
 // Lets `compare` look at the pixels of the output.
@@ -134,19 +133,16 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
 #ifndef __SYNTHESIS__
     if (!report.bounded(c, fpga::conv2d_bounds, arena, weights)) return;
 #endif
-    run_and_compare(c, fpga::conv2d, arena, weights, stored,
-                    [&](const std::string& run) {
-                        size_t i = 0;
-                        for (int n = 0; n < c.batch; n++)
-                            for (int y = 0; y < c.out_height; y++)
-                                for (int x = 0; x < c.out_width; x++)
-                                    for (int o = 0; o < out_channels; o++, i++)
-                                        report.close(arena[pixel_at(c.output, c.out_stride, n, y, x) + o], expected[i],
-                                                     tolerance[i],
-                                                     run + "image " + std::to_string(n) + ", row " + std::to_string(y) +
-                                                         ", column " + std::to_string(x) + ", channel " +
-                                                         std::to_string(o));
-                    });
+    run_and_compare(c, fpga::conv2d, arena, weights, stored, [&](const std::string& run) {
+        size_t i = 0;
+        for (int n = 0; n < c.batch; n++)
+            for (int y = 0; y < c.out_height; y++)
+                for (int x = 0; x < c.out_width; x++)
+                    for (int o = 0; o < out_channels; o++, i++)
+                        report.close(arena[pixel_at(c.output, c.out_stride, n, y, x) + o], expected[i], tolerance[i],
+                                     run + "image " + std::to_string(n) + ", row " + std::to_string(y) + ", column " +
+                                         std::to_string(x) + ", channel " + std::to_string(o));
+    });
 }
 
 struct geometry {
@@ -222,18 +218,18 @@ geometry random_geometry(tb::random_source& random) {
 // Shapes that reach what random small ones do not: several blocks of k, of rows, of columns, and the gather.
 void conv2d_large_cases(tb::random_source& random) {
     const geometry cases[] = {
-        {1, 1, 320, 7, 7, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 4, false, false},     // k = 2880: two blocks
-        {1, 1, 2100, 3, 5, 70, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 4, false, false},    // direct, two blocks
-        {1, 1, 2100, 3, 5, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 2, true, true},      // planar, two blocks
+        {1, 1, 320, 7, 7, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 4, false, false},          // k = 2880: two blocks
+        {1, 1, 2100, 3, 5, 70, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 4, false, false},         // direct, two blocks
+        {1, 1, 2100, 3, 5, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 2, true, true},           // planar, two blocks
         {1, 1, 512, 12, 12, 16, {3, 3}, {1, 1}, {12, 12}, {12, 12}, {12, 12}, 1, false, false},  // gather
-        {1, 1, 1024, 5, 40, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false, false},   // column blocks
-        {1, 1, 2048, 4, 4, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false, true},     // k > KOFF
+        {1, 1, 1024, 5, 40, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false, false},        // column blocks
+        {1, 1, 2048, 4, 4, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false, true},          // k > KOFF
         {1, 1, 2048, 4, 4, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, true, true},
-        {1, 1, 480, 1, 700, 16, {3, 1}, {1, 1}, {1, 0}, {1, 1}, {1, 0}, 1, false, false},   // many column blocks
-        {1, 1, 1, 2, 2200, 16, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, 1, true, true},      // row wider than a block
+        {1, 1, 480, 1, 700, 16, {3, 1}, {1, 1}, {1, 0}, {1, 1}, {1, 0}, 1, false, false},  // many column blocks
+        {1, 1, 1, 2, 2200, 16, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, 1, true, true},     // row wider than a block
         {1, 1, 3, 2, 2200, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 4, false, true},
-        {2, 1, 3, 60, 64, 64, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {3, 3}, 4, true, true},       // stem
-        {1, 1, 16, 70, 64, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, false, false},    // row blocks
+        {2, 1, 3, 60, 64, 64, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {3, 3}, 4, true, true},     // stem
+        {1, 1, 16, 70, 64, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, false, false},  // row blocks
     };
     for (const geometry& g : cases) conv2d_case(g, random);
 }
@@ -259,34 +255,31 @@ void check_depthwise(fpga::depthwise_command c, tb::random_source& random) {
 #ifndef __SYNTHESIS__
     if (!report.bounded(c, fpga::depthwise_bounds, arena, weights)) return;
 #endif
-    run_and_compare(
-        c, fpga::depthwise, arena, weights, stored,
-        [&](const std::string& run) {
-            for (int n = 0; n < c.batch; n++)
-                for (int y = 0; y < c.out_height; y++)
-                    for (int x = 0; x < c.out_width; x++)
-                        for (int i = 0; i < c.channels; i++) {
-                            double sum = c.bias == ABSENT ? 0 : weights[c.bias + i], absolute = 2;
-                            for (int r = 0; r < c.kernel[0]; r++)
-                                for (int s = 0; s < c.kernel[1]; s++) {
-                                    const int iy = y * c.stride[0] - c.padding[0] + r * c.dilation[0];
-                                    const int ix = x * c.stride[1] - c.padding[1] + s * c.dilation[1];
-                                    if (iy < 0 || iy >= c.in_height || ix < 0 || ix >= c.in_width) continue;
-                                    const double term =
-                                        static_cast<double>(arena[pixel_at(c.input, c.in_stride, n, iy, ix) + i]) *
-                                        weights[c.weight + static_cast<size_t>(r * c.kernel[1] + s) * stored + i];
-                                    sum += term;
-                                    absolute += std::fabs(term);
-                                }
-                            if (c.residual != ABSENT)
-                                sum += arena[pixel_at(c.residual, c.residual_stride, n, y, x) + i];
-                            report.close(arena[pixel_at(c.output, c.out_stride, n, y, x) + i],
-                                         tb::reference_activation(sum, c.activation, c.act_a, c.act_b),
-                                         tb::sum_tolerance(absolute, taps),
-                                         run + "image " + std::to_string(n) + ", row " + std::to_string(y) +
-                                             ", column " + std::to_string(x) + ", channel " + std::to_string(i));
-                        }
-        });
+    run_and_compare(c, fpga::depthwise, arena, weights, stored, [&](const std::string& run) {
+        for (int n = 0; n < c.batch; n++)
+            for (int y = 0; y < c.out_height; y++)
+                for (int x = 0; x < c.out_width; x++)
+                    for (int i = 0; i < c.channels; i++) {
+                        double sum = c.bias == ABSENT ? 0 : weights[c.bias + i], absolute = 2;
+                        for (int r = 0; r < c.kernel[0]; r++)
+                            for (int s = 0; s < c.kernel[1]; s++) {
+                                const int iy = y * c.stride[0] - c.padding[0] + r * c.dilation[0];
+                                const int ix = x * c.stride[1] - c.padding[1] + s * c.dilation[1];
+                                if (iy < 0 || iy >= c.in_height || ix < 0 || ix >= c.in_width) continue;
+                                const double term =
+                                    static_cast<double>(arena[pixel_at(c.input, c.in_stride, n, iy, ix) + i]) *
+                                    weights[c.weight + static_cast<size_t>(r * c.kernel[1] + s) * stored + i];
+                                sum += term;
+                                absolute += std::fabs(term);
+                            }
+                        if (c.residual != ABSENT) sum += arena[pixel_at(c.residual, c.residual_stride, n, y, x) + i];
+                        report.close(arena[pixel_at(c.output, c.out_stride, n, y, x) + i],
+                                     tb::reference_activation(sum, c.activation, c.act_a, c.act_b),
+                                     tb::sum_tolerance(absolute, taps),
+                                     run + "image " + std::to_string(n) + ", row " + std::to_string(y) + ", column " +
+                                         std::to_string(x) + ", channel " + std::to_string(i));
+                    }
+    });
 }
 
 void depthwise_case(const geometry& g, tb::random_source& random) {

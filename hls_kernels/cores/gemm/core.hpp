@@ -13,11 +13,11 @@ namespace fpga {
 
 // How a command is cut into blocks, the same for all of its slices.
 struct gemm_plan {
-    bool shared;          // all of the batch meets the same b: its rows are treated as those of one matrix
-    bool direct;          // a is read where it lies (software only)
-    bool b_direct;        // so is b: its rows are whole vectors, and a packed copy would not pay
-    int32_t matrices;     // separate products
-    int64_t rows;         // of one of them
+    bool shared;       // all of the batch meets the same b: its rows are treated as those of one matrix
+    bool direct;       // a is read where it lies (software only)
+    bool b_direct;     // so is b: its rows are whole vectors, and a packed copy would not pay
+    int32_t matrices;  // separate products
+    int64_t rows;      // of one of them
     int32_t block_rows;
     int32_t k_block;
     int32_t k_blocks;
@@ -77,7 +77,7 @@ inline void fill_row_table(block_table& table, const gemm_command& c, const gemm
                               offset_of(1, c.residual_stride[2])};
 each_matrix:
     for (int32_t done = 0; done < count;) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
         const int32_t rows = minimum(count - done, c.rows - row);
         const table_entry entry = {
             offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) + row * step.source,
@@ -102,7 +102,7 @@ inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_M
     if (c.a_stride[3] == 1) {
     each_row:
         for (int32_t i = 0; i < count; i++) {
-#pragma HLS loop_tripcount min=1 max=1022
+#pragma HLS loop_tripcount min = 1 max = 1022
             local[i] = i * depth;
             copy_in(slab, local[i], arena, c.a + origin[i] + k_begin, depth);
         }
@@ -111,18 +111,18 @@ inline int32_t fill_a_slab(float slab[tile::SLAB_FLOATS], uint32_t local[BLOCK_M
     const int32_t pitch = VEC * depth;
 each_k:
     for (int32_t k = 0; k < depth; k++) {
-#pragma HLS loop_tripcount min=1 max=2048
+#pragma HLS loop_tripcount min = 1 max = 2048
         const place_t from = c.a + offset_of(k_begin + k, c.a_stride[3]);
         int64_t to = static_cast<int64_t>(k) * VEC;
     each_group:
         for (int32_t i = 0; i < count; i += VEC, to += pitch) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
             const int32_t rows = minimum(count - i, VEC);
             // A group may go on in another matrix of the batch.
             if (origin[i + rows - 1] - origin[i] != static_cast<uint32_t>(rows - 1)) {
             each_row_of_group:
                 for (int32_t j = 0; j < rows; j++) {
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS loop_tripcount min = 1 max = 16
                     copy_in(slab, to + j, arena, from + origin[i + j], 1);
                 }
             } else if (rows == VEC) {
@@ -134,8 +134,8 @@ each_k:
     }
 places:
     for (int32_t i = 0; i < count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=1022
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 1022
         local[i] = i / VEC * pitch + i % VEC;
     }
     return VEC;
@@ -147,9 +147,9 @@ inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena,
     alignas(64) float slab[tile::SLAB_FLOATS];
     alignas(64) vec16 partial[PARTIAL_VECTORS];
     alignas(64) vec16 b_block[tile::K_BLOCK * tile::MAX_VECTORS];
-#pragma HLS bind_storage variable=slab type=ram_1wnr
-#pragma HLS array_partition variable=slab cyclic factor=4
-#pragma HLS array_partition variable=b_block cyclic factor=4
+#pragma HLS bind_storage variable = slab type = ram_1wnr
+#pragma HLS array_partition variable = slab cyclic factor = 4
+#pragma HLS array_partition variable = b_block cyclic factor = 4
     uint32_t k_offset[tile::KOFF];
     uint32_t origin[BLOCK_MAX];
     block_table table;
@@ -169,7 +169,7 @@ inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena,
                                         c.b_packed || p.b_direct ? WEIGHTS_COST : PACKING_COST);
 each_block:
     for (int64_t unit = grid.unit_begin; unit < grid.unit_end;) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
         const int32_t matrix = static_cast<int32_t>(unit / p.rows);
         const int64_t first = unit % p.rows;
         const int32_t count = static_cast<int32_t>(
@@ -177,8 +177,8 @@ each_block:
         fill_row_table(table, c, p, matrix, first, count);
     keep_origins:
         for (int32_t i = 0; i < count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=1022
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 1022
             origin[i] = table.source[i];
         }
         const b_source b = {c.b + offset_of(matrix / c.batch[1], c.b_stride[0]) +
@@ -192,11 +192,11 @@ each_block:
         step.k_stride = c.a_stride[3];
     each_group:
         for (int64_t group = grid.panel_begin; group < grid.panel_end; group += p.panels_at_once) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
             const int64_t group_end = minimum(group + p.panels_at_once, grid.panel_end);
         each_k_block:
             for (int32_t k = 0; k < c.depth; k += p.k_block) {
-#pragma HLS loop_tripcount min=1 max=4
+#pragma HLS loop_tripcount min = 1 max = 4
                 step.depth = minimum(p.k_block, c.depth - k);
                 step.first = k == 0;
                 step.last = k + step.depth == c.depth;
@@ -206,7 +206,7 @@ each_block:
                 }
             each_panel:
                 for (int64_t panel = group; panel < group_end; panel++) {
-#pragma HLS loop_tripcount min=1 max=4
+#pragma HLS loop_tripcount min = 1 max = 4
                     const int32_t column = static_cast<int32_t>(panel) * c.vectors * VEC;
                     step.vectors = minimum(c.vectors, ceil_div(c.columns - column, VEC));
                     step.lanes = VEC;

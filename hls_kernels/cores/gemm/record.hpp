@@ -19,12 +19,12 @@ struct gemm_command {
     place_t output;
     int32_t b_packed;
     int32_t batch[2];
-    int32_t rows;               // m
-    int32_t columns;            // n
-    int32_t depth;              // k
-    int32_t a_stride[4];        // batch 0, batch 1, m, k; either m's or k's is 1
-    int32_t b_stride[4];        // batch 0, batch 1, k, n; either k's or n's is 1
-    int32_t out_stride[3];      // batch 0, batch 1, m; n's is 1
+    int32_t rows;           // m
+    int32_t columns;        // n
+    int32_t depth;          // k
+    int32_t a_stride[4];    // batch 0, batch 1, m, k; either m's or k's is 1
+    int32_t b_stride[4];    // batch 0, batch 1, k, n; either k's or n's is 1
+    int32_t out_stride[3];  // batch 0, batch 1, m; n's is 1
     int32_t residual_stride[3];
     int32_t vectors;
     float alpha;

@@ -90,8 +90,7 @@ void check(const shape& s, tb::random_source& random) {
     if (random.chance(0.4)) {
         c.residual = place_rows(arena, random, s.batch, s.rows, s.columns, residual_stride);
         each_row(c, [&](int i, int j, int r) {
-            for (int n = 0; n < s.columns; n++)
-                arena[at(c.residual, residual_stride, i, j, r, n)] = random.real(-1, 1);
+            for (int n = 0; n < s.columns; n++) arena[at(c.residual, residual_stride, i, j, r, n)] = random.real(-1, 1);
         });
     }
     for (int d = 0; d < 3; d++) {
@@ -166,15 +165,15 @@ shape random_shape(tb::random_source& random) {
 // Several blocks of k and of rows, which random small shapes do not reach.
 void large_cases(tb::random_source& random) {
     const shape cases[] = {
-        {{1, 1}, 1, 70, 5000, true, false, false, true, false, 4, 1},       // weights streamed once
-        {{1, 1}, 3, 40, 4100, true, true, false, true, false, 2, 1},        // a through the slab, three blocks of k
-        {{1, 1}, 9, 70, 4500, true, false, false, false, false, 4, 0.5f},   // three blocks of k
-        {{1, 2}, 9, 70, 2100, false, false, false, true, false, 4, 0.5f},   // b packed in two blocks of k
-        {{2, 1}, 60, 33, 2100, false, true, true, true, false, 3, 1},       // both transposed
-        {{1, 1}, 1500, 20, 33, true, false, false, false, false, 2, 1},     // several blocks of rows
+        {{1, 1}, 1, 70, 5000, true, false, false, true, false, 4, 1},      // weights streamed once
+        {{1, 1}, 3, 40, 4100, true, true, false, true, false, 2, 1},       // a through the slab, three blocks of k
+        {{1, 1}, 9, 70, 4500, true, false, false, false, false, 4, 0.5f},  // three blocks of k
+        {{1, 2}, 9, 70, 2100, false, false, false, true, false, 4, 0.5f},  // b packed in two blocks of k
+        {{2, 1}, 60, 33, 2100, false, true, true, true, false, 3, 1},      // both transposed
+        {{1, 1}, 1500, 20, 33, true, false, false, false, false, 2, 1},    // several blocks of rows
         {{2, 1}, 1100, 17, 20, false, true, false, true, false, 2, 1},
-        {{3, 1}, 500, 17, 20, false, false, true, true, true, 2, 1},        // a block of rows of several matrices
-        {{3, 1}, 90, 200, 600, false, true, false, true, true, 4, 1},       // panels that wait for blocks of k
+        {{3, 1}, 500, 17, 20, false, false, true, true, true, 2, 1},   // a block of rows of several matrices
+        {{3, 1}, 90, 200, 600, false, true, false, true, true, 4, 1},  // panels that wait for blocks of k
         {{1, 1}, 60, 100, 600, true, true, false, false, false, 2, 0.5f},
         {{5, 3}, 7, 16, 64, true, true, false, true, false, 1, 1},
     };

@@ -71,8 +71,8 @@ inline void widen_beats(const convert_command& c, vec16* arena, int64_t begin, i
     constexpr int VECTORS = vectors_of_beat(FORMAT);
 beats:
     for (int64_t i = begin; i < end; i++) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=1024
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 1024
         ivec16 part[VECTORS];
         split_beat(bits_of(load_aligned(arena, c.input + i * VEC)), part);
     vectors:
@@ -89,8 +89,8 @@ inline void narrow_beats(const convert_command& c, vec16* arena, int64_t begin, 
     constexpr int VECTORS = vectors_of_beat(FORMAT);
 beats:
     for (int64_t i = begin; i < end; i++) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=1024
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 1024
         ivec16 part[VECTORS];
     vectors:
         UNROLL for (int v = 0; v < VECTORS; v++) {
@@ -127,9 +127,7 @@ inline uint32_t convert(const convert_command& c, const vec16*, vec16* arena, co
 template <>
 struct redirection<convert_command> {
     static constexpr bool POSSIBLE = true;
-    static void apply(convert_command& c, const windows& elsewhere) {
-        elsewhere.redirect(c.input, c.output);
-    }
+    static void apply(convert_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output); }
 };
 
 inline void convert_bounds(const convert_command& c, bounds& b) {

@@ -33,7 +33,7 @@ inline void move_rows(const move_command& c, const loop_nest& n, vec16* arena, c
     int32_t piece = static_cast<int32_t>(i % pieces);
 rows:
     for (; i < end; i++) {
-#pragma HLS loop_tripcount min=1 max=1024
+#pragma HLS loop_tripcount min = 1 max = 1024
         const int32_t first = piece * MOVE_PIECE, lanes = minimum(length - first, MOVE_PIECE);
         const int64_t to = c.output + p.offset[0] + first * to_step, from = c.input + p.offset[1] + first * from_step;
         if (c.input == ABSENT && to_step == 1) {
@@ -47,8 +47,8 @@ rows:
         } else {
         elements:
             for (int32_t e = 0; e < lanes; e++) {
-#pragma HLS pipeline II=2
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS pipeline II = 2
+#pragma HLS loop_tripcount min = 1 max = 256
                 const float x = c.input == ABSENT ? c.fill : scalar_at(region, from + e * from_step);
                 store_scalar(arena, to + e * to_step, x);
             }
@@ -69,10 +69,10 @@ inline void move_blocks(const move_command& c, const loop_nest& n, vec16* arena,
     const int64_t blocks = static_cast<int64_t>(blocks_across) * blocks_along;
     const int64_t count = iterations(n, outer) * blocks, end = slice_begin(count, slice + 1, slices);
     vec16 x[VEC];
-#pragma HLS array_partition variable=x complete
+#pragma HLS array_partition variable = x complete
 each_block:
     for (int64_t i = slice_begin(count, slice, slices); i < end; i++) {
-#pragma HLS loop_tripcount min=1 max=1024
+#pragma HLS loop_tripcount min = 1 max = 1024
         const nest_position p = position_at(n, outer, i / blocks);
         const int32_t row = static_cast<int32_t>(i % blocks / blocks_along) * VEC;
         const int32_t column = static_cast<int32_t>(i % blocks_along) * VEC;
@@ -81,7 +81,7 @@ each_block:
         const int64_t to = c.output + p.offset[0] + row * n.stride[across][0] + column;
     read:
         for (int j = 0; j < VEC; j++) {
-#pragma HLS pipeline II=1
+#pragma HLS pipeline II = 1
             const int64_t at = from + j * n.stride[along][1];
             x[j] = vec16(0.0f);
             if (j < columns) x[j] = load_some(region, at, rows);
@@ -89,8 +89,8 @@ each_block:
         transpose(x);
     write:
         for (int j = 0; j < rows; j++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=16 max=16
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 16 max = 16
             store_some(arena, to + j * n.stride[across][0], x[j], columns);
         }
     }

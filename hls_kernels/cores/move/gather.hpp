@@ -36,7 +36,7 @@ dimensions:
     nest_position p = position_at(n, outer, i);
 runs:
     for (; i < end; i++, advance(n, outer, p)) {
-#pragma HLS loop_tripcount min=1 max=1024
+#pragma HLS loop_tripcount min = 1 max = 1024
         const int32_t index = int_at(arena, c.index + p.offset[2]);
         if (index < 0 || index >= c.limit) {
             status = STATUS_INDEX_RANGE;
@@ -50,8 +50,8 @@ runs:
         }
     elements:
         for (int32_t e = 0; e < length; e++) {
-#pragma HLS pipeline II=2
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS pipeline II = 2
+#pragma HLS loop_tripcount min = 1 max = 64
             store_scalar(arena, to + e * to_step, scalar_at(region, from + e * from_step));
         }
     }

@@ -12,10 +12,10 @@ struct move_command {
     int32_t slices;
     place_t input;
     place_t output;
-    int32_t from_weights;       // 1: the input lies in the weights region
+    int32_t from_weights;  // 1: the input lies in the weights region
     float fill;
     int32_t dims[6];
-    int32_t in_stride[6];       // may be negative or 0
+    int32_t in_stride[6];  // may be negative or 0
     int32_t out_stride[6];
 };
 
@@ -25,7 +25,7 @@ struct gather_command {
     int32_t opcode;
     int32_t slices;
     place_t table;
-    place_t index;              // arena
+    place_t index;  // arena
     place_t output;
     int32_t table_in_weights;
     int32_t limit;
@@ -54,8 +54,8 @@ struct resample_command {
     int32_t out_height;
     int32_t out_width;
     int32_t align_corners;
-    float scale[2];             // height, width
-    int32_t in_stride[3];       // image, row, column; the channel's is 1
+    float scale[2];        // height, width
+    int32_t in_stride[3];  // image, row, column; the channel's is 1
     int32_t out_stride[3];
 };
 
@@ -63,7 +63,7 @@ struct resample_command {
 enum element_format : int32_t {
     FORMAT_BF16 = 0,  // as words: floats that are rounded when they are narrowed
     FORMAT_F16 = 1,
-    FORMAT_U8 = 2,    // as words: the bits of an int32, of which narrowing keeps the low ones
+    FORMAT_U8 = 2,  // as words: the bits of an int32, of which narrowing keeps the low ones
     FORMAT_I8 = 3,
 };
 
@@ -72,8 +72,8 @@ enum element_format : int32_t {
 struct convert_command {
     int32_t opcode;
     int32_t slices;
-    place_t input;              // arena
-    place_t output;             // arena
+    place_t input;   // arena
+    place_t output;  // arena
     int32_t count;
     int32_t format;
     int32_t narrow;
@@ -84,9 +84,9 @@ struct convert_command {
 // barrier. Run as a plain list they give the same.
 struct streams_command {
     int32_t opcode;
-    int32_t slices;             // count
-    int32_t count;              // 1 .. MOST_STREAMS
-    int32_t length[32];         // 0 from `count` on
+    int32_t slices;      // count
+    int32_t count;       // 1 .. MOST_STREAMS
+    int32_t length[32];  // 0 from `count` on
 };
 
 }  // namespace fpga

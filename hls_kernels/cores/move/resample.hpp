@@ -48,8 +48,8 @@ inline void resample_pixel(const resample_command& c, vec16* arena, int64_t uppe
     const vec16 lower_share(row_share), upper_share(1.0f - row_share);
 vectors:
     for (int32_t ch = 0; ch < c.channels; ch += VEC) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 16
         const int32_t lanes = minimum(c.channels - ch, VEC), read = whole_vectors ? VEC : lanes;
         const int64_t at[4] = {upper + left + ch, upper + right + ch, lower + left + ch, lower + right + ch};
         vec16 corner[4];
@@ -74,7 +74,7 @@ inline uint32_t resample(const resample_command& c, const vec16*, vec16* arena, 
     const bool whole_vectors = resample_reads_whole_vectors(c);
 rows:
     for (int64_t i = slice_begin(count, slice, slices); i < end; i++) {
-#pragma HLS loop_tripcount min=1 max=224
+#pragma HLS loop_tripcount min = 1 max = 224
         const int64_t n = i / c.out_height;
         const int32_t y = static_cast<int32_t>(i % c.out_height);
         const sample row = sample_at(c, 0, y);
@@ -84,7 +84,7 @@ rows:
         const int64_t output = c.output + n * c.out_stride[0] + static_cast<int64_t>(y) * c.out_stride[1];
     pixels:
         for (int32_t x = 0; x < c.out_width; x++) {
-#pragma HLS loop_tripcount min=1 max=224
+#pragma HLS loop_tripcount min = 1 max = 224
             resample_pixel(c, arena, upper, lower, sample_at(c, 1, x), row.share,
                            output + static_cast<int64_t>(x) * c.out_stride[2], whole_vectors);
         }
@@ -96,9 +96,7 @@ rows:
 template <>
 struct redirection<resample_command> {
     static constexpr bool POSSIBLE = true;
-    static void apply(resample_command& c, const windows& elsewhere) {
-        elsewhere.redirect(c.input, c.output);
-    }
+    static void apply(resample_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output); }
 };
 
 inline void resample_bounds(const resample_command& c, bounds& b) {

@@ -110,8 +110,8 @@ void run_layouts(tb::report& report, tb::random_source& random, int round) {
     c.output = arena.allocate(back ? planar_floats : interleaved_floats);
     tensor_index at;
     each(c.dims, 6, at, [&] {
-        const uint32_t pattern = random.chance(0.5) ? 0x7f800001u + random.integer(0, 4000000) : random.integer(0,
-            1 << 30);
+        const uint32_t pattern = random.chance(0.5) ? 0x7f800001u + random.integer(0, 4000000)
+                                                    : random.integer(0, 1 << 30);
         std::memcpy(&arena[address(c.input, c.in_stride, at, 6)], &pattern, 4);
     });
     report.begin((back ? "NHWC to NCHW " : "NCHW to NHWC ") + std::to_string(channels) + "x" + std::to_string(pixels));
@@ -197,8 +197,8 @@ void run_resample(tb::report& report, tb::random_source& random, int round) {
     const int in[2] = {c.in_height, c.in_width}, out[2] = {c.out_height, c.out_width};
     for (int a = 0; a < 2; a++) {
         c.scale[a] = static_cast<float>(in[a]) / static_cast<float>(out[a]);
-        if (c.align_corners) c.scale[a] = out[a] > 1 ?
-            static_cast<float>(in[a] - 1) / static_cast<float>(out[a] - 1) : 0.0f;
+        if (c.align_corners)
+            c.scale[a] = out[a] > 1 ? static_cast<float>(in[a] - 1) / static_cast<float>(out[a] - 1) : 0.0f;
     }
     const bool dense = random.chance(0.3);
     c.in_stride[2] = c.out_stride[2] = dense ? c.channels : round_up(c.channels, 16);
@@ -226,8 +226,9 @@ void run_resample(tb::report& report, tb::random_source& random, int round) {
         };
         double want;
         if (c.mode == RESAMPLE_NEAREST) {
-            const auto source = [&](int a, int i) { return std::min(int(std::floor(float(i) * c.scale[a])),
-                in[a] - 1); };
+            const auto source = [&](int a, int i) {
+                return std::min(int(std::floor(float(i) * c.scale[a])), in[a] - 1);
+            };
             want = pixel(source(0, at.i[1]), source(1, at.i[2]));
         } else {
             int low[2], high[2];

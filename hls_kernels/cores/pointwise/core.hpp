@@ -111,16 +111,16 @@ FPGA_INLINE void gather_row(float* local, int32_t to, const vec16* region, int64
         const vec16 x(scalar_at(region, at));
     repeat:
         for (int32_t i = 0; i < length; i += VEC) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 16
             store(local, to + i, x);
         }
         return;
     }
 row:
     for (int32_t i = 0; i < length; i += VEC) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 16
         store(local, to + i, load_some(region, at + i, length - i));
     }
 }
@@ -132,15 +132,15 @@ inline void gather_stream(float* local, const vec16* region, const pointwise_com
         const int64_t first = row_address(c, p, k, s);
     column:
         for (int32_t r = 0; r < block.rows; r++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 256
             local[r] = scalar_at(region, first + static_cast<int64_t>(r) * p.stride[2][s]);
         }
         return;
     }
 rows:
     for (int32_t r = 0; r < block.rows; r++) {
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS loop_tripcount min = 1 max = 256
         const int64_t at = row_address(c, p, k, s);
         if (k.length == 1)
             local[r] = scalar_at(region, at);
@@ -153,8 +153,8 @@ rows:
 inline void scatter_row(vec16* arena, int64_t at, const float* local, int32_t from, int32_t length) {
 row:
     for (int32_t i = 0; i < length; i += VEC) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 16
         store_some(arena, at + i, load(local, from + i), length - i);
     }
 }
@@ -168,7 +168,7 @@ inline void scatter_stream(vec16* arena, const float* local, const pointwise_com
     pointwise_block k = block;
 rows:
     for (int32_t r = 0; r < block.rows; r++) {
-#pragma HLS loop_tripcount min=1 max=256
+#pragma HLS loop_tripcount min = 1 max = 256
         const int64_t at = row_address(c, p, k, s);
         if (k.length == 1)
             store_scalar(arena, at, local[r]);
@@ -213,8 +213,8 @@ inline bool decode_program(const pointwise_command& c, const vec16* commands,
     bool valid = true;
 decode:
     for (int i = 0; i < c.instructions; i++) {
-#pragma HLS pipeline II=2
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS pipeline II = 2
+#pragma HLS loop_tripcount min = 1 max = 64
         const uint32_t word = int_at(commands, static_cast<int64_t>(c.program) + 2 * i);
         micro_instruction m;
         m.op = word & 0xff;
@@ -250,16 +250,16 @@ inline uint32_t pointwise(const pointwise_command& c, const vec16* commands, vec
                           uint32_t slice, uint32_t slices) {
     micro_instruction program[tile::POINTWISE_PROGRAM];
     alignas(64) float local[POINTWISE_OPERANDS][BLOCK_ELEMENTS + VEC];
-#pragma HLS array_partition variable=local cyclic factor=16 dim=2
+#pragma HLS array_partition variable = local cyclic factor = 16 dim = 2
     repeated_row held[POINTWISE_STREAMS];
     const int streams = c.inputs + c.outputs;
     if (!decode_program(c, commands, program)) return STATUS_BAD_OPCODE;
 constants:
     for (int i = 0; i < c.constant_count; i++) {
-#pragma HLS loop_tripcount min=0 max=32
+#pragma HLS loop_tripcount min = 0 max = 32
         const float value = scalar_at(commands, static_cast<int64_t>(c.constants) + i);
         for (int j = 0; j < BLOCK_ELEMENTS; j += VEC) {
-#pragma HLS pipeline II=1
+#pragma HLS pipeline II = 1
             store(local[FIRST_CONSTANT + i], j, vec16(value));
         }
     }
@@ -282,7 +282,7 @@ constants:
     const int64_t end = slice_begin(blocks, slice + 1, slices);
 each_block:
     for (int64_t i = slice_begin(blocks, slice, slices); i < end; i++) {
-#pragma HLS loop_tripcount min=1 max=1024
+#pragma HLS loop_tripcount min = 1 max = 1024
         pointwise_block k;
         k.row = i / pieces * rows;
         k.rows = static_cast<int32_t>(all_rows - k.row < rows ? all_rows - k.row : rows);
@@ -296,7 +296,7 @@ each_block:
         bool written_in_place[POINTWISE_STREAMS];
     bind:
         for (int s = 0; s < streams; s++) {
-#pragma HLS loop_tripcount min=2 max=10
+#pragma HLS loop_tripcount min = 2 max = 10
             const bool from_weights = (c.in_weights >> s) & 1;
             float* row = local[FIRST_STREAM + s];
             bool in_place;
@@ -314,7 +314,7 @@ each_block:
         const int vectors = ceil_div(k.elements, VEC);
     execute:
         for (int j = 0; j < c.instructions; j++) {
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS loop_tripcount min = 1 max = 16
             const micro_instruction m = program[j];
 #ifdef __SYNTHESIS__
             run_micro(m.op, local[m.to], local[m.a], local[m.b], local[m.c], vectors);
@@ -324,7 +324,7 @@ each_block:
         }
     write_back:
         for (int s = c.inputs; s < streams; s++) {
-#pragma HLS loop_tripcount min=1 max=2
+#pragma HLS loop_tripcount min = 1 max = 2
             if (!written_in_place[s]) scatter_stream(arena, local[FIRST_STREAM + s], c, p, k, s);
         }
     }

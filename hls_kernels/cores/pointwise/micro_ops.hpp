@@ -99,8 +99,8 @@ template <int OP>
 inline void micro_block(float* to, const float* a, const float* b, const float* c, int vectors) {
 elements:
     for (int i = 0; i < vectors * VEC; i += VEC) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=16 max=16
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 16 max = 16
         store(to, i, micro<OP>(load(a, i), load(b, i), load(c, i)));
     }
 }

@@ -14,9 +14,9 @@ namespace fpga {
 struct pointwise_command {
     int32_t opcode;
     int32_t slices;
-    uint32_t program;           // commands region
+    uint32_t program;  // commands region
     int32_t instructions;
-    uint32_t constants;         // commands region
+    uint32_t constants;  // commands region
     int32_t constant_count;
     int32_t inputs;
     int32_t outputs;
@@ -24,7 +24,7 @@ struct pointwise_command {
     int32_t broadcast;
     int32_t in_weights;
     place_t stream[10];
-    int32_t stride0[10];        // of dims[0], stream by stream
+    int32_t stride0[10];  // of dims[0], stream by stream
     int32_t stride1[10];
     int32_t stride2[10];
 };
@@ -36,9 +36,9 @@ enum micro_op : int32_t {
     MICRO_SUB = 2,
     MICRO_MUL = 3,
     MICRO_DIV = 4,
-    MICRO_FMA = 5,         // a b + c
-    MICRO_MIN = 6,         // NaN if either is NaN
-    MICRO_MAX = 7,         // NaN if either is NaN
+    MICRO_FMA = 5,  // a b + c
+    MICRO_MIN = 6,  // NaN if either is NaN
+    MICRO_MAX = 7,  // NaN if either is NaN
     MICRO_NEG = 8,
     MICRO_ABS = 9,
     MICRO_SQRT = 10,
@@ -52,7 +52,7 @@ enum micro_op : int32_t {
     MICRO_POW = 18,
     MICRO_FLOOR = 19,
     MICRO_CEIL = 20,
-    MICRO_ROUND = 21,      // half to even
+    MICRO_ROUND = 21,  // half to even
     MICRO_TRUNC = 22,
     MICRO_EQ = 23,
     MICRO_NE = 24,
@@ -63,7 +63,7 @@ enum micro_op : int32_t {
     MICRO_AND = 29,
     MICRO_OR = 30,
     MICRO_NOT = 31,
-    MICRO_WHERE = 32,      // a ? b : c
+    MICRO_WHERE = 32,  // a ? b : c
     MICRO_SIN = 33,
     MICRO_COS = 34,
     MICRO_INT_TO_FLOAT = 35,  // a holds the bits of an int32
@@ -71,9 +71,9 @@ enum micro_op : int32_t {
     MICRO_SIGN = 37,
     MICRO_EXPM1 = 38,
     MICRO_LOG1P = 39,
-    MICRO_RELU = 40,       // NaN stays NaN
-    MICRO_ROUND_BF16 = 41, // to the nearest bfloat16
-    MICRO_ROUND_F16 = 42,  // to the nearest binary16; 65520 and more give infinity
+    MICRO_RELU = 40,        // NaN stays NaN
+    MICRO_ROUND_BF16 = 41,  // to the nearest bfloat16
+    MICRO_ROUND_F16 = 42,   // to the nearest binary16; 65520 and more give infinity
     // Operands hold the bits of an int32, and so does the result, which wraps around; comparisons give 0.0 or 1.0.
     MICRO_INT_ADD = 43,
     MICRO_INT_SUB = 44,

@@ -85,8 +85,8 @@ struct program {
 };
 
 void every_operation(tb::report& report) {
-    const float value[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.5f, -3.5f, 1e-20f, 7.25f, -40.0f, 100.0f,
-        INFINITY, -INFINITY, NAN};
+    const float value[] = {0.0f,   -0.0f, 1.0f,   -1.0f,  0.5f,     -0.5f,     2.5f, -3.5f,
+                           1e-20f, 7.25f, -40.0f, 100.0f, INFINITY, -INFINITY, NAN};
     const int n = static_cast<int>(sizeof value / sizeof *value);
     for (int op = fpga::MICRO_COPY; op <= fpga::MICRO_RELU; op++) {
         tb::memory arena, commands;
@@ -272,7 +272,7 @@ void random_program(tb::report& report, tb::random_source& random, int round) {
     const uint32_t slices = round % 2 ? 3 : 1;
     for (uint32_t slice = 0; slice < slices; slice++)
         report.check(pointwise(c, commands.region(), arena.region(), weights.region(), slice, slices) == STATUS_OK,
-            "status");
+                     "status");
     report.check(arena.stray() < 0, "stores outside its outputs at " + std::to_string(arena.stray()));
     each_element([&] {
         double value[64] = {};
@@ -303,7 +303,7 @@ void refusals(tb::report& report) {
         report.begin("malformed program");
         arena.watch();
         report.check(fpga::pointwise(c, commands.region(), arena.region(), nullptr, 0, 1) == fpga::STATUS_BAD_OPCODE,
-            "status");
+                     "status");
         report.check(arena.stray() < 0, "stores though it refuses");
     }
 }

@@ -69,20 +69,20 @@ template <int KIND, int VECTORS>
 inline void pool_pixel(const pool_command& c, vec16* arena, int64_t image, int64_t output, const pool_window& rows,
                        const pool_window& columns, int32_t lanes, bool whole_vectors) {
     vec16 total[VECTORS];
-#pragma HLS array_partition variable=total complete
+#pragma HLS array_partition variable = total complete
     UNROLL for (int v = 0; v < VECTORS; v++) total[v] = pool_start<KIND>();
 window_rows:
     for (int32_t y = 0; y < rows.taps; y++) {
-#pragma HLS loop_tripcount min=1 max=7
+#pragma HLS loop_tripcount min = 1 max = 7
         const int64_t row = image + static_cast<int64_t>(rows.begin + y * rows.step) * c.in_stride[1];
         vec16 even[VECTORS], odd[VECTORS];
-#pragma HLS array_partition variable=even complete
-#pragma HLS array_partition variable=odd complete
+#pragma HLS array_partition variable = even complete
+#pragma HLS array_partition variable = odd complete
         UNROLL for (int v = 0; v < VECTORS; v++) even[v] = odd[v] = pool_start<KIND>();
     window_columns:
         for (int32_t x = 0; x < columns.taps; x += 2) {
 #pragma HLS pipeline
-#pragma HLS loop_tripcount min=1 max=4
+#pragma HLS loop_tripcount min = 1 max = 4
             const int64_t at = row + static_cast<int64_t>(columns.begin + x * columns.step) * c.in_stride[2];
             const int64_t next = at + static_cast<int64_t>(columns.step) * c.in_stride[2];
             UNROLL for (int v = 0; v < VECTORS; v++) {
@@ -92,15 +92,15 @@ window_rows:
                 if (x + 1 < columns.taps) odd[v] = pool_combine<KIND>(odd[v], load_some(arena, next + v * VEC, left));
             }
         }
-        UNROLL for (int v = 0; v < VECTORS; v++)
+        UNROLL for (int v = 0; v < VECTORS; v++) {
             total[v] = pool_combine<KIND>(total[v], pool_combine<KIND>(even[v], odd[v]));
+        }
     }
     const vec16 divisor(KIND == POOL_MAX ? 1.0f : pool_divisor(c, rows, columns));
 store_pixel:
     UNROLL for (int v = 0; v < VECTORS; v++) {
         const vec16 mean = KIND == POOL_MAX ? total[v] : total[v] / divisor;
-        store_some(arena, output + v * VEC, apply_activation(mean, c.activation, c.act_a, c.act_b),
-                       lanes - v * VEC);
+        store_some(arena, output + v * VEC, apply_activation(mean, c.activation, c.act_a, c.act_b), lanes - v * VEC);
     }
 }
 
@@ -111,16 +111,17 @@ FPGA_INLINE void pool_tile(const pool_command& c, vec16* arena, int64_t input, i
                            float divisor, int32_t lanes) {
     constexpr int COLUMNS = (POOL_TILE - 1) * STRIDE + KERNEL;
     vec16 column[COLUMNS], result[POOL_TILE];
-#pragma HLS array_partition variable=column complete
-#pragma HLS array_partition variable=result complete
+#pragma HLS array_partition variable = column complete
+#pragma HLS array_partition variable = result complete
 top_row:
     UNROLL for (int x = 0; x < COLUMNS; x++) column[x] = load(arena, input + static_cast<int64_t>(x) * c.in_stride[2]);
 lower_rows:
     for (int32_t y = 1; y < rows; y++) {
-#pragma HLS loop_tripcount min=1 max=2
+#pragma HLS loop_tripcount min = 1 max = 2
         const int64_t row = input + static_cast<int64_t>(y) * c.in_stride[1];
-        UNROLL for (int x = 0; x < COLUMNS; x++)
+        UNROLL for (int x = 0; x < COLUMNS; x++) {
             column[x] = pool_combine<KIND>(column[x], load(arena, row + static_cast<int64_t>(x) * c.in_stride[2]));
+        }
     }
 across:
     UNROLL for (int i = 0; i < POOL_TILE; i++) {
@@ -130,8 +131,9 @@ across:
     }
     if (c.activation != ACT_NONE) apply_activation_all(result, POOL_TILE, c.activation, c.act_a, c.act_b);
 store_tile:
-    UNROLL for (int i = 0; i < POOL_TILE; i++)
+    UNROLL for (int i = 0; i < POOL_TILE; i++) {
         store_some(arena, output + static_cast<int64_t>(i) * c.out_stride[2], result[i], lanes);
+    }
 }
 
 template <int KIND>
@@ -139,7 +141,7 @@ inline void pool_pixels(const pool_command& c, vec16* arena, int64_t image, int6
                         int32_t begin, int32_t end, int32_t lanes, bool whole_vectors) {
 row_pixels:
     for (int32_t x = begin; x < end; x++) {
-#pragma HLS loop_tripcount min=1 max=112
+#pragma HLS loop_tripcount min = 1 max = 112
         const pool_window columns = window_of(c, 1, x);
         const int64_t to = output + static_cast<int64_t>(x) * c.out_stride[2];
         switch (ceil_div(lanes, VEC)) {
@@ -160,13 +162,13 @@ inline void pool_inner(const pool_command& c, vec16* arena, int64_t image, int64
     const int64_t top = image + static_cast<int64_t>(rows.begin) * c.in_stride[1];
 tiles:
     for (int32_t x = begin; x < end; x += POOL_TILE) {
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS loop_tripcount min = 1 max = 16
         const int32_t first = minimum(x, end - POOL_TILE);
         const int64_t from = top + static_cast<int64_t>(first * STRIDE - c.padding[1]) * c.in_stride[2];
     vectors:
         for (int32_t ch = 0; ch < lanes; ch += VEC) {
 #pragma HLS pipeline
-#pragma HLS loop_tripcount min=1 max=4
+#pragma HLS loop_tripcount min = 1 max = 4
             pool_tile<KIND, KERNEL, STRIDE>(c, arena, from + ch,
                                             output + static_cast<int64_t>(first) * c.out_stride[2] + ch, rows.taps,
                                             divisor, lanes - ch);
@@ -200,9 +202,7 @@ inline void pool_row(const pool_command& c, vec16* arena, int64_t image, int64_t
 }
 
 // Whether full vectors may be read up to the end of a pixel: its channels are padded to a multiple of 16.
-FPGA_INLINE bool pool_reads_whole_vectors(const pool_command& c) {
-    return c.in_stride[2] >= round_up(c.channels, VEC);
-}
+FPGA_INLINE bool pool_reads_whole_vectors(const pool_command& c) { return c.in_stride[2] >= round_up(c.channels, VEC); }
 
 inline uint32_t pool(const pool_command& c, const vec16*, vec16* arena, const vec16*, uint32_t slice, uint32_t slices) {
     const int32_t width = POOL_VECTORS * VEC, groups = ceil_div(c.channels, width);
@@ -211,7 +211,7 @@ inline uint32_t pool(const pool_command& c, const vec16*, vec16* arena, const ve
     const bool whole_vectors = pool_reads_whole_vectors(c);
 items:
     for (int64_t item = slice_begin(count, slice, slices); item < end; item++) {
-#pragma HLS loop_tripcount min=1 max=112
+#pragma HLS loop_tripcount min = 1 max = 112
         const int32_t channel = static_cast<int32_t>(item % groups) * width;
         const int64_t row = item / groups;
         const int32_t n = static_cast<int32_t>(row / c.out_height), y = static_cast<int32_t>(row % c.out_height);
@@ -231,9 +231,7 @@ items:
 template <>
 struct redirection<pool_command> {
     static constexpr bool POSSIBLE = true;
-    static void apply(pool_command& c, const windows& elsewhere) {
-        elsewhere.redirect(c.input, c.output);
-    }
+    static void apply(pool_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output); }
 };
 
 inline void pool_bounds(const pool_command& c, bounds& b) {

@@ -28,8 +28,8 @@ struct pool_command {
     int32_t dilation[2];
     int32_t adaptive;
     int32_t count_include_pad;
-    int32_t divisor;            // 0: the window's size as PyTorch counts it
-    int32_t in_stride[3];       // image, row, column; the channel's is 1
+    int32_t divisor;       // 0: the window's size as PyTorch counts it
+    int32_t in_stride[3];  // image, row, column; the channel's is 1
     int32_t out_stride[3];
     int32_t activation;
     float act_a;

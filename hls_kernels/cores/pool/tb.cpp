@@ -101,7 +101,7 @@ void run(tb::report& report, tb::random_source& random, int round) {
         for (int y = 0; y < c.out_height; y++)
             for (int x = 0; x < c.out_width; x++)
                 arena.allow(c.output + int64_t(n) * c.out_stride[0] + y * c.out_stride[1] + x * c.out_stride[2],
-                    c.channels);
+                            c.channels);
     const uint32_t slices = round % 2 ? 3 : 1;
     for (uint32_t slice = 0; slice < slices; slice++)
         report.check(fpga::pool(c, nullptr, arena.region(), nullptr, slice, slices) == fpga::STATUS_OK, "status");
@@ -109,10 +109,9 @@ void run(tb::report& report, tb::random_source& random, int round) {
         for (int y = 0; y < c.out_height; y++)
             for (int x = 0; x < c.out_width; x++)
                 for (int ch = 0; ch < c.channels; ch++)
-                    report.close(arena[c.output + int64_t(n) * c.out_stride[0] + y * c.out_stride[1] +
-                                       x * c.out_stride[2] + ch],
-                                 reference(c, arena, n, y, x, ch), 3e-6,
-                                 "pixel " + std::to_string(y) + "," + std::to_string(x));
+                    report.close(
+                        arena[c.output + int64_t(n) * c.out_stride[0] + y * c.out_stride[1] + x * c.out_stride[2] + ch],
+                        reference(c, arena, n, y, x, ch), 3e-6, "pixel " + std::to_string(y) + "," + std::to_string(x));
     report.check(arena.stray() < 0, "stores outside its output at " + std::to_string(arena.stray()));
 }
 

@@ -154,7 +154,7 @@ results:
 inline uint32_t reduce(const reduce_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
                        uint32_t slices) {
     alignas(64) float held[tile::REDUCE_ROW];
-#pragma HLS array_partition variable=held cyclic factor=16
+#pragma HLS array_partition variable = held cyclic factor = 16
     const reduce_plan p = plan_reduce(c);
     const float share = 1.0f / static_cast<float>(p.count);
     const int64_t count = reduce_items(p), end = slice_begin(count, slice + 1, slices);
@@ -162,7 +162,7 @@ inline uint32_t reduce(const reduce_command& c, const vec16*, vec16* arena, cons
     reduce_position at = reduce_position_of(p, i);
 items:
     for (; i < end; i++) {
-#pragma HLS loop_tripcount min=1 max=1024
+#pragma HLS loop_tripcount min = 1 max = 1024
         reduce_rows(c, p, item_at(c, p, at), share, arena, weights, held);
         next_item(p, at);
     }
@@ -173,9 +173,7 @@ items:
 template <>
 struct redirection<reduce_command> {
     static constexpr bool POSSIBLE = true;
-    static void apply(reduce_command& c, const windows& elsewhere) {
-        elsewhere.redirect(c.input, c.output, c.second);
-    }
+    static void apply(reduce_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output, c.second); }
 };
 
 inline void reduce_bounds(const reduce_command& c, bounds& b) {

@@ -44,7 +44,7 @@ struct reduce_offset {
 // One walk: a row, or several. A group is one vector for each way, from `width` elements that lie side by side.
 struct reduce_item {
     reduce_offset at;
-    reduce_offset way;    // from one way's vector to the next one's
+    reduce_offset way;  // from one way's vector to the next one's
     int32_t width;
     int32_t group;        // elements of `width` that a group takes
     int32_t segments[3];  // reduced dimensions outside the lanes

@@ -11,14 +11,14 @@ enum reduce_kind : int32_t {
     REDUCE_MEAN = 1,
     REDUCE_MAX = 2,
     REDUCE_MIN = 3,
-    REDUCE_ARGMAX = 4,      // int32 bits: the row-major position among the reduced dimensions, first of equals, NaN wins
+    REDUCE_ARGMAX = 4,  // int32 bits: the row-major position among the reduced dimensions, first of equals, NaN wins
     REDUCE_ARGMIN = 5,
-    REDUCE_SOFTMAX = 6,     // same size as the input
+    REDUCE_SOFTMAX = 6,  // same size as the input
     REDUCE_LOG_SOFTMAX = 7,
-    REDUCE_NORM = 8,        // (x - mean) / sqrt(variance + eps) * scale + shift: layer, group, instance norm
-    REDUCE_RMS_NORM = 9,    // x / sqrt(mean(x^2) + eps) * scale
+    REDUCE_NORM = 8,      // (x - mean) / sqrt(variance + eps) * scale + shift: layer, group, instance norm
+    REDUCE_RMS_NORM = 9,  // x / sqrt(mean(x^2) + eps) * scale
     REDUCE_PROD = 10,
-    REDUCE_MOMENTS = 11,    // the mean, and to `second` the mean squared distance from it (the biased variance)
+    REDUCE_MOMENTS = 11,  // the mean, and to `second` the mean squared distance from it (the biased variance)
 };
 
 // Reduction over up to three dimensions, `kept` outside, `reduced` inside; sizes of unused ones are 1.
@@ -32,11 +32,11 @@ struct reduce_command {
     place_t output;
     uint32_t scale;
     uint32_t shift;
-    place_t second;             // arena, laid out as the output; ABSENT for all kinds but REDUCE_MOMENTS
+    place_t second;  // arena, laid out as the output; ABSENT for all kinds but REDUCE_MOMENTS
     int32_t kept[3];
     int32_t reduced[3];
     int32_t in_stride[6];
-    int32_t out_stride[6];      // of the reduced dimensions only for kinds that keep the size
+    int32_t out_stride[6];  // of the reduced dimensions only for kinds that keep the size
     int32_t affine_stride[6];
     float eps;
     int32_t activation;

@@ -66,11 +66,11 @@ inline void walk(const reduce_plan& p, const reduce_item& item, const vec16* are
     reduce_segment segment = first_segment(item);
 segments:
     do {
-#pragma HLS loop_tripcount min=1 max=49
+#pragma HLS loop_tripcount min = 1 max = 49
     along_lanes:
         for (int32_t i = 0; i < item.width; i += item.group) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 16
             const int32_t left = item.width - i, here = item.row_in_lanes ? position + i : position;
             const int64_t at = segment.at.input + i;
             if (left >= item.group)
@@ -154,7 +154,7 @@ FPGA_INLINE void write_group(const reduce_command& c, const reduce_item& item, v
                              const float* held, const reduce_offset& at, int64_t slot, int32_t left,
                              const row_values& row, const affine_access& access) {
     vec16 y[REDUCE_WAYS][1];
-#pragma HLS array_partition variable=y complete
+#pragma HLS array_partition variable = y complete
     vec16 scale(1.0f), shift(-0.0f);  // which leave every number as it is, -0 too
     if (access.shared) load_scale_and_shift(c, access, weights, at.affine, WHOLE ? VEC : left, scale, shift);
 results:
@@ -193,11 +193,11 @@ inline void write_rows(const reduce_command& c, const reduce_plan& p, const redu
     reduce_segment segment = first_segment(item);
 segments:
     do {
-#pragma HLS loop_tripcount min=1 max=49
+#pragma HLS loop_tripcount min = 1 max = 49
     along_lanes:
         for (int32_t i = 0; i < item.width; i += item.group) {
-#pragma HLS pipeline II=4
-#pragma HLS loop_tripcount min=1 max=16
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 16
             reduce_offset at = segment.at;
             at.input += i;
             at.output += i;

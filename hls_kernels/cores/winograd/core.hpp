@@ -26,12 +26,12 @@ constexpr int WINOGRAD_SUMMED = 64;
 static_assert(WINOGRAD_BANK >= WINOGRAD_MAX_ELEMENTS * 2 * VEC, "WINOGRAD_INPUT_FLOATS must hold 16 channels");
 
 struct winograd_plan {
-    int32_t elements;      // of a patch
-    int32_t tile_rows;     // of an image
+    int32_t elements;   // of a patch
+    int32_t tile_rows;  // of an image
     int32_t tile_columns;
-    int32_t channels;      // input channels rounded up to whole vectors
-    int32_t group;         // tiles that the MAC array takes at a time
-    int32_t block;         // groups worked on together, at most
+    int32_t channels;  // input channels rounded up to whole vectors
+    int32_t group;     // tiles that the MAC array takes at a time
+    int32_t block;     // groups worked on together, at most
     int32_t panels;
 };
 
@@ -93,10 +93,10 @@ FPGA_NOINLINE void transform_patch(float* v, int64_t to, int64_t pitch, const wi
     const bool whole = top >= 0 && left >= 0 && top + PATCH <= c.in_height && left + PATCH <= c.in_width;
 vectors_of_channels:
     for (int32_t channel = 0; channel < p.channels; channel += VEC) {
-#pragma HLS pipeline II=36
-#pragma HLS loop_tripcount min=1 max=32
+#pragma HLS pipeline II = 36
+#pragma HLS loop_tripcount min = 1 max = 32
         vec16 lines[PATCH][PATCH];
-#pragma HLS array_partition variable=lines complete dim=0
+#pragma HLS array_partition variable = lines complete dim = 0
     patch_rows:
         UNROLL for (int y = 0; y < PATCH; y++) {
 #pragma HLS unroll
@@ -104,10 +104,10 @@ vectors_of_channels:
         patch_columns:
             UNROLL for (int x = 0; x < PATCH; x++) {
 #pragma HLS unroll
-                const bool inside = whole || (top + y >= 0 && top + y < c.in_height && left + x >= 0 &&
-                                              left + x < c.in_width);
-                const place_t at =
-                    c.input + (corner + offset_of(y, c.in_stride[1]) + offset_of(x, c.in_stride[2]) + channel);
+                const bool inside = whole ||
+                                    (top + y >= 0 && top + y < c.in_height && left + x >= 0 && left + x < c.in_width);
+                const place_t at = c.input +
+                                   (corner + offset_of(y, c.in_stride[1]) + offset_of(x, c.in_stride[2]) + channel);
                 d[x] = opaque(inside ? load_aligned(arena, at) : vec16(0.0f));
             }
             winograd_transform<TILE>::input(d, v_line);
@@ -148,16 +148,15 @@ FPGA_NOINLINE void finish_tile(const winograd_result& r, const winograd_command&
     const place_t out = c.output + offset_of(t.image, c.out_stride[0]) + offset_of(t.row, c.out_stride[1]) +
                         offset_of(t.column, c.out_stride[2]) + r.column;
     const place_t other = c.residual + offset_of(t.image, c.residual_stride[0]) +
-                          offset_of(t.row, c.residual_stride[1]) + offset_of(t.column, c.residual_stride[2]) +
-                          r.column;
+                          offset_of(t.row, c.residual_stride[1]) + offset_of(t.column, c.residual_stride[2]) + r.column;
 vectors_of_panel:
     for (int32_t j = 0; j < r.vectors; j++) {
-#pragma HLS pipeline II=36
-#pragma HLS loop_tripcount min=1 max=4
+#pragma HLS pipeline II = 36
+#pragma HLS loop_tripcount min = 1 max = 4
         vec16 lines[TILE][PATCH];
         vec16 result[TILE][TILE];
-#pragma HLS array_partition variable=lines complete dim=0
-#pragma HLS array_partition variable=result complete dim=0
+#pragma HLS array_partition variable = lines complete dim = 0
+#pragma HLS array_partition variable = result complete dim = 0
     product_columns:
         UNROLL for (int x = 0; x < PATCH; x++) {
 #pragma HLS unroll
@@ -194,8 +193,8 @@ vectors_of_panel:
 #pragma HLS unroll
                 UNROLL for (int x = 0; x < TILE; x++) {
 #pragma HLS unroll
-                    const place_t at =
-                        other + offset_of(y, c.residual_stride[1]) + offset_of(x, c.residual_stride[2]) + j * VEC;
+                    const place_t at = other + offset_of(y, c.residual_stride[1]) + offset_of(x, c.residual_stride[2]) +
+                                       j * VEC;
                     if (y < rows && x < columns) result[y][x] += load(arena, at);
                 }
             }
@@ -218,8 +217,8 @@ vectors_of_panel:
 inline void fill_tile_table(block_table& table, int32_t padded, int32_t count, int32_t channels) {
 each_tile:
     for (int32_t i = 0; i < padded; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=7 max=56
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 7 max = 56
         const int32_t from = minimum(i, count - 1);
 #ifdef __SYNTHESIS__
         table.source[i] = from % tile::ROWS * WINOGRAD_BANK + from / tile::ROWS * channels;
@@ -242,7 +241,7 @@ inline void winograd_tiles(const winograd_command& c, const winograd_plan& p, co
     const mac_epilogue none = {ABSENT, ABSENT};
 each_block:
     for (int64_t part = 0; part < parts; part++) {
-#pragma HLS loop_tripcount min=1 max=64
+#pragma HLS loop_tripcount min = 1 max = 64
         const int64_t first_group = grid.unit_begin + all_groups * part / parts;
         const int64_t end_group = grid.unit_begin + all_groups * (part + 1) / parts;
         const int64_t begin = first_group * p.group;
@@ -257,12 +256,12 @@ each_block:
         fill_tile_table(table, padded, count, p.channels);
     input_stage:
         for (int32_t i = 0; i < count; i++) {
-#pragma HLS loop_tripcount min=7 max=56
+#pragma HLS loop_tripcount min = 7 max = 56
             transform_patch<TILE>(v, table.source[i], pitch, c, p, tile_at(c, p, begin + i), arena);
         }
     each_panel:
         for (int64_t panel = grid.panel_begin; panel < grid.panel_end; panel++) {
-#pragma HLS loop_tripcount min=1 max=8
+#pragma HLS loop_tripcount min = 1 max = 8
             const uint32_t column = static_cast<uint32_t>(panel) * c.vectors * VEC;
             mac_step step = {};
             step.summed = TILE == 4 ? WINOGRAD_SUMMED : MOST_SUMMED;
@@ -280,7 +279,7 @@ each_block:
             const int32_t plane = plane_pitch(padded * row);
         product_stage:
             for (int32_t e = 0; e < p.elements; e++) {
-#pragma HLS loop_tripcount min=16 max=36
+#pragma HLS loop_tripcount min = 16 max = 36
                 step.pitch = c.vectors * VEC;
                 const int64_t panel_floats = static_cast<int64_t>(step.depth) * step.pitch;
                 const int64_t first_weight = c.weight / VEC + (panel * p.elements + e) * panel_floats / VEC;
@@ -296,7 +295,7 @@ each_block:
             }
         output_stage:
             for (int32_t i = 0; i < count; i++) {
-#pragma HLS loop_tripcount min=7 max=56
+#pragma HLS loop_tripcount min = 7 max = 56
                 const winograd_result r = {products + i * row, plane, column, step.vectors};
                 finish_tile<TILE>(r, c, tile_at(c, p, begin + i), arena, weights);
             }
@@ -313,9 +312,9 @@ inline uint32_t winograd(const winograd_command& c, const vec16* commands, vec16
 #ifdef __SYNTHESIS__
     uint32_t k_offset[tile::KOFF];
     vec16 weight_block[tile::K_BLOCK * tile::MAX_VECTORS];
-#pragma HLS array_partition variable=v block factor=7
-#pragma HLS array_partition variable=products cyclic factor=4
-#pragma HLS array_partition variable=weight_block cyclic factor=4
+#pragma HLS array_partition variable = v block factor = 7
+#pragma HLS array_partition variable = products cyclic factor = 4
+#pragma HLS array_partition variable = weight_block cyclic factor = 4
     fill_linear_offsets(k_offset, 1);
 #else
     const uint32_t* k_offset = nullptr;

@@ -27,8 +27,8 @@ struct winograd_command {
     int32_t out_channels;
     int32_t out_height;
     int32_t out_width;
-    int32_t padding[2];         // above, left; below and right follow from the output's size
-    int32_t in_stride[3];       // image, row, column; the channel's is 1
+    int32_t padding[2];    // above, left; below and right follow from the output's size
+    int32_t in_stride[3];  // image, row, column; the channel's is 1
     int32_t out_stride[3];
     int32_t residual_stride[3];
     int32_t vectors;

@@ -187,8 +187,10 @@ int main(int argc, char** argv) {
     tb::random_source random(24);
     for (int i = 0; i < tb::share_of(250, argc, argv); i++) winograd_case(random_geometry(random), random);
     const geometry several_blocks[] = {
-        {4, 1, 512, 14, 15, 20, {1, 1}, {1, 1}, 2}, {2, 2, 512, 9, 12, 20, {1, 1}, {1, 1}, 1},
-        {4, 3, 64, 21, 23, 64, {1, 1}, {1, 1}, 4},  {2, 3, 48, 21, 33, 70, {0, 0}, {0, 0}, 3},
+        {4, 1, 512, 14, 15, 20, {1, 1}, {1, 1}, 2},
+        {2, 2, 512, 9, 12, 20, {1, 1}, {1, 1}, 1},
+        {4, 3, 64, 21, 23, 64, {1, 1}, {1, 1}, 4},
+        {2, 3, 48, 21, 33, 70, {0, 0}, {0, 0}, 3},
     };
     for (const geometry& g : several_blocks) winograd_case(g, random);
     return report.finish();

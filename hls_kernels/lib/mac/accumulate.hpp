@@ -30,17 +30,17 @@ constexpr int MOST_SUMMED = 256;
 struct mac_step {
     int32_t first_pixel;  // in the block's table
     int32_t pixels;
-    int32_t depth;     // steps of k
-    int32_t k_stride;  // offset(k) = k * k_stride where no table gives it
-    int32_t vectors;   // output vectors to compute
+    int32_t depth;          // steps of k
+    int32_t k_stride;       // offset(k) = k * k_stride where no table gives it
+    int32_t vectors;        // output vectors to compute
     int32_t panel_vectors;  // those of the panel (software only)
-    int32_t lanes;     // of the last of them, how many are stored: VEC unless another group's channels follow
-    int32_t pitch;     // floats from one k of the weights to the next
-    uint32_t column;   // of the panel's first channel, from the first of the pixel
+    int32_t lanes;          // of the last of them, how many are stored: VEC unless another group's channels follow
+    int32_t pitch;          // floats from one k of the weights to the next
+    uint32_t column;        // of the panel's first channel, from the first of the pixel
     uint32_t bias_column;
-    int32_t summed;    // products that are added up apart, at most (software only)
-    bool alone;        // the command has this pixel only, so that no weight is used twice
-    bool first;        // block of k
+    int32_t summed;  // products that are added up apart, at most (software only)
+    bool alone;      // the command has this pixel only, so that no weight is used twice
+    bool first;      // block of k
     bool last;
 };
 
@@ -51,14 +51,13 @@ constexpr int PHASES = 8;
 
 template <int ROWS, int VECTORS, bool TABLE>
 inline void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
-                       const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
-                       const weights_ahead&) {
+                       const uint32_t* k_offset, const mac_weight* weight, const mac_step& step, const weights_ahead&) {
     vec16 phase_sum[PHASES][ROWS][VECTORS];
-#pragma HLS array_partition variable=phase_sum complete dim=2
-#pragma HLS array_partition variable=phase_sum complete dim=3
+#pragma HLS array_partition variable = phase_sum complete dim = 2
+#pragma HLS array_partition variable = phase_sum complete dim = 3
 clear_phases:
     for (int phase = 0; phase < PHASES; phase++) {
-#pragma HLS pipeline II=1
+#pragma HLS pipeline II = 1
         for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
             for (int j = 0; j < VECTORS; j++) {
@@ -69,9 +68,9 @@ clear_phases:
     }
 reduction:
     for (int32_t k = 0; k < step.depth; k++) {
-#pragma HLS pipeline II=1
-#pragma HLS dependence variable=phase_sum inter true distance=8
-#pragma HLS loop_tripcount min=1 max=2048
+#pragma HLS pipeline II = 1
+#pragma HLS dependence variable = phase_sum inter true distance = 8
+#pragma HLS loop_tripcount min = 1 max = 2048
         const int phase = k % PHASES;
         const uint32_t offset = k_offset[k];
     rows:
@@ -111,7 +110,9 @@ fold_phases:
 // Steps of k that a tile of few rows fetches its weights ahead: the latency of the next cache. Of a stream from memory the
 // core itself fetches most. Most tiles of a block of many pixels find them in the nearest cache.
 template <int ROWS>
-constexpr int STEPS_AHEAD = ROWS == 1 ? 4 : ROWS < 6 ? 56 / ROWS : 0;
+constexpr int STEPS_AHEAD = ROWS == 1  ? 4
+                            : ROWS < 6 ? 56 / ROWS
+                                       : 0;
 
 template <int ROWS, int VECTORS, bool TABLE>
 FPGA_INLINE void multiply_step(vec16 (&sum)[ROWS][VECTORS], const memory_float* const (&at)[ROWS],
@@ -121,16 +122,14 @@ FPGA_INLINE void multiply_step(vec16 (&sum)[ROWS][VECTORS], const memory_float* 
     vec16 w[VECTORS];
 weights_of_k:
     UNROLL for (int j = 0; j < VECTORS; j++) {
-        if (STEPS_AHEAD<ROWS> > 0) prefetch(weight, (k + STEPS_AHEAD<ROWS>) * pitch + j * VEC);
+        if (STEPS_AHEAD<ROWS> > 0) prefetch(weight, (k + STEPS_AHEAD<ROWS>)*pitch + j * VEC);
         w[j] = weight_vector(weight, k * pitch + j * VEC);
     }
 rows:
     UNROLL for (int i = 0; i < ROWS; i++) {
         const vec16 x(at[i][offset]);
     columns:
-        UNROLL for (int j = 0; j < VECTORS; j++) {
-            sum[i][j] += x * w[j];
-        }
+        UNROLL for (int j = 0; j < VECTORS; j++) { sum[i][j] += x * w[j]; }
     }
 }
 
@@ -147,14 +146,10 @@ FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* sou
     const int64_t next_pitch = ahead.count / step.depth;
     const memory_float* at[ROWS];
 each_row:
-    UNROLL for (int i = 0; i < ROWS; i++) {
-        at[i] = source + row[i];
-    }
+    UNROLL for (int i = 0; i < ROWS; i++) { at[i] = source + row[i]; }
     const memory_float* next_rows = at[ROWS - 1] + (at[ROWS - 1] - at[ROWS > 1 ? ROWS - 2 : 0]);
 clear_sums:
-    UNROLL for (int i = 0; i < ROWS; i++) {
-        UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = vec16(0.0f);
-    }
+    UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = vec16(0.0f); }
     int64_t k = 0;
     if (ROWS > 1 && next_pitch > 0) {
     reduction_ahead:

@@ -42,8 +42,8 @@ FPGA_INLINE void fill_entries(block_table& table, int32_t begin, int32_t count, 
                               const table_entry& step) {
 entries:
     for (int32_t i = 0; i < count; i++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=1022
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 1022
         table.source[begin + i] = first.source + i * step.source;
         table.output[begin + i] = first.output + i * step.output;
         table.residual[begin + i] = first.residual + i * step.residual;
@@ -53,7 +53,7 @@ entries:
 FPGA_INLINE void repeat_last_pixel(block_table& table, int32_t pixels) {
 repeat:
     for (int32_t i = pixels; i < tile::ROWS; i++) {
-#pragma HLS loop_tripcount min=0 max=6
+#pragma HLS loop_tripcount min = 0 max = 6
         table.source[i] = table.source[pixels - 1];
         table.output[i] = table.output[pixels - 1];
         table.residual[i] = table.residual[pixels - 1];
@@ -106,11 +106,11 @@ inline void load_weights(vec16 block[tile::K_BLOCK * tile::MAX_VECTORS], const v
                          mac_step& step) {
 weights_of_block:
     for (int32_t k = 0; k < step.depth; k++) {
-#pragma HLS loop_tripcount min=1 max=2048
+#pragma HLS loop_tripcount min = 1 max = 2048
     vectors:
         for (int32_t j = 0; j < step.vectors; j++) {
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount min=1 max=4
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 4
             block[k * tile::MAX_VECTORS + j] = weights[first + k * (step.pitch / VEC) + j];
         }
     }
@@ -123,16 +123,14 @@ weights_of_block:
 inline void fill_linear_offsets(uint32_t k_offset[tile::KOFF], uint32_t stride) {
 each_k:
     for (int32_t k = 0; k < tile::K_BLOCK; k++) {
-#pragma HLS pipeline II=1
+#pragma HLS pipeline II = 1
         k_offset[k] = k * stride;
     }
 }
 #endif
 
 // First pixel of a tile. The last tile is shifted back to end with the block.
-FPGA_INLINE int first_pixel(int tile, int rows, int pixels) {
-    return maximum(minimum(tile * rows, pixels - rows), 0);
-}
+FPGA_INLINE int first_pixel(int tile, int rows, int pixels) { return maximum(minimum(tile * rows, pixels - rows), 0); }
 
 template <int ROWS, int VECTORS>
 FPGA_INLINE void finish(vec16 (&sum)[ROWS][VECTORS], int first, const mac_step& step, const mac_epilogue& e,
@@ -202,7 +200,7 @@ FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offse
     weights_ahead share = {ahead.begin, tiles < 4 ? 0 : ahead.count / tiles};
 each_tile:
     for (int tile = 0; tile < tiles; tile++) {
-#pragma HLS loop_tripcount min=1 max=146
+#pragma HLS loop_tripcount min = 1 max = 146
         const int first = step.first_pixel + first_pixel(tile, ROWS, step.pixels);
         uint32_t row[ROWS];
     find_rows:
@@ -211,7 +209,7 @@ each_tile:
             row[i] = table.source[first + i];
         }
         vec16 sum[ROWS][VECTORS];
-#pragma HLS array_partition variable=sum complete dim=0
+#pragma HLS array_partition variable = sum complete dim = 0
         accumulate<ROWS, VECTORS, TABLE>(sum, source, row, k_offset, weight, step, share);
         share.begin += share.count;
         const int64_t kept = (static_cast<int64_t>(step.first_pixel) + tile * ROWS) * row_of_sums<VECTORS>(step);
@@ -335,8 +333,7 @@ each_part:
             mac_block_of<false>(source + static_cast<int64_t>(k) * step.k_stride, k_offset, weight + offset, part, next,
                                 e, table, partial, arena, weights);
         else
-            mac_block_of<true>(source, k_offset + k, weight + offset, part, next, e, table, partial,
-                               arena, weights);
+            mac_block_of<true>(source, k_offset + k, weight + offset, part, next, e, table, partial, arena, weights);
     }
 }
 

@@ -27,12 +27,12 @@ public:
     const T& operator[](std::size_t lane) const { return lanes_[lane]; }
 
 #define FPGA_OPERATOR(OP, IN)                                                                \
-    vector& operator OP##=(const vector& o) {                                                \
+    vector& operator OP##=(const vector & o) {                                               \
         for (std::size_t i = 0; i < N; i++)                                                  \
             lanes_[i] = static_cast<T>(static_cast<IN>(lanes_[i]) OP static_cast<IN>(o[i])); \
         return *this;                                                                        \
     }                                                                                        \
-    friend vector operator OP(vector a, const vector& b) { return a OP##= b; }
+    friend vector operator OP(vector a, const vector& b) { return a OP## = b; }
     FPGA_OPERATOR(+, typename modular<T>::type)
     FPGA_OPERATOR(-, typename modular<T>::type)
     FPGA_OPERATOR(*, typename modular<T>::type)
