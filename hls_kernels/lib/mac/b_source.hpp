@@ -1,6 +1,7 @@
 // The second operand of a matrix product that lies in the arena, packed as weights are: [k][16 * pitch], a panel
 // and a block of k at a time. Lanes of columns that do not exist hold anything.
 #pragma once
+#include "lib/place.hpp"
 #include "lib/vector.hpp"
 #include "tiles.hpp"
 
