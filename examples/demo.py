@@ -100,7 +100,7 @@ def demonstrate_digits(backend: str, options: dict[str, Any], out: Path) -> bool
         console.print(f"compiled in {time.perf_counter() - start:.1f} s (the first time with the xclbin)")
         with fpga_dynamo.trace() as trace:
             card = compiled(test_images)
-        explained = fpga_dynamo.explain(model, test_images, **({"options": options} if options else {}))
+        explained = fpga_dynamo.explain(model, test_images, options=options or None)
 
     agreeing = int((card.argmax(1) == eager.argmax(1)).sum())
     table = Table("", "eager", "card", title=f"{len(test_labels)} digits that it has not seen")
@@ -147,7 +147,7 @@ def demonstrate_resnet(backend: str, options: dict[str, Any]) -> bool:
         before = fpga_dynamo.stats()
         card = compiled(image)
         after = fpga_dynamo.stats()
-        explained = fpga_dynamo.explain(model, image, **({"options": options} if options else {}))
+        explained = fpga_dynamo.explain(model, image, options=options or None)
 
     table = Table("", "eager: class", "score", "card: class", "score", title="scikit-learn's china.jpg, random weights")
     best = [scores[0].topk(5) for scores in (eager, card)]

@@ -105,6 +105,10 @@ class TinyLlama(nn.Module):
     It takes one token and its position, as tensors, writes the cache and gives the next token.
     """
 
+    cosine: Tensor
+    sine: Tensor
+    mask: Tensor
+
     def __init__(
         self, words: int = 100, width: int = 64, layers: int = 2, heads: int = 4, kv_heads: int = 2, most: int = 32
     ) -> None:
@@ -128,6 +132,9 @@ class TinyLlama(nn.Module):
 
 
 class _DecoderLayer(nn.Module):
+    keys: Tensor
+    values: Tensor
+
     def __init__(self, width: int, heads: int, kv_heads: int, most: int) -> None:
         super().__init__()
         self.size = width // heads

@@ -9,18 +9,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fpga_dynamo import _pyxrt
-from fpga_dynamo._pyxrt import *  # noqa: F403
-from fpga_dynamo._pyxrt import ert_cmd_state
+from fpga_dynamo._pyxrt import XCL_BO_SYNC_BO_FROM_DEVICE as XCL_BO_SYNC_BO_FROM_DEVICE
+from fpga_dynamo._pyxrt import XCL_BO_SYNC_BO_TO_DEVICE as XCL_BO_SYNC_BO_TO_DEVICE
+from fpga_dynamo._pyxrt import DeviceMemoryError as DeviceMemoryError
+from fpga_dynamo._pyxrt import XclbinError as XclbinError
+from fpga_dynamo._pyxrt import enumerate_devices as enumerate_devices
+from fpga_dynamo._pyxrt import ert_cmd_state as ert_cmd_state
+from fpga_dynamo._pyxrt import uuid as uuid
+from fpga_dynamo._pyxrt import xclBOSyncDirection as xclBOSyncDirection
+from fpga_dynamo._pyxrt import xrt_info_device as xrt_info_device
 from fpga_dynamo.errors import DeviceError
 
 class CommandError(DeviceError):
     """A run ended in a state other than ERT_CMD_STATE_COMPLETED (``run.wait2`` only)."""
 
-class xclbin(_pyxrt.xclbin):  # type: ignore[no-redef]  # more than the imported one
+class xclbin(_pyxrt.xclbin):
     def get_manifest(self) -> str:
         """The manifest's JSON (ours)."""
 
-class device(_pyxrt.device):  # type: ignore[no-redef]
+class device(_pyxrt.device):
     def lanes(self) -> int:
         """Host threads that share the steps of a start; DeviceError without an xclbin (ours)."""
 
@@ -31,7 +38,7 @@ class device(_pyxrt.device):  # type: ignore[no-redef]
         """Of a tensor that a core reads or writes in the host's memory: least bytes, and what they and its address are
         multiples of (ours)."""
 
-class bo(_pyxrt.bo):  # type: ignore[no-redef]
+class bo(_pyxrt.bo):
     def populate(self) -> None:
         """Has the card's side get real memory in the background, before it is first touched (ours)."""
 
@@ -41,7 +48,10 @@ class bo(_pyxrt.bo):  # type: ignore[no-redef]
     def upload_ptr(self, address: int, nbytes: int, offset: int = 0) -> None:
         """A write_ptr and a sync in one, which needs no host side (ours)."""
 
-class run(_pyxrt.run):  # type: ignore[no-redef]
+class kernel(_pyxrt.kernel):
+    def __call__(self, *args: _pyxrt.bo | int | float) -> run: ...
+
+class run(_pyxrt.run):
     """On its kernel's least loaded compute unit that reaches the buffers' banks.
 
     execute_io copies straight to and from the card: the host's side of the buffer is neither read nor written.

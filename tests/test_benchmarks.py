@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -333,7 +334,7 @@ def test_a_suite_that_fails_leaves_the_others_and_its_own_rows(tmp_path: Path, m
 
 
 def test_memory_is_measured_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"workload": "bert-tiny", "contestant": EAGER, "threads": 1, "xclbin": "", "calls": 1}
+    asked: dict[str, Any] = {"workload": "bert-tiny", "contestant": EAGER, "threads": 1, "xclbin": "", "calls": 1}
     figures = run("memory", tmp_path, **asked)
     assert figures["peak_bytes"] > 1e7 and figures["warm_peak_bytes"] >= figures["resident_bytes"] > 1e7
     monkeypatch.setattr(sys, "executable", "false")

@@ -10,7 +10,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 
 from fpga_dynamo import Options
 from fpga_dynamo.lowering.passes.claim import TABLE
@@ -19,6 +18,7 @@ from fpga_dynamo.runtime.observe.counters import COUNTERS
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, patterns, short
+from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 
 NOT_RUN = 6
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""

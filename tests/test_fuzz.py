@@ -59,7 +59,7 @@ def backend_that_drops_strides() -> Iterator[str]:
         for node in output.all_input_nodes:
             if isinstance(node.meta.get("val"), torch.Tensor):
                 with graph.graph.inserting_before(output):
-                    layout = {"memory_format": torch.contiguous_format}
+                    layout: dict[str, Any] = {"memory_format": torch.contiguous_format}
                     output.replace_input_with(node, graph.graph.call_function(aten.clone.default, (node,), layout))
 
     yield from _backend("drops_strides", damage)

@@ -76,7 +76,7 @@ def test_a_result_that_lies_elsewhere_is_found(damaged: Callable[..., str]) -> N
         output = graph.graph.output_node()
         for node in output.all_input_nodes:
             with graph.graph.inserting_before(output):
-                contiguous = {"memory_format": torch.contiguous_format}
+                contiguous: dict[str, Any] = {"memory_format": torch.contiguous_format}
                 output.replace_input_with(node, graph.graph.call_function(aten.clone.default, (node,), contiguous))
 
     def transposed(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

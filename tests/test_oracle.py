@@ -184,15 +184,17 @@ def test_a_gradient_of_attention_is_computed_again_in_parts(how: str, monkeypatc
         torch.randn(2, n, rows, 8, generator=generator, dtype=torch.float64, requires_grad=True)
         for n, rows in ((4, 5), (heads, 7), (heads, 7))
     ]
-    options: dict[str, Any] = {
+    settings: dict[str, dict[str, Any]] = {
         "causal": {"is_causal": True},
         "masked": {"attn_mask": torch.randn(5, 7, generator=generator).log().nan_to_num(-torch.inf).double()},
         "grouped": {"enable_gqa": True, "scale": 0.7},
-    }.get(how, {})
+    }
+    options = settings.get(how, {})
+    q, k, v = tensors
 
     def gradients(magnitude: float) -> tuple[torch.Tensor, ...]:
         with OperatorRecorder(magnitude) as recorder:
-            out = F.scaled_dot_product_attention(*tensors, **options)
+            out = F.scaled_dot_product_attention(q, k, v, **options)
             found = torch.autograd.grad(out.square().sum(), tensors)
         assert not recorder.decisions
         return found

@@ -22,7 +22,7 @@ from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.testing.reference import assert_close_to_eager, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
-GREEDY = {"partition": "greedy"}
+GREEDY: dict[str, Any] = {"partition": "greedy"}
 """The models here are so small that the cost model would leave most of them to eager."""
 
 
@@ -59,7 +59,8 @@ def assert_same_answer(compiled: Callable[..., Any], model: Callable[..., Any], 
 @contextlib.contextmanager
 def counting() -> Iterator[dict[str, float]]:
     """A dict that has what the counters went up by once the block is left."""
-    before, grown = fpga_dynamo.stats(), {}
+    before = fpga_dynamo.stats()
+    grown: dict[str, float] = {}
     yield grown
     grown.update({name: value - before[name] for name, value in fpga_dynamo.stats().items()})
 

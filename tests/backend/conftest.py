@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from backend_kit import mlp, on_card
 
 import xclbin_build
+from tests.backend.backend_kit import mlp, on_card
 
 CARDS = 6
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from backend_kit import Net, counting, image, mlp, on_card
 from torch import nn
 
 import fpga_dynamo
 from fpga_dynamo.runtime.observe.trace import TaskEvent
+from tests.backend.backend_kit import Net, counting, image, mlp, on_card
 
 THREADS = 8
 ROUNDS = 200  # until something that can overlap does, on a machine busy with other things

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from backend_kit import GREEDY, counting
 from torch.nn import functional as F
 
 from fpga_dynamo.testing.reference import assert_close_to_eager
+from tests.backend.backend_kit import GREEDY, counting
 
 Tensor = torch.Tensor
 WEIGHT = torch.linspace(-1, 1, 24).view(6, 4)
@@ -34,7 +34,7 @@ def narrow_between_launches(x: Tensor, n: Tensor) -> Tensor:
 
 
 def narrow_to_a_length(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
-    head, length = rows(x), n.item()
+    head, length = rows(x), int(n.item())
     return head.narrow(0, 0, length), head.narrow(0, 0, length) + 1, head.sum(0)
 
 
@@ -51,22 +51,22 @@ def split_with_sizes(x: Tensor, n: Tensor) -> tuple[Tensor, ...]:
 
 
 def joined_again(x: Tensor, n: Tensor) -> Tensor:
-    head, length = rows(x), n.item()
+    head, length = rows(x), int(n.item())
     return torch.cat([head.narrow(0, length, x.shape[0] - length), head.narrow(0, 0, length)]) + 1
 
 
 def a_row_of_the_weights(x: Tensor, n: Tensor) -> Tensor:
-    return torch.relu(x @ WEIGHT.to(x.dtype)[n.item()].unsqueeze(1).expand(4, 3)[:1].expand(6, 3))
+    return torch.relu(x @ WEIGHT.to(x.dtype)[int(n.item())].unsqueeze(1).expand(4, 3)[:1].expand(6, 3))
 
 
 def windows(x: Tensor, n: Tensor) -> Tensor:
-    length = n.item()
+    length = int(n.item())
     torch._check(length > 1)
     return F.conv1d(x.narrow(0, 0, length).t()[None].contiguous(), WEIGHT.to(x.dtype).view(2, 6, 2))
 
 
 def attended(x: Tensor, n: Tensor) -> Tensor:
-    length = n.item()
+    length = int(n.item())
     torch._check(length > 0)
     q = x.narrow(0, 0, length)[None, None]
     return F.scaled_dot_product_attention(q, q, q)

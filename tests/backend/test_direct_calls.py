@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from backend_kit import GREEDY, Net, assert_same_answer, counting, image, memory_used, mlp, on_card
 from torch import nn
 
 import fpga_dynamo
 from fpga_dynamo._native import direct_totals
 from fpga_dynamo.frontend.backend import fpga
 from fpga_dynamo.runtime.cards.card import open_card
+from fpga_dynamo.runtime.task import ProcessingElement, Task
+from tests.backend.backend_kit import GREEDY, Net, assert_same_answer, counting, image, memory_used, mlp, on_card
 
 
 @contextlib.contextmanager
@@ -194,7 +195,8 @@ def test_an_input_of_other_strides_than_were_bound_goes_the_whole_way() -> None:
     kept: list[Callable[..., Any]] = []
 
     def backend(gm: Any, inputs: Any) -> Any:
-        kept.append(torch._dynamo.lookup_backend("fpga")(gm, inputs, options={"partition": "greedy"}))
+        fpga: Any = torch._dynamo.lookup_backend("fpga")
+        kept.append(fpga(gm, inputs, options={"partition": "greedy"}))
         return kept[0]
 
     with torch.no_grad():
@@ -326,7 +328,12 @@ def test_the_policy_learns_what_direct_calls_take() -> None:
     policy = open_card(fpga_dynamo.Options()).scheduler("adaptive").policy
     seen: list[float] = []
     observe = policy.observe
-    policy.observe = lambda task, pe, seconds: (seen.append(seconds), observe(task, pe, seconds))  # type: ignore[method-assign,func-returns-value]
+
+    def watched(task: Task, pe: ProcessingElement, seconds: float) -> None:
+        seen.append(seconds)
+        observe(task, pe, seconds)
+
+    policy.observe = watched  # type: ignore[method-assign]
     try:
         with torch.no_grad():
             with direct_calls(12):

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from backend_kit import ROOT
+
+from tests.backend.backend_kit import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from backend_kit import Net, assert_same_answer, counting, memory_used, mlp, on_card
 from torch import nn
 
 from fpga_dynamo.frontend.backend import collect_programs
@@ -18,6 +17,7 @@ from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.runtime.calls.bind import Binder
 from fpga_dynamo.runtime.calls.dynamic import BOUND_SIZES
 from fpga_dynamo.tools.explain import Explanation, report
+from tests.backend.backend_kit import Net, assert_same_answer, counting, memory_used, mlp, on_card
 
 
 class Residual(nn.Module):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 import torch
-from backend_kit import run_python
 from torch import nn
 
 import fpga_dynamo
+from tests.backend.backend_kit import run_python
 
 MODEL = """
 import os, sys, torch
@@ -72,7 +72,7 @@ assert "matplotlib" not in sys.modules
 def test_a_program_s_own_logging_receives_the_package_s() -> None:
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
+    handler.emit = records.append  # type: ignore[assignment, method-assign]
     logger = logging.getLogger("fpga_dynamo.lowering.passes.pipeline")
     level = logger.level
     logger.addHandler(handler)

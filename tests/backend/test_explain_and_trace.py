@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from backend_kit import GREEDY, Net, counting, image, mlp, on_card
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import fpga_dynamo
 from fpga_dynamo.runtime.cards.card import open_card
+from tests.backend.backend_kit import GREEDY, Net, counting, image, mlp, on_card
 
 
 class Mixed(nn.Module):

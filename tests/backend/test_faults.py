@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from backend_kit import counting, memory_used, mlp, on_card, run_python
-from fault_ops import FAULTY, Fault, faulty, ill, lower, well
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 
@@ -26,6 +24,8 @@ from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls import launch
 from fpga_dynamo.runtime.calls.transfer import from_slot
 from fpga_dynamo.runtime.cards import card
+from tests.backend.backend_kit import counting, memory_used, mlp, on_card, run_python
+from tests.backend.fault_ops import FAULTY, Fault, faulty, ill, lower, well
 
 DATA = Path(__file__).parent / "data"
 FAULTY_CARD, SWAPPED_CARD, SMALL_CARD = 1, 2, 3

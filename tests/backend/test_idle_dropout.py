@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from backend_kit import assert_same_answer, on_card
 from torch import Tensor, nn
+
+from tests.backend.backend_kit import assert_same_answer, on_card
 
 IDLE: dict[str, Callable[[Tensor], Tensor]] = {
     "evaluation": lambda x: F.dropout(x, 0.5, training=False),

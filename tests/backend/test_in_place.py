@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from backend_kit import counting, mlp, on_card
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from fpga_dynamo import Options
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.runtime.cards.card import open_card
+from tests.backend.backend_kit import counting, mlp, on_card
 
 CALLS = 3
 
@@ -172,7 +172,7 @@ def each_core() -> Iterator[tuple[str, str, nn.Module, tuple[Tensor, ...]]]:
 
 with torch.random.fork_rng():
     torch.manual_seed(0)
-    CASES = {name: rest for name, *rest in each_core()}
+    CASES = {name: (opcode, model, inputs) for name, opcode, model, inputs in each_core()}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from backend_kit import counting, on_card
 from torch import nn
 
 from fpga_dynamo.testing.cache import empty_program_cache
 from fpga_dynamo.testing.winograd import winograd_everywhere
+from tests.backend.backend_kit import counting, on_card
 
 MODELS = {
     "padding": (nn.Conv2d(4, 6, 3, padding=1), (4, 5, 6)),

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from backend_kit import GREEDY, Net, counting, image, mlp, on_card, run_python
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 
@@ -25,6 +24,7 @@ from fpga_dynamo.runtime.calls.bind import Binder
 from fpga_dynamo.runtime.calls.direct import Direct
 from fpga_dynamo.runtime.observe import reproduction
 from fpga_dynamo.testing.cache import empty_program_cache
+from tests.backend.backend_kit import GREEDY, Net, counting, image, mlp, on_card, run_python
 
 
 class Fault(Exception):
@@ -300,7 +300,9 @@ STAGES = ["lowering", "lowering for all sizes", "decomposition", "backward", "ba
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_file_runs_by_itself(stage: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patch, dynamic, model, given = ("lowering.passes.pipeline", "claim"), "all sizes" in stage, Mixed().eval(), ()
+    patch, dynamic = ("lowering.passes.pipeline", "claim"), "all sizes" in stage
+    model: Callable[..., torch.Tensor] = Mixed().eval()
+    given: tuple[torch.Tensor, ...] = ()
     if stage == "decomposition":
         patch = ("lowering.tracing.decompose", "DECOMPOSITIONS[torch.ops.aten.mv.default]")
         monkeypatch.setitem(decompose.DECOMPOSITIONS, torch.ops.aten.mv.default, failing)
@@ -311,7 +313,7 @@ def test_the_file_runs_by_itself(stage: str, here: Path, monkeypatch: pytest.Mon
     else:
         monkeypatch.setattr(backend, "_compile_backward", failing)
         model, given = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2)), (image(3),)
-    options = {**GREEDY, "dump_dir": str(here), "winograd": False}
+    options: dict[str, Any] = {**GREEDY, "dump_dir": str(here), "winograd": False}
     compiled = torch.compile(model, backend="fpga", dynamic=dynamic, options=options)
     with one_reproduction(here) as found, torch.set_grad_enabled("backward" in stage):
         answer = compiled(*given)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from backend_kit import Net, memory_used, mlp, on_card
 from torch import nn
 
 import fpga_dynamo
+from tests.backend.backend_kit import Net, memory_used, mlp, on_card
 
 pytestmark = pytest.mark.slow
 

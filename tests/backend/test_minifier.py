@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from backend_kit import ROOT
+
+from tests.backend.backend_kit import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ torch.testing.assert_close(torch.compile(function, backend="fpga")(x), function(
 
 WRONG = """
 import torch
-from fault_ops import Fault, faulty, ill
+from tests.backend.fault_ops import Fault, faulty, ill
 
 def function(x):
     y = torch.relu(x * 1.0) + torch.tanh(x) * 0
@@ -36,10 +37,8 @@ torch.compile(function, backend="faulty_card")(ill())
 """
 
 FAULTY_CARD = """
-import sys
-sys.path.append({tests!r})
 from torch._dynamo import register_backend
-from fault_ops import FAULTY
+from tests.backend.fault_ops import FAULTY
 from fpga_dynamo.frontend.backend import fpga
 from fpga_dynamo.lowering.patterns import TABLE
 
@@ -70,7 +69,7 @@ def test_a_program_that_compiles_gives_eager_s_answer(after: str, tmp_path: Path
 def test_a_program_that_fails_is_reduced_to_the_op_that_does(
     faulty_xclbin: Path, fault: str, level: str, error: str, tmp_path: Path
 ) -> None:
-    start = FAULTY_CARD.format(tests=str(Path(__file__).parent), strict=fault == "STATUS", xclbin=str(faulty_xclbin))
+    start = FAULTY_CARD.format(strict=fault == "STATUS", xclbin=str(faulty_xclbin))
     (tmp_path / "sitecustomize.py").write_text(start)
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     ended = run(

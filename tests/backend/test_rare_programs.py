@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from backend_kit import GREEDY, counting, on_card
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
+
+from tests.backend.backend_kit import GREEDY, counting, on_card
 
 Tensor = torch.Tensor
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from backend_kit import Net, assert_same_answer, counting, image, mlp, on_card, run_python
 from torch import nn
+
+from tests.backend.backend_kit import Net, assert_same_answer, counting, image, mlp, on_card, run_python
 
 Tensor = torch.Tensor
 
@@ -112,7 +113,8 @@ def test_hooks_run() -> None:
 
 
 def test_gradient_hooks_run() -> None:
-    model, seen = mlp(6, 8, 4), []
+    model: Any = mlp(6, 8, 4)
+    seen: list[torch.Size] = []
     model[0].weight.register_hook(lambda grad: seen.append(grad.shape))
     x = torch.randn(3, 6, requires_grad=True)
     on_card(model)(x).sum().backward()

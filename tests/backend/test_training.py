@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from backend_kit import counting, mlp, on_card
 from torch import nn
 
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.testing.reference import assert_close_to_eager
 from fpga_dynamo.tools.explain import report
+from tests.backend.backend_kit import counting, mlp, on_card
 
 
 def cnn() -> nn.Sequential:
@@ -206,7 +206,8 @@ def test_a_transformer_block_s_gradients_are_on_the_card_and_as_near_to_float64_
         on_card(model)(x).square().mean().backward()
     eager(x).square().mean().backward()
     exact(x.double()).square().mean().backward()
-    assert_close_to_eager(*([p.grad for p in m.parameters()] for m in (model, eager, exact)))
+    mine, theirs, true = ([p.grad for p in m.parameters()] for m in (model, eager, exact))
+    assert_close_to_eager(mine, theirs, true)
     macs = [node for program in programs for node in report(program).nodes if node.macs]
     assert len(programs) == 2 and all(node.place == "PL" for node in macs), "every product, forward and backward"
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from backend_kit import on_card
 from torch import Tensor
 from torch.nn import functional as F
 
 from fpga_dynamo import VerificationError
 from fpga_dynamo.runtime.calls import launch
 from fpga_dynamo.runtime.calls.transfer import from_slot
+from tests.backend.backend_kit import on_card
 
 
 def norm(x: Tensor, query: Tensor) -> Tensor:

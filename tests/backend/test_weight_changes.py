@@ -8,10 +8,19 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from backend_kit import Net, assert_same_answer, counting, image, memory_used, mlp, on_card, weights_nbytes
 from torch import nn
 
 import fpga_dynamo
+from tests.backend.backend_kit import (
+    Net,
+    assert_same_answer,
+    counting,
+    image,
+    memory_used,
+    mlp,
+    on_card,
+    weights_nbytes,
+)
 
 
 def step(model: Net) -> None:

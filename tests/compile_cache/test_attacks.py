@@ -39,7 +39,7 @@ def compile_and_check(xclbin: str) -> Callable[..., None]:
     def run(*functions: Callable[..., Any]) -> None:
         for f in functions or (function,):
             torch._dynamo.reset()
-            options = {"xclbin": xclbin, "partition": "greedy"}
+            options: dict[str, Any] = {"xclbin": xclbin, "partition": "greedy"}
             torch.testing.assert_close(torch.compile(f, backend="fpga", options=options)(INPUT), f(INPUT))
 
     return run
@@ -120,7 +120,12 @@ def test_headers_that_no_version_writes_are_corrupt_entries(
     """A checksum that fits is no proof: each is refused as a whole, or understood."""
     calls: list[tuple[Any, ...]] = []
     load = cached.load
-    monkeypatch.setattr(cached, "load", lambda *given: calls.append(given) or load(*given))
+
+    def watched(*given: Any) -> Any:
+        calls.append(given)
+        return load(*given)
+
+    monkeypatch.setattr(cached, "load", watched)
     compile_and_check()
     compile_and_check()
     key, _, target, static = calls[-1]

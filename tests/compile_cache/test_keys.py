@@ -107,7 +107,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_values_come_back_as_they_were(value: Any) -> None:
-    back = from_plain(to_plain(value, {}.__getitem__), ())
+    back = from_plain(to_plain(value, dict[Any, int]().__getitem__), ())
     assert (type(back), repr(back)) == (type(value), repr(value))
 
 

@@ -61,13 +61,13 @@ def test_a_second_process_compiles_nothing(xclbin: str, cache: Path) -> None:
 
 
 def test_neither_tracing_nor_lowering_is_done_twice(xclbin: str) -> None:
-    model = network()
+    model: Any = network()
     expected = run(model, xclbin, IMAGE)
     assert counts() == (1, 0, 0)
     assert torch.equal(run(model, xclbin, IMAGE), expected)
     assert counts() == (0, 1, 1)
     with torch.no_grad():
-        model[0].weight.mul_(2)  # type: ignore[operator, union-attr]
+        model[0].weight.mul_(2)
         torch.testing.assert_close(run(model, xclbin, IMAGE), model(IMAGE), rtol=1e-4, atol=1e-5)
     assert counts() == (0, 1, 1), "what is packed follows the parameters, not the entry"
 
@@ -77,7 +77,8 @@ def test_the_cache_can_be_turned_off(xclbin: str, cache: Path, monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setenv(store.LIMIT_VARIABLE, "0")
         run(torch.relu, xclbin, IMAGE)
-    with torch.compiler.config.patch(force_disable_caches=True):
+    config: Any = torch.compiler.config
+    with config.patch(force_disable_caches=True):
         run(torch.relu, xclbin, IMAGE)
     assert counts() == (3, 0, 0) and not cache.exists()
 
@@ -88,7 +89,8 @@ def test_options_and_constants_have_entries_of_their_own(xclbin: str) -> None:
     def plus(constant: float) -> Callable[[torch.Tensor], torch.Tensor]:
         return lambda x: (x + torch.tensor([constant, 0, 0, 0])).relu()
 
-    for function, options in ((plus(1.0), {}), (plus(2.0), {}), (plus(2.0), {"disable": ["pointwise"]})):
+    without: dict[str, Any] = {"disable": ["pointwise"]}
+    for function, options in ((plus(1.0), {}), (plus(2.0), {}), (plus(2.0), without)):
         assert torch.equal(run(function, xclbin, x, **options), function(x))
         assert counts() == (1, 0, 0)
 

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from xrt_kit import HERE, environment
+from tests.driver.xrt_kit import ROOT, environment
 
-WITHOUT_TORCH = f"import sys; sys.path.insert(0, {str(HERE)!r}); import bare_package\n"
+WITHOUT_TORCH = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import tests.driver.bare_package\n"
 """Begins a script that needs no more of the package than its drivers: see bare_package.py."""
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import types
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 _spec = importlib.util.find_spec("fpga_dynamo")
 assert _spec is not None and _spec.submodule_search_locations is not None
 _package = types.ModuleType("fpga_dynamo")

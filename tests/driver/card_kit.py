@@ -120,7 +120,8 @@ class Card:
         """A run of `misbehave` and its buffer; the run keeps the buffer alive."""
         run = xrt.run(self.kernel("misbehave"))
         out = self.array(np.zeros(1024, np.uint32))
-        for index, value in enumerate((out, what, step, ms)):
+        arguments: tuple[xrt.bo | int, ...] = (out, what, step, ms)
+        for index, value in enumerate(arguments):
             run.set_arg(index, value)
         self._started.append(run)
         return run, out

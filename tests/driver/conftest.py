@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from card_kit import BANKS, KERNELS, Bank, Card, Kernel, sections
 
+from tests.driver.card_kit import BANKS, KERNELS, Bank, Card, Kernel, sections
 from xclbin_build import axlf
 from xclbin_build.toolchain import gxx
 

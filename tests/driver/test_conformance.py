@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from apart import WITHOUT_TORCH, run_apart
-from xrt_kit import HERE, needs
+
+from tests.driver.apart import WITHOUT_TORCH, run_apart
+from tests.driver.xrt_kit import HERE, needs
 
 RUN = 'import pytest; sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", sys.argv[1]]))'
 

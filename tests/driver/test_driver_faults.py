@@ -8,7 +8,9 @@ import time
 
 import numpy as np
 import pytest
-from card_kit import (
+
+from fpga_dynamo.runtime.drivers import emulated as xrt
+from tests.driver.card_kit import (
     ABORT,
     CRASH_IN_HANDLER,
     DIVIDE,
@@ -30,8 +32,6 @@ from card_kit import (
     Card,
     until_running,
 )
-
-from fpga_dynamo.runtime.drivers import emulated as xrt
 
 State = xrt.ert_cmd_state
 KERNEL = r"kernel 'misbehave' \(compute unit misbehave_1\) "

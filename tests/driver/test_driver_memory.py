@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from card_kit import MIB, Card
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.runtime.drivers import emulated as xrt
+from tests.driver.card_kit import MIB, Card
 
 TO_DEVICE, FROM_DEVICE = xrt.XCL_BO_SYNC_BO_TO_DEVICE, xrt.XCL_BO_SYNC_BO_FROM_DEVICE
 
@@ -24,9 +24,9 @@ def test_what_is_not_synced_is_not_seen(card: Card) -> None:
     out.sync(TO_DEVICE)  # b is left out: the card's memory still holds the zeros it began with
     run = card.kernel("vadd")(a, b, out, 1024)
     assert run.wait(10000) == xrt.ert_cmd_state.ERT_CMD_STATE_COMPLETED
-    assert np.isnan(np.frombuffer(out, np.float32)).all(), "the result was seen before a sync"
+    assert np.isnan(np.frombuffer(memoryview(out), np.float32)).all(), "the result was seen before a sync"
     out.sync(FROM_DEVICE)
-    np.testing.assert_array_equal(np.frombuffer(out, np.float32), np.ones(1024, np.float32))
+    np.testing.assert_array_equal(np.frombuffer(memoryview(out), np.float32), np.ones(1024, np.float32))
 
 
 def test_partial_sync_moves_only_its_range(card: Card) -> None:
@@ -38,7 +38,7 @@ def test_partial_sync_moves_only_its_range(card: Card) -> None:
     expected = np.full(64, 0xEE)
     expected[8:40] = 0
     expected[16:24] = np.arange(16, 24)
-    np.testing.assert_array_equal(np.frombuffer(buffer, np.uint8), expected)
+    np.testing.assert_array_equal(np.frombuffer(memoryview(buffer), np.uint8), expected)
 
 
 def test_read_returns_int8_as_pyxrt_does(card: Card) -> None:
@@ -62,9 +62,9 @@ def test_raw_pointers(card: Card) -> None:
 def test_one_memory_for_host_only(card: Card) -> None:
     a, b = card.array(np.ones(16, np.float32)), card.array(np.ones(16, np.float32))
     out = card.bo(64, xrt.bo.host_only)
-    np.frombuffer(out, np.float32)[:] = np.nan
+    np.frombuffer(memoryview(out), np.float32)[:] = np.nan
     card.kernel("vadd")(a, b, out, 16).wait(10000)
-    np.testing.assert_array_equal(np.frombuffer(out, np.float32), np.full(16, 2, np.float32))
+    np.testing.assert_array_equal(np.frombuffer(memoryview(out), np.float32), np.full(16, 2, np.float32))
 
 
 def test_device_only_has_no_host_side(card: Card) -> None:
@@ -88,7 +88,7 @@ def test_sub_buffers_share_memory(card: Card) -> None:
     assert nested.address() == parent.address() + 4146
     nested.write(b"0123456789", 0)
     nested.sync(TO_DEVICE)
-    assert np.frombuffer(parent, np.uint8)[4146:4156].tobytes() == b"0123456789"
+    assert np.frombuffer(memoryview(parent), np.uint8)[4146:4156].tobytes() == b"0123456789"
     address = parent.address()
     del parent
     part.sync(FROM_DEVICE)
@@ -155,7 +155,7 @@ def test_new_buffers_are_zero(card: Card) -> None:
         buffer = card.bo(5000)
         np.asarray(buffer.map())[:] = 0xFF
         buffer.sync(FROM_DEVICE)
-        assert not np.frombuffer(buffer, np.uint8).any()
+        assert not np.frombuffer(memoryview(buffer), np.uint8).any()
         np.asarray(buffer.map())[:] = 0xFF
         buffer.sync(TO_DEVICE)
         del buffer

@@ -8,14 +8,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from apart import WITHOUT_TORCH
+
+from tests.driver.apart import WITHOUT_TORCH
 
 PRELUDE = (
     WITHOUT_TORCH
     + """
 import faulthandler, os, signal, threading, time, ctypes
 import numpy as np
-from card_kit import *
+from tests.driver.card_kit import *
 from fpga_dynamo.runtime.drivers import emulated as xrt
 card = Card(0, sys.argv[1])
 """
@@ -147,7 +148,7 @@ def test_a_forked_child_gets_an_error(test_xclbin: Path) -> None:
 def test_a_child_forked_before_the_first_use_has_cards_of_its_own(test_xclbin: Path) -> None:
     script = """
 import os
-from card_kit import Card
+from tests.driver.card_kit import Card
 child = os.fork()
 Card(0, sys.argv[1]).check_works()
 if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

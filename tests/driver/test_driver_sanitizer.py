@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from card_kit import BANKS, KERNELS, sections
 
+from tests.driver.card_kit import BANKS, KERNELS, sections
 from xclbin_build import axlf
 
 ROOT = Path(__file__).parents[2]

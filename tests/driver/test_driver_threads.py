@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from card_kit import DIVIDE, HANG, SLEEP, Card
 
 from fpga_dynamo.runtime.drivers import emulated as xrt
+from tests.driver.card_kit import DIVIDE, HANG, SLEEP, Card
 
 State = xrt.ert_cmd_state
 THREADS = 8
@@ -26,7 +26,8 @@ def test_eight_threads(card: Card) -> None:
             x, y = rng.random(n, np.float32), rng.random(n, np.float32)
             a, b, out = card.array(x), card.array(y), card.array(np.full(n, np.nan, np.float32))
             run = xrt.run(card.kernel("vadd"))
-            for index, value in enumerate((a, b, out, n)):
+            arguments: tuple[xrt.bo | int, ...] = (a, b, out, n)
+            for index, value in enumerate(arguments):
                 run.set_arg(index, value)
             if round_ % 2:
                 run.start()

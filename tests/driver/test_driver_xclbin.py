@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from card_kit import BANKS, KERNELS, MIB, SLEEP, Bank, Card, Kernel
 
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.runtime.drivers import emulated as xrt
+from tests.driver.card_kit import BANKS, KERNELS, MIB, SLEEP, Bank, Card, Kernel
 
 Pack = Callable[..., Path]
 
@@ -128,7 +128,8 @@ def test_another_file_retires_what_was_opened(pack: Pack) -> None:
     card = Card(10, pack("first.xclbin", platform="first"))
     kernel, buffer = card.kernel("misbehave"), card.bo(4096)
     old = xrt.run(kernel)
-    for index, value in enumerate((buffer, 0, 0, 0)):
+    arguments: tuple[xrt.bo | int, ...] = (buffer, 0, 0, 0)
+    for index, value in enumerate(arguments):
         old.set_arg(index, value)
     second = Card(10, pack("second.xclbin", platform="second"))
     assert second.uuid != card.uuid and second.device.get_info(xrt.xrt_info_device.name) == "second"

@@ -7,14 +7,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from apart import WITHOUT_TORCH, run_apart
-from xrt_kit import needs
+
+from tests.driver.apart import WITHOUT_TORCH, run_apart
+from tests.driver.xrt_kit import needs
 
 PRELUDE = (
     WITHOUT_TORCH
     + """
 import contextlib, os, signal, threading, time
-from conformance import *
+from tests.driver.conformance import *
 card = Card()
 card.add()
 """
@@ -133,7 +134,7 @@ def test_exit_with_a_hung_run(driver: str, tmp_path: Path) -> None:
 def test_crashed_kernels_beside_the_emulated_driver(tmp_path: Path) -> None:
     """Two card models in one process: the signal handlers of each leave the other's crashes and time-outs alone."""
     script = """
-    import conformance
+    from tests.driver import conformance
     from fpga_dynamo.runtime.drivers import emulated, xrt as under_xrt
     cards = {}
     for module in (under_xrt, emulated) * 3:

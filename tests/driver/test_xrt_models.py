@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from apart import run_apart
-from xrt_kit import needs
+
+from tests.driver.apart import run_apart
+from tests.driver.xrt_kit import needs
 
 SCRIPT = """
 import copy, sys, torch, fpga_dynamo

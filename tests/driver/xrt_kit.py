@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 LIBRARIES = {"inproc": "libxrt_fpga_dynamo.so.2", "process": "genericpciemodel"}
 
 

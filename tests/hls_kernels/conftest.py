@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from bench_kit import Build, Programs
+
+from tests.hls_kernels.bench_kit import Build, Programs
 
 
 @pytest.fixture(scope="module")

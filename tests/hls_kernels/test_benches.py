@@ -8,9 +8,9 @@ tenth of them, in one of the standards at each shape.
 from __future__ import annotations
 
 import pytest
-from bench_kit import BENCHES, SHAPES, Build, Programs
 
 from hls_kernels import CORES
+from tests.hls_kernels.bench_kit import BENCHES, SHAPES, Build, Programs
 
 STANDARDS = ("gnu++14", "gnu++17")  # Vitis HLS has the first by default
 OWN_TILES = {"convert", "math"}  # benches to which tiles are nothing

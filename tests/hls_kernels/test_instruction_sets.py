@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from bench_kit import Build, Programs
 
+from tests.hls_kernels.bench_kit import Build, Programs
 from xclbin_build.toolchain.isa import compiler_flags, host_isa, plan_flags
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")

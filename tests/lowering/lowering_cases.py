@@ -30,7 +30,7 @@ from fpga_dynamo.testing.calls import reference
 from fpga_dynamo.testing.reference import Mismatch, assert_close_to_eager, sharing
 from fpga_dynamo.tools.explain import report
 
-GREEDY = {"partition": "greedy"}
+GREEDY: dict[str, Any] = {"partition": "greedy"}
 
 
 class Call(nn.Module):
@@ -89,6 +89,7 @@ def randomise(model: nn.Module) -> nn.Module:
     with torch.no_grad():
         for module in model.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is not None:
+                assert module.running_var is not None
                 module.running_mean.normal_(generator=generator)
                 module.running_var.uniform_(0.5, 2.0, generator=generator)
         for parameter in model.parameters():

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Call, Case, check
 from torch import nn
+
+from tests.lowering.lowering_cases import GREEDY, Call, Case, check
 
 PADDED = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
 CAUSAL = torch.ones(5, 5).triu(1).bool()
@@ -56,7 +57,7 @@ class Native(nn.Module):
         return found if self.arguments.get("need_weights", True) else found[0]
 
 
-def layer(width: int, **arguments: Any) -> nn.Module:
+def layer(width: int, **arguments: Any) -> nn.TransformerEncoderLayer:
     return nn.TransformerEncoderLayer(width, 2, 2 * width, batch_first=True, **arguments)
 
 
@@ -219,7 +220,8 @@ def test_attention_gives_eager_gradients() -> None:
     inputs = [torch.randn(2, 3, rows, 8, generator=torch.Generator().manual_seed(rows)) for rows in (5, 7, 7)]
     gradients = []
     attention_of = F.scaled_dot_product_attention
-    for function in (attention_of, torch.compile(attention_of, backend="fpga", options=GREEDY)):
+    functions: tuple[Any, ...] = (attention_of, torch.compile(attention_of, backend="fpga", options=GREEDY))
+    for function in functions:
         leaves = [tensor.clone().requires_grad_() for tensor in inputs]
         function(*leaves).square().sum().backward()
         gradients.append([leaf.grad for leaf in leaves])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
-from lowering_cases import GREEDY, programs_of, randomise
-from test_memory import assert_disjoint
 from torch import nn
 
 import fpga_dynamo
@@ -20,8 +19,10 @@ from fpga_dynamo.lowering.passes import bands
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.testing.reference import measure
+from tests.lowering.lowering_cases import GREEDY, programs_of, randomise
+from tests.lowering.test_memory import assert_disjoint
 
-FRESH = {**GREEDY, "cache": False, "winograd": False}
+FRESH: dict[str, Any] = {**GREEDY, "cache": False, "winograd": False}
 FACTOR = 8.0  # of eager float32's own error against float64
 
 
@@ -53,7 +54,7 @@ class Inner(nn.Module):
         return self.last(self.block(self.first(x)))
 
 
-def depthwise(channels: int, **how: int) -> nn.Conv2d:
+def depthwise(channels: int, **how: Any) -> nn.Conv2d:
     return nn.Conv2d(channels, channels, 3, groups=channels, **how)
 
 

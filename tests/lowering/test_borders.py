@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, Case, check
 from torch import nn
+
+from tests.lowering.lowering_cases import Call, Case, check
 
 LAST = torch.channels_last
 

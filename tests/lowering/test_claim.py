@@ -7,11 +7,11 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, programs_of, randomise
 from torch import nn
 
 from fpga_dynamo.ir.graph import GraphInfo, computes
 from fpga_dynamo.lowering.passes.claim import Claims, claim
+from tests.lowering.lowering_cases import Call, programs_of, randomise
 
 
 def claims_of(function: object, *inputs: torch.Tensor, disabled: tuple[str, ...] = ()) -> tuple[GraphInfo, Claims]:

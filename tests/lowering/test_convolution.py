@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, Case, check
 from torch import nn
+
+from tests.lowering.lowering_cases import Call, Case, check
 
 
 class Residual(nn.Module):
@@ -24,8 +27,8 @@ class Residual(nn.Module):
         return self.activation(y + x if self.conv_first else x + y)
 
 
-def conv_bn(*args: int, activation: nn.Module | None = None, **kwargs: object) -> nn.Sequential:
-    conv = nn.Conv2d(*args, bias=False, **kwargs)  # type: ignore[arg-type]
+def conv_bn(*args: Any, activation: nn.Module | None = None, **kwargs: Any) -> nn.Sequential:
+    conv = nn.Conv2d(*args, **kwargs, bias=False)  # type: ignore[misc]
     return nn.Sequential(conv, nn.BatchNorm2d(conv.out_channels), activation or nn.Identity())
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, programs_of, randomise
 from torch import nn
 
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.target import Target
+from tests.lowering.lowering_cases import Call, programs_of, randomise
 
 
 def commands_of(model: object, *inputs: torch.Tensor) -> dict[str, Command]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Case, check, programs_of
 from torch import nn
 
 from fpga_dynamo.frontend.backend import collect_programs
@@ -20,6 +19,7 @@ from fpga_dynamo.lowering.passes.claim import claim
 from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.reference import measure
 from fpga_dynamo.tools.opset.probes import probe
+from tests.lowering.lowering_cases import GREEDY, Case, check, programs_of
 
 HALVES = (torch.bfloat16, torch.float16)
 each_half = pytest.mark.parametrize("dtype", HALVES, ids=("bfloat16", "float16"))
@@ -145,7 +145,7 @@ def transformer() -> nn.Module:
     return nn.TransformerDecoderLayer(32, 4, 64, activation="gelu", batch_first=True, norm_first=True)
 
 
-MODELS = {
+MODELS: dict[str, tuple[Any, ...]] = {
     "residual": (Residual, (2, 3, 24, 24)),
     "decoder": (transformer, (2, 12, 32), (2, 9, 32)),
     "encoder": (lambda: nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), (2, 12, 32)),

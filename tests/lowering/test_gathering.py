@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Call, Case, check
 
 from fpga_dynamo.frontend.backend import collect_programs
+from tests.lowering.lowering_cases import GREEDY, Call, Case, check
 
 ROW, COLUMN = torch.tensor([2, 0, -1, 1]), torch.tensor([[0], [-3], [1]])
 

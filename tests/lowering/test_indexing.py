@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lowering_cases import GREEDY, Call, Case, check
 from torch import nn
 
 import fpga_dynamo
+from tests.lowering.lowering_cases import GREEDY, Call, Case, check
 
 INDICES = torch.tensor([[0, 3, 9], [9, 1, 1]])
 

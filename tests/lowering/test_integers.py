@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Case, check, programs_of
 
 from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS
 from fpga_dynamo.lowering.ops.elementwise.integers import INTEGER_RULES
+from tests.lowering.lowering_cases import GREEDY, Case, check, programs_of
 
 DTYPES = (torch.int64, torch.int32, torch.int8, torch.uint8)
 EDGES = [
@@ -179,6 +179,8 @@ def test_a_buffer_beyond_int32_is_right() -> None:
     compiled = torch.compile(lambda x, big: torch.where(x > 0, big, x), backend="fpga", options=GREEDY)
 
     class Chosen(torch.nn.Module):
+        big: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("big", big)

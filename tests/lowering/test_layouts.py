@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Case, check
 from torch import nn
 
 from fpga_dynamo.testing.reference import strides_that_matter
+from tests.lowering.lowering_cases import GREEDY, Case, check
 
 IMAGE = torch.randn(2, 6, 4, 5).to(memory_format=torch.channels_last)
 VOLUME = torch.randn(2, 3, 3, 4, 5).to(memory_format=torch.channels_last_3d)
@@ -41,7 +41,8 @@ def test_results(name: str) -> None:
 
 def test_results_of_what_the_host_made() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2) + 1
+        values, indices = F.max_pool2d(x, 2, return_indices=True)
+        return F.max_unpool2d(values, indices, [2, 2]) + 1
 
     x = torch.randn(2, 6, 4, 4).to(memory_format=torch.channels_last)
     answer = torch.compile(model, backend="fpga", options=GREEDY)(x)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Call, Case, check
 from torch import nn
+
+from tests.lowering.lowering_cases import GREEDY, Call, Case, check
 
 ONE = {"gemm": 1}
 

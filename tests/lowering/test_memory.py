@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering_cases import programs_of, randomise
 from torch import nn
 
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.launch import MemoryPlan
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align
 from fpga_dynamo.lowering.passes.memory import STATUS_FLOATS, plan_memory
+from tests.lowering.lowering_cases import programs_of, randomise
 
 
 def command(reads: list[Buffer], writes: list[Buffer]) -> Command:

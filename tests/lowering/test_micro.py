@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +23,12 @@ from fpga_dynamo.codegen.micro import (
 )
 from fpga_dynamo.ir.target import Target
 
-OPS = {"ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "NEG": lambda a: -a, "FMA": lambda a, b, c: a * b + c}
+OPS: dict[str, Callable[..., int]] = {
+    "ADD": lambda a, b: a + b,
+    "SUB": lambda a, b: a - b,
+    "NEG": lambda a: -a,
+    "FMA": lambda a, b, c: a * b + c,
+}
 ARITY = {"ADD": 2, "SUB": 2, "NEG": 1, "FMA": 3}
 INPUTS = 3
 MODULUS = 1_000_003

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, Case, check
 from torch import nn
 
 import fpga_dynamo
+from tests.lowering.lowering_cases import Call, Case, check
 
 
 class Branches(nn.Module):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, Case, check
 from torch import nn
+
+from tests.lowering.lowering_cases import Call, Case, check
 
 CHANNELS_LAST = torch.randn(2, 18, 5, 5).to(memory_format=torch.channels_last)
 

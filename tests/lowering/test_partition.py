@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering_cases import GREEDY, Call, Case, check, programs_of, randomise
 from torch import nn
 
 import fpga_dynamo
@@ -22,6 +21,7 @@ from fpga_dynamo.ir.program import CardTask, Program
 from fpga_dynamo.ir.target import Target, Windows
 from fpga_dynamo.lowering.passes.pipeline import lower
 from fpga_dynamo.options import Options
+from tests.lowering.lowering_cases import GREEDY, Call, Case, check, programs_of, randomise
 
 ON_PS = torch.special.erfcx  # no core computes it
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from lowering_cases import GREEDY, Case, check, programs_of
 from torch import nn
 from torch._C import DispatchKey
 from torch._dynamo.exc import BackendCompilerFailed
@@ -23,6 +22,7 @@ from fpga_dynamo.ir.view import Buffer, View, numel
 from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
 from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, registered, sole_user
 from fpga_dynamo.lowering.tracing.decompose import WHOLE
+from tests.lowering.lowering_cases import GREEDY, Case, check, programs_of
 
 aten = torch.ops.aten
 RECIPE = str(Path(__file__).parent / "data" / "triple.toml")
@@ -253,7 +253,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a place for a number": ({"lower": with_command(count=lambda x, out: Operand.of(x))}, "not a place in memory"),
     "half an offset": (
-        {"lower": with_command(input=lambda x, out: Operand(x.buffer, 0.5))},
+        {"lower": with_command(input=lambda x, out: Operand(x.buffer, 0.5))},  # type: ignore[arg-type]
         "has the offset 0.5; it takes a whole number",
     ),
     "missing field": ({"lower": with_command(shift=...)}, "leaves out shift of 'triple_command'"),

@@ -9,17 +9,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Call, programs_of, randomise
 from torch import nn
 
 import xclbin_build
 from fpga_dynamo import stats
 from fpga_dynamo.lowering.ops.convolution import winograd
 from fpga_dynamo.testing.reference import measure
+from tests.lowering.lowering_cases import Call, programs_of, randomise
 from xclbin_build.toolchain.isa import host_isa
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -76,7 +77,7 @@ def test_numbers_under_every_plan(xclbins: Callable[[str], Path], monkeypatch: p
         eager, exact = model(*inputs), copy.deepcopy(model).double()(*[x.double() for x in inputs])
         for plan in LEVELS:
             torch._dynamo.reset()
-            options = {"xclbin": str(xclbins(plan)), "partition": "greedy", "cache": False}
+            options: dict[str, Any] = {"xclbin": str(xclbins(plan)), "partition": "greedy", "cache": False}
             compiled = torch.compile(model, backend="fpga", options=options)
             compiled(*[torch.full_like(x, float("nan")) for x in inputs])  # what is not written anew stays visible
             results[plan] = compiled(*inputs)

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Call, Case, check
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fpga_dynamo
 from fpga_dynamo.lowering.ops.elementwise.elementwise import RULES
+from tests.lowering.lowering_cases import GREEDY, Call, Case, check
 
 NAN, INF = torch.nan, torch.inf
 ONE = {"pointwise": 1}
 EDGES = torch.tensor([0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-30, -1e-30, 3e38, -3e38, 88, -88, INF, -INF, NAN])
 CHANNELS_LAST = torch.randn(2, 18, 4, 5).to(memory_format=torch.channels_last)
 
-UNARY = {
+UNARY: dict[str, Callable[..., torch.Tensor]] = {
     "neg": torch.neg,
     "abs": torch.abs,
     "sqrt": torch.sqrt,
@@ -88,9 +88,9 @@ UNARY = {
     "logical": lambda x: torch.logical_and(x, torch.logical_not(x - 1)),
     "masked": lambda x: x.masked_fill(x < 0, 7.0),
 }
-FINITE = {"sin": torch.sin, "cos": torch.cos}
+FINITE: dict[str, Callable[..., torch.Tensor]] = {"sin": torch.sin, "cos": torch.cos}
 
-BINARY = {
+BINARY: dict[str, Callable[..., torch.Tensor]] = {
     "add": torch.add,
     "sub": torch.sub,
     "mul": torch.mul,

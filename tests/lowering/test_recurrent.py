@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from lowering_cases import Case, check
 from torch import nn
+
+from tests.lowering.lowering_cases import Case, check
 
 LAYERS = {
     "LSTM, batch first, two layers, both ways": Case(

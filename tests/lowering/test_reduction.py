@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 import torch
-from lowering_cases import Case, check
+
+from tests.lowering.lowering_cases import Case, check
 
 ONE = {"reduce": 1}
 NAN = torch.nan

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import Case, check
 from torch import nn
+
+from tests.lowering.lowering_cases import Case, check
 
 
 def resize(*shape: int, **kwargs: Any) -> Case:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.ir.program import Program
 
-ON_CARD = {"partition": "greedy"}
+ON_CARD: dict[str, Any] = {"partition": "greedy"}
 
 
 def _trained(model: nn.Module, x: torch.Tensor) -> tuple[list[Program], torch.Tensor, torch.Tensor]:

@@ -11,6 +11,7 @@ import sympy
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._sympy.functions import FloorDiv
 
 from fpga_dynamo.ir.sizes.code import checker, evaluator
 from fpga_dynamo.ir.sizes.convert import from_sympy, to_sympy
@@ -129,8 +130,7 @@ def test_to_and_from_sympy() -> None:
     names = {"a": a, "b": b}
     s, t = sympy.Symbol("a", integer=True, positive=True), sympy.Symbol("b", integer=True, positive=True)
     assert identical(from_sympy(3 * s * t + t**2 - 4, names), 3 * a * b + b * b - 4)
-    floor_div = torch.utils._sympy.functions.FloorDiv
-    assert identical(from_sympy(floor_div(t + 1, 2), names), (b + 1) // 2)
+    assert identical(from_sympy(FloorDiv(t + 1, 2), names), (b + 1) // 2)
     assert identical(from_sympy(sympy.Max(s, t), names), larger(a, b)) or identical(
         from_sympy(sympy.Max(s, t), names), larger(b, a)
     )

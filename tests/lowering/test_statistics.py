@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lowering_cases import GREEDY, Case, check
+
+from tests.lowering.lowering_cases import GREEDY, Case, check
 
 INF, NAN = torch.inf, torch.nan
 

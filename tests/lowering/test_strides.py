@@ -21,7 +21,7 @@ from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.tracing.strides import settle_strides
 from fpga_dynamo.testing.reference import assert_close_to_eager, strides_that_matter
 
-GREEDY = {"partition": "greedy"}
+GREEDY: dict[str, Any] = {"partition": "greedy"}
 IMAGES: dict[str, Callable[[], Tensor]] = {
     "channel": lambda: torch.randn(3, 1, 5, 6).to(memory_format=torch.channels_last),
     "pixel": lambda: torch.randn(3, 4, 1, 1).to(memory_format=torch.channels_last),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lowering_cases import Case, check
+
+from tests.lowering.lowering_cases import Case, check
 
 CASES = {
     "lower": Case(lambda x: x.tril(), (5, 7)),

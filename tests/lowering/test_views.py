@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, Call, Case, check
 from torch import nn
 
 import fpga_dynamo
+from tests.lowering.lowering_cases import GREEDY, Call, Case, check
 
 CHANNELS_LAST = torch.randn(2, 18, 4, 6).to(memory_format=torch.channels_last)
 
@@ -105,6 +105,8 @@ def test_writing_in_place_reaches_whom_it_reaches_in_eager(case: Case) -> None:
 
 def test_a_buffer_that_the_model_writes_keeps_what_was_written() -> None:
     class Counter(nn.Module):
+        total: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("total", torch.zeros(17))

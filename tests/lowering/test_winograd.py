@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering_cases import GREEDY, programs_of, randomise
 from torch import nn
 
 from fpga_dynamo import explain, stats
@@ -18,9 +18,10 @@ from fpga_dynamo.lowering.ops.convolution import winograd
 from fpga_dynamo.lowering.ops.convolution.winograd import fastest_tile, pack_transformed
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.testing.reference import measure
+from tests.lowering.lowering_cases import GREEDY, programs_of, randomise
 
 FACTOR = 8.0  # of eager float32's own error against float64
-FRESH = {**GREEDY, "cache": False}
+FRESH: dict[str, Any] = {**GREEDY, "cache": False}
 
 
 class Block(nn.Module):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offload_table import OffloadTable
 
 from fpga_dynamo.tools.zoo import import_torchvision
+from tests.models.offload_table import OffloadTable
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from families import FAMILIES
 from torch.utils._pytree import tree_leaves
 
 import fpga_dynamo
 from fpga_dynamo.testing.calls import check_against_eager
+from tests.models.families import FAMILIES
 
 pytestmark = pytest.mark.slow
 
-OPTIONS = {"partition": "greedy"}
+OPTIONS: dict[str, Any] = {"partition": "greedy"}
 """So small as they are, the cost model would leave models to eager."""
 
 

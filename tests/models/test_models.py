@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from offload_table import OffloadTable, Row
 
 import fpga_dynamo
 from examples.models import DarkNet53, TinyBert, mlp
 from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.reference import assert_close_to_eager
 from fpga_dynamo.tools.zoo import import_torchvision, load, randomise_batch_norm
+from tests.models.offload_table import OffloadTable, Row
 
 # Of eager float32's own error against float64: with direct sums, and where Winograd's method may be taken.
 FACTOR, WINOGRAD_FACTOR = 4.0, 8.0

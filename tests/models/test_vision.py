@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from detection_ops import detection_ops  # noqa: F401 - a fixture
-from offload_table import OffloadTable, Partitioned
 from torch import nn
 
 from examples.models import UNet
@@ -22,6 +20,8 @@ from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.reference import assert_close_to_eager
 from fpga_dynamo.tools.explain import report
 from fpga_dynamo.tools.zoo import import_torchvision, randomise_batch_norm
+from tests.models.detection_ops import detection_ops  # noqa: F401 - a fixture
+from tests.models.offload_table import OffloadTable, Partitioned
 
 FACTOR, WINOGRAD_FACTOR = 4.0, 8.0
 """Of eager float32's own error against float64: with direct sums, and where Winograd's method is taken."""
@@ -41,10 +41,10 @@ def fresh_dynamo() -> Iterator[None]:
 class Heads(nn.Module):
     """The part of a detector in front of the choice of boxes: backbone, pyramid and what is predicted everywhere."""
 
-    def __init__(self, detector: nn.Module) -> None:
+    def __init__(self, detector: Any) -> None:
         super().__init__()
         self.backbone = detector.backbone
-        self.head = detector.rpn.head if hasattr(detector, "rpn") else detector.head  # type: ignore[union-attr]
+        self.head = detector.rpn.head if hasattr(detector, "rpn") else detector.head
 
     def forward(self, image: torch.Tensor) -> Any:
         features = self.backbone(image)
@@ -70,7 +70,7 @@ SURE = frozenset({"ssd300_vgg16", "fasterrcnn_resnet50_fpn"})
 
 
 def with_distinct_scores(name: str) -> nn.Module:
-    model = randomised(DETECTORS[name]())
+    model: Any = randomised(DETECTORS[name]())
     if name in SURE:
         heads: Any = (model.rpn.head, model.roi_heads.box_predictor) if hasattr(model, "rpn") else (model.head,)
         with torch.no_grad():

@@ -1,11 +1,15 @@
 """The bookkeeping under scheduler and simulation, with a policy that does as it is told."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher
-from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
-
-from .systems import host, ready, unit
+from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy, make_policy
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
+from tests.runtime.systems import host, ready, unit
 
 
 class Told(Policy):
@@ -13,17 +17,23 @@ class Told(Policy):
 
     name = "told"
 
-    def assign(self, ready, pes, now, available):
+    def assign(
+        self,
+        ready: Sequence[ReadyTask],
+        pes: Sequence[ProcessingElement],
+        now: float,
+        available: Mapping[ProcessingElement, float],
+    ) -> list[Assignment]:
         self.shown = {pe.name: time - now for pe, time in available.items() if time > now}
         return [(item, pes[0]) for item in ready]
 
 
-def dispatch(dispatcher, now, *items):
+def dispatch(dispatcher: Dispatcher, now: float, *items: ReadyTask) -> list[str]:
     dispatcher.ready.update(dict.fromkeys(items))
-    return [slot.running.task.name for slot in dispatcher.decide(now)]
+    return [slot.running.task.name for slot in dispatcher.decide(now) if slot.running is not None]
 
 
-def test_a_busy_pe_is_available_after_its_task_and_its_queue():
+def test_a_busy_pe_is_available_after_its_task_and_its_queue() -> None:
     policy = Told()
     dispatcher = Dispatcher([host(0), host(1)], policy)
     a, b, c = ready("a", {"PS": 4.0}), ready("b", {"PS": 2.0}), ready("c", {"PS": 1.0})
@@ -43,7 +53,7 @@ def test_a_busy_pe_is_available_after_its_task_and_its_queue():
     assert not dispatcher.release(slot, a, 21.0) and slot.running is b  # released before: nothing happens
 
 
-def test_a_pe_that_was_freed_a_moment_later_than_now_is_idle():
+def test_a_pe_that_was_freed_a_moment_later_than_now_is_idle() -> None:
     """Threads read the clock before they get the lock, so times may come out of order."""
     dispatcher = Dispatcher([unit("conv")], make_policy("adaptive"))
     a, b = ready("a", {"conv": 1.0}), ready("b", {"conv": 1.0})
@@ -52,7 +62,7 @@ def test_a_pe_that_was_freed_a_moment_later_than_now_is_idle():
     assert dispatch(dispatcher, 1.0, b) == ["b"]
 
 
-def test_policies_cannot_write_to_what_they_are_shown():
+def test_policies_cannot_write_to_what_they_are_shown() -> None:
     dispatcher = Dispatcher([host()], make_policy("eft"))
     with pytest.raises(TypeError):
-        dispatcher.available[dispatcher.pes[0]] = 1.0
+        dispatcher.available[dispatcher.pes[0]] = 1.0  # type: ignore[index]

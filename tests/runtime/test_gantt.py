@@ -19,7 +19,7 @@ import fpga_dynamo
 from fpga_dynamo.runtime.observe import gantt
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, CommandEvent, TaskEvent, TraceRecorder
 
-GREEDY = {"partition": "greedy"}
+GREEDY: dict[str, Any] = {"partition": "greedy"}
 
 
 class Block(nn.Module):
@@ -141,7 +141,7 @@ def test_arrivals_are_marked() -> None:
     figure = gantt.render(beside_a_long_one())
     figure.canvas.draw()
     marks = [line for line in figure.axes[0].lines if line.get_gid() == "arrival"]
-    assert sorted({round(float(mark.get_xdata()[0]), 4) for mark in marks}) == [0.0, 0.9, 3.9, 9.8999]
+    assert sorted({round(float(np.asarray(mark.get_xdata())[0]), 4) for mark in marks}) == [0.0, 0.9, 3.9, 9.8999]
     assert legend(figure) == ["long: Long", "short: Short", "arrival"]
 
 

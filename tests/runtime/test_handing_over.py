@@ -1,22 +1,25 @@
 """Which tasks of a frame the caller keeps to itself, and which other threads are given."""
 
+from __future__ import annotations
+
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from fpga_dynamo.runtime.scheduling.flight import HAND_OVER, Flight
-from fpga_dynamo.runtime.scheduling.policies import Policy, policy_names
+from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy, policy_names
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.task import Task, TaskGraph
-
-from .systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
+from tests.runtime.systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
 
 SHORT, LONG = HAND_OVER / 10, HAND_OVER * 10
 
 
-def flight(*seconds, before=None):
+def flight(*seconds: Any, before: Mapping[int, tuple[int, ...]] | None = None) -> Flight:
     """A frame of independent tasks that take so long; `before`: dependencies by index."""
     tasks = [Task(f"t{i}", {"PS": s}, nothing, (before or {}).get(i, ())) for i, s in enumerate(seconds)]
     made = Flight(TaskGraph("g", tasks), None, 0.0, 0)
@@ -24,11 +27,11 @@ def flight(*seconds, before=None):
     return made
 
 
-def offered(flight, now=0.0):
+def offered(flight: Flight, now: float = 0.0) -> list[int]:
     return [item.index for item in flight.offers(now, lambda item: flight.graph.durations[item.index])]
 
 
-def test_an_idle_caller_is_offered_one_short_task_at_a_time():
+def test_an_idle_caller_is_offered_one_short_task_at_a_time() -> None:
     frame = flight(SHORT, SHORT, SHORT)
     frame.helping = True
     assert offered(frame) == [0]
@@ -40,14 +43,14 @@ def test_an_idle_caller_is_offered_one_short_task_at_a_time():
     assert offered(frame, SHORT) == [2]  # of task 1 the policy made nothing
 
 
-def test_long_tasks_are_offered_together():
+def test_long_tasks_are_offered_together() -> None:
     frame = flight(LONG, LONG, SHORT, LONG)
     frame.helping = True
     assert offered(frame) == [0, 1, 3]
     assert [item.index for item in frame.kept] == [2]
 
 
-def test_a_short_task_waits_for_a_caller_who_will_soon_be_free_whatever_follows_it():
+def test_a_short_task_waits_for_a_caller_who_will_soon_be_free_whatever_follows_it() -> None:
     frame = flight(SHORT, LONG, before={1: (0,)})
     frame.busy_until = HAND_OVER / 2
     assert offered(frame) == []
@@ -55,14 +58,14 @@ def test_a_short_task_waits_for_a_caller_who_will_soon_be_free_whatever_follows_
     assert offered(frame) == [0]  # for what follows it could begin a good deal earlier
 
 
-def test_a_caller_who_is_late_is_expected_to_be_as_late_again():
+def test_a_caller_who_is_late_is_expected_to_be_as_late_again() -> None:
     frame = flight(LONG)
     frame.busy_until = 1.0
     assert offered(frame, 1.0 + HAND_OVER / 2) == []
     assert offered(frame, 1.0 + HAND_OVER * 2) == [0]
 
 
-def test_a_longer_run_is_believed_step_by_step_and_a_shorter_one_at_once():
+def test_a_longer_run_is_believed_step_by_step_and_a_shorter_one_at_once() -> None:
     graph = TaskGraph("g", [Task("a", {"PS": 1.0, "conv": 3.0}, nothing), Task("b", {"PS": 0.0}, nothing)])
     assert graph.durations == [1.0, 0.0]
     graph.lasted(0, 50.0)
@@ -76,11 +79,11 @@ def test_a_longer_run_is_believed_step_by_step_and_a_shorter_one_at_once():
 
 
 @pytest.mark.parametrize("policy", policy_names())
-def test_short_tasks_stay_in_the_callers_thread(policy):
+def test_short_tasks_stay_in_the_callers_thread(policy: str) -> None:
     scheduler = Scheduler([unit("short", 0), unit("short", 1), host(0), host(1)], policy)
     seen = []
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         seen.append((pe.kind, threading.current_thread()))
 
     kinds = {0: "PS", 1: "PS", 2: "short", 3: "short", 4: "PS", 5: "PS", 6: "short"}
@@ -95,11 +98,11 @@ def test_short_tasks_stay_in_the_callers_thread(policy):
 
 
 @pytest.mark.parametrize("policy", ["adaptive", "eft", "simple"])
-def test_tasks_that_turn_out_to_be_long_are_run_side_by_side(policy):
+def test_tasks_that_turn_out_to_be_long_are_run_side_by_side(policy: str) -> None:
     scheduler = Scheduler([host(0, f"{policy} 0"), host(1, f"{policy} 1")], policy)
     threads = set()
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         threads.add(threading.current_thread())
         time.sleep(20 * HAND_OVER)
 
@@ -111,13 +114,19 @@ def test_tasks_that_turn_out_to_be_long_are_run_side_by_side(policy):
     assert len(threads) == 2
 
 
-def test_a_policy_is_shown_a_short_task_when_the_caller_can_take_it():
+def test_a_policy_is_shown_a_short_task_when_the_caller_can_take_it() -> None:
     shown = []
 
     class Watching(Policy):
         name = "watching"
 
-        def assign(self, ready, pes, now, available):
+        def assign(
+            self,
+            ready: Sequence[ReadyTask],
+            pes: Sequence[ProcessingElement],
+            now: float,
+            available: Mapping[ProcessingElement, float],
+        ) -> list[Assignment]:
             shown.append([item.task.name for item in ready])
             return [(item, pes[i % 2]) for i, item in enumerate(ready)]
 
@@ -129,16 +138,16 @@ def test_a_policy_is_shown_a_short_task_when_the_caller_can_take_it():
         assert shown == wanted
 
 
-def test_what_the_caller_cannot_have_does_not_keep_it_from_the_rest():
+def test_what_the_caller_cannot_have_does_not_keep_it_from_the_rest() -> None:
     """The frame's first task needs a unit that is busy; the others are short and need none."""
     scheduler = Scheduler([unit("taken"), host(0), host(1)])
     occupied, free, log = threading.Event(), threading.Event(), []
 
-    def occupy(pe, frame):
+    def occupy(pe: ProcessingElement, frame: Frame) -> None:
         occupied.set()
         assert free.wait(PATIENCE)
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         log.append(pe.kind)
 
     tasks = [Task("card", {"taken": 1e-6}, run), Task("a", {"PS": 1e-6}, run), Task("b", {"PS": 1e-6}, run)]
@@ -153,12 +162,12 @@ def test_what_the_caller_cannot_have_does_not_keep_it_from_the_rest():
     assert log == ["PS", "PS", "PL"]
 
 
-def test_short_tasks_hold_no_pe_while_the_caller_runs_another_one():
+def test_short_tasks_hold_no_pe_while_the_caller_runs_another_one() -> None:
     """So that other callers can have it."""
     scheduler = Scheduler([host(0), host(1)])
     running, go, others = threading.Event(), threading.Event(), []
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         running.set()
         assert go.wait(PATIENCE)
 
@@ -172,10 +181,10 @@ def test_short_tasks_hold_no_pe_while_the_caller_runs_another_one():
     assert others == ["PS1"]
 
 
-def test_a_failure_ends_the_frame_with_what_it_kept():
+def test_a_failure_ends_the_frame_with_what_it_kept() -> None:
     scheduler, ran = Scheduler([host(0), host(1)]), []
 
-    def fail(pe, frame):
+    def fail(pe: ProcessingElement, frame: Frame) -> None:
         raise ValueError("no luck")
 
     tasks = [Task("a", {"PS": 1e-6}, fail), *(Task(str(i), {"PS": 1e-6}, lambda pe, f: ran.append(1)) for i in "bc")]
@@ -186,20 +195,26 @@ def test_a_failure_ends_the_frame_with_what_it_kept():
     scheduler.execute(single(nothing, "PS"))
 
 
-def test_an_indifferent_policy_is_not_asked_about_a_lone_task_while_all_is_idle():
+def test_an_indifferent_policy_is_not_asked_about_a_lone_task_while_all_is_idle() -> None:
     asked = []
 
     class Asked(Policy):
         name = "asked"
         indifferent = True
 
-        def assign(self, ready, pes, now, available):
+        def assign(
+            self,
+            ready: Sequence[ReadyTask],
+            pes: Sequence[ProcessingElement],
+            now: float,
+            available: Mapping[ProcessingElement, float],
+        ) -> list[Assignment]:
             asked.append([item.task.name for item in ready])
             return [(item, self.earliest_finish(item.task, pes, now, available)[1]) for item in ready]
 
     scheduler, where = Scheduler([host(0), host(1), unit("c")], Asked()), []
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         where.append(pe.name)
 
     tasks = [

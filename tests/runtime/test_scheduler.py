@@ -1,24 +1,27 @@
 """The scheduler with real threads. Barriers prove that things run at the same time: without overlap they time out."""
 
+from __future__ import annotations
+
 import random
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fpga_dynamo.runtime.scheduling.policies import Policy, policy_names
+from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy, policy_names
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.task import Task, TaskGraph
-
-from .systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task, TaskGraph
+from tests.runtime.systems import PATIENCE, eventually, host, nothing, single, threads_of, unit
 
 
 @pytest.mark.parametrize("policy", policy_names())
-def test_one_task_runs_in_the_callers_thread(policy):
+def test_one_task_runs_in_the_callers_thread(policy: str) -> None:
     scheduler = Scheduler([unit("fast", 0), unit("fast", 1)], policy)
     seen = []
     graph = single(lambda pe, frame: seen.append((threading.get_ident(), pe.resource, frame.values)), "fast")
@@ -28,11 +31,11 @@ def test_one_task_runs_in_the_callers_thread(policy):
     assert threads_of(scheduler) == []
 
 
-def test_a_chain_stays_in_the_callers_thread():
+def test_a_chain_stays_in_the_callers_thread() -> None:
     scheduler = Scheduler([host(name="chain host"), unit("chain")])
     seen = []
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         seen.append((pe.kind, threading.current_thread()))
 
     tasks = [Task(str(i), {("chain", "PS")[i % 2]: 1e-3}, run, (i - 1,) if i else ()) for i in range(6)]
@@ -41,11 +44,17 @@ def test_a_chain_stays_in_the_callers_thread():
     assert threads_of(scheduler) == []
 
 
-def test_the_fast_path_honours_the_policys_choice():
+def test_the_fast_path_honours_the_policys_choice() -> None:
     class Second(Policy):
         name = "second"
 
-        def assign(self, ready, pes, now, available):
+        def assign(
+            self,
+            ready: Sequence[ReadyTask],
+            pes: Sequence[ProcessingElement],
+            now: float,
+            available: Mapping[ProcessingElement, float],
+        ) -> list[Assignment]:
             return [(item, pes[1]) for item in ready]
 
     seen = []
@@ -53,11 +62,11 @@ def test_the_fast_path_honours_the_policys_choice():
     assert seen == ["PS1"]
 
 
-def test_two_frames_overlap_on_two_compute_units_and_a_third_waits():
+def test_two_frames_overlap_on_two_compute_units_and_a_third_waits() -> None:
     scheduler = Scheduler([unit("overlap", 0), unit("overlap", 1)])
     barrier, lock, running, most, used = threading.Barrier(2), threading.Lock(), set(), [], set()
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         with lock:
             assert pe not in running
             running.add(pe)
@@ -78,11 +87,11 @@ def test_two_frames_overlap_on_two_compute_units_and_a_third_waits():
 
 
 @pytest.mark.parametrize("policy", policy_names())
-def test_who_waits_for_a_busy_unit_runs_when_it_is_free(policy):
+def test_who_waits_for_a_busy_unit_runs_when_it_is_free(policy: str) -> None:
     scheduler = Scheduler([unit("busy")], policy)
     occupied, free, log = threading.Event(), threading.Event(), []
 
-    def occupy(pe, frame):
+    def occupy(pe: ProcessingElement, frame: Frame) -> None:
         occupied.set()
         assert free.wait(PATIENCE)
         log.append("first")
@@ -99,11 +108,11 @@ def test_who_waits_for_a_busy_unit_runs_when_it_is_free(policy):
     assert log == ["first", "second"]
 
 
-def test_tasks_of_one_frame_overlap():
+def test_tasks_of_one_frame_overlap() -> None:
     scheduler = Scheduler([host(name="fork host"), unit("fork")])
     barrier, threads = threading.Barrier(2), []
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         threads.append(threading.current_thread())
         barrier.wait(PATIENCE)
 
@@ -117,7 +126,7 @@ def test_tasks_of_one_frame_overlap():
 
 
 @st.composite
-def dags(draw):
+def dags(draw: st.DrawFn) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     count = draw(st.integers(1, 12))
     kinds = [draw(st.sampled_from([("PS",), ("conv",), ("PS", "conv")])) for _ in range(count)]
     before = [tuple(draw(st.sets(st.integers(0, max(i - 1, 0)), max_size=3))) if i else () for i in range(count)]
@@ -126,15 +135,17 @@ def dags(draw):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(dags(), min_size=1, max_size=3), st.sampled_from(policy_names()), st.integers(0, 1000))
-def test_random_graphs_from_eight_threads(shapes, policy, seed):
+def test_random_graphs_from_eight_threads(
+    shapes: list[list[tuple[tuple[str, ...], tuple[int, ...]]]], policy: str, seed: int
+) -> None:
     pes = [host(0), host(1), unit("conv", 0), unit("conv", 1)]
     occupied = {pe: threading.Lock() for pe in pes}
     generator = random.Random(seed)
 
-    def make(index, kinds, before):
+    def make(index: int, kinds: tuple[str, ...], before: tuple[int, ...]) -> Task:
         seconds = generator.choice([0, 0, 1e-4, 5e-4])
 
-        def run(pe, frame):
+        def run(pe: ProcessingElement, frame: Frame) -> None:
             assert occupied[pe].acquire(blocking=False), "two tasks on one PE"
             assert pe.resource in kinds
             assert all(frame.values[other] == 1 for other in before), "a dependency was not done"
@@ -147,7 +158,7 @@ def test_random_graphs_from_eight_threads(shapes, policy, seed):
 
     graphs = [TaskGraph(f"g{n}", [make(i, *task) for i, task in enumerate(shape)]) for n, shape in enumerate(shapes)]
 
-    def call(number):
+    def call(number: int) -> Any:
         graph = graphs[number % len(graphs)]
         done = [0] * len(graph.tasks)
         scheduler.execute(graph, done)
@@ -159,16 +170,16 @@ def test_random_graphs_from_eight_threads(shapes, policy, seed):
         assert not scheduler._dispatcher.busy and not scheduler._dispatcher.ready
 
 
-def test_torch_state_of_the_caller_is_applied_everywhere():
+def test_torch_state_of_the_caller_is_applied_everywhere() -> None:
     scheduler = Scheduler([host(0), host(1)])
     barrier, states = threading.Barrier(2), []
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         barrier.wait(PATIENCE)
         autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")
         states.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast))
 
-    def seen():
+    def seen() -> Any:
         states.clear()
         scheduler.execute(graph)
         assert len(states) == 2 and states[0] == states[1]
@@ -189,15 +200,15 @@ def test_torch_state_of_the_caller_is_applied_everywhere():
 
 @pytest.mark.parametrize("policy", policy_names())
 @pytest.mark.parametrize("inner_tasks", [1, 3])
-def test_a_task_may_execute_a_graph_on_the_pe_that_it_holds(policy, inner_tasks):
+def test_a_task_may_execute_a_graph_on_the_pe_that_it_holds(policy: str, inner_tasks: int) -> None:
     scheduler, log = Scheduler([host()], policy), []
 
-    def log_in(pe, frame):
+    def log_in(pe: ProcessingElement, frame: Frame) -> None:
         log.append("in")
 
     inner = TaskGraph("in", [Task(f"i{i}", {"PS": 1e-3}, log_in) for i in range(inner_tasks)])
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         scheduler.execute(inner)
         log.append("out")
 
@@ -209,7 +220,7 @@ def test_a_task_may_execute_a_graph_on_the_pe_that_it_holds(policy, inner_tasks)
     assert not scheduler._dispatcher.busy
 
 
-def test_profiler_ranges():
+def test_profiler_ranges() -> None:
     from torch.profiler import ProfilerActivity, profile
 
     scheduler, graph = Scheduler([unit("conv")]), single(nothing, "conv")
@@ -218,5 +229,5 @@ def test_profiler_ranges():
     assert "fpga_dynamo::launch" in [event.name for event in profiler.events()]
 
 
-def test_an_empty_graph_is_done_at_once():
+def test_an_empty_graph_is_done_at_once() -> None:
     Scheduler([host()]).execute(TaskGraph("empty", []))

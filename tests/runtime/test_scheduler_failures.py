@@ -1,5 +1,7 @@
 """The scheduler when something goes wrong: tasks and policies that raise, no more threads, Ctrl-C."""
 
+from __future__ import annotations
+
 import gc
 import os
 import signal
@@ -7,26 +9,27 @@ import threading
 import time
 import traceback
 import weakref
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from fpga_dynamo.runtime.scheduling.policies import Adaptive, Policy
+from fpga_dynamo.runtime.scheduling.policies import Adaptive, Assignment, Policy
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
-
-from .systems import PATIENCE, eventually, host, nothing, single, unit
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
+from tests.runtime.systems import PATIENCE, eventually, host, nothing, single, unit
 
 
 class Broken(Exception):
     pass
 
 
-def fail(pe, frame):
+def fail(pe: ProcessingElement, frame: Frame) -> None:
     raise Broken("no luck")
 
 
-def test_an_exception_reaches_the_caller_with_its_traceback():
+def test_an_exception_reaches_the_caller_with_its_traceback() -> None:
     scheduler = Scheduler([host()])
     two = TaskGraph("two", [Task("a", {"PS": 1}, nothing), Task("b", {"PS": 1}, fail, (0,))])
     for graph in (single(fail, "PS"), two):
@@ -36,17 +39,17 @@ def test_an_exception_reaches_the_caller_with_its_traceback():
         scheduler.execute(single(nothing, "PS"))  # the PE is free again
 
 
-def test_an_exception_on_another_thread_ends_the_frame_when_its_running_tasks_are_done():
+def test_an_exception_on_another_thread_ends_the_frame_when_its_running_tasks_are_done() -> None:
     scheduler = Scheduler([host(0), host(1)])
     failed, log = threading.Event(), []
 
-    def wait(pe, frame):
+    def wait(pe: ProcessingElement, frame: Frame) -> None:
         if threading.current_thread() is not caller:
             raise Broken("in a worker")
         failed.wait(0.05)
         log.append("the other one ended")
 
-    def unreachable(pe, frame):
+    def unreachable(pe: ProcessingElement, frame: Frame) -> None:
         log.append("unreachable")
 
     caller = threading.current_thread()
@@ -58,12 +61,12 @@ def test_an_exception_on_another_thread_ends_the_frame_when_its_running_tasks_ar
     assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "wait"
 
 
-def test_other_frames_go_on_when_one_fails():
+def test_other_frames_go_on_when_one_fails() -> None:
     scheduler = Scheduler([host(0), host(1)], "eft")
     ok = TaskGraph("ok", [Task(str(i), {"PS": 1e-3}, lambda pe, frame: time.sleep(1e-3)) for i in range(8)])
     bad = TaskGraph("bad", [Task(str(i), {"PS": 1e-3}, fail if i == 3 else nothing) for i in range(8)])
 
-    def call(graph):
+    def call(graph: TaskGraph) -> Any:
         try:
             scheduler.execute(graph)
         except Broken:
@@ -76,7 +79,7 @@ def test_other_frames_go_on_when_one_fails():
     assert not scheduler._dispatcher.busy
 
 
-def test_a_failed_frame_leaves_nothing_behind():
+def test_a_failed_frame_leaves_nothing_behind() -> None:
     class Values:
         pass
 
@@ -93,7 +96,7 @@ def test_a_failed_frame_leaves_nothing_behind():
         gc.enable()
 
 
-def test_a_task_that_nothing_supports():
+def test_a_task_that_nothing_supports() -> None:
     with pytest.raises(SchedulerError, match=r"task 'launch' of 'single' runs on conv or gemm, but the .* are PS: add"):
         Scheduler([host()]).execute(single(nothing, "gemm", "conv"))
 
@@ -115,11 +118,18 @@ def test_a_task_that_nothing_supports():
         (lambda ready, pes: [(ready[0], host())], "assigned task 't0' to 'PS0': the task must be ready and"),
     ],
 )
-def test_a_policy_that_breaks_the_contract_is_named_and_nobody_hangs(tasks, answer, message):
+def test_a_policy_that_breaks_the_contract_is_named_and_nobody_hangs(tasks: int, answer: Any, message: str) -> None:
     class Odd(Policy):
         name = "odd"
+        odd = False
 
-        def assign(self, ready, pes, now, available):
+        def assign(
+            self,
+            ready: Sequence[ReadyTask],
+            pes: Sequence[ProcessingElement],
+            now: float,
+            available: Mapping[ProcessingElement, float],
+        ) -> list[Assignment]:
             return answer(ready, pes) if self.odd else [(item, pes[0]) for item in ready]
 
     policy = Odd()
@@ -134,14 +144,20 @@ def test_a_policy_that_breaks_the_contract_is_named_and_nobody_hangs(tasks, answ
 
 @pytest.mark.parametrize("tasks", [1, 2])
 @pytest.mark.parametrize("seconds", [-1e-3, float("nan"), float("inf"), None])
-def test_a_policy_that_expects_what_is_no_time(seconds, tasks):
+def test_a_policy_that_expects_what_is_no_time(seconds: Any, tasks: int) -> None:
     class Odd(Policy):
         name = "odd"
 
-        def estimates(self, task):
+        def estimates(self, task: Task) -> Mapping[str, float]:
             return {} if seconds is None else {"PS": seconds}
 
-        def assign(self, ready, pes, now, available):
+        def assign(
+            self,
+            ready: Sequence[ReadyTask],
+            pes: Sequence[ProcessingElement],
+            now: float,
+            available: Mapping[ProcessingElement, float],
+        ) -> list[Assignment]:
             return [(item, pes[0]) for item in ready]
 
     graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(tasks)])
@@ -153,12 +169,12 @@ def test_a_policy_that_expects_what_is_no_time(seconds, tasks):
 
 @pytest.mark.parametrize("tasks", [1, 2])
 @pytest.mark.parametrize("hook", ["observe", "estimates"])
-def test_a_policy_whose_other_methods_fail(hook, tasks):
+def test_a_policy_whose_other_methods_fail(hook: str, tasks: int) -> None:
     policy = Adaptive()
     scheduler = Scheduler([host(0), host(1)], policy)
     graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(tasks)])
 
-    def broken(*arguments):
+    def broken(*arguments: object) -> None:
         raise Broken(hook)
 
     setattr(policy, hook, broken)
@@ -169,8 +185,8 @@ def test_a_policy_whose_other_methods_fail(hook, tasks):
     assert not scheduler._dispatcher.busy
 
 
-def test_no_more_threads(monkeypatch):
-    def no_thread(self):
+def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     scheduler = Scheduler([host(0), host(1)])
@@ -183,11 +199,11 @@ def test_no_more_threads(monkeypatch):
     assert not scheduler._dispatcher.busy
 
 
-def test_ctrl_c_while_the_caller_waits():
+def test_ctrl_c_while_the_caller_waits() -> None:
     scheduler, ended = Scheduler([host(0), host(1)]), []
     main = threading.current_thread()
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         if threading.current_thread() is not main:
             time.sleep(0.02)  # now the caller waits
             os.kill(os.getpid(), signal.SIGINT)
@@ -201,10 +217,10 @@ def test_ctrl_c_while_the_caller_waits():
     assert not scheduler._dispatcher.busy
 
 
-def test_ctrl_c_inside_a_task():
+def test_ctrl_c_inside_a_task() -> None:
     scheduler = Scheduler([host()])
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(PATIENCE)
 

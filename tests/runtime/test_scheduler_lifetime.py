@@ -1,5 +1,7 @@
 """The scheduler's threads at its end, and after a fork."""
 
+from __future__ import annotations
+
 import gc
 import os
 import signal
@@ -8,22 +10,21 @@ import threading
 import pytest
 
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, SchedulerError, Task, TaskGraph
+from tests.runtime.systems import PATIENCE, host, nothing, single, threads_of
 
-from .systems import PATIENCE, host, nothing, single, threads_of
 
-
-def parallel_graph(name):
+def parallel_graph(name: str) -> TaskGraph:
     """Two tasks that end only if they run at the same time."""
     barrier = threading.Barrier(2)
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         barrier.wait(PATIENCE)
 
     return TaskGraph(name, [Task(str(i), {"PS": 1e-3}, run) for i in range(2)])
 
 
-def test_close_and_collection_end_the_threads():
+def test_close_and_collection_end_the_threads() -> None:
     scheduler = Scheduler([host(name="closed 0"), host(name="closed 1")])
     graph = parallel_graph("g")
     scheduler.execute(graph)
@@ -45,12 +46,12 @@ def test_close_and_collection_end_the_threads():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_the_child_of_a_fork_starts_afresh():
+def test_the_child_of_a_fork_starts_afresh() -> None:
     scheduler = Scheduler([host(0), host(1)])
     scheduler.execute(parallel_graph("before"))  # there is a worker now, which the child will not have
     occupied, free = threading.Event(), threading.Event()
 
-    def occupy(pe, frame):
+    def occupy(pe: ProcessingElement, frame: Frame) -> None:
         occupied.set()
         assert free.wait(PATIENCE)
 
@@ -73,10 +74,10 @@ def test_the_child_of_a_fork_starts_afresh():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_frame_that_forks_fails_clearly_in_the_child_only():
+def test_a_frame_that_forks_fails_clearly_in_the_child_only() -> None:
     scheduler, children = Scheduler([host(0)]), []
 
-    def fork(pe, frame):
+    def fork(pe: ProcessingElement, frame: Frame) -> None:
         children.append(os.fork())
 
     graph = TaskGraph("forks", [Task("fork", {"PS": 1}, fork), Task("after", {"PS": 1}, nothing, (0,))])

@@ -1,24 +1,29 @@
 """Simulations against schedules worked by hand."""
 
+from __future__ import annotations
+
 import json
+import random
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.runtime.scheduling.arrivals import At, Exponential, Periodic
-from fpga_dynamo.runtime.scheduling.policies import Adaptive, policy_names, register_policy
-from fpga_dynamo.runtime.scheduling.simulate import simulate, varied_duration
-from fpga_dynamo.runtime.task import SchedulerError, Task, TaskGraph
+from fpga_dynamo.runtime.scheduling.arrivals import Arrivals, At, Exponential, Periodic
+from fpga_dynamo.runtime.scheduling.policies import Adaptive, Assignment, policy_names, register_policy
+from fpga_dynamo.runtime.scheduling.simulate import SimulationResult, simulate, varied_duration
+from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
+from tests.runtime.systems import host, nothing, topcuoglu, unit
 
-from .systems import host, nothing, topcuoglu, unit
 
-
-def schedule(result):
+def schedule(result: SimulationResult) -> dict[str, tuple[str, float, float]]:
     return {event.task: (event.pe, event.start, event.stop) for event in result.trace.tasks}
 
 
-def test_adaptive_on_the_heft_example():
+def test_adaptive_on_the_heft_example() -> None:
     graph, pes = topcuoglu()
     result = simulate(graph, pes, "adaptive")
     assert schedule(result) == {
@@ -37,7 +42,7 @@ def test_adaptive_on_the_heft_example():
     assert result.utilisation == {"p1": 31 / 48, "p2": 39 / 48, "p3": 39 / 48}
 
 
-def test_eft_on_the_heft_example():
+def test_eft_on_the_heft_example() -> None:
     graph, pes = topcuoglu()
     assert schedule(simulate(graph, pes, "eft")) == {
         "T1": ("p3", 0, 9),
@@ -53,13 +58,13 @@ def test_eft_on_the_heft_example():
     }
 
 
-def pipeline(name="net", **options):
+def pipeline(name: str = "net", **options: Any) -> TaskGraph:
     """2 s of convolution (1 s of transfers on top), then 1 s on the host."""
     conv = Task("conv", {"conv": 2.0}, nothing, transfer_seconds={"conv": 1.0}, **options)
     return TaskGraph(name, [conv, Task("post", {"PS": 1.0}, nothing, (0,))])
 
 
-def test_periodic_arrivals_overlap():
+def test_periodic_arrivals_overlap() -> None:
     result = simulate(pipeline(), [host(0), unit("conv")], "eft", Periodic(period=2.0, count=3))
     # conv takes 3 s with transfers: 0-3, 3-6, 6-9; post follows each: 3-4, 6-7, 9-10.
     assert {event.pe for event in result.trace.tasks if event.task == "conv"} == {"conv_1"}
@@ -73,8 +78,8 @@ def test_periodic_arrivals_overlap():
     ]  # fmt: skip
 
 
-def test_another_compute_unit_shortens_the_response():
-    def run(units):
+def test_another_compute_unit_shortens_the_response() -> None:
+    def run(units: int) -> Any:
         pes = [host(0), *(unit("conv", index) for index in range(units))]
         return simulate(pipeline(), pes, "adaptive", Periodic(2.0, 50)).mean_response
 
@@ -82,7 +87,7 @@ def test_another_compute_unit_shortens_the_response():
     assert run(2) == 4
 
 
-def test_late_tasks_do_not_look_free():
+def test_late_tasks_do_not_look_free() -> None:
     """`a` is stated to take 1 s and takes 10: the next task goes to the idle PE, not to the one that should be free."""
     graph = TaskGraph("g", [Task("t", {"conv": 1.0}, nothing)])
     pes = [unit("conv", 0), unit("conv", 1)]
@@ -91,11 +96,11 @@ def test_late_tasks_do_not_look_free():
         assert [event.pe for event in result.trace.tasks] == ["conv_1", "conv_2"], policy
 
 
-def test_adaptive_learns_that_the_accelerator_is_slow():
+def test_adaptive_learns_that_the_accelerator_is_slow() -> None:
     graph = TaskGraph("g", [Task("t", {"conv": 1.0, "PS": 2.0}, nothing)])
     pes = [host(0), unit("conv")]
 
-    def duration(task, pe, generator):
+    def duration(task: Task, pe: ProcessingElement, generator: random.Random) -> float:
         return 6.0 if pe.kind == "PL" else 2.0
 
     responses = {
@@ -107,14 +112,14 @@ def test_adaptive_learns_that_the_accelerator_is_slow():
 
 
 @pytest.mark.parametrize("policy", policy_names())
-def test_same_arguments_same_result(policy):
+def test_same_arguments_same_result(policy: str) -> None:
     pes = [host(0), host(1), unit("conv", 0), unit("conv", 1)]
     tasks = [Task("a", {"PS": 2.0, "conv": 1.0}, nothing), Task("b", {"PS": 1.0}, nothing)]
     tasks += [Task("c", {"conv": 1.5, "PS": 4.0}, nothing, (0, 1), {"conv": 0.25})]
     graphs = [TaskGraph("x", tasks), pipeline("y")]
-    arrivals = [Exponential(1.0, 40), Periodic(2.0, 20, start=1.0)]
+    arrivals: list[Arrivals] = [Exponential(1.0, 40), Periodic(2.0, 20, start=1.0)]
 
-    def run(seed):
+    def run(seed: int) -> Any:
         return simulate(graphs, pes, policy, arrivals, seed, varied_duration(0.3))
 
     first, again, other = run(1), run(1), run(2)
@@ -125,21 +130,21 @@ def test_same_arguments_same_result(policy):
     assert all(stop <= start for (_, stop), (start, _) in pairwise(starts))
 
 
-def test_exponential_arrivals_have_the_stated_mean():
+def test_exponential_arrivals_have_the_stated_mean() -> None:
     graph = TaskGraph("g", [Task("t", {"PS": 0.0}, nothing)])
     result = simulate(graph, [host(0)], "simple", Exponential(mean=0.5, count=4000))
     assert result.makespan / 3999 == pytest.approx(0.5, rel=0.05)
 
 
-def test_arrivals_of_a_graph_do_not_depend_on_other_graphs():
-    def arrivals(graphs):
+def test_arrivals_of_a_graph_do_not_depend_on_other_graphs() -> None:
+    def arrivals(graphs: list[TaskGraph]) -> list[float]:
         result = simulate(graphs, [host(0), unit("conv")], "eft", Exponential(1.0, 5), seed=3)
         return [event.arrival for event in result.trace.applications if event.program == "x"]
 
     assert arrivals([pipeline("x")]) == arrivals([pipeline("x"), pipeline("y")])
 
 
-def test_decisions_are_traced():
+def test_decisions_are_traced() -> None:
     result = simulate(pipeline(), [host(0), unit("conv")], "eft", At(0.0, 0.0))
     decisions = result.trace.decisions
     assert [(event.time, event.queued, event.assigned) for event in decisions] == [(0, 2, 2), (3, 1, 1), (6, 1, 1)]
@@ -147,7 +152,7 @@ def test_decisions_are_traced():
     assert 0 < result.decision_seconds == sum(event.overhead for event in decisions)
 
 
-def test_results_can_be_saved(tmp_path):
+def test_results_can_be_saved(tmp_path: Path) -> None:
     result = simulate(pipeline(arguments={"commands": 7}), [host(0), host(1), unit("conv")], "eft")
     events = json.loads(result.save(tmp_path / "t.json").read_text())["traceEvents"]
     conv = next(event for event in events if event["name"] == "conv")
@@ -156,7 +161,7 @@ def test_results_can_be_saved(tmp_path):
     assert result.gantt(tmp_path / "t.png").stat().st_size > 1000
 
 
-def test_errors():
+def test_errors() -> None:
     with pytest.raises(SchedulerError, match=r"task 'conv' of 'net' runs on conv, but .* are PS"):
         simulate(pipeline(), [host(0)])
     with pytest.raises(ValueError, match="2 arrivals for 1 graphs"):
@@ -171,7 +176,13 @@ def test_errors():
     class Lazy(Adaptive):
         name = "lazy"
 
-        def assign(self, ready, pes, now, available):
+        def assign(
+            self,
+            ready: Sequence[ReadyTask],
+            pes: Sequence[ProcessingElement],
+            now: float,
+            available: Mapping[ProcessingElement, float],
+        ) -> list[Assignment]:
             return []
 
     with pytest.raises(SchedulerError, match="policy 'lazy' assigned none of 1 ready tasks while all"):
@@ -179,7 +190,7 @@ def test_errors():
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), "1"])
-def test_durations_and_arrivals_that_are_no_times(seconds):
+def test_durations_and_arrivals_that_are_no_times(seconds: Any) -> None:
     pes = [host(0), unit("conv")]
     with pytest.raises(SchedulerError, match=r"model of durations gives .* s for task '.*' on '.*': a finite"):
         simulate(pipeline(), pes, duration=lambda task, pe, generator: seconds)
@@ -187,7 +198,7 @@ def test_durations_and_arrivals_that_are_no_times(seconds):
         At(0.0, seconds)
 
     class Odd:
-        def times(self, generator):
+        def times(self, generator: random.Random) -> list[float]:
             return [0.0, seconds]
 
     with pytest.raises(OptionError, match="arrival times must be finite numbers >= 0, not"):
@@ -203,11 +214,11 @@ def test_durations_and_arrivals_that_are_no_times(seconds):
         with pytest.raises(OptionError, match="the shape of varied durations must be"):
             varied_duration(seconds)
     with pytest.raises(OptionError, match=r"count 1\.5"):
-        Periodic(1.0, count=1.5)
+        Periodic(1.0, count=1.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("policy", [3, None, int, "no such"])
-def test_what_is_no_policy(policy):
+def test_what_is_no_policy(policy: Any) -> None:
     with pytest.raises(OptionError, match="scheduling policy"):
         simulate(pipeline(), [host(0), unit("conv")], policy)
     with pytest.raises(OptionError, match="takes a subclass of Policy"):

@@ -1,21 +1,23 @@
+from __future__ import annotations
+
 import json
 import struct
 import threading
+from pathlib import Path
 
 import pytest
 
 from fpga_dynamo.runtime.observe import trace
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
-from fpga_dynamo.runtime.task import Task, TaskGraph
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, Task, TaskGraph
+from tests.runtime.systems import host, nothing, single, unit
 
-from .systems import host, nothing, single, unit
 
-
-def record(runs=3):
+def record(runs: int = 3) -> TraceRecorder:
     scheduler = Scheduler([host(name="PS0"), unit("conv"), unit("conv", 1)], "eft")
 
-    def run(pe, frame):
+    def run(pe: ProcessingElement, frame: Frame) -> None:
         trace.command(pe.name, "conv2d", *(2 * [trace.perf_counter()]), macs=9)
 
     launch = Task("launch", {"conv": 1e-3}, run, arguments={"commands": 12, "bytes": 4096})
@@ -27,7 +29,7 @@ def record(runs=3):
     return recorder
 
 
-def test_tasks_decisions_and_applications_are_recorded():
+def test_tasks_decisions_and_applications_are_recorded() -> None:
     recorder = record()
     assert [(event.program, event.task) for event in recorder.tasks] == [("net", "launch"), ("net", "post")] * 3
     assert {(event.task, event.pe) for event in recorder.tasks} == {("launch", "conv_1"), ("post", "PS0")}
@@ -43,7 +45,7 @@ def test_tasks_decisions_and_applications_are_recorded():
     assert all(0 < event.overhead < 1 for event in recorder.decisions)
 
 
-def test_a_traced_one_task_graph_still_runs_in_the_callers_thread():
+def test_a_traced_one_task_graph_still_runs_in_the_callers_thread() -> None:
     scheduler, seen = Scheduler([unit("conv")]), []
     with TraceRecorder() as recorder:
         scheduler.execute(single(lambda pe, frame: seen.append(threading.current_thread()), "conv"))
@@ -51,14 +53,17 @@ def test_a_traced_one_task_graph_still_runs_in_the_callers_thread():
     assert [event.task for event in recorder.tasks] == ["launch"]
 
 
-def test_a_failed_task_is_recorded_too():
+def test_a_failed_task_is_recorded_too() -> None:
+    def divide(pe: ProcessingElement, frame: Frame) -> None:
+        _ = 1 / 0
+
     scheduler = Scheduler([unit("conv")])
     with TraceRecorder() as recorder, pytest.raises(ZeroDivisionError):
-        scheduler.execute(single(lambda pe, frame: 1 / 0, "conv"))
+        scheduler.execute(single(divide, "conv"))
     assert [event.task for event in recorder.tasks] == ["launch"]
 
 
-def test_recorders_nest_and_end():
+def test_recorders_nest_and_end() -> None:
     scheduler, graph = Scheduler([host()]), single(nothing, "PS")
     with TraceRecorder() as outer:
         scheduler.execute(graph)
@@ -69,7 +74,7 @@ def test_recorders_nest_and_end():
     assert trace.recorders == ()
 
 
-def test_chrome_json(tmp_path):
+def test_chrome_json(tmp_path: Path) -> None:
     recorder = record()
     data = json.loads(recorder.save(tmp_path / "trace.json").read_text())
     events = data["traceEvents"]
@@ -93,7 +98,7 @@ def test_chrome_json(tmp_path):
     assert sorted(begins) == sorted(ends) and len(begins) == 3
 
 
-def synthetic(tasks, programs, pes=4):
+def synthetic(tasks: int, programs: int, pes: int = 4) -> TraceRecorder:
     recorder = TraceRecorder(origin=0.0)
     recorder.declare([host(0), host(1), unit("sequencer", 0), unit("sequencer", 1)][:pes])
     rows = recorder.rows
@@ -108,7 +113,7 @@ def synthetic(tasks, programs, pes=4):
 
 
 @pytest.mark.parametrize(("tasks", "programs"), [(0, 1), (1, 1), (2, 2), (2000, 3), (200, 40)])
-def test_gantt_is_a_png_with_colours(tmp_path, tasks, programs):
+def test_gantt_is_a_png_with_colours(tmp_path: Path, tasks: int, programs: int) -> None:
     from matplotlib.image import imread
 
     path = synthetic(tasks, programs).gantt(tmp_path / "gantt.png")

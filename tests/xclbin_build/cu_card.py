@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ def aligned(words: int, dtype: type = np.float32) -> np.ndarray:
     """A poisoned array of 32-bit elements whose address is a multiple of 64."""
     raw = np.full(words * 4 + 64, 0xFF, np.uint8)
     start = -raw.ctypes.data % 64
-    array = raw[start : start + words * 4].view(dtype)
+    array: np.ndarray = raw[start : start + words * 4].view(dtype)
     if dtype is np.float32:
         array[:] = POISON
     return array
@@ -94,7 +95,7 @@ class Card:
     def start(
         self,
         kernel: str,
-        arguments: dict[str, int | float],
+        arguments: Mapping[str, int | float],
         slices: int | None = None,
         windows: dict[int, np.ndarray] | None = None,
     ) -> list[int]:
@@ -122,7 +123,7 @@ class Card:
         entry.end(call, status, step)
         return wanted
 
-    def registers(self, kernel: str, arguments: dict[str, int | float]) -> np.ndarray:
+    def registers(self, kernel: str, arguments: Mapping[str, int | float]) -> np.ndarray:
         """The register map, from the manifest's offsets and types."""
         table = next(entry for entry in self.manifest["kernels"] if entry["name"] == kernel)
         assert {argument["name"] for argument in table["args"]} == set(arguments)

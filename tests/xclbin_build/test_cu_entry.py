@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from cu_card import Card, Refused, aligned, encode
 
+from tests.xclbin_build.cu_card import Card, Refused, aligned, encode
 from xclbin_build import read
 
 COUNT = 48
@@ -120,7 +121,8 @@ def test_operands_in_windows_are_read_and_written_in_the_host_s_memory(card: Car
     ids=["a core that does not follow", "an operand that goes on behind a window"],
 )
 def test_what_cannot_follow_a_window_is_refused_before_anything_runs(card: Card, core: str, floats: int) -> None:
-    command = {"accumulate": accumulate, "negate": negate}[core](card)
+    cores: dict[str, Any] = {"accumulate": accumulate, "negate": negate}
+    command = cores[core](card)
     run, result = List(card, negate(card, input=16, output=64), command), aligned(floats)
     with pytest.raises(Refused, match=rf"command 1 \({core}\) reaches .* lies elsewhere") as refused:
         run.start(windows={128: result})
@@ -138,9 +140,9 @@ def test_count_beyond_the_commands_buffer_is_refused(card: Card) -> None:
 def test_pointer_errors_name_the_argument(card: Card, name: str) -> None:
     run = List(card, negate(card))
     with pytest.raises(Refused, match=f"argument {name}: address 0xdead0000 lies in no buffer"):
-        run.start(**{name: 0xDEAD0000})
+        run.start(**{name: 0xDEAD0000})  # type: ignore[arg-type]
     with pytest.raises(Refused, match=f"argument {name}: .* is not a multiple of 64"):
-        run.start(**{name: run.arguments[name] + 4})
+        run.start(**{name: run.arguments[name] + 4})  # type: ignore[arg-type]
 
 
 def test_arena_too_small_for_the_status_record_is_refused(card: Card) -> None:

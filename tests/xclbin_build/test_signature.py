@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from signatures import ELEMENTS, PREAMBLE, SCALARS, TYPES_HEADER, Meaning, closing, signatures
 
 import xclbin_build
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
+from tests.xclbin_build.signatures import ELEMENTS, PREAMBLE, SCALARS, TYPES_HEADER, Meaning, closing, signatures
 from xclbin_build import RecipeError, ToolchainError
 from xclbin_build.signature import Argument, parse_kernel
 

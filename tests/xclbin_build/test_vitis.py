@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cu_card import aligned, encode
 
 import xclbin_build
 from hls_kernels import ROOT
+from tests.xclbin_build.cu_card import aligned, encode
 from xclbin_build import RecipeError, ToolchainError, read
 from xclbin_build.axlf import Axlf, Mode, Section, write
 from xclbin_build.build import load_design
