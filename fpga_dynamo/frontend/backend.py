@@ -73,8 +73,7 @@ def fpga(
     Raises :class:`fpga_dynamo.FpgaError` (inside Dynamo's BackendCompilerFailed) for a wrong option or mode, an xclbin
     that cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
-    Options.refuse_mode(mode)
-    parsed = Options.parse(options, policy_names())
+    parsed = _parsed(options, mode)
     if in_forward_ad():
         return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
     refuse_recurrence(gm)
@@ -82,6 +81,12 @@ def fpga(
     case = Case(gm, parsed, example_inputs, from_dynamo=True)
 
     return or_else(lambda: _compiled(gm, example_inputs, frame), lambda why: _with_gap(gm, why), case)
+
+
+def _parsed(options: Mapping[str, Any] | None = None, mode: str | None = None) -> Options:
+    """The options of a call of torch.compile; raises :class:`OptionError` for wrong ones, or a mode."""
+    Options.refuse_mode(mode)
+    return Options.parse(options, policy_names())
 
 
 def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
@@ -368,4 +373,4 @@ def refresh_weights() -> None:
         executor.refresh_weights()
 
 
-install(fpga, StrictWatch)
+install(fpga, _parsed, StrictWatch)

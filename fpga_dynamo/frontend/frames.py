@@ -148,8 +148,12 @@ class Watch:
         raise NotImplementedError
 
 
-def install(backend: Callable[..., Any], watch: Callable[[], Watch]) -> None:
-    """Has frames that are compiled for `backend` converted as told above; `watch` makes what strict regions have."""
+def install(backend: Callable[..., Any], check: Callable[..., object], watch: Callable[[], Watch]) -> None:
+    """Has frames that are compiled for `backend` converted as told above.
+
+    check: raises for options or a mode that `backend` would refuse, were it called; watch: makes what strict regions
+    have.
+    """
     try:
         make, optimize = convert_frame.catch_errors_wrapper, eval_frame._optimize_catch_errors
         torch._dynamo.config.allow_rnn, convert_frame.compile_lock  # noqa: B018
@@ -161,10 +165,13 @@ def install(backend: Callable[..., Any], watch: Callable[[], Watch]) -> None:
 
     @functools.wraps(make)
     def catch_errors_wrapper(callback: Any, hooks: Any) -> Any:
-        options = _options_for(backend, callback)
-        if options is None:
+        arguments = _arguments_for(backend, callback)
+        if arguments is None:
             return make(callback, hooks)
-        return Converter(callback, hooks, watch() if options.get("strict") is True else None)
+        options = arguments.get("options")
+        strict = isinstance(options, Mapping) and options.get("strict") is True
+        checked = functools.partial(_refuse_as_dynamo, backend, check, arguments)
+        return Converter(callback, hooks, checked, watch() if strict else None)
 
     @functools.wraps(optimize)
     def optimize_catch_errors(*args: Any, **kwargs: Any) -> Any:
@@ -179,22 +186,30 @@ def install(backend: Callable[..., Any], watch: Callable[[], Watch]) -> None:
     eval_frame._optimize_catch_errors = optimize_catch_errors
 
 
-def _options_for(backend: Callable[..., Any], callback: Any) -> Mapping[str, Any] | None:
-    """The options that `backend` is going to be called with; None if it is another backend that is."""
+def _arguments_for(backend: Callable[..., Any], callback: Any) -> Mapping[str, Any] | None:
+    """What `backend` is going to be called with besides graphs; None if it is another backend that is."""
     found: Any = eval_frame.innermost_backend(callback)
-    options: Any = None
+    arguments: dict[str, Any] = {}
     while found is not backend:
         if isinstance(found, functools.partial):
-            options = options or found.keywords.get("options")
+            arguments = {**found.keywords, **arguments}
             found = found.func
         elif hasattr(found, "compiler_fn"):  # what torch.compile makes of a backend
-            options = options or found.kwargs.get("options")
+            arguments = {**found.kwargs, **arguments}
             found = found.compiler_fn
         elif hasattr(found, "__wrapped__"):
             found = found.__wrapped__
         else:
             return None
-    return options if isinstance(options, Mapping) else {}
+    return arguments
+
+
+def _refuse_as_dynamo(backend: Callable[..., Any], check: Callable[..., object], arguments: Mapping[str, Any]) -> None:
+    """Raises what `check` does as if it were `backend`, called by Dynamo."""
+    try:
+        check(**arguments)
+    except Exception as error:
+        raise BackendCompilerFailed(backend, error, None) from None
 
 
 class _StrictContext(eval_frame.OptimizeContext):
@@ -228,10 +243,14 @@ class _StrictContext(eval_frame.OptimizeContext):
 
 
 class Converter(convert_frame.CatchErrorsWrapper):
-    """Dynamo's outermost converter of frames, with an eye on what becomes of each."""
+    """Dynamo's outermost converter of frames, with an eye on what becomes of each.
 
-    def __init__(self, callback: Any, hooks: Any, watch: Watch | None = None) -> None:
+    check: raises if the backend would refuse what it is to be called with; for frames in which it never is.
+    """
+
+    def __init__(self, callback: Any, hooks: Any, check: Callable[[], None], watch: Watch | None = None) -> None:
         super().__init__(callback, hooks)
+        self.check = check
         self.watch = watch
         inner = getattr(callback, "_inner_convert", None)
         self._caught = inner if isinstance(inner, _Caught) else _Caught(inner)
@@ -242,7 +261,7 @@ class Converter(convert_frame.CatchErrorsWrapper):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy of a compiled module has one that has seen nothing yet."""
-        return Converter, (self._torchdynamo_orig_backend, self.hooks, self.watch)
+        return Converter, (self._torchdynamo_orig_backend, self.hooks, self.check, self.watch)
 
     def __call__(self, frame: Any, cache_entry: Any, frame_state: Any) -> Any:
         module = _module_alone(frame)
@@ -269,6 +288,7 @@ class Converter(convert_frame.CatchErrorsWrapper):
             if module is not None:
                 _skipped_modules[module] = found
         if result.guarded_code is None and (why := self._caught.take() or _why_skipped(result, module)):
+            self.check()
             gaps.append(gap("skipped frame", str(getattr(why, "msg", why)), getattr(why, "real_stack", None)))
             if module is None:
                 _skipped[frame.f_code] = gaps[-1]

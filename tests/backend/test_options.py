@@ -149,6 +149,26 @@ def test_the_default_mode_is_no_mode() -> None:
     torch.testing.assert_close(torch.compile(model, backend="fpga", mode="default")(x), model(x))
 
 
+@pytest.mark.parametrize("asked", [{"mode": "max-autotune"}, {"options": {"strickt": True}}], ids=str)
+@pytest.mark.parametrize("partly", [False, True])
+def test_what_is_wrong_is_refused_where_dynamo_skips_the_frame(asked: dict[str, Any], partly: bool) -> None:
+    class Recurrent(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = torch.nn.LSTM(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.lstm(x)[0]
+
+    model, x = Recurrent() if partly else torch.nn.LSTM(4, 3), torch.randn(2, 1, 4)
+    compiled = torch.compile(model, backend="fpga", **asked)
+    for _ in range(2):  # with gradients, a recurrent layer stays in eager: the backend is never called
+        with pytest.raises(BackendCompilerFailed, match=r"means nothing for|did you mean 'strict'") as caught:
+            compiled(x)
+        assert isinstance(caught.value.inner_exception, OptionError)
+    torch.compile(model, backend="fpga")(x)
+
+
 def test_explain_checks_options_too() -> None:
     with pytest.raises(Exception, match="did you mean 'strict'"):
         explain(torch.nn.Linear(4, 3), torch.randn(2, 4), options={"strickt": True})
