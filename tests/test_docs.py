@@ -17,7 +17,7 @@ from fpga_dynamo.lowering.reasons import REASONS
 from fpga_dynamo.runtime.observe.counters import COUNTERS
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT
-from fpga_dynamo.tools.opset.table import core_aten, patterns, short
+from fpga_dynamo.tools.opset.table import core_aten, short
 from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 
 NOT_RUN = 6
@@ -120,7 +120,7 @@ def test_table_of_operators_is_complete_and_current() -> None:
     assert {short(op) for op in core_aten()} <= named
     sentences = [row[5] for row in table(ROOT / "docs/ops.md", "Ops of the core set") if row[1] != "PL"]
     assert sentences and all(sentences)
-    ours = [pattern for pattern in patterns() if pattern.lower.__module__.startswith("fpga_dynamo.")]
+    ours = [pattern for pattern in TABLE.patterns() if pattern.lower.__module__.startswith("fpga_dynamo.")]
     assert not set(REASONS) & {short(op) for pattern in ours for op in pattern.anchors}
 
 

@@ -8,7 +8,7 @@ import json
 import platform
 import sys
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -52,9 +52,11 @@ def _settings(target: Target, options: Options) -> list[Any]:
 
 
 def _pattern(pattern: Pattern) -> list[Any]:
-    functions = (pattern.match, pattern.check, pattern.lower, pattern.macs)
-    names = [_ours(function, f"pattern '{pattern.name}'") for function in functions]
-    return [pattern.name, [str(anchor) for anchor in pattern.anchors], sorted(pattern.opcodes), names]
+    parts = {part.name: getattr(pattern, part.name) for part in fields(pattern)}
+    names = [_ours(part, f"pattern '{pattern.name}'") for part in parts.values() if callable(part)]
+    known = sorted([str(op), o.passes, o.steps, o.images, o.like] for op, o in pattern.operators.items())
+    anchors = [str(anchor) for anchor in pattern.anchors]
+    return [pattern.name, anchors, sorted(pattern.opcodes), names, pattern.in_place, known]
 
 
 def _ours(function: Any, what: str) -> str:

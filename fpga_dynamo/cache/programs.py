@@ -19,7 +19,6 @@ from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
-from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
 from fpga_dynamo.lowering.passes.partition import Segment
 from fpga_dynamo.lowering.passes.pipeline import Plan
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
@@ -108,7 +107,7 @@ class _Reader:
         self._nodes = list(graph.module.graph.nodes)
         self._words = np.frombuffer(bytes(raw), "<u4")
         self._kernels = {kernel.name: kernel for kernel in graph.target.kernels}
-        self._patterns: dict[str, Pattern] = {p.name: p for p in (*TABLE.patterns(), POINTWISE)}
+        self._patterns: dict[str, Pattern] = {p.name: p for p in TABLE.patterns()}
 
     def node(self, position: int) -> Node:
         if type(position) is not int or position < 0:

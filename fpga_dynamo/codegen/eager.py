@@ -17,17 +17,12 @@ from torch.fx.node import map_arg
 
 from fpga_dynamo.errors import InternalError
 from fpga_dynamo.ir.graph import TRACED_STRIDES, GraphInfo, aten, takes_sizes
+from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.code import evaluator
 from fpga_dynamo.ir.sizes.size import Size, sizes_in
 from fpga_dynamo.ir.sizes.symbols import Symbols
 
 Values = list[Any]
-
-_ANY_LAYOUT = frozenset(
-    {aten.detach.default, aten.max_pool2d_with_indices.default, aten.max_pool2d_with_indices_backward.default}
-)
-"""Ops that are laid out together with their images, see lowering/tracing/saved.py."""
-
 
 _COPYING: dict[Any, Any] = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
 """Views that were traced of tensors in other strides than an op gives, and may be none of those."""
@@ -101,7 +96,7 @@ class _Assembly:
         """What computes `node`, from operands in the strides that it was traced with."""
         run = self._step(node)
         others = {self._place[n]: n.meta[TRACED_STRIDES] for n in node.all_input_nodes if TRACED_STRIDES in n.meta}
-        if not others or node.target in _ANY_LAYOUT:
+        if not others or _takes_any_layout(node):
             return run
 
         def run_as_traced(values: Values) -> Any:
@@ -144,6 +139,11 @@ class _Assembly:
             bounds = [self.template(bound) for bound in (structure.start, structure.stop, structure.step)]
             return lambda values: slice(*[bound(values) for bound in bounds])
         return lambda values: structure
+
+
+def _takes_any_layout(node: Node) -> bool:
+    """Whether the result of `node` is laid out together with its images, see lowering/tracing/saved.py."""
+    return node.target is aten.detach.default or bool(facts(node.target).images)
 
 
 def _in_strides(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +20,10 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.errors import FpgaError, OptionError
+from fpga_dynamo.ir import operators
 from fpga_dynamo.ir.dtypes import NARROW
 from fpga_dynamo.ir.graph import RESHAPE_TARGETS, GraphInfo, refuse_sizes, shape, values
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.tracing import decompose
 
@@ -44,8 +46,6 @@ class Match:
         """Opcodes that the match may take: those of the pattern, and what values of other types take besides."""
         needed = self.pattern.opcodes
         dtypes = {v.dtype for node in self.nodes for arg in (node, *node.all_input_nodes) for v in values(arg)}
-        if "reduce" in needed and torch.bool in dtypes:
-            needed |= {"pointwise"}  # which makes a count an integer
         return needed if dtypes.isdisjoint(NARROW) else needed | {"convert", "pointwise"}
 
     def __hash__(self) -> int:
@@ -65,6 +65,12 @@ class Pattern:
     macs: multiply-accumulates of a match.
     doubtful: where eager may make finite numbers of what `lower` makes NaN or infinite, the slices of a match's result
         in which such an element would show, as (dimension, step), each from 0 on.
+    in_place: `lower` asks ``Emitter.image`` where its (only) result goes, which then may be a part of another's buffer.
+    merge: (match, group, graph) -> one match of both, or None if they do not fit; a group is what its users are merged
+        into. Patterns that merge are asked after all others, and their `match` covers a node alone.
+    joins: images that a match puts side by side along their channels, in order. Makers of theirs that work `in_place`
+        may have written some where `lower` finds its own result begun: ``Emitter.defined``.
+    operators: what else is known of the anchors and of their gradients, by operator.
     """
 
     name: str
@@ -75,6 +81,10 @@ class Pattern:
     opcodes: frozenset[str]
     macs: Callable[[Match], int] = lambda match: 0
     doubtful: Callable[[Match], tuple[tuple[int, int], ...]] = lambda match: ()
+    merge: Callable[[Match, Match, GraphInfo], Match | None] | None = None
+    in_place: bool = False
+    joins: Callable[[Match], Sequence[Node]] = lambda match: ()
+    operators: Mapping[Any, Operator] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -97,14 +107,20 @@ class PatternTable:
             self._users.add(pattern.name)
         else:
             self._patterns[pattern.name] = pattern
-        self.version += 1
+        self._changed()
 
     def remove(self, name: str) -> None:
         if name not in self._patterns:
             raise FpgaError(f"there is no pattern named '{name}' (patterns: {', '.join(self._patterns)})")
         del self._patterns[name]
         self._users.discard(name)
+        self._changed()
+
+    def _changed(self) -> None:
         self.version += 1
+        # Of an operator that several patterns know something of, the first one asked has the last word.
+        known = [pattern.operators for pattern in reversed(self._patterns.values())]
+        operators.publish({target: facts for table in known for target, facts in table.items()})
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._patterns)
@@ -114,21 +130,28 @@ class PatternTable:
         return pattern.name in self._users
 
     def patterns(self) -> tuple[Pattern, ...]:
-        return tuple(self._patterns.values())
+        """In the order that they are asked: those that merge take what the others leave."""
+        return tuple(sorted(self._patterns.values(), key=lambda pattern: pattern.merge is not None))
 
     def by_anchor(self, disabled: Iterable[str] = ()) -> dict[Any, list[Pattern]]:
+        """Those that do not merge; see :meth:`merging`. Raises :class:`OptionError` for a name that no pattern has."""
         out = set(disabled)
-        unknown = out - set(self._patterns) - {"pointwise"}
+        unknown = out - set(self._patterns)
         if unknown:
-            near = difflib.get_close_matches(min(unknown), [*self._patterns, "pointwise"], n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f" (patterns: pointwise, {', '.join(self._patterns)})"
+            near = difflib.get_close_matches(min(unknown), self._patterns, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f" (patterns: {', '.join(self._patterns)})"
             raise OptionError(f"option 'disable' names no pattern: {', '.join(sorted(unknown))}{hint}")
         table: dict[Any, list[Pattern]] = {}
         for pattern in self._patterns.values():
-            if pattern.name not in out:
+            if pattern.name not in out and pattern.merge is None:
                 for anchor in pattern.anchors:
                     table.setdefault(anchor, []).append(pattern)
         return table
+
+    def merging(self, disabled: Iterable[str] = ()) -> list[Pattern]:
+        """Patterns whose matches grow into groups."""
+        out = set(disabled)
+        return [p for p in self._patterns.values() if p.merge is not None and p.name not in out]
 
 
 TABLE = PatternTable()
@@ -153,9 +176,14 @@ def _wrong_part(pattern: Pattern) -> str | None:
         return f"anchors is a tuple of operators, not {pattern.anchors!r}; write ({pattern.anchors},)"
     if isinstance(pattern.opcodes, str) or not all(isinstance(opcode, str) for opcode in pattern.opcodes):
         return f"opcodes is a set of names, not {pattern.opcodes!r}"
-    for part in ("match", "check", "lower", "macs", "doubtful"):
+    for part in ("match", "check", "lower", "macs", "doubtful", "joins"):
         if not callable(getattr(pattern, part)):
             return f"{part} is a function, not {getattr(pattern, part)!r}"
+    if pattern.merge is not None and not callable(pattern.merge):
+        return f"merge is a function, or None, not {pattern.merge!r}"
+    table = pattern.operators
+    if not isinstance(table, Mapping) or not all(isinstance(facts, Operator) for facts in table.values()):
+        return f"operators maps operators to Operator(...), not {table!r}"
     return next(filter(None, map(_wrong_anchor, pattern.anchors)), None)
 
 

@@ -85,6 +85,20 @@ def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
     return why
 
 
+def asked_to_merge(one: Match, group: Match, graph: GraphInfo) -> Match | None:
+    """What `merge` gives. Raises :class:`PatternError`."""
+    pattern, nodes = one.pattern, one.nodes
+    assert pattern.merge is not None
+    merged = _call("merge", pattern.merge, pattern, nodes, one, group, graph)
+    if merged is None:
+        return None
+    if not isinstance(merged, Match):
+        raise _error(pattern, nodes, f"merge gave {merged!r}; it has to give a Match, or None")
+    if set(merged.nodes) != {*one.nodes, *group.nodes} or merged.outputs != group.outputs:
+        raise _error(pattern, nodes, "merge gave a Match of other nodes than those of both, or with other outputs")
+    return merged
+
+
 def asked_to_lower(match: Match, emitter: Emitter) -> Sequence[View]:
     """The views that `lower` gives. Raises :class:`PatternError`."""
     pattern, nodes = match.pattern, match.nodes

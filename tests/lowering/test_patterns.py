@@ -19,7 +19,6 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, shape
 from fpga_dynamo.ir.view import Buffer, View, numel
-from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
 from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, registered, sole_user
 from fpga_dynamo.lowering.tracing.decompose import WHOLE
 from tests.lowering.lowering_cases import GREEDY, Case, check, programs_of
@@ -360,8 +359,7 @@ def test_a_pattern_that_fails_for_every_node_is_given_up() -> None:
 
 
 def test_no_built_in_pattern_waits_for_an_op_that_tracing_takes_apart() -> None:
-    patterns = [*TABLE.by_anchor().values()]
-    anchors = {anchor for row in patterns for pattern in row for anchor in pattern.anchors} | set(POINTWISE.anchors)
+    anchors = {anchor for pattern in TABLE.patterns() for anchor in pattern.anchors}
     composite = {op for op in anchors if op.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd)}
     # The CPU's own kernel, where there is one, goes before the composition.
     taken_apart = {op for op in composite if not op.has_kernel_for_dispatch_key(DispatchKey.CPU)}

@@ -5,7 +5,7 @@ Of patterns with a common anchor, those imported first are asked first.
 
 from fpga_dynamo.lowering.ops import attention, pooling  # noqa: F401
 from fpga_dynamo.lowering.ops.convolution import convolution, gradient, winograd  # noqa: F401
-from fpga_dynamo.lowering.ops.elementwise import triangles  # noqa: F401
+from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles  # noqa: F401
 from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  # noqa: F401
 from fpga_dynamo.lowering.ops.matmul import matmul  # noqa: F401
 from fpga_dynamo.lowering.ops.movement import borders, movement, resampling, shuffle  # noqa: F401

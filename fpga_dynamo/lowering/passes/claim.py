@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from torch._ops import OpOverload
 from torch.fx import Node
@@ -13,10 +14,10 @@ from fpga_dynamo.errors import PatternError
 from fpga_dynamo.ir.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
 from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.passes.constants import refuse_constants
-from fpga_dynamo.lowering.passes.fuse import fuse_elementwise
+from fpga_dynamo.lowering.passes.fuse import fuse
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.reasons import REASONS, short
-from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match
+from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
 
 
 @dataclass
@@ -62,9 +63,10 @@ def claim(
                 claims.reasons.pop(node, None)
                 break
             claims.reasons.setdefault(node, refused)
-    if "pointwise" not in disabled:
-        for match in fuse_elementwise(graph, claims.reasons):
-            if (why := _refused(match, graph)) is None:
+    for pattern in TABLE.merging(disabled):
+        alone = _alone(pattern, graph, claims.reasons, mistakes)
+        for match in fuse(alone, graph, partial(_merged, graph=graph, mistakes=mistakes)):
+            if (why := _refused_by_card(match, graph)) is None:
                 graph.claimed.update(match.nodes)
                 claims.matches.append(match)
             else:
@@ -91,6 +93,35 @@ def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -
     if match is None or not graph.claimed.isdisjoint(match.nodes):
         return None, None
     return match, _refused(match, graph)
+
+
+def _alone(pattern: Pattern, graph: GraphInfo, reasons: dict[Node, str], mistakes: Mistakes) -> list[Match]:
+    """Matches of a pattern that merges for nodes that are left; refusals go into `reasons`."""
+    anchors = frozenset(pattern.anchors)
+    found = []
+    for node in graph.module.graph.nodes:
+        if node.op != "call_function" or node.target not in anchors or node in reasons:
+            continue
+        if node in graph.claimed or node in graph.static:
+            continue
+        match, refused = _tried(pattern, node, graph, mistakes)
+        if refused is not None:
+            reasons[node] = refused
+        elif match is not None:
+            found.append(match)
+    return found
+
+
+def _merged(one: Match, group: Match, *, graph: GraphInfo, mistakes: Mistakes) -> Match | None:
+    pattern = one.pattern
+    assert pattern.merge is not None
+    if not TABLE.is_users(pattern):
+        return pattern.merge(one, group, graph)
+    try:
+        return asked_to_merge(one, group, graph)
+    except PatternError as error:
+        mistakes.note(error)
+        return None
 
 
 def _refused(match: Match, graph: GraphInfo) -> str | None:

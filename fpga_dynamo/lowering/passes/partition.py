@@ -9,7 +9,7 @@ A segment that does not pay for its launch and transfers goes back to the PS, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -19,6 +19,7 @@ from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.views import is_lowerable_view
 from fpga_dynamo.ir.dtypes import UNCHANGED
 from fpga_dynamo.ir.graph import GraphInfo, is_effectful, is_view, value
+from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo, Target
 from fpga_dynamo.lowering.passes.claim import Claims
@@ -26,29 +27,6 @@ from fpga_dynamo.lowering.patterns import Match
 
 WORTH_SPLITTING = 20.0
 """Independent parts of a stage become launches of their own from this many times a launch's cost on."""
-
-_STEPS: Mapping[object, int] = {
-    torch.ops.aten.gelu.default: 4,
-    torch.ops.aten.elu.default: 3,
-    torch.ops.aten.silu.default: 3,
-    torch.ops.aten.sigmoid.default: 2,
-    torch.ops.aten.hardswish.default: 2,
-}
-"""Activations that eager computes as fast as memory gives, and the core in as many steps of a ReLU's time."""
-
-_PASSES: Mapping[object, float] = {
-    torch.ops.aten._softmax.default: 2,
-    torch.ops.aten._log_softmax.default: 2,
-    torch.ops.aten.native_layer_norm.default: 2,
-    torch.ops.aten.tanh.default: 4,
-    torch.ops.aten.avg_pool2d.default: 4,
-    torch.ops.aten.max_pool2d_with_indices.default: 4,
-}
-"""Operators for which eager takes, at least, so many times as long as to read and write their tensors once.
-
-Less than was measured beside a ReLU of as many bytes (4 MB) on two cores with AVX-512: softmax 4.2, layer norm 4.3,
-tanh and average pooling 20, maximum pooling 84 (5 channels-last).
-"""
 
 MEMORY_SHARE = 0.6
 """Of the rate at which eager's ReLU reads and writes the host's memory, what the software card's cores reach there.
@@ -359,7 +337,7 @@ def _card_seconds(match: Match, graph: GraphInfo) -> float:
     macs = hinted(match.pattern.macs(match))
     array = tiles["ROWS"] * tiles["MAX_VECTORS"] * 16
     vectors = sum(_nbytes(node) for node in match.outputs) / 64
-    cycles = macs / array if macs else vectors * sum(_STEPS.get(node.target, 1) for node in match.nodes)
+    cycles = macs / array if macs else vectors * sum(facts(node.target).steps for node in match.nodes)
     seconds = cost.command_seconds(cost.START + cycles, graph.target.platform)
     if macs or graph.target.windows is None or not _in_place(match):
         return seconds
@@ -379,6 +357,6 @@ def _ps_seconds(segment: Segment, graph: GraphInfo) -> float:
             if is_view(node) or node.op != "call_function":
                 continue
             moved = _nbytes(node) + sum(_nbytes(arg) for arg in node.all_input_nodes)
-            passes = _PASSES.get(node.target, 1)
+            passes = facts(node.target).passes
             total += cost.ps_seconds(2.0 * macs if i == 0 else 0.0, passes * moved, platform)
     return total

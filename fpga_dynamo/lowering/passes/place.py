@@ -8,58 +8,48 @@ dense block, say) only the longest has a buffer; the others are views of its fir
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.dtypes import FLOATS
-from fpga_dynamo.ir.graph import aten, shape, value
+from fpga_dynamo.ir.graph import shape
 from fpga_dynamo.ir.view import VEC, View
-from fpga_dynamo.lowering.ops.movement.movement import cat_parts
 from fpga_dynamo.lowering.patterns import Match
-
-PLACEABLE = frozenset({"convolution", "winograd", "pool", "pointwise", "resize", "cat"})
-"""Patterns whose `lower` asks the emitter for an image and so can write into somebody's buffer."""
 
 
 def plan_places(matches: Sequence[Match], emitter: Emitter) -> None:
     """Tells the emitter where the values of `matches` go; a place is made when it is first asked for."""
     producer = {output: match for match in matches for output in match.outputs if len(match.outputs) == 1}
-    cats = [match.root for match in matches if match.pattern.name == "cat" and _joins_channels(match.root)]
-    for cat, prefixes in _longest(cats):
+    joined = {match.root: images for match in matches if (images := list(match.pattern.joins(match)))}
+    for cat, prefixes in _longest(joined):
         result = _Result(cat, emitter)
         for prefix in prefixes:
             emitter.placements.setdefault(prefix, partial(result.channels, 0, shape(prefix)[1]))
-        parts, _ = cat_parts(cat)
+        parts = joined[cat]
         start = 0
         for i, part in enumerate(parts):
             channels = shape(part)[1]
             fits = start % VEC == 0 and (channels % VEC == 0 or i == len(parts) - 1)
             free = part in producer and part not in emitter.placements and parts.count(part) == 1
-            if fits and free and producer[part].pattern.name in PLACEABLE:
+            if fits and free and producer[part].pattern.in_place:
                 emitter.placements[part] = partial(result.channels, start, channels)
             start += channels
 
 
-def _joins_channels(cat: Node) -> bool:
-    _, dim = cat_parts(cat)
-    return cat.target is aten.cat.default and len(shape(cat)) == 4 and dim == 1 and value(cat).dtype in FLOATS
-
-
-def _longest(cats: Sequence[Node]) -> list[tuple[Node, list[Node]]]:
+def _longest(joined: Mapping[Node, Sequence[Node]]) -> list[tuple[Node, list[Node]]]:
     """Concatenations that begin no other, each with those that begin it and end at a whole vector."""
     by_first: dict[Node, list[Node]] = {}
-    for cat in cats:
-        by_first.setdefault(cat_parts(cat)[0][0], []).append(cat)
+    for cat, parts in joined.items():
+        by_first.setdefault(parts[0], []).append(cat)
     found: list[tuple[Node, list[Node]]] = []
     for group in by_first.values():
         chains: list[tuple[Node, list[Node]]] = []
-        for cat in sorted(group, key=lambda c: -len(cat_parts(c)[0])):
-            parts = cat_parts(cat)[0]
+        for cat in sorted(group, key=lambda c: -len(joined[c])):
+            parts = joined[cat]
             longer = chains[-1] if chains else None
-            if longer is not None and shape(cat)[1] % VEC == 0 and cat_parts(longer[0])[0][: len(parts)] == parts:
+            if longer is not None and shape(cat)[1] % VEC == 0 and joined[longer[0]][: len(parts)] == parts:
                 longer[1].append(cat)
             else:
                 chains.append((cat, []))

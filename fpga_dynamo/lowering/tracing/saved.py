@@ -19,16 +19,13 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.dtypes import FLOATS
 from fpga_dynamo.ir.graph import TRACED_STRIDES, aten, is_view, value
+from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.program import HostTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 
 Strides = tuple[int, ...]
 
 _DETACH = aten.detach.default
-_POOL = aten.max_pool2d_with_indices.default
-_POOL_BACKWARD = aten.max_pool2d_with_indices_backward.default
-_SOURCE = {_POOL: 0, _POOL_BACKWARD: 1}
-"""Position of the image that the result lies like."""
 
 
 def lay_out_images(module: GraphModule, saved: slice = slice(0)) -> dict[Node, torch.Tensor]:
@@ -105,10 +102,8 @@ def follow(module: GraphModule, inputs: Sequence[Any]) -> None:
 
 def _around_pools(module: GraphModule) -> Iterator[Node]:
     for node in module.graph.nodes:
-        if node.target is _POOL:
-            yield from (node.args[0], *_pooled(node))
-        elif node.target is _POOL_BACKWARD:
-            yield from (node.args[0], node.args[1], node)
+        if images := facts(node.target).images:
+            yield from (*(node.args[position] for position in images), *_pooled(node))
 
 
 def _results(module: GraphModule) -> list[Any]:
@@ -154,7 +149,7 @@ def _relay(node: Node) -> None:
 
 def _keeps_order(user: Node, on_host: Collection[Node], chosen: Collection[Node]) -> bool:
     """Whether `user` is a max-pooling, or its gradient, whose result is laid out too and only the card reads."""
-    return user.target in _SOURCE and not any(
+    return facts(user.target).like is not None and not any(
         image not in chosen or any(reader in on_host for reader in image.users) for image in _pooled(user)
     )
 
@@ -162,12 +157,13 @@ def _keeps_order(user: Node, on_host: Collection[Node], chosen: Collection[Node]
 def _is_pooled(node: Node) -> bool:
     """Whether `node` is what eager's max-pooling, or its gradient, makes of a channels-last image."""
     maker = _maker(node)
-    return maker.target in _SOURCE and _is_channels_last(value(maker.args[_SOURCE[maker.target]]))
+    source = facts(maker.target).like
+    return source is not None and _is_channels_last(value(maker.args[source]))
 
 
 def _pooled(pool: Node) -> list[Node]:
     """The images that a max-pooling or its gradient makes."""
-    if pool.target is _POOL_BACKWARD:
+    if isinstance(value(pool), torch.Tensor):
         return [pool]
     return [item for item in pool.users if item.target is operator.getitem and item.args[1] == 0]
 

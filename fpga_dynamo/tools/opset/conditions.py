@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fpga_dynamo.ir import graph
-from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE, refuse_pointwise
 from fpga_dynamo.lowering.patterns import Pattern
 
 GENERAL = (graph._refuse_tensor, graph.refuse_float)
@@ -18,9 +17,7 @@ GENERAL = (graph._refuse_tensor, graph.refuse_float)
 
 def of_pattern(pattern: Pattern) -> list[str]:
     """Why calls that the pattern looks for stay on the PS, besides what holds for all."""
-    # The fusion pass asks before it makes a group, so that nothing is left for the pattern's own check.
-    check = refuse_pointwise if pattern is POINTWISE else pattern.check
-    return list(dict.fromkeys(_sentences(check, set(GENERAL))))
+    return list(dict.fromkeys(_sentences(pattern.check, set(GENERAL))))
 
 
 def of_all() -> list[str]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.lowering.reasons import short
 from fpga_dynamo.tools.opset import conditions
-from fpga_dynamo.tools.opset.table import Row, core_aten, patterns, rows
+from fpga_dynamo.tools.opset.table import Row, core_aten, rows
 
 _HEAD = """\
 # Operators
@@ -56,7 +57,7 @@ def page(target: Target) -> str:
 def _patterns_by_conditions() -> dict[tuple[str, ...], list[str]]:
     """Names of patterns that refuse for the same reasons."""
     found: dict[tuple[str, ...], list[str]] = {}
-    for pattern in patterns():
+    for pattern in TABLE.patterns():
         if refused := conditions.of_pattern(pattern):
             found.setdefault(tuple(refused), []).append(pattern.name)
     return found

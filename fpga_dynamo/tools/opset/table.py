@@ -11,7 +11,6 @@ from torch._ops import OpOverload
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, VIEW_TARGETS, aten
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.lowering.ops.elementwise.pointwise import POINTWISE
 from fpga_dynamo.lowering.passes.claim import claim
 from fpga_dynamo.lowering.passes.normalise import FILLED
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
@@ -46,11 +45,6 @@ class Row:
     why: str = ""
 
 
-def patterns() -> tuple[Pattern, ...]:
-    """All rows of the pattern table, and the pattern of element-wise groups, which the fusion pass makes."""
-    return (*TABLE.patterns(), POINTWISE)
-
-
 def core_aten() -> list[OpOverload]:
     """The ops that carry PyTorch's tag `core`.
 
@@ -67,7 +61,7 @@ def rows(target: Target) -> list[Row]:
 
     Raises :class:`FpgaError` for an op that nothing decides on.
     """
-    anchors = {op for pattern in patterns() for op in pattern.anchors}
+    anchors = {op for pattern in TABLE.patterns() for op in pattern.anchors}
     known = {
         *core_aten(),
         *anchors,
@@ -81,7 +75,7 @@ def rows(target: Target) -> list[Row]:
 
 def _row(op: OpOverload, target: Target) -> Row:
     name = short(op)
-    takers = [pattern for pattern in patterns() if op in pattern.anchors]
+    takers = [pattern for pattern in TABLE.patterns() if op in pattern.anchors]
     if takers and _reads_tensors(op):
         return _on_card(op, takers, target)
     if op in DECOMPOSITIONS and op not in LAID_OUT:
@@ -108,7 +102,7 @@ def _on_card(op: OpOverload, takers: list[Pattern], target: Target) -> Row:
             if made.node in made.graph.claimed:
                 taken.append(str(dtype).removeprefix("torch."))
     if not taken:
-        raise FpgaError(f"no dtype of a typical call of {op} is claimed; mend its call in tools/opset/probes.py")
+        raise FpgaError(f"no dtype of a typical call of {op} is claimed; mend its call in `operators` of its pattern")
     cores = dict.fromkeys(core for pattern in takers for core in sorted(pattern.opcodes - {"move"} or {"move"}))
     return Row(short(op), "PL", tuple(taken), tuple(cores), tuple(pattern.name for pattern in takers))
 

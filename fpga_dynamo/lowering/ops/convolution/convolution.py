@@ -16,7 +16,9 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View, numel
+from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
 from fpga_dynamo.lowering.ops.convolution.commands import Convolution, Parameters, emit_convolution, readable
 from fpga_dynamo.lowering.ops.convolution.volumes import Images, as_images
@@ -162,5 +164,11 @@ TABLE.add(
         lower=lower_convolution,
         opcodes=frozenset({"conv2d", "depthwise", "move"}),
         macs=macs_convolution,
+        in_place=True,
+        operators={
+            aten.convolution.default: Operator(
+                lambda t: image(t, t(16, 16, 3, 3, parameter=True), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+            )
+        },
     )
 )

@@ -22,7 +22,9 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter, slices_of
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
+from fpga_dynamo.lowering.ops.calls import images
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.ops.movement.movement import fill
 from fpga_dynamo.lowering.ops.packing import panel_vectors
@@ -314,5 +316,12 @@ TABLE.add(
         opcodes=frozenset({"gemm", "pointwise", "reduce", "move"}),
         macs=macs_weight_gradient,
         doubtful=doubtful_weight_gradient,
+        operators={
+            aten.convolution_backward.default: Operator(
+                lambda t: images(
+                    t, t(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [False, True, False]
+                )
+            )
+        },
     )
 )

@@ -195,6 +195,7 @@ TABLE.add(
         lower=lower_winograd,
         opcodes=OPCODES,
         macs=macs_convolution,
+        in_place=True,
     ),
     first=True,
 )

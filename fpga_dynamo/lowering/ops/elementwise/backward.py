@@ -13,6 +13,8 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.graph import argument, aten
+from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.lowering.ops.calls import rows
 
 Operands = Sequence[Operand | float]
 
@@ -112,6 +114,11 @@ BACKWARD_RULES: dict[Any, Callable[[MicroProgram, Node, Operands], Operand]] = {
     aten.leaky_relu_backward.default: _leaky_relu,
     aten.elu_backward.default: _elu,
     aten.softplus_backward.default: _softplus,
+}
+
+FACTS = {
+    aten.leaky_relu_backward.default: Operator(lambda t: rows(t, t(4, 16), 0.1, False)),
+    aten.elu_backward.default: Operator(lambda t: rows(t, 1.0, 1.0, 1.0, False, t(4, 16))),
 }
 
 OPERANDS: dict[Any, Callable[[Node], list[Any]]] = {aten.elu_backward.default: lambda n: [n.args[0], n.args[5]]}

@@ -16,6 +16,8 @@ from torch.fx import Node
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.dtypes import INTEGERS, span_of
 from fpga_dynamo.ir.graph import argument, aten, is_view, value
+from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.operands import CASTS, operands
 
 Rule = Callable[[MicroProgram, Node, Sequence[Operand]], Operand]
@@ -132,6 +134,13 @@ INTEGER_RULES: dict[Any, Rule] = {
     aten.masked_fill.Tensor: _masked_fill,
 }
 """ATen op -> its result from operands that are int32 already (a mask: 0.0 or 1.0)."""
+
+_ROUNDED_DOWN = Operator(lambda t: ((t(4, 16), 2), {"rounding_mode": "floor"}))
+FACTS = {
+    aten.floor_divide.default: Operator(lambda t: rows(t, 2)),
+    aten.div.Tensor_mode: _ROUNDED_DOWN,
+    aten.div.Scalar_mode: _ROUNDED_DOWN,
+}
 
 _SUMS = frozenset(overload for packet in (aten.add, aten.sub, aten.rsub) for overload in (packet.Tensor, packet.Scalar))
 _SHIFTS = frozenset(op for op in INTEGER_RULES if "shift" in str(op))

@@ -1,11 +1,12 @@
-"""Groups of element-wise nodes as one micro-program: what each node computes is in ops/elementwise.py, which nodes go
-together is decided by the pass lowering/passes/fuse.py; here a group becomes a command.
+"""Groups of element-wise nodes as one micro-program: what each node computes is in elementwise.py, groups are grown by
+the pass lowering/passes/fuse.py; here a group becomes a command.
 
 Cycles: codegen/cost.py, core: hls_kernels/cores/pointwise, tests: tests/lowering/test_pointwise.py.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,13 +19,15 @@ from fpga_dynamo.ir import command as commands
 from fpga_dynamo.ir.command import Auxiliary
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS
 from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, operand, refuse_float, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.sizes.size import at_most, identical
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, numel
-from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS, compute, refuse_elementwise
+from fpga_dynamo.lowering.ops.calls import image, per_channel
+from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS, FACTS, compute, refuse_elementwise
 from fpga_dynamo.lowering.ops.elementwise.integers import wrapped
 from fpga_dynamo.lowering.ops.elementwise.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
 from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
-from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
 
 def refuse_pointwise(node: Node, graph: GraphInfo) -> str | None:
@@ -41,15 +44,42 @@ def refuse_pointwise(node: Node, graph: GraphInfo) -> str | None:
     return None
 
 
-def refuse_program(node: Node, graph: GraphInfo) -> str | None:
-    """Why the pointwise core of this xclbin cannot run the micro-program of `node` alone, or None."""
-    assembly = GroupProgram([node]).assembly
+def match_pointwise(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
+    """A node alone; of a batch norm the call and its item 0, if that is used."""
+    items = [u for u in node.users if u.target is operator.getitem and u.args[1] == 0]
+    if node.target is not BATCH_NORM or len(items) != 1:
+        return Match(pattern, (node,), (node,))
+    return Match(pattern, (node, items[0]), (items[0],))
+
+
+def check_pointwise(match: Match, graph: GraphInfo) -> str | None:
+    return refuse_pointwise(match.nodes[0], graph) or _unfit(match, graph)
+
+
+def _unfit(match: Match, graph: GraphInfo) -> str | None:
+    """Why the pointwise core of this xclbin cannot run the micro-program of a match, or None."""
+    if match.root.target is BATCH_NORM:
+        return "its value is not used"
+    assembly = GroupProgram(_computed(match)).assembly
     if assembly is None:
         return "its micro-program does not fit the core's registers"
     missing = sorted({f"MICRO_{i.name}" for i in assembly.instructions} - graph.target.enums.keys())
     if missing:
         return f"the pointwise core of the xclbin has no {', '.join(missing)}; build the xclbin anew"
     return None
+
+
+def merge_pointwise(one: Match, group: Match, graph: GraphInfo) -> Match | None:
+    """Both as one match, if they have one shape and the micro-program fits registers, constants and streams."""
+    if shape(one.root) != shape(group.root) or value(one.root).dim() == 0:
+        return None
+    match = Match(one.pattern, (*one.nodes, *group.nodes), group.outputs)
+    return None if GroupProgram(_computed(match)).assembly is None else match
+
+
+def _computed(match: Match) -> list[Node]:
+    """The nodes that have a value of their own: of a batch norm, its item."""
+    return [node for node in match.nodes if node.target is not BATCH_NORM]
 
 
 def batch_norm_of(node: Node) -> Node | None:
@@ -129,8 +159,7 @@ class GroupProgram:
 
 def lower_pointwise(match: Match, emitter: Emitter) -> Sequence[View]:
     root = match.root
-    nodes = [n for n in match.nodes if n.target is not BATCH_NORM]
-    program = GroupProgram(nodes, lambda node: emitter.view(node).dtype is value(node).dtype)
+    program = GroupProgram(_computed(match), lambda node: emitter.view(node).dtype is value(node).dtype)
     assert program.assembly is not None, "the fusion pass keeps groups that fit"
     size = shape(root)
     sources = [_source(stream, emitter) for stream in program.streams]
@@ -304,12 +333,19 @@ def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> boo
     return at_most(reach, view.buffer.floats)
 
 
-POINTWISE = Pattern(
-    name="pointwise",
-    anchors=(*ANCHORS, BATCH_NORM),
-    match=anchor_alone,
-    check=lambda match, graph: None,
-    lower=lower_pointwise,
-    opcodes=frozenset({"pointwise", "move"}),
+TABLE.add(
+    Pattern(
+        name="pointwise",
+        anchors=(*ANCHORS, BATCH_NORM),
+        match=match_pointwise,
+        check=check_pointwise,
+        lower=lower_pointwise,
+        opcodes=frozenset({"pointwise", "move"}),
+        merge=merge_pointwise,
+        in_place=True,
+        operators={
+            **FACTS,
+            BATCH_NORM: Operator(lambda t: image(t, *per_channel(t, 4, parameter=True), 0.1, 1e-5)),
+        },
+    )
 )
-"""Not in the table: the fusion pass makes its matches."""

@@ -19,9 +19,11 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.graph import EXACT_INTEGERS, GraphInfo, aten, operand, refuse_value, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.sizes.size import identical
 from fpga_dynamo.ir.view import VEC, View, dense, numel
 from fpga_dynamo.ir.weights import encode_elements
+from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.indexing.indexing import emit_gather
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
@@ -138,5 +140,8 @@ TABLE.add(
         check=check_gathering,
         lower=lower_gathering,
         opcodes=frozenset({"gather", "pointwise", "move"}),
+        operators=dict.fromkeys(
+            (aten.index.Tensor, aten._unsafe_index.Tensor), Operator(lambda t: rows(t, [indices(t, 4)]))
+        ),
     )
 )

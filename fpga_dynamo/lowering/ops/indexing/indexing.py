@@ -16,7 +16,9 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter, pad_left, slices_of
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View, dense, numel
+from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
 
@@ -126,5 +128,10 @@ TABLE.add(
         check=check_indexing,
         lower=lower_indexing,
         opcodes=frozenset({"gather", "move"}),
+        operators={
+            aten.embedding.default: Operator(lambda t: ((t(16, 8, parameter=True), indices(t, 4)), {})),
+            aten.index_select.default: Operator(lambda t: rows(t, 0, indices(t, 4))),
+            aten.gather.default: Operator(lambda t: rows(t, 1, indices(t, 4, 4))),
+        },
     )
 )

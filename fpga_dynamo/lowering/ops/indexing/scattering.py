@@ -30,7 +30,9 @@ from fpga_dynamo.ir.graph import (
     shape,
     value,
 )
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.indexing.indexing import emit_gather
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
@@ -106,5 +108,9 @@ TABLE.add(
         check=check_scattering,
         lower=lower_scattering,
         opcodes=frozenset({"gather", "pointwise", "move"}),
+        operators={
+            aten.index_copy.default: Operator(lambda t: rows(t, 0, indices(t, 1), t(1, 16))),
+            aten.index_put.default: Operator(lambda t: rows(t, [indices(t, 1)], t(16))),
+        },
     )
 )

@@ -16,6 +16,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter, slices_of
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
@@ -265,5 +266,9 @@ TABLE.add(
         lower=lower_matmul,
         opcodes=frozenset({"gemm", "move"}),
         macs=macs_matmul,
+        operators={
+            aten.bmm.default: Operator(lambda t: ((t(2, 4, 8), t(2, 8, 4)), {})),
+            aten.baddbmm.default: Operator(lambda t: ((t(2, 4, 4), t(2, 4, 8), t(2, 8, 4)), {})),
+        },
     )
 )

@@ -7,13 +7,15 @@ tests: tests/lowering/test_borders.py.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, pair, shape
+from fpga_dynamo.ir.operators import Call, Operator
 from fpga_dynamo.ir.view import View, dense, numel
+from fpga_dynamo.lowering.ops.calls import image, rows, volume
 from fpga_dynamo.lowering.ops.movement.movement import check_movement, fill, like, unplaced
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
@@ -202,6 +204,17 @@ def lower_im2col(match: Match, emitter: Emitter) -> Sequence[View]:
 
 
 _MOVE = frozenset({"move"})
+_BORDERS: tuple[Call, ...] = (
+    lambda t: rows(t, [1, 1]),
+    lambda t: image(t, [1] * 4),
+    lambda t: volume(t, [1] * 6),
+)
+_OPERATORS: Mapping[Any, Operator] = {
+    **{op: Operator(call) for ops in (_REFLECTION, _REPLICATION) for op, call in zip(ops, _BORDERS, strict=True)},
+    **dict.fromkeys((*_PIXELS, aten.channel_shuffle.default), Operator(lambda t: image(t, 2))),
+    aten.roll.default: Operator(lambda t: rows(t, [1], [0])),
+    aten.im2col.default: Operator(lambda t: image(t, [3, 3], [1, 1], [0, 0], [1, 1])),
+}
 _LOWERINGS: tuple[tuple[str, tuple[Any, ...], Any, Callable[[Match, Emitter], Sequence[View]]], ...] = (
     ("border", (*_REFLECTION, *_REPLICATION), check_border, lower_border),
     ("roll", (aten.roll.default,), check_movement, lower_roll),
@@ -210,4 +223,5 @@ _LOWERINGS: tuple[tuple[str, tuple[Any, ...], Any, Callable[[Match, Emitter], Se
     ("im2col", (aten.im2col.default,), check_movement, lower_im2col),
 )
 for _name, _anchors, _check, _lower in _LOWERINGS:
-    TABLE.add(Pattern(_name, _anchors, anchor_alone, _check, _lower, _MOVE))
+    _known = {anchor: _OPERATORS[anchor] for anchor in _anchors}
+    TABLE.add(Pattern(_name, _anchors, anchor_alone, _check, _lower, _MOVE, operators=_known))

@@ -6,7 +6,7 @@ tests: tests/lowering/test_movement.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,11 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter, pad_left
 from fpga_dynamo.ir.command import Bits, Operand
-from fpga_dynamo.ir.dtypes import HALVES, INTEGERS, span_of
+from fpga_dynamo.ir.dtypes import FLOATS, HALVES, INTEGERS, span_of
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
+from fpga_dynamo.ir.operators import Call, Operator
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, common_dtype
+from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
 
@@ -61,6 +63,13 @@ def like(sources: Sequence[View], size: Sequence[int], emitter: Emitter, node: N
 def cat_parts(node: Node) -> tuple[list[Node], int]:
     parts = list(argument(node, "tensors", 0))
     return parts, argument(node, "dim", 1, 0) % len(shape(node))
+
+
+def joined_images(match: Match) -> Sequence[Node]:
+    """The images whose channels a `cat` puts one after the other; nothing for other concatenations."""
+    parts, dim = cat_parts(match.root)
+    images = len(shape(match.root)) == 4 and dim == 1 and value(match.root).dtype in FLOATS
+    return parts if images else ()
 
 
 def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -201,15 +210,36 @@ def lower_select_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
 
 
 _MOVE = frozenset({"move"})
-_LOWERINGS: dict[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]]]] = {
-    aten.cat.default: ("cat", lower_cat),
-    aten.stack.default: ("stack", lower_stack),
-    aten.full.default: ("full", lower_full),
-    aten.constant_pad_nd.default: ("pad", lower_pad),
-    aten.flip.default: ("flip", lower_flip),
-    aten.repeat.default: ("repeat", lower_repeat),
-    aten.slice_scatter.default: ("slice_scatter", lower_slice_scatter),
-    aten.select_scatter.default: ("select_scatter", lower_select_scatter),
+_JOINING: Call = lambda t: (([t(4, 16), t(4, 16)],), {})  # noqa: E731
+TABLE.add(
+    Pattern(
+        name="cat",
+        anchors=(aten.cat.default,),
+        match=anchor_alone,
+        check=check_movement,
+        lower=lower_cat,
+        opcodes=_MOVE,
+        in_place=True,
+        joins=joined_images,
+        operators={aten.cat.default: Operator(_JOINING)},
+    )
+)
+_LOWERINGS: Mapping[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]], Operator]] = {
+    aten.stack.default: ("stack", lower_stack, Operator(_JOINING)),
+    aten.full.default: ("full", lower_full, Operator()),
+    aten.constant_pad_nd.default: ("pad", lower_pad, Operator(lambda t: rows(t, [1, 1]))),
+    aten.flip.default: ("flip", lower_flip, Operator(lambda t: rows(t, [0]))),
+    aten.repeat.default: ("repeat", lower_repeat, Operator(lambda t: rows(t, [2, 2]))),
+    aten.slice_scatter.default: (
+        "slice_scatter",
+        lower_slice_scatter,
+        Operator(lambda t: rows(t, t(2, 16), 0, 0, 2)),
+    ),
+    aten.select_scatter.default: (
+        "select_scatter",
+        lower_select_scatter,
+        Operator(lambda t: rows(t, t(16), 0, 0)),
+    ),
 }
-for _anchor, (_name, _lower) in _LOWERINGS.items():
-    TABLE.add(Pattern(_name, (_anchor,), anchor_alone, check_movement, _lower, _MOVE))
+for _anchor, (_name, _lower, _facts) in _LOWERINGS.items():
+    TABLE.add(Pattern(_name, (_anchor,), anchor_alone, check_movement, _lower, _MOVE, operators={_anchor: _facts}))

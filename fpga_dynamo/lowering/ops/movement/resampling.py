@@ -12,7 +12,9 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.images import from_image_to_image
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
@@ -70,5 +72,12 @@ TABLE.add(
         check=check_resize,
         lower=lower_resize,
         opcodes=frozenset({"resample", "move"}),
+        in_place=True,
+        operators={
+            aten.upsample_nearest2d.default: Operator(lambda t: image(t, [16, 16])),
+            aten.upsample_nearest2d.vec: Operator(lambda t: image(t, [16, 16], None)),
+            aten.upsample_bilinear2d.default: Operator(lambda t: image(t, [16, 16], False)),
+            aten.upsample_bilinear2d.vec: Operator(lambda t: image(t, [16, 16], False, None)),
+        },
     )
 )

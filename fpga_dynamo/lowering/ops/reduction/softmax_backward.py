@@ -13,7 +13,9 @@ import torch
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.reduction.compose import elementwise, reduced
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
@@ -59,5 +61,6 @@ TABLE.add(
         check=check_softmax_backward,
         lower=lower_softmax_backward,
         opcodes=frozenset({"reduce", "pointwise", "move"}),
+        operators=dict.fromkeys((_SOFTMAX, _LOG), Operator(lambda t: rows(t, t(4, 16), 1, t().dtype))),
     )
 )

@@ -28,7 +28,9 @@ from fpga_dynamo.ir.graph import (
     shape,
     value,
 )
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View, numel
+from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise, emit_rounded
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_moments, emit_reduction
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
@@ -199,5 +201,12 @@ _ROWS: tuple[tuple[str, tuple[Any, ...], Any, Any, _Lower], ...] = (
     ("truth", (*_ANY, *_ALL), anchor_alone, check_truth, lower_truth),
     ("count", _SUMS, anchor_alone, check_count, lower_count),
 )
+_OPERATORS = {
+    **dict.fromkeys((*_VARIANCE, aten.logsumexp.default), Operator(lambda t: rows(t, [1]))),
+    **dict.fromkeys((aten.any.dims, aten.all.dims), Operator(lambda t: rows(t, [1]))),
+    **dict.fromkeys((aten.any.dim, aten.all.dim), Operator(lambda t: rows(t, 1))),
+    aten.linalg_vector_norm.default: Operator(lambda t: rows(t, 2, [1])),
+}
 for _name, _anchors, _match, _check, _lower in _ROWS:
-    TABLE.add(Pattern(_name, _anchors, _match, _check, _lower, _COMPOSITE))
+    _known = {anchor: _OPERATORS[anchor] for anchor in _anchors if anchor in _OPERATORS}
+    TABLE.add(Pattern(_name, _anchors, _match, _check, _lower, _COMPOSITE, operators=_known))

@@ -1,0 +1,58 @@
+"""What lowering and eager's parts of a program know of an operator, whichever pattern takes it.
+
+An :class:`Operator` is registered with the pattern of its family (``Pattern.operators``), in the operator's own file;
+who asks here need not know that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+
+class Tensors(Protocol):
+    """Makes an operand of the dtype in question, or of a given one; a parameter counts as constant."""
+
+    def __call__(self, *size: int, dtype: torch.dtype | None = None, parameter: bool = False) -> torch.Tensor: ...
+
+
+Arguments = tuple[Sequence[Any], dict[str, Any]]
+"""Positional and keyword arguments of a call."""
+
+Call = Callable[[Tensors], Arguments]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Facts about one ATen operator (or one of a user's).
+
+    call: what a typical call looks like, for docs/ops.md, where the schema does not tell; see tools/opset/probes.py.
+    passes: eager takes, at least, so many times as long as to read and write the op's tensors once.
+    steps: the pointwise core takes so many times as long as for a ReLU.
+    images: positions of operands that eager's kernel takes row-major and channels-last alike.
+    like: which of them the (first) result lies like; None if that does not follow from the operand alone.
+    """
+
+    call: Call | None = None
+    passes: float = 1
+    steps: int = 1
+    images: tuple[int, ...] = ()
+    like: int | None = None
+
+
+_PLAIN = Operator()
+_known: Mapping[Any, Operator] = {}
+
+
+def facts(target: Any) -> Operator:
+    """What is known of a node's target; the defaults for one that nobody has said anything about."""
+    return _known.get(target, _PLAIN)
+
+
+def publish(operators: Mapping[Any, Operator]) -> None:
+    """Makes `operators` all that :func:`facts` knows. The pattern table calls it when it changes."""
+    global _known
+    _known = dict(operators)
