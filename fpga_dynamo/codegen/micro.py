@@ -6,13 +6,12 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fpga_dynamo.ir.target import MicroLimits
+
 REGISTERS = 8
-STREAMS = 10
 STREAM_BASE = 16
 CONSTANT_BASE = 32
-CONSTANTS = 16
-INSTRUCTIONS = 64
-"""The tile constant POINTWISE_PROGRAM."""
+"""Codes of operands in an instruction word: registers from 0 on, streams and constants from these (command.hpp)."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,12 @@ class MicroProgram:
             self.operations.append(key)
         return self._known[key]
 
-    def assemble(self, result: Operand, output_stream: int) -> Assembly | None:
+    def assemble(self, result: Operand, output_stream: int, limits: MicroLimits) -> Assembly | None:
         """Allocates registers, the result going straight to `output_stream`. None if the program does not fit."""
-        if len(self.constant_words) > CONSTANTS or output_stream >= STREAMS:
+        if len(self.constant_words) > limits.constants or output_stream >= limits.streams:
             return None
         needed = self._needed(result)
-        if len(needed) + 1 > INSTRUCTIONS:
+        if len(needed) + 1 > limits.instructions:
             return None
         last_use: dict[int, int] = {}
         for position in needed:

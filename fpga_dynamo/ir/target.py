@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -63,6 +64,15 @@ class Windows:
 
 
 @dataclass(frozen=True)
+class MicroLimits:
+    """Most streams, constants and instructions of a micro-program of the pointwise core."""
+
+    streams: int
+    constants: int
+    instructions: int
+
+
+@dataclass(frozen=True)
 class Target:
     """The card as lowering sees it. `enums` holds the values of command.hpp's enumerations by name.
 
@@ -109,6 +119,12 @@ class Target:
     def plan(self) -> str:
         """Instruction set that an emulation's tiles are planned for, as xclbin-build names it; "" for a card."""
         return str(self.manifest.get("plan") or self.manifest.get("isa", ""))
+
+    @cached_property
+    def micro_limits(self) -> MicroLimits:
+        """Streams as many as the record has places for, the others as the recipe's tiles say."""
+        streams = (field.count for field in self.records.get("pointwise", ()) if field.name == "stream")
+        return MicroLimits(next(streams, 0), self.tiles["POINTWISE_CONSTANTS"], self.tiles["POINTWISE_PROGRAM"])
 
     def kernels_for(self, opcodes: frozenset[str]) -> tuple[str, ...]:
         """Names of the kernels whose cores run all of `opcodes`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,16 +13,13 @@ from hypothesis import strategies as st
 
 from fpga_dynamo.codegen.micro import (
     CONSTANT_BASE,
-    CONSTANTS,
-    INSTRUCTIONS,
     REGISTERS,
     STREAM_BASE,
-    STREAMS,
     Assembly,
     MicroProgram,
     Operand,
 )
-from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.target import MicroLimits, Target
 
 OPS: dict[str, Callable[..., int]] = {
     "ADD": lambda a, b: a + b,
@@ -31,6 +29,7 @@ OPS: dict[str, Callable[..., int]] = {
 }
 ARITY = {"ADD": 2, "SUB": 2, "NEG": 1, "FMA": 3}
 INPUTS = 3
+LIMITS = MicroLimits(streams=10, constants=16, instructions=64)
 MODULUS = 1_000_003
 
 
@@ -74,7 +73,7 @@ def programs(draw: Any) -> tuple[MicroProgram, Operand, dict[Operand, int]]:
 @settings(max_examples=300, deadline=None)
 def test_the_instructions_compute_the_expression(drawn: Any) -> None:
     program, result, values = drawn
-    assembly = program.assemble(result, INPUTS)
+    assembly = program.assemble(result, INPUTS, LIMITS)
     if assembly is not None:
         assert execute(assembly, [2, 3, 5]) == {INPUTS: values[result]}
 
@@ -85,7 +84,7 @@ def test_what_fits_the_registers_is_not_refused() -> None:
     total = live[0]
     for value in live[1:]:
         total = program.op("ADD", total, value)
-    assert program.assemble(total, 1) is not None
+    assert program.assemble(total, 1, LIMITS) is not None
 
 
 def test_one_value_too_many_for_the_registers_is_refused() -> None:
@@ -94,21 +93,27 @@ def test_one_value_too_many_for_the_registers_is_refused() -> None:
     total = live[0]
     for value in live[1:]:
         total = program.op("ADD", total, value)
-    assert program.assemble(total, 1) is None
+    assert program.assemble(total, 1, LIMITS) is None
 
 
 def test_one_constant_or_instruction_or_stream_too_many_is_refused() -> None:
     many = MicroProgram()
     value = many.stream(0)
-    for i in range(CONSTANTS + 1):
+    for i in range(LIMITS.constants + 1):
         value = many.op("ADD", value, float(i))
-    assert many.assemble(value, 1) is None
+    assert many.assemble(value, 1, LIMITS) is None
     long = MicroProgram()
     value = long.stream(0)
-    for _ in range(INSTRUCTIONS):
+    for _ in range(LIMITS.instructions):
         value = long.op("NEG", value)
-    assert long.assemble(value, 1) is None
-    assert MicroProgram().assemble(MicroProgram.stream(0), STREAMS) is None
+    assert long.assemble(value, 1, LIMITS) is None
+    assert MicroProgram().assemble(MicroProgram.stream(0), LIMITS.streams, LIMITS) is None
+
+
+def test_limits_are_those_of_the_card(target: Target) -> None:
+    stream = next(field for field in target.records["pointwise"] if field.name == "stream")
+    tiles = {**target.tiles, "POINTWISE_CONSTANTS": 3, "POINTWISE_PROGRAM": 5}
+    assert replace(target, tiles=tiles).micro_limits == MicroLimits(stream.count, constants=3, instructions=5)
 
 
 def test_equal_operations_and_constants_are_computed_once() -> None:
@@ -124,7 +129,7 @@ def test_what_the_result_does_not_need_is_left_out() -> None:
     program = MicroProgram()
     program.op("NEG", program.stream(1))
     result = program.op("ADD", program.stream(0), 1.0)
-    assembly = program.assemble(result, 2)
+    assembly = program.assemble(result, 2, LIMITS)
     assert assembly is not None and len(assembly.instructions) == 1
 
 
@@ -138,7 +143,7 @@ def test_a_number_beyond_float32_is_infinite() -> None:
 def test_words_are_laid_out_as_the_record_says(target: Target) -> None:
     program = MicroProgram()
     result = program.op("FMA", program.stream(0), 2.0, program.op("NEG", program.stream(1)))
-    assembly = program.assemble(result, 2)
+    assembly = program.assemble(result, 2, LIMITS)
     assert assembly is not None
     negation, fma = target.enums["MICRO_NEG"], target.enums["MICRO_FMA"]
     assert assembly.words(target.enums) == (

@@ -22,6 +22,7 @@ from fpga_dynamo.ir.graph import GraphInfo, is_effectful, is_view, value
 from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo, Target
+from fpga_dynamo.ir.view import VEC
 from fpga_dynamo.lowering.passes.claim import Claims
 from fpga_dynamo.lowering.patterns import Match
 
@@ -335,8 +336,8 @@ def _card_seconds(match: Match, graph: GraphInfo) -> float:
     """Before lowering: the MAC array's share, or a vector a cycle for each node, more of some activations."""
     tiles = graph.target.tiles
     macs = hinted(match.pattern.macs(match))
-    array = tiles["ROWS"] * tiles["MAX_VECTORS"] * 16
-    vectors = sum(_nbytes(node) for node in match.outputs) / 64
+    array = tiles["ROWS"] * tiles["MAX_VECTORS"] * VEC
+    vectors = sum(_nbytes(node) for node in match.outputs) / (4 * VEC)
     cycles = macs / array if macs else vectors * sum(facts(node.target).steps for node in match.nodes)
     seconds = cost.command_seconds(cost.START + cycles, graph.target.platform)
     if macs or graph.target.windows is None or not _in_place(match):

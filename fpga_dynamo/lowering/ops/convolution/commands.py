@@ -147,7 +147,7 @@ def _emit_product(c: Convolution, emitter: Emitter) -> None:
         writes=[c.y],
         macs=c.macs,
         image=_image_rows(c, emitter),
-        slices=slices_of(ceil_div(rows, 7), ceil_div(columns, VEC * vectors)),
+        slices=slices_of(ceil_div(rows, emitter.target.tiles["ROWS"]), ceil_div(columns, VEC * vectors)),
         a=Operand.of(c.x),
         b=Operand(w),
         bias=None if b is None else Operand(b),

@@ -14,13 +14,14 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left, slices_of
-from fpga_dynamo.codegen.micro import STREAMS, Assembly, MicroProgram, Operand
+from fpga_dynamo.codegen.micro import Assembly, MicroProgram, Operand
 from fpga_dynamo.ir import command as commands
 from fpga_dynamo.ir.command import Auxiliary
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS
 from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.sizes.size import at_most, identical
+from fpga_dynamo.ir.target import MicroLimits
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, numel
 from fpga_dynamo.lowering.ops.calls import image, per_channel
 from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS, FACTS, compute, refuse_elementwise
@@ -60,7 +61,7 @@ def _unfit(match: Match, graph: GraphInfo) -> str | None:
     """Why the pointwise core of this xclbin cannot run the micro-program of a match, or None."""
     if match.root.target is BATCH_NORM:
         return "its value is not used"
-    assembly = GroupProgram(_computed(match)).assembly
+    assembly = GroupProgram(_computed(match), graph.target.micro_limits).assembly
     if assembly is None:
         return "its micro-program does not fit the core's registers"
     missing = sorted({f"MICRO_{i.name}" for i in assembly.instructions} - graph.target.enums.keys())
@@ -74,7 +75,7 @@ def merge_pointwise(one: Match, group: Match, graph: GraphInfo) -> Match | None:
     if shape(one.root) != shape(group.root) or value(one.root).dim() == 0:
         return None
     match = Match(one.pattern, (*one.nodes, *group.nodes), group.outputs)
-    return None if GroupProgram(_computed(match)).assembly is None else match
+    return None if GroupProgram(_computed(match), graph.target.micro_limits).assembly is None else match
 
 
 def _computed(match: Match) -> list[Node]:
@@ -96,7 +97,9 @@ class GroupProgram:
     that they are.
     """
 
-    def __init__(self, nodes: Sequence[Node], rounded: Callable[[Node], bool] = lambda node: False) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], limits: MicroLimits, rounded: Callable[[Node], bool] = lambda node: False
+    ) -> None:
         self._rounded = rounded
         self.streams: list[Node | tuple[Node, str]] = []
         self._program = MicroProgram()
@@ -105,8 +108,8 @@ class GroupProgram:
         for node in nodes:
             self._values[node] = self._compute(node)
         self.assembly: Assembly | None = None
-        if len(self.streams) < STREAMS:
-            self.assembly = self._program.assemble(self._values[nodes[-1]], len(self.streams))
+        if len(self.streams) < limits.streams:
+            self.assembly = self._program.assemble(self._values[nodes[-1]], len(self.streams), limits)
 
     def _stream(self, key: Node | tuple[Node, str]) -> Operand:
         if key not in self._stream_index:
@@ -159,7 +162,9 @@ class GroupProgram:
 
 def lower_pointwise(match: Match, emitter: Emitter) -> Sequence[View]:
     root = match.root
-    program = GroupProgram(_computed(match), lambda node: emitter.view(node).dtype is value(node).dtype)
+    program = GroupProgram(
+        _computed(match), emitter.target.micro_limits, lambda node: emitter.view(node).dtype is value(node).dtype
+    )
     assert program.assembly is not None, "the fusion pass keeps groups that fit"
     size = shape(root)
     sources = [_source(stream, emitter) for stream in program.streams]
@@ -189,7 +194,7 @@ def emit_elementwise(
     program = MicroProgram()
     streams = [program.stream(i) for i in range(len(inputs))]
     given = [program.op("INT_TO_FLOAT", s) if v.dtype in INTEGERS else s for s, v in zip(streams, inputs, strict=True)]
-    assembly = program.assemble(rule(program, given), len(inputs))
+    assembly = program.assemble(rule(program, given), len(inputs), emitter.target.micro_limits)
     assert assembly is not None, "the rules of lowering fit the core's registers"
     order = _order(inputs, size)
     own = [tuple(d - len(size) + len(v.shape) for d in order if d >= len(size) - len(v.shape)) for v in inputs]
@@ -210,7 +215,7 @@ def emit_rounded(node: Node, emitter: Emitter) -> View:
 def emit_unary(operation: str, x: View, dtype: torch.dtype, emitter: Emitter) -> View:
     """A command of one micro-operation; its result is of `dtype`."""
     program = MicroProgram()
-    assembly = program.assemble(program.op(operation, program.stream(0)), 1)
+    assembly = program.assemble(program.op(operation, program.stream(0)), 1, emitter.target.micro_limits)
     assert assembly is not None
     order = x.order()
     out = emitter.tensor(x.shape, order, dtype=dtype)
@@ -283,7 +288,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
             left, i = divmod(left, outer[d])
             offsets = [o + i * s[d] for o, s in zip(offsets, strides, strict=True)]
         walk = [pad_left(s[-4:], 4, 0) for s in strides]
-        blank = (0,) * (STREAMS - len(views))
+        blank = (0,) * (emitter.target.micro_limits.streams - len(views))
         emitter.command(
             "pointwise",
             reads=list(inputs),

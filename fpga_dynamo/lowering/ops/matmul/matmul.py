@@ -138,7 +138,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         reads=[a, b, bias, residual],
         writes=[y],
         macs=macs_matmul(match),
-        slices=slices_of(batch * ceil_div(rows, 7), panels),
+        slices=slices_of(batch * ceil_div(rows, emitter.target.tiles["ROWS"]), panels),
         a=Operand.of(a),
         b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
         bias=None if bias is None else Operand(bias),

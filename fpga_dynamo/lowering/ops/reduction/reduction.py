@@ -27,7 +27,7 @@ from fpga_dynamo.ir.graph import (
     value,
 )
 from fpga_dynamo.ir.operators import Operator
-from fpga_dynamo.ir.view import Buffer, View, align, dense, numel
+from fpga_dynamo.ir.view import VEC, Buffer, View, align, dense, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
@@ -113,7 +113,7 @@ def _emit_results(
     positional = kind in _POSITIONS
     x, kept, reduced = _in_rows(emitter, emitter.in_arena(x), dims, logical=positional)
     kept_shape = tuple(x.shape[d] for d in kept)
-    pitch = align(kept_shape[-1]) if kept_shape and len(kept_shape) > 1 and kept_shape[-1] >= 16 else None
+    pitch = align(kept_shape[-1]) if kept_shape and len(kept_shape) > 1 and kept_shape[-1] >= VEC else None
     strides = dense(kept_shape, pitch=pitch)
     floats = max(strides[0] * kept_shape[0], pitch or 1) if kept_shape else 1
     dtype = torch.float32 if dtype in HALVES else dtype  # not rounded yet
