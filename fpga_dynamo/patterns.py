@@ -7,6 +7,7 @@ the :class:`Emitter` it asks where values lie (:class:`View`) and appends comman
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, operand, refuse_float, refuse_value, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div
 from fpga_dynamo.lowering.patterns import (
     Match,
@@ -26,6 +27,7 @@ __all__ = [
     "GraphInfo",
     "Match",
     "Operand",
+    "Operator",
     "Pattern",
     "Step",
     "View",

@@ -82,7 +82,7 @@ class MicroProgram:
         for position in needed:
             name, operands = self.operations[position]
             sources = [code(o) for o in operands]
-            for operand in set(operands):
+            for operand in dict.fromkeys(operands):
                 if operand.kind == "temporary" and last_use[operand.index] == position:
                     free.append(where[operand.index])
             if result == Operand("temporary", position):

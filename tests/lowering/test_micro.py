@@ -125,6 +125,15 @@ def test_equal_operations_and_constants_are_computed_once() -> None:
     assert len(program.operations) == 1
 
 
+def test_registers_are_given_out_in_the_same_order_in_every_process() -> None:
+    program = MicroProgram()
+    a, b = program.op("NEG", program.stream(0)), program.op("NEG", program.stream(1))
+    total = program.op("ADD", b, a)  # frees both, of which a set of them would have no order
+    assembly = program.assemble(program.op("NEG", program.op("NEG", total)), 2, LIMITS)
+    assert assembly is not None
+    assert [line.target for line in assembly.instructions] == [0, 1, 0, 0, STREAM_BASE + 2]
+
+
 def test_what_the_result_does_not_need_is_left_out() -> None:
     program = MicroProgram()
     program.op("NEG", program.stream(1))

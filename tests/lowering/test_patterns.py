@@ -18,6 +18,7 @@ from fpga_dynamo import FpgaError, Match, Pattern, PatternError, register_patter
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, shape
+from fpga_dynamo.ir.operators import Operator, facts
 from fpga_dynamo.ir.view import Buffer, View, numel
 from fpga_dynamo.lowering.patterns import TABLE, anchor_alone, follow, registered, sole_user
 from fpga_dynamo.lowering.tracing.decompose import WHOLE
@@ -127,6 +128,57 @@ def test_a_user_s_pattern_is_asked_before_the_built_in_ones_and_they_take_what_i
     assert seen
 
 
+def merge_two(one: Match, group: Match, graph: GraphInfo) -> Match | None:
+    return Match(one.pattern, (*one.nodes, *group.nodes), group.outputs) if len(group.nodes) < 2 else None
+
+
+def lower_chain(match: Match, emitter: Emitter) -> Sequence[View]:
+    for node in match.nodes:
+        (view,) = lower_triple(Match(match.pattern, (node,), (node,)), emitter)
+        emitter.define(node, view)
+    return [view]
+
+
+def three_triples(x: torch.Tensor) -> torch.Tensor:
+    return triple(triple(triple(x, 0.5), 1.0), 0.25)
+
+
+def test_matches_of_a_pattern_that_merges_become_groups() -> None:
+    with registered(replace(TRIPLE, lower=lower_chain, merge=merge_two)):
+        check(Case(three_triples, (5, 17), commands={"triple": 3}), recipe=RECIPE)
+        (program,) = programs_of(three_triples, torch.randn(5, 17), recipe=RECIPE)
+        assert [len(covered.nodes) for task in program.card_tasks for covered in task.covers] == [1, 2]
+        (program,) = programs_of(three_triples, torch.randn(5, 17), recipe=RECIPE, disable=["triple"])
+        assert not program.card_tasks
+
+
+@pytest.mark.parametrize(
+    ("merged", "words"),
+    [
+        (lambda one, group: "both", "merge gave 'both'; it has to give a Match, or None"),
+        (lambda one, group: one, "merge gave a Match of other nodes than those of both, or with other outputs"),
+        (lambda one, group: one.no_such_part, "merge .* raised AttributeError"),
+    ],
+)
+def test_what_merges_wrongly_goes_alone(merged: Callable[[Match, Match], Any], words: str) -> None:
+    wrong = replace(TRIPLE, merge=lambda one, group, graph: merged(one, group))
+    with registered(wrong), pytest.warns(RuntimeWarning, match=words):
+        (program,) = programs_of(three_triples, torch.randn(5, 17), recipe=RECIPE)
+    assert [len(covered.nodes) for task in program.card_tasks for covered in task.covers] == [1, 1, 1]
+
+
+def test_what_eager_takes_for_an_op_decides_where_it_runs() -> None:
+    def launches(pattern: Pattern) -> int:
+        with registered(pattern):
+            programs = programs_of(lambda x: triple(x, 0.5), torch.randn(5, 17), recipe=RECIPE, partition="cost")
+        return sum(len(program.card_tasks) for program in programs)
+
+    (anchor,) = TRIPLE.anchors
+    assert launches(TRIPLE) == 0
+    assert launches(replace(TRIPLE, operators={anchor: Operator(passes=1e6)})) == 1
+    assert facts(anchor) == Operator(), "what a pattern knows goes with it"
+
+
 def test_graphs_compiled_before_keep_their_patterns() -> None:
     compiled = torch.compile(lambda x: torch.relu(x) * 2, backend="fpga", options=GREEDY)
     x = torch.randn(3, 4)
@@ -157,6 +209,8 @@ def test_names_are_unique_and_known() -> None:
         ({"anchors": (aten.square.default,)}, "aten.square.default is taken apart into other operators"),
         ({"opcodes": "triple"}, "opcodes is a set of names, not 'triple'"),
         ({"lower": None}, "lower is a function, not None"),
+        ({"merge": "always"}, "merge is a function, or None, not 'always'"),
+        ({"operators": {triple: 3}}, "operators maps operators to Operator"),
     ],
 )
 def test_a_pattern_that_could_never_work_is_refused(change: dict[str, Any], words: str) -> None:
