@@ -1,5 +1,6 @@
 """``torch.compile(model, backend="fpga")`` for FPGA cards driven by XRT, with or without a card."""
 
+from fpga_dynamo.codegen.core import Core, register_core, unregister_core
 from fpga_dynamo.errors import (
     DeviceError,
     FpgaError,
@@ -18,6 +19,7 @@ from fpga_dynamo.tools.devices import DeviceReport, devices
 from fpga_dynamo.tools.explain import Explanation, explain
 
 __all__ = [
+    "Core",
     "DeviceError",
     "DeviceReport",
     "Explanation",
@@ -35,9 +37,11 @@ __all__ = [
     "explain",
     "fpga",
     "refresh_weights",
+    "register_core",
     "register_pattern",
     "reset_stats",
     "stats",
     "trace",
+    "unregister_core",
     "unregister_pattern",
 ]

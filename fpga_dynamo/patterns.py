@@ -2,8 +2,10 @@
 
 A :class:`Pattern` starts at an anchor node, gathers a :class:`Match`, is checked (a sentence says no) and lowered: with
 the :class:`Emitter` it asks where values lie (:class:`View`) and appends commands, whose offsets are :class:`Operand`.
+A :class:`Core` describes what a core of one's own costs.
 """
 
+from fpga_dynamo.codegen.core import Core, register_core, registered_core, unregister_core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, operand, refuse_float, refuse_value, shape, value
@@ -23,6 +25,7 @@ from fpga_dynamo.lowering.patterns import (
 
 __all__ = [
     "VEC",
+    "Core",
     "Emitter",
     "GraphInfo",
     "Match",
@@ -39,10 +42,13 @@ __all__ = [
     "operand",
     "refuse_float",
     "refuse_value",
+    "register_core",
     "register_pattern",
     "registered",
+    "registered_core",
     "shape",
     "sole_user",
+    "unregister_core",
     "unregister_pattern",
     "value",
 ]

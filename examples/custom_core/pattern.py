@@ -1,4 +1,4 @@
-"""The pattern that turns `demo::smooth` into a command of the core in smooth.hpp."""
+"""The core in smooth.hpp as the compiler sees it, and the pattern that turns `demo::smooth` into its command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from torch.fx import Node
 import fpga_dynamo
 from examples.custom_core import op  # noqa: F401 - defines demo::smooth
 from fpga_dynamo.patterns import VEC, Emitter, GraphInfo, Operand, View, align, ceil_div, operand, refuse_float, shape
+
+SMOOTH_CORE = fpga_dynamo.Core(
+    opcode="smooth",
+    cycles=lambda c, target: c["sequences"] * c["steps"] * ceil_div(c["channels"], VEC),
+    moved=lambda c, target: 2 * c["sequences"] * c["steps"] * c["channels"],
+    parts=lambda c, target: c["sequences"] * ceil_div(c["channels"], 8 * VEC),
+    redirects=True,
+)
+fpga_dynamo.register_core(SMOOTH_CORE)
 
 
 def match(pattern: fpga_dynamo.Pattern, node: Node, graph: GraphInfo) -> fpga_dynamo.Match:
@@ -41,7 +50,6 @@ def lower(match: fpga_dynamo.Match, emitter: Emitter) -> Sequence[View]:
         "smooth",
         reads=[x],
         writes=[y],
-        slices=sequences * ceil_div(channels, 8 * VEC),
         input=Operand.of(x),
         output=Operand.of(y),
         sequences=sequences,

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen import cost, views
+from fpga_dynamo.codegen import cost, layout, views
+from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.dtypes import NARROW
 from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
-from fpga_dynamo.ir.sizes.size import Size, at_most, identical, larger, pinned, smaller
+from fpga_dynamo.ir.sizes.size import Number, Size, at_most, identical, larger, pinned, smaller
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo
 from fpga_dynamo.ir.view import (
@@ -30,7 +31,10 @@ from fpga_dynamo.ir.view import (
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_rows, row_layout
 
 MOST_SLICES = 256
-"""Parts of a command that are worth counting."""
+"""Parts of a command that are worth counting.
+
+The software card makes few slices of few parts: see `slices_for` in `native/card/compute_unit.cpp`.
+"""
 
 
 CommandCheck = Callable[
@@ -155,7 +159,7 @@ class Emitter:
                 base_in += i * ins[d]
                 base_out += i * outs[d]
             self.command(
-                "move",
+                layout.MOVE.opcode,
                 reads=[source],
                 writes=[target],
                 layout_change=layout_change,
@@ -172,10 +176,9 @@ class Emitter:
         narrow = target.buffer.packed
         packed = target if narrow else source
         self.command(
-            "convert",
+            layout.CONVERT.opcode,
             reads=[source],
             writes=[target],
-            slices=slices_of(source.numel // 4096),
             input=Operand.of(source),
             output=Operand.of(target),
             count=source.numel,
@@ -276,7 +279,10 @@ class Emitter:
         image: ImageRows | None = None,
         **fields: FieldValue,
     ) -> None:
-        """Appends a command. `reads` may hold None for operands that are absent."""
+        """Appends a command. `reads` may hold None for operands that are absent.
+
+        Of a core that has a description (:mod:`core`) `slices` may be left to that, and is at most what is worth it.
+        """
         origin = self._origin
         if origin.check is not None:
             origin.check(opcode, reads, writes, fields, self)
@@ -293,9 +299,16 @@ class Emitter:
             image=image,
         )
         moved = cost.annotate(command, self.target)
-        if opcode in cost.FORMULAS and isinstance(slices := fields.get("slices"), (int, Size)):
-            command.fields["slices"] = larger(1, smaller(slices, _slices_worth(macs, moved)))
+        if opcode in CORES and (parts := self._parts(opcode, fields)) is not None:
+            command.fields["slices"] = larger(1, smaller(smaller(MOST_SLICES, parts), _slices_worth(macs, moved)))
         self.commands.append(command)
+
+    def _parts(self, opcode: str, fields: Mapping[str, Any]) -> Number | None:
+        """Independent parts of a command: `slices` if its pattern says so, else what the core makes of the fields."""
+        if isinstance(given := fields.get("slices"), (int, Size)):
+            return given
+        parts = CORES[opcode].parts
+        return None if parts is None else parts(fields, self.target)
 
 
 def _slices_worth(macs: int, moved: int) -> int:
@@ -310,14 +323,6 @@ def extent_padded(view: View) -> int:
     """Floats from the first element to behind the last one's vector, for an image with contiguous channels."""
     spread = sum((n - 1) * s for d, (n, s) in enumerate(zip(view.shape, view.strides, strict=True)) if d != 1)
     return spread + align(view.shape[1])
-
-
-def slices_of(outer: int, inner: int = 1) -> int:
-    """Parts that a command of `outer` times `inner` independent ones is cut into at most.
-
-    The software card makes few slices of few parts: see `slices_for` in `native/card/compute_unit.cpp`.
-    """
-    return larger(1, smaller(MOST_SLICES, outer * inner))
 
 
 def pad_left(values: Sequence[int], count: int, fill: int) -> tuple[int, ...]:

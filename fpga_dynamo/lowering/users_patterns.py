@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen import cost
+from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.encode import bits, field_values, fields_of
 from fpga_dynamo.errors import PatternError
@@ -154,7 +154,7 @@ def check_command(
             if entry.type == "float" and encoded & 0x7FFFFFFF == 0x7F800000 and abs(item) != float("inf"):  # type: ignore[arg-type]
                 raise ValueError(f"{where} takes float, which {item!r} does not fit")
     missing = [name for name in record if name not in ("opcode", "slices", *fields)]
-    if missing and opcode not in cost.FORMULAS:  # of the built-in cores most fields may be left out
+    if missing and not CORES.built_in(opcode):  # of the built-in cores most fields may be left out
         raise ValueError(f"command '{opcode}' leaves out {', '.join(missing)} of '{opcode}_command'; give each a value")
     _check_memory(opcode, reads, writes, emitter)
 

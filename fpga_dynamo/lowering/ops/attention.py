@@ -1,6 +1,6 @@
 """Attention in one command: a product of queries and keys, scale, mask, softmax, and its product with the values.
 
-Pattern, legality and command; cycles: codegen/cost.py, core: hls_kernels/cores/attention, tests:
+Core's description, pattern, legality and command; core: hls_kernels/cores/attention, tests:
 tests/lowering/test_attention.py. Where somebody else wants the scores or the weights, as a gradient does, or they are
 rounded to fewer bits, the products and the softmax are commands of their own: see matmul.py and reduction.py.
 """
@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, slices_of
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import (
     IDENTITY_TARGETS,
@@ -27,6 +28,7 @@ from fpga_dynamo.ir.graph import (
     value,
 )
 from fpga_dynamo.ir.graph import operand as operand_of
+from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.matmul.batches import (
     batches,
@@ -46,6 +48,37 @@ than packed: one query against 12 x 2048 or 32 x 256 keys takes 1.1 times as lon
 
 SLICE_ROWS = 128
 """Rows of a head that are worth packing its keys and values for once more."""
+
+
+# --- core -------------------------------------------------------------------------------------------------------------
+
+
+def _cycles(f: Fields, target: Target) -> float:
+    """Two products on the MAC array and the three passes of the softmax."""
+    panel = VEC * target.tiles["MAX_VECTORS"]
+    products = ceil_div(f["keys"], panel) * f["width"] + ceil_div(f["value_width"], panel) * f["keys"]
+    steps = ceil_div(f["rows"], target.tiles["ROWS"]) * products
+    return numel(f["batch"]) * (steps + 3 * f["rows"] * ceil_div(f["keys"], VEC))  # type: ignore[no-any-return]
+
+
+def _floats(f: Fields, target: Target) -> int:
+    rows, keys = f["rows"], f["keys"]
+    masked = rows * keys if f.get("mask") is not None else 0
+    return numel(f["batch"]) * ((rows + keys) * (f["width"] + f["value_width"]) + masked)  # type: ignore[no-any-return]
+
+
+ATTENTION = CORES.add(
+    Core(
+        "attention",
+        _cycles,
+        _floats,
+        parts=lambda f, target: numel(f["batch"]) * ceil_div(f["rows"], SLICE_ROWS),
+        redirects=True,
+    )
+)
+
+
+# --- pattern ----------------------------------------------------------------------------------------------------------
 
 
 def match_attention(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
@@ -184,11 +217,10 @@ def lower_attention(match: Match, emitter: Emitter) -> Sequence[View]:
     mask = _mask(match, halves, emitter)
     y = emitter.tensor((*halves, rows, width), result_order(match.root), pitch=align(width))
     emitter.command(
-        "attention",
+        ATTENTION.opcode,
         reads=[query, key, values, mask],
         writes=[y],
         macs=macs_attention(match),
-        slices=slices_of(numel(halves), ceil_div(rows, SLICE_ROWS)),
         query=Operand.of(query),
         key=Operand.of(key),
         value=Operand.of(values),

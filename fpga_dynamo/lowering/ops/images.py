@@ -1,11 +1,12 @@
-"""The fields that records of channels-last images share."""
+"""The fields that records of channels-last images share, and what follows from them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fpga_dynamo.codegen.emitter import slices_of
+from fpga_dynamo.codegen.core import Fields
 from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div
 
 
@@ -15,10 +16,9 @@ def image_strides(view: View) -> tuple[int, int, int]:
 
 
 def from_image_to_image(x: View, y: View) -> dict[str, Any]:
-    """The fields, slices included, of a record that makes images of `y` from those of `x`, each channel by itself."""
+    """The fields of a record that makes images of `y` from those of `x`, each channel by itself."""
     batch, channels, out_height, out_width = y.shape
     return {
-        "slices": slices_of(batch * out_height, ceil_div(channels, VEC)),
         "input": Operand.of(x),
         "output": Operand.of(y),
         "batch": batch,
@@ -30,3 +30,19 @@ def from_image_to_image(x: View, y: View) -> dict[str, Any]:
         "in_stride": image_strides(x),
         "out_stride": image_strides(y),
     }
+
+
+def result_vectors(f: Fields) -> int:
+    """Vectors of the result of such a record: what every core handles one of, per tap, in a cycle."""
+    return f["batch"] * f["out_height"] * f["out_width"] * ceil_div(f["channels"], VEC)  # type: ignore[no-any-return]
+
+
+def images_floats(f: Fields, target: Target) -> int:
+    """Floats of both images."""
+    pixels = f["in_height"] * f["in_width"] + f["out_height"] * f["out_width"]
+    return f["batch"] * f["channels"] * pixels  # type: ignore[no-any-return]
+
+
+def images_parts(f: Fields, target: Target) -> int:
+    """Rows of single vectors of channels, which lanes may share."""
+    return f["batch"] * f["out_height"] * ceil_div(f["channels"], VEC)  # type: ignore[no-any-return]

@@ -3,7 +3,7 @@
 Windows over volumes are taken in two steps, over the slices and then along the depth: maxima, sums and the numbers that
 they are divided by are products of one factor for an axis.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/pool,
+Core's description, pattern, legality and commands; core: hls_kernels/cores/pool,
 tests: tests/lowering/test_pooling.py.
 """
 
@@ -16,15 +16,29 @@ from typing import Any
 
 from torch.fx import Node
 
+from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape
 from fpga_dynamo.ir.operators import Arguments, Operator, Tensors
-from fpga_dynamo.ir.view import CHANNELS_LAST, View, align
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, ceil_div
 from fpga_dynamo.lowering.ops.calls import image, volume
 from fpga_dynamo.lowering.ops.convolution.volumes import slices
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, Activation, activation, fields
-from fpga_dynamo.lowering.ops.images import from_image_to_image
+from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, follow, sole_user
+
+
+def _cycles(f: Fields, target: Target) -> float:
+    """A vector of the image a cycle; an adaptive window is as large as the largest of them."""
+    if f.get("adaptive"):
+        kernel = (ceil_div(f["in_height"], f["out_height"]), ceil_div(f["in_width"], f["out_width"]))
+    else:
+        kernel = f["kernel"]
+    return result_vectors(f) * max(kernel[0], 1) * max(kernel[1], 1)
+
+
+POOL = CORES.add(Core("pool", _cycles, images_floats, images_parts, redirects=True))
 
 _MAX = (
     aten.max_pool2d_with_indices.default,
@@ -152,7 +166,7 @@ def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: _Windo
 
 def _emit(emitter: Emitter, kind: str, x: View, out: View, window: dict[str, Any], act: Activation) -> None:
     emitter.command(
-        "pool",
+        POOL.opcode,
         reads=[x],
         writes=[out],
         kind=emitter.target.enums[kind],

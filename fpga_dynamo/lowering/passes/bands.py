@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fpga_dynamo.codegen.core import CORES, Bands
+from fpga_dynamo.codegen.layout import MOVE
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align, ceil_div
@@ -159,15 +161,21 @@ class _Finder:
 def _divisible(command: Command) -> bool:
     """Whether the rows of the command's image can be made a few at a time, each from rows that exist."""
     image = command.image
-    if image is None or len(command.writes) != 1 or command.fields.get("b_packed", 1) != 1:
+    if image is None or len(command.writes) != 1 or CORES[command.opcode].bands is None:
         return False
     if not 0 <= image.padding <= (image.taps - 1) * image.dilation:
         return False
     return (image.count - 1) * image.stride - image.padding < image.inputs
 
 
+def _cutting(command: Command) -> Bands:
+    bands = CORES[command.opcode].bands
+    assert bands is not None, "chains are of commands that can be cut"
+    return bands
+
+
 def _input(command: Command) -> Operand:
-    operand = command.fields["a" if command.opcode == "gemm" else "input"]
+    operand = command.fields[_cutting(command).input]
     assert isinstance(operand, Operand)
     return operand
 
@@ -176,13 +184,6 @@ def _output(command: Command) -> Operand:
     operand = command.fields["output"]
     assert isinstance(operand, Operand)
     return operand
-
-
-def _integer(value: FieldValue, place: int | None = None) -> int:
-    """A field that is an integer, or the element of one that holds several."""
-    one = value if place is None or not isinstance(value, tuple) else value[place]
-    assert isinstance(one, int)
-    return one
 
 
 def _streams(chain: _Chain, lanes: int) -> list[list[Command]] | None:
@@ -303,7 +304,7 @@ def _kept(layer: _Layer, buffer: Buffer, step: _Step) -> Command:
         "in_stride": (0, 0, 0, 0, 0, 1),
         "out_stride": (0, 0, 0, 0, 0, 1),
     }
-    return Command("move", fields, (buffer,), (buffer,), layer.command.nodes, "bands", bytes=8 * floats)
+    return Command(MOVE.opcode, fields, (buffer,), (buffer,), layer.command.nodes, "bands", bytes=8 * floats)
 
 
 def _band(layer: _Layer, own: dict[Buffer, tuple[int, Buffer]], step: _Step) -> Command:
@@ -318,19 +319,14 @@ def _band(layer: _Layer, own: dict[Buffer, tuple[int, Buffer]], step: _Step) -> 
         i, buffer = own[operand.buffer]
         return Operand(buffer, operand.offset + (row - step.bases[i]) * pitch)
 
-    low, high = image.needed(step.begin, step.end)
-    count = step.end - step.begin
+    low, _ = image.needed(step.begin, step.end)
     fields = dict(command.fields)
     fields["output"] = at(fields["output"], step.begin, image.output_pitch)
     fields["residual"] = at(fields["residual"], step.begin, image.residual_pitch)
-    if command.opcode == "gemm":
-        fields["a"] = at(fields["a"], low, image.input_pitch)
-        fields["rows"] = _integer(fields["rows"]) // image.count * count
-    else:
-        fields["input"] = at(fields["input"], low, image.input_pitch)
-        fields["in_height"], fields["out_height"] = high - low, count
-        fields["padding"] = (max(0, image.padding - step.begin * image.stride), _integer(fields["padding"], 1))
-    share = count / image.count
+    cutting = _cutting(command)
+    fields[cutting.input] = at(fields[cutting.input], low, image.input_pitch)
+    fields |= cutting.cut(command.fields, image, step.begin, step.end)
+    share = (step.end - step.begin) / image.count
     return replace(
         command,
         fields=fields,

@@ -16,6 +16,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
+from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.codegen.views import is_lowerable_view
 from fpga_dynamo.ir.dtypes import UNCHANGED
 from fpga_dynamo.ir.graph import GraphInfo, is_effectful, is_view, value
@@ -325,7 +326,7 @@ def _copied(node: Node, segment: Segment, target: Target) -> int:
 
 def _in_place(match: Match) -> bool:
     """Whether its cores are sure to read and write the host's memory, if the card can."""
-    return match.opcodes <= cost.FORMULAS.keys()
+    return CORES.redirect(match.opcodes)
 
 
 def _symbolic(fake: torch.Tensor) -> bool:

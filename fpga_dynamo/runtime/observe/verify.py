@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.errors import VerificationError
 from fpga_dynamo.ir.dtypes import FLOATS
 from fpga_dynamo.ir.program import CardTask
@@ -96,8 +97,8 @@ def _with_noise(task: CardTask, arguments: Sequence[Any]) -> list[Sequence[torch
 
 
 def _spreads(task: CardTask, values: Sequence[Any]) -> bool:
-    """Whether NaN and infinities may be at more places than in eager: Winograd's method spreads them over its tiles."""
-    if all(command.opcode != "winograd" for command in task.commands):
+    """Whether NaN and infinities may be at more places than in eager."""
+    if not any(CORES[command.opcode].spreads for command in task.commands):
         return False
     floats = (v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point())
     return not all(bool(torch.isfinite(v).all()) for v in floats)

@@ -1,6 +1,6 @@
 """The commands of a convolution of channels-last images: direct, depthwise, or as a product of matrices.
 
-Cycles: codegen/cost.py, cores: hls_kernels/cores/conv2d and gemm.
+Cores: hls_kernels/cores/conv2d; ops/matmul/gemm.py.
 """
 
 from __future__ import annotations
@@ -8,14 +8,73 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fpga_dynamo.codegen.emitter import Emitter, slices_of
-from fpga_dynamo.ir.command import ImageRows, Operand
+from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
+from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div
 from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.lowering.ops.convolution.axes import Axis
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
-from fpga_dynamo.lowering.ops.images import image_strides
+from fpga_dynamo.lowering.ops.images import image_strides, images_floats, images_parts, result_vectors
+from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.ops.packing import Form, pack_bias, pack_depthwise, pack_weight, panel_vectors
+
+# --- cores ------------------------------------------------------------------------------------------------------------
+
+
+def _cut_window(f: Fields, image: ImageRows, begin: int, end: int) -> dict[str, FieldValue]:
+    low, high = image.needed(begin, end)
+    return {
+        "in_height": high - low,
+        "out_height": end - begin,
+        "padding": (max(0, image.padding - begin * image.stride), f["padding"][1]),
+    }
+
+
+def _direct_cycles(f: Fields, target: Target) -> float:
+    steps = ceil_div(f["batch"] * f["out_height"] * f["out_width"], target.tiles["ROWS"])
+    taps = f["kernel"][0] * f["kernel"][1]
+    return f["groups"] * steps * direct_panels(f) * taps * f["in_channels"]  # type: ignore[no-any-return]
+
+
+def direct_panels(f: Fields) -> int:
+    """Panels of one group's weights."""
+    return ceil_div(f["out_channels"], VEC * f["vectors"])
+
+
+def _direct_floats(f: Fields, target: Target) -> int:
+    channels, out = f["in_channels"], f["out_channels"]
+    inputs = f["batch"] * f["groups"] * channels * f["in_height"] * f["in_width"]
+    outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
+    weights = f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1]
+    return inputs + outputs + weights  # type: ignore[no-any-return]
+
+
+CONV2D = CORES.add(
+    Core(
+        "conv2d",
+        _direct_cycles,
+        _direct_floats,
+        parts=lambda f, target: f["batch"] * f["out_height"] * f["groups"] * direct_panels(f),
+        bands=Bands("input", _cut_window),
+        redirects=True,
+    )
+)
+
+DEPTHWISE = CORES.add(
+    Core(
+        "depthwise",
+        cycles=lambda f, target: result_vectors(f) * (f["kernel"][0] * f["kernel"][1] + 1),
+        moved=images_floats,
+        parts=images_parts,
+        bands=Bands("input", _cut_window),
+        redirects=True,
+    )
+)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -71,9 +130,10 @@ class Convolution:
 
 def emit_convolution(c: Convolution, emitter: Emitter) -> None:
     """Appends the command."""
+    product = c.kernel == (1, 1) and c.groups == 1 and GEMM.opcode in emitter.kernel.opcodes
     if c.depthwise:
         _emit_depthwise(c, emitter)
-    elif c.kernel == (1, 1) and c.groups == 1 and "gemm" in emitter.kernel.opcodes and _product_pitches(c) is not None:
+    elif product and _product_pitches(c) is not None:
         _emit_product(c, emitter)
     else:
         _emit_direct(c, emitter)
@@ -92,12 +152,11 @@ def _emit_depthwise(c: Convolution, emitter: Emitter) -> None:
     w = emitter.pack(pack_depthwise, (p.eps, c.form), p.operands, taps * channels, f"{p.weight_name} [tap][channel]")
     b = _bias(c, 1, VEC, emitter)
     emitter.command(
-        "depthwise",
+        DEPTHWISE.opcode,
         reads=[c.x, c.residual, w, b],
         writes=[c.y],
         macs=c.macs,
         image=_image_rows(c, emitter),
-        slices=slices_of(c.y.shape[0] * c.y.shape[2], channels // VEC),
         input=Operand.of(c.x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
@@ -110,15 +169,13 @@ def _emit_depthwise(c: Convolution, emitter: Emitter) -> None:
 def _emit_direct(c: Convolution, emitter: Emitter) -> None:
     in_channels, out_channels = c.channels
     w, vectors = _weight(c, emitter)
-    panels = ceil_div(out_channels, VEC * vectors)
     b = _bias(c, c.groups, VEC * vectors, emitter)
     emitter.command(
-        "conv2d",
+        CONV2D.opcode,
         reads=[c.x, c.residual, w, b],
         writes=[c.y],
         macs=c.macs,
         image=_image_rows(c, emitter),
-        slices=slices_of(c.y.shape[0] * c.y.shape[2], c.groups * panels),
         input=Operand.of(c.x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
@@ -142,12 +199,11 @@ def _emit_product(c: Convolution, emitter: Emitter) -> None:
     w, vectors = _weight(c, emitter)
     b = _bias(c, 1, VEC * vectors, emitter)
     emitter.command(
-        "gemm",
+        GEMM.opcode,
         reads=[c.x, c.residual, w, b],
         writes=[c.y],
         macs=c.macs,
         image=_image_rows(c, emitter),
-        slices=slices_of(ceil_div(rows, emitter.target.tiles["ROWS"]), ceil_div(columns, VEC * vectors)),
         a=Operand.of(c.x),
         b=Operand(w),
         bias=None if b is None else Operand(b),

@@ -2,7 +2,7 @@
 [activation] in one command.
 
 Pattern and legality, and how any convolution becomes ones of images; their commands: ops/conv_commands.py, weight
-packing: ops/packing.py; cycles: codegen/cost.py, core: hls_kernels/cores/conv2d, tests:
+packing: ops/packing.py; core: hls_kernels/cores/conv2d, tests:
 tests/lowering/test_convolution.py.
 """
 

@@ -19,13 +19,14 @@ from typing import Any
 
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, slices_of
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import images
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
+from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.ops.movement.movement import fill
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.reduction.compose import elementwise, reduced
@@ -241,11 +242,11 @@ def _contraction(emitter: Emitter, x: View, gradient: View, height: Axis, width:
                 source = left.select(0, i).select(0, j)
                 place = out.select(0, first).select(0, column)
                 emitter.command(
-                    "gemm",
+                    GEMM.opcode,
                     reads=[left, right],
                     writes=[out],
                     macs=macs * count * rows // (channels * height.kernel * width.kernel),
-                    slices=slices_of(groups * ceil_div(count * rows, _ROWS_WORTH), ceil_div(columns, VEC * vectors)),
+                    slices=groups * ceil_div(count * rows, _ROWS_WORTH) * ceil_div(columns, VEC * vectors),
                     a=Operand(left.buffer, source.offset + (shift * width.windows + column_shift) * pixel),
                     b=Operand.of(right),
                     bias=None,

@@ -1,25 +1,28 @@
 """3x3 convolution by Winograd's minimal filtering, where that is faster than the sum over the window.
 
-Choice of the tile size, weight packing and command; cycles: codegen/cost.py, core: hls_kernels/cores/winograd,
+The core's description, choice of the tile size, weight packing and command; core: hls_kernels/cores/winograd,
 tests: tests/lowering/test_winograd.py. Everything around the convolution itself is as in ops/convolution.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
-from fpga_dynamo.codegen.emitter import Emitter, slices_of
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.sizes.size import larger, values
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.ir.view import VEC, View, ceil_div
+from fpga_dynamo.ir.view import VEC, View, align, ceil_div
 from fpga_dynamo.lowering.ops.convolution.axes import axes
+from fpga_dynamo.lowering.ops.convolution.commands import CONV2D, direct_panels
 from fpga_dynamo.lowering.ops.convolution.convolution import (
     check_convolution,
     macs_convolution,
@@ -31,8 +34,6 @@ from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
 from fpga_dynamo.lowering.ops.images import image_strides
 from fpga_dynamo.lowering.ops.packing import channel_factors, in_place, pack_bias, packed_panels, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
-
-OPCODES = frozenset({"winograd", "move"})
 
 POINTS: dict[int, tuple[float, ...]] = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.625, -0.625, 1.5, -1.5)}
 """Finite interpolation points by tile size, those of hls_kernels/cores/winograd/transform.hpp; infinity is the last."""
@@ -49,6 +50,88 @@ tiles' patches, which one panel alone would hardly pay for."""
 
 SMALLEST = 8000
 """Cycles of a direct convolution below which nothing is to be gained."""
+
+
+# --- core -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WinogradCosts:
+    """Parts of Winograd's method, in steps of a direct convolution on the MAC array.
+
+    step: a step of its products. weight: a vector of weights, which come from far. exposed: what the smaller of these
+    two terms adds, where 0 is all hidden by the larger. transform: a vector of a transformed patch or product.
+    start: each element's product.
+    """
+
+    step: float
+    weight: float
+    exposed: float
+    transform: float
+    start: float
+
+
+WIDE_COSTS = WinogradCosts(6 / 5, 13 / 20, 3 / 5, 1 / 7, 60)
+"""Fitted to times of the software card with AVX-512."""
+NARROW_COSTS = WinogradCosts(1, 3 / 5, 1 / 4, 1 / 3, 24)
+"""The same with AVX2, where a step takes twice as long, and so hides more of the weights."""
+
+
+def winograd_costs(target: Target) -> WinogradCosts:
+    return NARROW_COSTS if target.plan == "x86-64-v3" else WIDE_COSTS
+
+
+def _cycles(f: Fields, target: Target) -> float:
+    """Steps of the MAC array, the weights that come from far meanwhile, and the transforms.
+
+    The weights are the larger half for images of few tiles. What they weigh against each other: WinogradCosts.
+    """
+    costs, rows = winograd_costs(target), target.tiles["ROWS"]
+    channels, vectors, elements = f["in_channels"], f["vectors"], _elements(f)
+    panels, tiles = direct_panels(f), _tiles(f)
+    block = max(block_of(f["tile_size"], channels, vectors, target), 1)
+    products = elements * tiles / rows * panels * channels * costs.step
+    weights = elements * panels * channels * vectors * ceil_div(tiles, rows * block) * costs.weight
+    transforms = elements * tiles * (ceil_div(channels, VEC) + panels * vectors) * costs.transform
+    overlap = max(products, weights) + min(products, weights) * costs.exposed
+    return overlap + transforms + costs.start * elements  # type: ignore[no-any-return]
+
+
+def _floats(f: Fields, target: Target) -> int:
+    inputs = f["batch"] * f["in_channels"] * f["in_height"] * f["in_width"]
+    outputs = f["batch"] * f["out_channels"] * f["out_height"] * f["out_width"]
+    weights = _elements(f) * f["in_channels"] * direct_panels(f) * f["vectors"] * VEC
+    return inputs + outputs + weights  # type: ignore[no-any-return]
+
+
+def _parts(f: Fields, target: Target) -> int:
+    parts: int = larger(2, ceil_div(_tiles(f), SLICE_TILES) * ceil_div(direct_panels(f), SLICE_PANELS))
+    return parts
+
+
+def _tiles(f: Fields) -> int:
+    size = f["tile_size"]
+    return f["batch"] * ceil_div(f["out_height"], size) * ceil_div(f["out_width"], size)  # type: ignore[no-any-return]
+
+
+def _elements(f: Fields) -> int:
+    """Of a transformed tile."""
+    return (f["tile_size"] + 2) ** 2  # type: ignore[no-any-return]
+
+
+def block_of(tile_size: int, channels: int, vectors: int, target: Target) -> int:
+    """Groups of ROWS tiles that the core works on together (cores/winograd); 0 if its local arrays hold none."""
+    tiles, elements = target.tiles, (tile_size + 2) ** 2
+    bank = tiles["WINOGRAD_INPUT_FLOATS"] // tiles["ROWS"] // VEC * VEC
+    patches = (bank // elements - VEC) // align(channels)
+    products = (tiles["WINOGRAD_PRODUCT_FLOATS"] // (elements * VEC) - 1) // vectors
+    return max(min(patches, products // tiles["ROWS"]), 0)
+
+
+WINOGRAD = CORES.add(Core("winograd", _cycles, _floats, _parts, redirects=True, spreads=True))
+"""A number that is not finite reaches every result of its tiles."""
+
+OPCODES = frozenset({WINOGRAD.opcode, "move"})
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------
@@ -90,14 +173,14 @@ def tile_size_of(node: Node, target: Target) -> int | None:
 
 def fastest_tile(common: dict[str, int], target: Target) -> int | None:
     """The choice by the cost model, from the fields that both records have."""
-    direct = cost.cycles("conv2d", {**common, "kernel": (3, 3)}, target)
+    direct = cost.cycles(CONV2D.opcode, {**common, "kernel": (3, 3)}, target)
     if direct < SMALLEST:
         return None
     best, limit = None, WORTH * direct
     for size in POINTS:
-        if cost.winograd_block(size, common["in_channels"], common["vectors"], target) < 1:
+        if block_of(size, common["in_channels"], common["vectors"], target) < 1:
             continue
-        cycles = cost.cycles("winograd", {**common, "tile_size": size}, target)
+        cycles = cost.cycles(WINOGRAD.opcode, {**common, "tile_size": size}, target)
         if cycles < limit:
             best, limit = size, WORTH_LARGE_TILE * cycles
     return best
@@ -155,13 +238,11 @@ def lower_winograd(match: Match, emitter: Emitter) -> Sequence[View]:
     if parameters.has_bias:
         params = (1, width, parameters.eps, channels)
         b = emitter.pack(pack_bias, params, parameters.operands, panels * width, parameters.bias_name)
-    tiles = batch * ceil_div(out_height, tile_size) * ceil_div(out_width, tile_size)
     emitter.command(
-        "winograd",
+        WINOGRAD.opcode,
         reads=[x, residual, w, b],
         writes=[y],
         macs=macs_convolution(match),
-        slices=larger(2, slices_of(ceil_div(tiles, SLICE_TILES), ceil_div(panels, SLICE_PANELS))),
         input=Operand.of(x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),

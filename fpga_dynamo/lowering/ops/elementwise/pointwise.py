@@ -1,7 +1,7 @@
 """Groups of element-wise nodes as one micro-program: what each node computes is in elementwise.py, groups are grown by
 the pass lowering/passes/fuse.py; here a group becomes a command.
 
-Cycles: codegen/cost.py, core: hls_kernels/cores/pointwise, tests: tests/lowering/test_pointwise.py.
+Core: hls_kernels/cores/pointwise, tests: tests/lowering/test_pointwise.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import replace
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left, slices_of
+from fpga_dynamo.codegen.core import CORES, Core
+from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left
 from fpga_dynamo.codegen.micro import Assembly, MicroProgram, Operand
 from fpga_dynamo.ir import command as commands
 from fpga_dynamo.ir.command import Auxiliary
@@ -22,13 +23,26 @@ from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, operand, refus
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.sizes.size import at_most, identical
 from fpga_dynamo.ir.target import MicroLimits
-from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, numel
+from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.calls import image, per_channel
 from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS, FACTS, compute, refuse_elementwise
 from fpga_dynamo.lowering.ops.elementwise.integers import wrapped
 from fpga_dynamo.lowering.ops.elementwise.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
 from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+
+_PART = 2048
+"""Elements that are worth a slice."""
+
+POINTWISE = CORES.add(
+    Core(
+        "pointwise",
+        cycles=lambda f, target: ceil_div(numel(f["dims"]), VEC) * max(f["instructions"], 1),
+        moved=lambda f, target: numel(f["dims"]) * (f["inputs"] + f["outputs"]),
+        parts=lambda f, target: numel(f["dims"]) // _PART,
+        redirects=True,
+    )
+)
 
 
 def refuse_pointwise(node: Node, graph: GraphInfo) -> str | None:
@@ -290,10 +304,9 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
         walk = [pad_left(s[-4:], 4, 0) for s in strides]
         blank = (0,) * (emitter.target.micro_limits.streams - len(views))
         emitter.command(
-            "pointwise",
+            POINTWISE.opcode,
             reads=list(inputs),
             writes=[out],
-            slices=slices_of(numel(rest) // 2048),
             program=Auxiliary(assembly.words(emitter.target.enums)),
             instructions=len(assembly.instructions),
             constants=Auxiliary(assembly.constant_words),

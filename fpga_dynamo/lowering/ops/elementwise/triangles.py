@@ -1,6 +1,6 @@
 """tril and triu: elements on one side of a diagonal, zeros on the other.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/pointwise,
+Pattern, legality and commands; core: hls_kernels/cores/pointwise,
 tests: tests/lowering/test_triangles.py.
 """
 

@@ -4,7 +4,7 @@ The gather core takes one index. Several become one, an offset into the table: w
 parameters and constants only, else by an element-wise command, whose floats are exact for tables that are not too
 large. An index that is out of range becomes one that the core refuses, so that eager raises its error.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move/gather.hpp,
+Pattern, legality and commands; core: hls_kernels/cores/move/gather.hpp,
 tests: tests/lowering/test_gathering.py.
 """
 

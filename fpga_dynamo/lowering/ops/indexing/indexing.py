@@ -1,6 +1,6 @@
 """Rows of a table by index: embedding, index_select, gather.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move/gather.hpp,
+Core's description, pattern, legality and commands; core: hls_kernels/cores/move/gather.hpp,
 tests: tests/lowering/test_indexing.py. An index out of range ends the run with a status; the partition then runs
 again in eager, which raises the error that PyTorch users know.
 """
@@ -13,13 +13,37 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, pad_left, slices_of
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator
-from fpga_dynamo.ir.view import View, dense, numel
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, View, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+
+_PART = 64
+"""Elements that are worth a slice."""
+
+_UNIT_STRIDES = (("out_stride", 1), ("table_stride", 1), ("index_stride", 0))
+
+
+def _cycles(f: Fields, target: Target) -> float:
+    """A vector a cycle if whole rows are read by one index, else an element."""
+    wide = all(f[stride][-1] == unit for stride, unit in _UNIT_STRIDES)
+    return ceil_div(numel(f["dims"]), VEC if wide else 1)
+
+
+GATHER = CORES.add(
+    Core(
+        "gather",
+        _cycles,
+        moved=lambda f, target: 2 * numel(f["dims"]),
+        parts=lambda f, target: numel(f["dims"]) // _PART,
+        redirects=True,
+    )
+)
 
 
 def _parts(node: Node) -> tuple[Node, Node, int]:
@@ -103,10 +127,9 @@ def emit_gather(
         table_at, index_at, out_at = (sum(i * s for i, s in zip(place, walk, strict=False)) for walk in strides)
         table_stride, index_stride, out_stride = (pad_left(tuple(walk[-4:]), 4, 0) for walk in strides)
         emitter.command(
-            "gather",
+            GATHER.opcode,
             reads=[table, index],
             writes=[out],
-            slices=slices_of(numel(inner) // 64),
             table=Operand(table.buffer, table.offset + table_at),
             index=Operand(index.buffer, index.offset + index_at),
             output=Operand(out.buffer, out.offset + out_at),

@@ -4,7 +4,7 @@ No core writes where the data say. So every element is either the old or the new
 the index: one element-wise command over the tensor. The place is read from a list of all places by the gather core,
 which ends the run for one out of range, so that eager raises its error.
 
-Pattern, legality and commands; cycles: codegen/cost.py, cores: hls_kernels/cores/pointwise and move/gather.hpp,
+Pattern, legality and commands; cores: hls_kernels/cores/pointwise and move/gather.hpp,
 tests: tests/lowering/test_gathering.py.
 """
 

@@ -1,6 +1,6 @@
 """Matrix products and their epilogue in one command: mm, addmm, bmm, baddbmm, scale, bias, addition, activation.
 
-Pattern, legality, weight packing and commands; cycles: codegen/cost.py, core: hls_kernels/cores/gemm,
+Pattern, legality, weight packing and commands; the core: gemm.py, hls_kernels/cores/gemm,
 tests: tests/lowering/test_matmul.py.
 """
 
@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, slices_of
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
-from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
+from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
 from fpga_dynamo.lowering.ops.matmul.batches import (
@@ -30,6 +30,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
     unmerged,
 )
 from fpga_dynamo.lowering.ops.matmul.flatten import flattened
+from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 
@@ -121,7 +122,6 @@ def pack_vector(params: tuple[Any, ...], vector: torch.Tensor) -> torch.Tensor:
 def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
     _, left, right = _operands(node)
-    batch = numel(shape(left)[:-2])
     rows, depth = shape(left)[-2:]
     columns = shape(right)[-1]
     vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
@@ -134,11 +134,10 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     residual = _residual(match, halves, emitter)
     act = activation(match.bound.get("activation")) or Activation()
     emitter.command(
-        "gemm",
+        GEMM.opcode,
         reads=[a, b, bias, residual],
         writes=[y],
         macs=macs_matmul(match),
-        slices=slices_of(batch * ceil_div(rows, emitter.target.tiles["ROWS"]), panels),
         a=Operand.of(a),
         b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
         bias=None if bias is None else Operand(bias),

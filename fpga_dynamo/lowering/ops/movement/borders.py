@@ -1,6 +1,6 @@
 """Elements in other places: mirrored and repeated borders, rolls, pixels out of channels and back, windows.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move,
+Pattern, legality and commands; core: hls_kernels/cores/move,
 tests: tests/lowering/test_borders.py.
 """
 

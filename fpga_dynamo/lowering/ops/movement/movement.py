@@ -1,6 +1,6 @@
 """Data movement: cat, stack, constant padding, flip, repeat, scatter into a slice — strided copies.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move,
+Pattern, legality and commands; core: hls_kernels/cores/move,
 tests: tests/lowering/test_movement.py.
 """
 

@@ -1,6 +1,6 @@
 """Image resize: nearest and bilinear.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/move/resample.hpp,
+Core's description, pattern, legality and commands; core: hls_kernels/cores/move/resample.hpp,
 tests: tests/lowering/test_resampling.py.
 """
 
@@ -10,13 +10,19 @@ from collections.abc import Sequence
 
 from torch.fx import Node
 
+from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image
-from fpga_dynamo.lowering.ops.images import from_image_to_image
+from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+
+RESAMPLE = CORES.add(
+    Core("resample", lambda f, target: 4 * result_vectors(f), images_floats, images_parts, redirects=True)
+)
+"""A vector of the result is made of four of the image."""
 
 _NEAREST = (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec)
 _BILINEAR = (aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec)
@@ -50,7 +56,7 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
     x = emitter.channels_last(emitter.view(operand(node, 0)))
     out = emitter.image(node)
     emitter.command(
-        "resample",
+        RESAMPLE.opcode,
         reads=[x],
         writes=[out],
         mode=emitter.target.enums["RESAMPLE_BILINEAR" if bilinear else "RESAMPLE_NEAREST"],

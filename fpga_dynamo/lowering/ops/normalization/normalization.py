@@ -1,6 +1,6 @@
 """Layer, group and instance norm, batch norm by the batch's own statistics: one command that reads its rows twice.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/reduce,
+Pattern, legality and commands; core: hls_kernels/cores/reduce,
 tests: tests/lowering/test_normalization.py. Inference batch norm is folded into a convolution
 (ops/convolution.py) or runs as an element-wise scale and shift (ops/pointwise.py).
 """

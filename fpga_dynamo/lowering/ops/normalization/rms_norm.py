@@ -1,6 +1,6 @@
 """RMS norm, which a graph spells out as x * rsqrt(mean(x^2) + eps) * scale: one command that reads its rows twice.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/reduce,
+Pattern, legality and commands; core: hls_kernels/cores/reduce,
 tests: tests/lowering/test_normalization.py.
 """
 

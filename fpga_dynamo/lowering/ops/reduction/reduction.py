@@ -1,6 +1,6 @@
 """Reductions over any dimensions: sum, mean, product, max, min, argmax, argmin; softmax and log-softmax.
 
-Pattern, legality and commands; cycles: codegen/cost.py, core: hls_kernels/cores/reduce,
+Core's description, pattern, legality and commands; core: hls_kernels/cores/reduce,
 tests: tests/lowering/test_reduction.py.
 """
 
@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left, slices_of
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.dtypes import HALVES
 from fpga_dynamo.ir.graph import (
@@ -27,11 +28,40 @@ from fpga_dynamo.ir.graph import (
     value,
 )
 from fpga_dynamo.ir.operators import Operator
-from fpga_dynamo.ir.view import VEC, Buffer, View, align, dense, numel
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
+
+_PASSES = {
+    "REDUCE_SOFTMAX": 3,
+    "REDUCE_LOG_SOFTMAX": 3,
+    "REDUCE_NORM": 3,
+    "REDUCE_RMS_NORM": 2,
+    "REDUCE_MOMENTS": 2,
+}
+"""How often a row is read, where that is more than once."""
+
+
+def _elements(f: Fields) -> int:
+    return numel(f["kept"]) * numel(f["reduced"])
+
+
+def _passes(f: Fields, target: Target) -> int:
+    return next((n for kind, n in _PASSES.items() if target.enums.get(kind) == f["kind"]), 1)
+
+
+REDUCE = CORES.add(
+    Core(
+        "reduce",
+        cycles=lambda f, target: ceil_div(_elements(f), VEC) * _passes(f, target),
+        moved=lambda f, target: _elements(f) * (2 if _passes(f, target) > 1 else 1),
+        parts=lambda f, target: numel(f["kept"]),
+        redirects=True,
+    )
+)
 
 _KINDS: dict[Any, str] = {
     aten.sum.default: "REDUCE_SUM",
@@ -233,10 +263,9 @@ def _emit(
         return (*pad_left(a, 3, 0), *pad_left(b, 3, 0))
 
     emitter.command(
-        "reduce",
+        REDUCE.opcode,
         reads=[x, scale, shift],
         writes=results,
-        slices=slices_of(numel(kept[0])),
         kind=emitter.target.enums[kind],
         input=Operand.of(x),
         output=Operand.of(results[0]),

@@ -1,7 +1,7 @@
 """Reductions of several commands: variance, vector norms, logsumexp, any and all, the number of true elements.
 
-Element-wise commands before and behind the sum or extremum of the reduce core. Pattern, legality and commands; cycles:
-codegen/cost.py, cores: hls_kernels/cores/reduce and pointwise, tests: tests/lowering/test_statistics.py.
+Element-wise commands before and behind the sum or extremum of the reduce core. Pattern, legality and commands; cores:
+hls_kernels/cores/reduce and pointwise, tests: tests/lowering/test_statistics.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,153 @@
+"""What the compiler knows of a core: one :class:`Core` for each opcode, registered where the core's commands are made.
+
+Cost, slices, bands and verification ask here and know no core by name. The built-in cores are described in the files of
+the operator families that emit them (lowering/ops), `move` and `convert`, which the emitter itself uses, in layout.py;
+users describe theirs with :func:`register_core`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.ir.command import FieldValue, ImageRows
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, numel
+
+Fields = Mapping[str, Any]
+"""A command's fields by the names in its record. Some may be sizes that differ from call to call."""
+
+
+@dataclass(frozen=True)
+class Bands:
+    """How a command that makes one image is cut into bands of its rows.
+
+    input: the operand that holds the image it reads. Its result is called `output`, an addend of the same rows
+    `residual`; all three are moved by whole rows.
+    cut: (fields, image, begin, end) -> what else differs in a command for rows [begin, end) of the result.
+    """
+
+    input: str
+    cut: Callable[[Fields, ImageRows, int, int], dict[str, FieldValue]]
+
+
+@dataclass(frozen=True)
+class Core:
+    """What there is to know of an opcode, as functions of a command's fields.
+
+    opcode: its name; the record is `<opcode>_command`.
+    cycles: (fields, target) -> cycles of a command on one compute unit, START left out. Sizes come as their hints.
+    moved: (fields, target) -> floats that it reads from device memory and writes there.
+    parts: (fields, target) -> how many independent parts its lanes may share, for patterns that do not give `slices`
+        themselves; None if nothing but the pattern knows, or one lane does everything.
+    bands: how it is cut into bands of rows, None if it never is.
+    redirects: whether its record has a redirection (windows.hpp), so that it reads and writes the host's memory if the
+        card shows it.
+    spreads: whether a number that is not finite may reach results that do not depend on it.
+    """
+
+    opcode: str
+    cycles: Callable[[Fields, Target], float]
+    moved: Callable[[Fields, Target], int]
+    parts: Callable[[Fields, Target], int] | None = None
+    bands: Bands | None = None
+    redirects: bool = False
+    spreads: bool = False
+
+
+class CoreTable:
+    """Cores by opcode."""
+
+    def __init__(self) -> None:
+        self._cores: dict[str, Core] = {}
+        self._users: set[str] = set()
+
+    def add(self, core: Core, *, users: bool = False) -> Core:
+        """Raises :class:`FpgaError` if the opcode has a core."""
+        if core.opcode in self._cores:
+            raise FpgaError(f"a core of opcode '{core.opcode}' is already registered; unregister_core() it first")
+        self._cores[core.opcode] = core
+        if users:
+            self._users.add(core.opcode)
+        return core
+
+    def remove(self, opcode: str) -> None:
+        """Raises :class:`FpgaError` if the user has registered no core of that opcode."""
+        if opcode not in self._users:
+            yours = ", ".join(sorted(self._users)) or "none"
+            raise FpgaError(f"there is no core of yours with opcode '{opcode}' (registered: {yours})")
+        del self._cores[opcode]
+        self._users.discard(opcode)
+
+    def __contains__(self, opcode: str) -> bool:
+        return opcode in self._cores
+
+    def __getitem__(self, opcode: str) -> Core:
+        """The core of an opcode; for one that nobody has described, a guess from its `dims`."""
+        return self._cores.get(opcode) or Core(opcode, _guessed_cycles, _guessed_floats)
+
+    def built_in(self, opcode: str) -> bool:
+        return opcode in self._cores and opcode not in self._users
+
+    def redirect(self, opcodes: Iterable[str]) -> bool:
+        """Whether all are sure to read and write the host's memory where the card shows it."""
+        return all(self[opcode].redirects for opcode in opcodes)
+
+
+CORES = CoreTable()
+
+
+def _guessed_cycles(fields: Fields, target: Target) -> float:
+    return float(_elements(fields) / VEC)
+
+
+def _guessed_floats(fields: Fields, target: Target) -> int:
+    return 2 * _elements(fields)
+
+
+def _elements(fields: Fields) -> int:
+    dims = fields.get("dims")
+    return numel(dims) if isinstance(dims, tuple) else 1
+
+
+def register_core(core: Core) -> None:
+    """Describes a core of yours: what its commands cost, and how they are shared among lanes.
+
+    Graphs compiled before do not change. Raises :class:`FpgaError` if a part is of the wrong kind, or the opcode has a
+    core already.
+    """
+    if not isinstance(core, Core):
+        raise FpgaError(f"register_core() takes a Core, not {core!r}")
+    if (complaint := _wrong_part(core)) is not None:
+        raise FpgaError(f"core '{core.opcode}': {complaint}")
+    CORES.add(core, users=True)
+
+
+def _wrong_part(core: Core) -> str | None:
+    if not isinstance(core.opcode, str) or not core.opcode:
+        return "an opcode is a string"
+    for part in ("cycles", "moved", "parts"):
+        given = getattr(core, part)
+        if not callable(given) and not (part == "parts" and given is None):
+            return f"{part} is a function of (fields, target), not {given!r}"
+    if core.bands is not None and not isinstance(core.bands, Bands):
+        return f"bands is a Bands, not {core.bands!r}"
+    return None
+
+
+def unregister_core(opcode: str) -> None:
+    """Takes a core of yours out of the table. Raises :class:`FpgaError` if there is none of that opcode."""
+    CORES.remove(opcode)
+
+
+@contextmanager
+def registered_core(core: Core) -> Iterator[None]:
+    """:func:`register_core` for as long as the block lasts."""
+    register_core(core)
+    try:
+        yield
+    finally:
+        unregister_core(core.opcode)

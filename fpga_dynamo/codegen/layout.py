@@ -1,0 +1,41 @@
+"""The cores that the emitter itself uses: `move` changes layouts, `convert` element types.
+
+Cores: hls_kernels/cores/move.
+"""
+
+from __future__ import annotations
+
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.ir.sizes.size import value
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, ceil_div, numel
+
+_CONVERT_PART = 4096
+"""Elements that are worth a slice."""
+
+
+def _move_cycles(f: Fields, target: Target) -> float:
+    """A vector a cycle if both sides are contiguous, else an element."""
+    wide = f["out_stride"][-1] == 1 and (f.get("input") is None or f["in_stride"][-1] in (0, 1))
+    return ceil_div(numel(f["dims"]), VEC if wide else 1)
+
+
+MOVE = CORES.add(Core("move", _move_cycles, moved=lambda f, target: 2 * numel(f["dims"]), redirects=True))
+
+
+def _convert_floats(f: Fields, target: Target) -> int:
+    """Words on one side, `packing` elements of a word on the other."""
+    halves = (target.enums["FORMAT_BF16"], target.enums["FORMAT_F16"])
+    packing = 2 if value(f["format"]) in halves else 4
+    return f["count"] + f["count"] // packing  # type: ignore[no-any-return]
+
+
+CONVERT = CORES.add(
+    Core(
+        "convert",
+        cycles=lambda f, target: ceil_div(f["count"], VEC),
+        moved=_convert_floats,
+        parts=lambda f, target: f["count"] // _CONVERT_PART,
+        redirects=True,
+    )
+)

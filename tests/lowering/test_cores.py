@@ -1,0 +1,104 @@
+"""Descriptions of users' cores: what they cost, how many parts their commands have, and mistakes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from lowering_cases import programs_of
+from test_patterns import RECIPE, TRIPLE, triple
+
+from fpga_dynamo import Core, FpgaError, Match, register_core, unregister_core
+from fpga_dynamo.codegen import cost
+from fpga_dynamo.codegen.core import CORES
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Command, Operand
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.patterns import Pattern, registered, registered_core
+
+
+def described(**parts: Any) -> Core:
+    given: dict[str, Any] = {
+        "opcode": "triple", "cycles": lambda c, target: 2 * c["count"], "moved": lambda c, target: 3 * c["count"],
+    }  # fmt: skip
+    return Core(**{**given, **parts})
+
+
+def lower_without_slices(match: Match, emitter: Emitter) -> Sequence[View]:
+    x = emitter.vector_rows(emitter.view(match.root.args[0]), aligned=True)  # type: ignore[arg-type]
+    out = emitter.tensor(x.shape, pitch=x.strides[0])
+    emitter.command(
+        "triple", reads=[x], writes=[out], input=Operand.of(x), output=Operand.of(out),
+        count=x.strides[0] * x.shape[0], shift=0.5,
+    )  # fmt: skip
+    return [out]
+
+
+UNSLICED = Pattern(TRIPLE.name, TRIPLE.anchors, TRIPLE.match, TRIPLE.check, lower_without_slices, TRIPLE.opcodes)
+
+
+def command_of(pattern: Pattern, rows: int) -> Command:
+    x = torch.randn(rows, 1024)
+    with registered(pattern):
+        (program,) = programs_of(lambda x: triple(x, 0.5), x, recipe=RECIPE, cache=False)
+    (command,) = (c for task in program.card_tasks for c in task.commands if c.opcode == "triple")
+    return command
+
+
+def test_a_user_s_core_costs_what_its_description_says() -> None:
+    with registered_core(described()):
+        command = command_of(TRIPLE, 64)
+    assert command.cycles == cost.START + 2 * 64 * 1024
+    assert command.bytes == 4 * 3 * 64 * 1024
+    assert command_of(TRIPLE, 64).cycles < command.cycles, "without it, a guess"
+
+
+@pytest.mark.parametrize(
+    ("parts", "rows", "slices"),
+    [
+        (lambda c, target: c["count"] // 1024, 64, 39),
+        (lambda c, target: 5, 64, 5),
+        (lambda c, target: 5, 1, 1),
+        (lambda c, target: 0, 64, 1),
+        (None, 64, None),
+    ],
+    ids=["as many as are worth it", "as many as there are", "one for little work", "at least one", "not known"],
+)
+def test_slices_follow_from_the_description(
+    parts: Callable[[Any, Any], int] | None, rows: int, slices: int | None
+) -> None:
+    with registered_core(described(parts=parts)):
+        assert command_of(UNSLICED, rows).fields.get("slices") == slices
+
+
+def test_slices_that_the_pattern_gives_count() -> None:
+    with registered_core(described(parts=lambda c, target: 5)):
+        assert command_of(TRIPLE, 64).fields["slices"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"opcode": ""}, "an opcode is a string"),
+        ({"cycles": 7}, "core 'triple': cycles is a function of (fields, target), not 7"),
+        ({"moved": None}, "moved is a function of (fields, target), not None"),
+        ({"parts": 8}, "parts is a function of (fields, target), not 8"),
+        ({"bands": True}, "bands is a Bands, not True"),
+        ({"opcode": "gemm"}, "a core of opcode 'gemm' is already registered"),
+    ],
+)
+def test_a_description_that_could_never_work_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(FpgaError) as error:
+        register_core(described(**change))
+    assert words in str(error.value)
+    assert "triple" not in CORES
+
+
+def test_only_users_cores_can_be_taken_out() -> None:
+    with pytest.raises(FpgaError, match="takes a Core, not 'triple'"):
+        register_core("triple")  # type: ignore[arg-type]
+    for opcode in ("triple", "gemm"):
+        with pytest.raises(FpgaError, match=f"there is no core of yours with opcode '{opcode}'"):
+            unregister_core(opcode)
