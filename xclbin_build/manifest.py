@@ -6,6 +6,8 @@ target            emu | sw_emu | hw_emu | hw
 isa, plan         instruction set of an emulation's shared object, and the one that its tiles are planned for (the same
                   where there is none); "" for hardware
 recipe, platform  name of the recipe; table of the platform (name, speeds for the cost model, resources)
+tuning            what the software card's host does well, as its platform's file has it for that plan; left out if it
+                  has nothing, as a card's
 tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
 kernels           [{name, lanes, cores, opcodes, compute_units: [{name, base}],
@@ -43,6 +45,7 @@ _FIELD = {"field": str, "type": str, "word": int, "count": int}
 
 def describe(design: Design, target: str, isa: str, plan: str = "") -> dict[str, Any]:
     """The manifest of a design built for `target`."""
+    tuning = design.platform.tuning_for(plan or isa)
     return {
         "manifest_version": MANIFEST_VERSION,
         "command_version": design.header.constants["COMMAND_VERSION"],
@@ -51,6 +54,7 @@ def describe(design: Design, target: str, isa: str, plan: str = "") -> dict[str,
         "plan": plan or isa,
         "recipe": design.recipe.name,
         "platform": design.platform.table(),
+        **({"tuning": tuning} if tuning else {}),
         "tiles": dict(design.tiles),
         "banks": design.platform.bank_table(),
         "kernels": [_kernel(kernel) for kernel in design.kernels],
@@ -113,6 +117,8 @@ def decode(section: bytes) -> dict[str, Any]:
     _check(manifest, _TOP, "manifest")
     if manifest["target"] not in TARGETS:
         raise XclbinError(f"the manifest names the unknown target {manifest['target']!r}; build the file anew.")
+    if not isinstance(manifest.get("tuning", {}), dict):
+        raise XclbinError("the manifest's tuning is no table; build the file anew.")
     for bank in manifest["banks"]:
         _check(bank, _BANK, "bank")
     tags = [bank["tag"] for bank in manifest["banks"]]

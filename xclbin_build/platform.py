@@ -1,11 +1,17 @@
-"""Platforms: the memory banks, resources and speed of a card, from platforms/*.toml."""
+"""Platforms: the memory banks, resources and speed of a card, from platforms/*.toml.
+
+That of the software card also says what its host does well, in `[tuning]`; figures of one instruction set are in a
+table of its name (`[tuning.winograd.x86-64-v3]`), and hold for what is planned for that.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from . import toml_table
 from .errors import RecipeError, did_you_mean
@@ -15,8 +21,15 @@ DIRECTORY = Path(__file__).resolve().parent / "platforms"
 # Names of the bank kinds are those of the platform files; values are MEM_TYPE of XRT's xclbin.h.
 BANK_KINDS = {"ddr4": 1, "hbm": 6}
 NO_PART = "none"  # the part of a platform that is no card
+_KEYS = ("name", "description", "xsa", "part", "bank", "resources", "slrs", "tuning")
 _SPEEDS = ("clock_mhz", "launch_us", "transfer_gbps", "ps_gflops", "ps_gbps", "ps_node_us")
 _OPTIONAL_SPEEDS = ("bank_gbps",)
+_TUNING = ("slice_work", "memory_share")
+_TUNING_TABLES = {
+    "bands": ("band", "link", "chain", "again", "count"),
+    "winograd": ("step", "weight", "exposed", "transform", "start"),
+}
+_BY_PLAN = ("winograd",)
 _MAX_TAG = 15  # mem_data.m_tag holds 16 bytes with its terminating zero
 
 
@@ -42,11 +55,17 @@ class Platform:
     speeds: dict[str, float]
     resources: dict[str, int]
     slrs: int
+    tuning: dict[str, Any] = field(default_factory=dict)
 
     def table(self) -> dict[str, object]:
         """What the manifest says of the platform."""
         table: dict[str, object] = {"name": self.name, "description": self.description, "xsa": self.xsa}
         return table | self.speeds | {"resources": dict(self.resources), "slrs": self.slrs}
+
+    def tuning_for(self, plan: str) -> dict[str, Any]:
+        """What the manifest says of the host, for tiles that are planned for the instruction set `plan`."""
+        by_plan = {name: self.tuning[name][plan] for name in _BY_PLAN if plan in self.tuning.get(name, {})}
+        return {name: value for name, value in self.tuning.items() if name not in _BY_PLAN} | by_plan
 
     def bank_table(self) -> list[dict[str, object]]:
         return [{key: value for key, value in asdict(bank).items() if key != "kind"} for bank in self.banks]
@@ -70,7 +89,7 @@ def load(name_or_path: str | Path) -> Platform:
             raise RecipeError(f"unknown platform '{name_or_path}'; {did_you_mean(str(name_or_path), names())}")
         path = DIRECTORY / f"{name_or_path}.toml"
     table = toml_table.load(path)
-    table.allow(["name", "description", "xsa", "part", "bank", "resources", "slrs", *_SPEEDS, *_OPTIONAL_SPEEDS])
+    table.allow([*_KEYS, *_SPEEDS, *_OPTIONAL_SPEEDS])
     speeds = {key: table.get(key, float) for key in _SPEEDS}
     speeds |= {key: table.get(key, float) for key in _OPTIONAL_SPEEDS if key in table.values}
     for key, value in speeds.items():
@@ -88,7 +107,40 @@ def load(name_or_path: str | Path) -> Platform:
         speeds=speeds,
         resources=table.integers("resources"),
         slrs=slrs,
+        tuning=_tuning(table),
     )
+
+
+def _tuning(platform: toml_table.Table) -> dict[str, Any]:
+    """`[tuning]`, every figure a number of 0 or more; empty if there is none."""
+    if "tuning" not in platform.values:
+        return {}
+    if platform.get("part", str) != NO_PART:
+        raise RecipeError(f"{platform.where}: [tuning] is about the software card's host; leave it out for a card.")
+    table = toml_table.Table(platform.get("tuning", dict), f"{platform.where} [tuning]")
+    table.allow([*_TUNING, *_TUNING_TABLES])
+    found: dict[str, Any] = {key: _figure(table, key) for key in _TUNING if key in table.values}
+    for name, keys in _TUNING_TABLES.items():
+        if name not in table.values:
+            continue
+        if name in _BY_PLAN:
+            found[name] = {isa: _figures(entry, keys) for isa, entry in table.tables(name).items()}
+        else:
+            values = table.get(name, dict)
+            found[name] = _figures(toml_table.Table(values, f"{platform.where} [tuning.{name}]"), keys)
+    return found
+
+
+def _figures(table: toml_table.Table, keys: Sequence[str]) -> dict[str, float]:
+    table.allow(keys)
+    return {key: _figure(table, key) for key in keys}
+
+
+def _figure(table: toml_table.Table, key: str) -> float:
+    value = table.get(key, float)
+    if not 0 <= value < math.inf or (key == "slice_work" and value < 1):
+        raise RecipeError(f"{table.where}: '{key}' must be {int(key == 'slice_work')} or more and finite, not {value}.")
+    return value
 
 
 def _banks(table: toml_table.Table) -> tuple[Bank, ...]:

@@ -300,7 +300,7 @@ class Emitter:
         )
         moved = cost.annotate(command, self.target)
         if opcode in CORES and (parts := self._parts(opcode, fields)) is not None:
-            command.fields["slices"] = larger(1, smaller(smaller(MOST_SLICES, parts), _slices_worth(macs, moved)))
+            command.fields["slices"] = larger(1, smaller(smaller(MOST_SLICES, parts), self._slices_worth(macs, moved)))
         self.commands.append(command)
 
     def _parts(self, opcode: str, fields: Mapping[str, Any]) -> Number | None:
@@ -310,13 +310,10 @@ class Emitter:
         parts = CORES[opcode].parts
         return None if parts is None else parts(fields, self.target)
 
-
-def _slices_worth(macs: int, moved: int) -> int:
-    """Parts of at least a microsecond each on a lane, which is what handing one to another lane may cost.
-
-    A lane does some 10^5 multiply-accumulates or moves some 20,000 bytes in a microsecond.
-    """
-    return (macs + 5 * moved) // 100_000
+    def _slices_worth(self, macs: int, moved: int) -> int:
+        """Parts of as much work as handing one to another lane may cost, where that is known."""
+        work = self.target.tuning.slice_work
+        return MOST_SLICES if work is None else (macs + 5 * moved) // int(work)
 
 
 def extent_padded(view: View) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from fpga_dynamo.ir.tuning import Tuning
+
 
 @dataclass(frozen=True)
 class RecordField:
@@ -78,6 +80,7 @@ class Target:
 
     lanes: host threads that share a compute unit's commands on the software card; 0 if there are none such.
     windows: None if the card's memory is its own, and everything is copied.
+    tuning: what the software card's host does well; nothing of a card.
     """
 
     uuid: str
@@ -90,6 +93,7 @@ class Target:
     command_words: int = 64
     lanes: int = 0
     windows: Windows | None = None
+    tuning: Tuning = field(default_factory=Tuning)
     manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -112,13 +116,9 @@ class Target:
             tiles=dict(manifest["tiles"]),
             enums=enums,
             platform=Platform.from_manifest(manifest["platform"]),
+            tuning=Tuning.from_manifest(manifest.get("tuning", {})),
             manifest=manifest,
         )
-
-    @property
-    def plan(self) -> str:
-        """Instruction set that an emulation's tiles are planned for, as xclbin-build names it; "" for a card."""
-        return str(self.manifest.get("plan") or self.manifest.get("isa", ""))
 
     @cached_property
     def micro_limits(self) -> MicroLimits:

@@ -14,8 +14,8 @@ import fpga_dynamo
 from fpga_dynamo import explain
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.program import CardTask
+from fpga_dynamo.ir.tuning import BandLimits, Tuning
 from fpga_dynamo.ir.view import Buffer
-from fpga_dynamo.lowering.passes import bands
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.testing.reference import measure
@@ -80,11 +80,8 @@ SHAPES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Lowering counts so many lanes, and takes every chain that there is; a band is small."""
     card = open_card(Options())
-    monkeypatch.setattr(card, "target", replace(card.target, lanes=request.param))
-    monkeypatch.setattr(bands, "LEAST_LINK", 0)
-    monkeypatch.setattr(bands, "LEAST_CHAIN", 1)
-    monkeypatch.setattr(bands, "MOST_AGAIN", 100.0)
-    monkeypatch.setattr(bands, "BAND_BYTES", 24 << 10)
+    tuning = replace(card.target.tuning, bands=BandLimits(band=24 << 10, link=0, chain=1, again=100.0, count=32))
+    monkeypatch.setattr(card, "target", replace(card.target, lanes=request.param, tuning=tuning))
     return int(request.param)
 
 
@@ -177,6 +174,14 @@ def test_an_image_that_somebody_else_reads_ends_the_chain(lanes: int) -> None:
 def test_without_bands(lanes: int, what: dict[str, bool]) -> None:
     (task,) = tasks_of(randomise(Residual(16, 48)), torch.randn(1, 16, 12, 12), **what)
     assert not groups(task)
+
+
+@pytest.mark.parametrize("lanes", [2], indirect=True)
+def test_a_host_that_nothing_is_known_of_gets_no_bands(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = open_card(Options())
+    monkeypatch.setattr(card, "target", replace(card.target, tuning=Tuning()))
+    (task,) = tasks_of(randomise(Residual(32, 32)), torch.randn(1, 32, 10, 12))
+    assert groups(task) == []
 
 
 @pytest.mark.parametrize("lanes", [2], indirect=True)

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from lowering_cases import programs_of
-from test_patterns import RECIPE, TRIPLE, triple
 
 from fpga_dynamo import Core, FpgaError, Match, register_core, unregister_core
 from fpga_dynamo.codegen import cost
@@ -17,6 +15,8 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Command, Operand
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.patterns import Pattern, registered, registered_core
+from tests.lowering.lowering_cases import programs_of
+from tests.lowering.test_patterns import RECIPE, TRIPLE, triple
 
 
 def described(**parts: Any) -> Core:

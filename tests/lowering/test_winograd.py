@@ -14,11 +14,13 @@ from torch import nn
 from fpga_dynamo import explain, stats
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.tuning import PLAIN_WINOGRAD, Tuning
 from fpga_dynamo.lowering.ops.convolution import winograd
 from fpga_dynamo.lowering.ops.convolution.winograd import fastest_tile, pack_transformed
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.testing.reference import measure
 from tests.lowering.lowering_cases import GREEDY, programs_of, randomise
+from xclbin_build import platform
 
 FACTOR = 8.0  # of eager float32's own error against float64
 FRESH: dict[str, Any] = {**GREEDY, "cache": False}
@@ -178,8 +180,16 @@ def choice(target: Target, channels: int, side: int, out_channels: int) -> int |
 def test_the_choice_follows_what_was_measured(
     target: Target, plan: str, network: str, layers: list[tuple[int, int, int, int | None]]
 ) -> None:
-    target = replace(target, manifest={**target.manifest, "plan": plan})
+    target = replace(target, tuning=Tuning.from_manifest(platform.load("emu").tuning_for(plan)))
     assert [(*shape, choice(target, *shape)) for *shape, _ in layers] == layers
+
+
+@pytest.mark.parametrize("plan", ["x86-64-v2", "aarch64", ""])
+def test_without_figures_of_the_host_the_plain_formula_holds(target: Target, plan: str) -> None:
+    assert Tuning.from_manifest(platform.load("emu").tuning_for(plan)).winograd == PLAIN_WINOGRAD
+    plain = replace(target, tuning=Tuning())
+    assert choice(plain, 128, 56, 256) == 4, "a large image"
+    assert choice(plain, 512, 7, 512) is None, "mostly weights"
 
 
 def test_a_small_convolution_is_direct(target: Target) -> None:

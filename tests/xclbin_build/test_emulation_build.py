@@ -100,6 +100,7 @@ def test_manifest_describes_the_build(user_xclbin: Path) -> None:
         "bank": "DDR[1]",
     }  # fmt: skip
     assert manifest["platform"]["ps_gflops"] == 60
+    assert manifest["tuning"]["bands"]["count"] == 32
     assert manifest["tiles"]["ROWS"] == 5
     assert manifest["enums"]["activation"]["ACT_GELU"] == 7
     assert {"field": "factor", "type": "float", "word": 6, "count": 20} in manifest["commands"]["accumulate"]

@@ -94,6 +94,14 @@ def test_compute_units_lie_apart_and_can_be_overridden() -> None:
     assert recipes.parse_compute_units(["a=2", "b=3"]) == {"a": 2, "b": 3}
 
 
+def test_figures_of_the_host_are_those_of_its_instruction_set_and_a_card_has_none() -> None:
+    emu = platforms.load("emu")
+    assert emu.tuning_for("x86-64-v3")["winograd"]["step"] == 1 < emu.tuning_for("x86-64-v4")["winograd"]["step"]
+    assert emu.tuning_for("x86-64-v2") == {k: v for k, v in emu.tuning.items() if k != "winograd"}
+    for name in set(platforms.names()) - {"emu"}:
+        assert platforms.load(name).tuning_for("x86-64-v4") == {}
+
+
 @pytest.mark.parametrize("word", ["engine", "engine=", "=2", "engine=two", "engine=-1", "engine=0"])
 def test_bad_cu_option_is_an_error(word: str) -> None:
     with pytest.raises(RecipeError, match="--cu"):
@@ -179,6 +187,12 @@ def test_bad_kernel_source_is_an_error(tmp_path: Path, code: str, words: str) ->
         ),
         (("base = 0x0000_0050_0000_0000", "base = 0xFFFF_FFFF_0000_0000"), "'DDR[1]' goes beyond 64 bits of address"),
         (("base = 0x0000_0050_0000_0000", "base = 0x0000_0040_0000_0000"), "'DDR[0]' and 'DDR[1]' overlap"),
+        (("slice_work = ", "slice_wrok = "), "[tuning]: unknown key 'slice_wrok'; did you mean 'slice_work'?"),
+        (("slice_work = 100_000", "slice_work = 0"), "[tuning]: 'slice_work' must be 1 or more and finite, not 0"),
+        (("band = 589_824", "band = -1"), "[tuning.bands]: 'band' must be 0 or more and finite, not -1"),
+        (("[tuning.bands]", "[tuning.bonds]"), "unknown key 'bonds'; did you mean 'bands'?"),
+        (("exposed = 0.25", ""), "[winograd.x86-64-v3]: key 'exposed' is missing"),
+        (('part = "none"', 'part = "xcu250"'), "[tuning] is about the software card's host; leave it out for a card"),
     ],
 )
 def test_bad_platform_is_an_error(tmp_path: Path, change: tuple[str, str], words: str) -> None:

@@ -8,7 +8,8 @@ stay in the cache. These lie in buffers of the stream's own, as short as a band 
 still reach is moved to the front. So a stream makes each row once, and only rows at the seam of two streams are made by
 both. (Fusing layers in this order: Alwani et al., Fused-Layer CNN Accelerators, MICRO 2016.)
 
-A real card has no lanes and is given none of this: its bands would have to fit into on-chip memory.
+When that pays is a matter of the host's caches (BandLimits in ir/tuning.py). A real card has no lanes and is given none
+of this: its bands would have to fit into on-chip memory.
 """
 
 from __future__ import annotations
@@ -20,33 +21,22 @@ from fpga_dynamo.codegen.core import CORES, Bands
 from fpga_dynamo.codegen.layout import MOVE
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.tuning import BandLimits
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align, ceil_div
 from fpga_dynamo.lowering.passes.streams import MOST_STREAMS, group
 
-BAND_BYTES = 576 << 10
-"""Most bytes of images that a band keeps: with weights, input and result that is what the second-level caches of server
-processors have (1 to 2 MiB for each core)."""
-LEAST_LINK = 384 << 10
-"""Bytes of a lane's share of an image from which on it pays to keep its reader near; smaller ones stay in the cache."""
-LEAST_CHAIN = 1 << 20
-"""The same for all images between the commands of a chain. With 2 MiB of cache for each core, chains of 3.0, 1.8 and
-1.6 MB took 0.65, 0.75 and 0.9 of their time in bands, one of 1.1 MB as long as before, and one of 0.6 MB 1.1."""
-MOST_AGAIN = 1 / 8
-"""Most multiply-accumulates, as a share of a chain's, that seams may add."""
-MOST_BANDS = 32
-"""Of a stream. Commands for a few rows begin more often than they gain."""
-
 
 def in_bands(commands: Sequence[Command], target: Target) -> list[Command]:
-    """`commands` with chains that gain from it in bands; for a card without lanes as they are."""
-    if not 1 <= target.lanes <= MOST_STREAMS:
+    """`commands` with chains that gain from it in bands; as they are for a card without lanes, or limits."""
+    limits = target.tuning.bands
+    if limits is None or not 1 <= target.lanes <= MOST_STREAMS:
         return list(commands)
     result: list[Command] = []
-    finder = _Finder(commands, target.lanes)
+    finder = _Finder(commands, target.lanes, limits)
     i = 0
     while i < len(commands):
         chain = finder.chain_from(i)
-        streams = _streams(chain, target.lanes) if chain else None
+        streams = _streams(chain, target.lanes, limits) if chain else None
         result += [commands[i]] if streams is None else group(streams)
         i += 1 if streams is None or chain is None else len(chain.layers)
     return result
@@ -89,9 +79,10 @@ class _Chain:
 class _Finder:
     """Finds chains in a command list."""
 
-    def __init__(self, commands: Sequence[Command], lanes: int) -> None:
+    def __init__(self, commands: Sequence[Command], lanes: int, limits: BandLimits) -> None:
         self._commands = commands
         self._lanes = lanes
+        self._limits = limits
         self._uses: dict[Buffer, list[int]] = {}
         for i, command in enumerate(commands):
             for buffer in command.uses:
@@ -105,7 +96,7 @@ class _Finder:
         while last > first and not self._closed(first, last):
             last -= 1
         inner = [self._commands[i].writes[0] for i in range(first, last)]
-        if 4 * sum(buffer.floats for buffer in inner) < LEAST_CHAIN * self._lanes:
+        if 4 * sum(buffer.floats for buffer in inner) < self._limits.chain * self._lanes:
             return None
         layer_of = {buffer: i for i, buffer in enumerate(inner)}
         layers = []
@@ -127,7 +118,7 @@ class _Finder:
         if i + 1 >= len(self._commands) or not (_divisible(self._commands[i]) and _divisible(self._commands[i + 1])):
             return False
         (buffer,) = self._commands[i].writes
-        large = 4 * buffer.floats >= LEAST_LINK * self._lanes
+        large = 4 * buffer.floats >= self._limits.link * self._lanes
         return large and buffer in self._commands[i + 1].reads and self._private(i, buffer)
 
     def _private(self, i: int, buffer: Buffer) -> bool:
@@ -186,7 +177,7 @@ def _output(command: Command) -> Operand:
     return operand
 
 
-def _streams(chain: _Chain, lanes: int) -> list[list[Command]] | None:
+def _streams(chain: _Chain, lanes: int, limits: BandLimits) -> list[list[Command]] | None:
     """The commands of each stream; None if bands would be too small, or seams too large."""
     rows = chain.layers[-1].image.count
     count = min(lanes, rows)
@@ -197,9 +188,9 @@ def _streams(chain: _Chain, lanes: int) -> list[list[Command]] | None:
         layer.command.macs * (sum(spans[i][1] - spans[i][0] for spans in made) / layer.image.count - 1)
         for i, layer in enumerate(chain.layers)
     )
-    if again > MOST_AGAIN * work:
+    if again > limits.again * work:
         return None
-    schedules = [_schedule(chain, *share) for share in shares]
+    schedules = [_schedule(chain, *share, limits) for share in shares]
     if any(schedule is None for schedule in schedules):
         return None
     return [schedule.commands() for schedule in schedules if schedule is not None]
@@ -246,11 +237,11 @@ class _Schedule:
         ]
 
 
-def _schedule(chain: _Chain, begin: int, end: int) -> _Schedule | None:
+def _schedule(chain: _Chain, begin: int, end: int, limits: BandLimits) -> _Schedule | None:
     """Rows [begin, end) of the result in as few bands as keep their images in the cache."""
-    for count in range(1, min(MOST_BANDS, end - begin) + 1):
+    for count in range(1, min(int(limits.count), end - begin) + 1):
         schedule = _in_bands_of(chain, begin, end, ceil_div(end - begin, count))
-        if schedule.bytes <= BAND_BYTES:
+        if schedule.bytes <= limits.band:
             return schedule
     return None
 

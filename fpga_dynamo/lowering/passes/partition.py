@@ -30,12 +30,6 @@ from fpga_dynamo.lowering.patterns import Match
 WORTH_SPLITTING = 20.0
 """Independent parts of a stage become launches of their own from this many times a launch's cost on."""
 
-MEMORY_SHARE = 0.6
-"""Of the rate at which eager's ReLU reads and writes the host's memory, what the software card's cores reach there.
-
-A ReLU of 512 x 1024 and of 1024 x 2048 on two cores with AVX-512: 0.45 to 0.7.
-"""
-
 
 @dataclass(eq=False)
 class Segment:
@@ -341,13 +335,14 @@ def _card_seconds(match: Match, graph: GraphInfo) -> float:
     vectors = sum(_nbytes(node) for node in match.outputs) / (4 * VEC)
     cycles = macs / array if macs else vectors * sum(facts(node.target).steps for node in match.nodes)
     seconds = cost.command_seconds(cost.START + cycles, graph.target.platform)
-    if macs or graph.target.windows is None or not _in_place(match):
+    share = graph.target.tuning.memory_share
+    if macs or share is None or graph.target.windows is None or not _in_place(match):
         return seconds
     # The software card's memory is the host's: what only moves through it is no faster there than in eager.
     inside = set(match.nodes)
     read = {arg for node in match.nodes for arg in node.all_input_nodes if arg not in inside}
     moved = sum(_nbytes(node) for node in (*read, *match.outputs))
-    return max(seconds, moved / (graph.target.platform.ps_bytes * MEMORY_SHARE))
+    return max(seconds, moved / (graph.target.platform.ps_bytes * share))
 
 
 def _ps_seconds(segment: Segment, graph: GraphInfo) -> float:

@@ -7,7 +7,6 @@ tests: tests/lowering/test_winograd.py. Everything around the convolution itself
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -55,38 +54,12 @@ SMALLEST = 8000
 # --- core -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class WinogradCosts:
-    """Parts of Winograd's method, in steps of a direct convolution on the MAC array.
-
-    step: a step of its products. weight: a vector of weights, which come from far. exposed: what the smaller of these
-    two terms adds, where 0 is all hidden by the larger. transform: a vector of a transformed patch or product.
-    start: each element's product.
-    """
-
-    step: float
-    weight: float
-    exposed: float
-    transform: float
-    start: float
-
-
-WIDE_COSTS = WinogradCosts(6 / 5, 13 / 20, 3 / 5, 1 / 7, 60)
-"""Fitted to times of the software card with AVX-512."""
-NARROW_COSTS = WinogradCosts(1, 3 / 5, 1 / 4, 1 / 3, 24)
-"""The same with AVX2, where a step takes twice as long, and so hides more of the weights."""
-
-
-def winograd_costs(target: Target) -> WinogradCosts:
-    return NARROW_COSTS if target.plan == "x86-64-v3" else WIDE_COSTS
-
-
 def _cycles(f: Fields, target: Target) -> float:
     """Steps of the MAC array, the weights that come from far meanwhile, and the transforms.
 
-    The weights are the larger half for images of few tiles. What they weigh against each other: WinogradCosts.
+    The weights are the larger half for images of few tiles. What they weigh against each other: ir/tuning.py.
     """
-    costs, rows = winograd_costs(target), target.tiles["ROWS"]
+    costs, rows = target.tuning.winograd, target.tiles["ROWS"]
     channels, vectors, elements = f["in_channels"], f["vectors"], _elements(f)
     panels, tiles = direct_panels(f), _tiles(f)
     block = max(block_of(f["tile_size"], channels, vectors, target), 1)

@@ -1,0 +1,76 @@
+"""What the software card's host does well: measured figures, from the platform's file by way of the manifest.
+
+A card has none of them, nor has an xclbin whose platform says nothing: what asks for one then does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class BandLimits:
+    """When images are made in bands of rows (lowering/passes/bands.py); sizes in bytes.
+
+    band: most of images that a band keeps. link: of a lane's share of an image from which on it pays to keep its reader
+    near. chain: the same for all images between the commands of a chain. again: most multiply-accumulates that seams
+    may add, as a share of a chain's. count: most bands of a stream.
+    """
+
+    band: float
+    link: float
+    chain: float
+    again: float
+    count: float
+
+
+@dataclass(frozen=True)
+class WinogradCosts:
+    """Parts of Winograd's method, in steps of a direct convolution on the MAC array.
+
+    step: a step of its products. weight: a vector of weights, which come from far. exposed: what the smaller of these
+    two terms adds, where 0 is all hidden by the larger. transform: a vector of a transformed patch or product.
+    start: each element's product.
+    """
+
+    step: float
+    weight: float
+    exposed: float
+    transform: float
+    start: float
+
+
+PLAIN_WINOGRAD = WinogradCosts(step=1, weight=1, exposed=1, transform=1, start=0)
+"""The stages one after the other, a vector a cycle: the leading terms of hls_kernels/cores/winograd.md."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Figures of a host; None where there is none.
+
+    slice_work: multiply-accumulates, or a fifth as many bytes, that a slice is at least worth.
+    memory_share: of the rate at which eager's ReLU reads and writes the host's memory, what cores reach there.
+    """
+
+    slice_work: float | None = None
+    memory_share: float | None = None
+    bands: BandLimits | None = None
+    winograd: WinogradCosts = PLAIN_WINOGRAD
+
+    @classmethod
+    def from_manifest(cls, table: Mapping[str, Any]) -> Tuning:
+        bands, winograd = table.get("bands"), table.get("winograd")
+        return cls(
+            slice_work=table.get("slice_work"),
+            memory_share=table.get("memory_share"),
+            bands=None if bands is None else _read(BandLimits, bands),
+            winograd=PLAIN_WINOGRAD if winograd is None else _read(WinogradCosts, winograd),
+        )
+
+
+def _read(kind: type[T], table: Mapping[str, Any]) -> T:
+    return kind(**{field.name: float(table[field.name]) for field in fields(kind)})  # type: ignore[arg-type]
