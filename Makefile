@@ -75,6 +75,7 @@ lint: $(installed)
 	$(bin)/mypy
 	$(bin)/lint-imports
 	$(bin)/clang-format --dry-run --Werror $$(find hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
 
 # FUZZ: more options, e.g. "--dtype bfloat16" or "--winograd 4".
 fuzz: $(installed)

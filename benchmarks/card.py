@@ -41,7 +41,7 @@ def products(model: Callable[..., Any], example: Tensor) -> int:
 
     Compiles the model anew, and so forgets what Dynamo has compiled.
     """
-    torch._dynamo.reset()
+    torch.compiler.reset()
     with collect_programs() as programs, torch.no_grad():
         torch.compile(model, backend="fpga")(example)
     commands = (c for program in programs for task in program.card_tasks for c in task.commands)

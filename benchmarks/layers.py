@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.peers import plain_attention
 from benchmarks.workloads import WORKLOADS, Workload
+from fpga_dynamo.torch_internals.dispatch import TorchDispatchMode
 
 NETWORKS = ("resnet18", "resnet50", "vgg19", "mobilenet_v2", "inception_v3", "densenet121", "bert-base-x4", "mlp-8192")
 """Whose layers are measured one by one."""

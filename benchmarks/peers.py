@@ -73,12 +73,12 @@ def _inductor(model: nn.Module, example: Tensor, threads: int) -> Runner:
 
 
 def _freezing(model: nn.Module, example: Tensor, threads: int) -> Runner:
-    import torch._inductor.config
+    from fpga_dynamo.torch_internals.dynamo import inductor_freezes
 
     # The option keeps Dynamo from taking what plain inductor has compiled for the same code; the setting must hold
     # as well while Dynamo traces, or parameters are not constants.
     compiled = torch.compile(copy.deepcopy(model), options={"freezing": True})
-    with torch._inductor.config.patch(freezing=True):
+    with inductor_freezes():
         compiled(example)
     return Runner(compiled)
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from benchmarks import pictures
 from benchmarks.process import run
@@ -30,6 +29,8 @@ from fpga_dynamo.lowering.passes.pipeline import lower
 from fpga_dynamo.runtime.calls.bind import Binder
 from fpga_dynamo.runtime.cards.card import open_card, xclbin_path
 from fpga_dynamo.tools.zoo import import_torchvision
+from fpga_dynamo.torch_internals.dynamo import mark_dynamic
+from fpga_dynamo.torch_internals.tracing import traced
 
 SECONDS = 0.0  # rounds are counted here, not timed
 PROCESSES = 3
@@ -109,7 +110,7 @@ def _binding(row: Row) -> None:
     """What a batch size that has not occurred costs: guards, command list, slots and the arena's plan."""
     model = import_torchvision().models.resnet50().eval()
     x = torch.randn(2, 3, 64, 64)
-    torch._dynamo.mark_dynamic(x, 0)
+    mark_dynamic(x, 0)
     with torch.no_grad(), collect_programs() as programs:
         torch.compile(model, backend="fpga")(x)
     (program,) = programs
@@ -154,7 +155,7 @@ def _many_segments(nodes: int) -> GraphModule:
 
 
 def _traced(function: Callable[[torch.Tensor], torch.Tensor]) -> GraphModule:
-    return make_fx(function, tracing_mode="fake")(torch.randn(8, 64))
+    return traced(function, [torch.randn(8, 64)])
 
 
 def draw(result: Result, path: Path) -> None:

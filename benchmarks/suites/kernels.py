@@ -40,7 +40,7 @@ def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
 
 def measure(layer: Layer, settings: Settings, row: Row) -> None:
     """Fills the row of one layer."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     model, x = layer.make()
     row.details |= {"kind": layer.kind, "models": layer.models}
     with torch.no_grad():

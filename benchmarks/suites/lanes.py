@@ -34,7 +34,7 @@ def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
 
 def measure(workload: Workload, settings: Settings, row: Row) -> None:
     """Fills the row of one network; with `threads` = 1 both contestants have one lane."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     model, example = workload.make()
     with torch.no_grad():
         wanted = cases(model, example)

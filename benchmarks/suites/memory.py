@@ -55,7 +55,7 @@ def _measure(name: str, settings: Settings, row: Row) -> None:
 
 def _planned(name: str) -> dict[str, float]:
     """What lowering says of the card's memory; `live_bytes` is the lower bound of the arena."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     model, x = WORKLOADS[name].make()
     explained = fpga_dynamo.explain(model, x)
     sums = {"arena_bytes": 0, "live_bytes": 0, "weight_bytes": 0}

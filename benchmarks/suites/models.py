@@ -36,7 +36,7 @@ def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
 
 def measure(workload: Workload, settings: Settings, row: Row) -> None:
     """Fills the row of one network. Nothing that was compiled before is left in Dynamo's caches."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     gc.collect()
     model, example = workload.make()
     with torch.no_grad():

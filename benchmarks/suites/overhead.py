@@ -20,6 +20,7 @@ from benchmarks.verify import cases, check
 from benchmarks.workloads import EAGER, INDUCTOR
 from fpga_dynamo import Options
 from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, open_card
+from fpga_dynamo.torch_internals import dynamo
 
 SECONDS = 5.0
 FLOOR = "dynamo"
@@ -59,7 +60,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
 
 
 def _small_model(build: Callable[[], tuple[nn.Module, Tensor]], settings: Settings, row: Row) -> None:
-    torch._dynamo.reset()
+    torch.compiler.reset()
     torch.manual_seed(0)
     model, x = build()
     model.eval()
@@ -131,13 +132,13 @@ class _SoftmaxChain(nn.Module):
 
 def _command(settings: Settings, row: Row) -> None:
     """What one command more costs in the card: the slope of the time over lists of small commands."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     x = torch.randn(1, 16)
     compiled = {
         length: torch.compile(_SoftmaxChain(length), backend="fpga", options={"partition": "greedy", "strict": True})
         for length in LENGTHS
     }
-    with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=64):
+    with torch.no_grad(), dynamo.settings(recompile_limit=64):
         contestants = {f"{length} commands": partial(call, x) for length, call in compiled.items()}
         for length, call in compiled.items():
             check(call, cases(_SoftmaxChain(length), x))

@@ -29,7 +29,7 @@ def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
     counts = [1] if settings.quick or settings.threads == 1 else [1, settings.threads]
     roofs = machine.measure(*counts)
     details["machine"] = [asdict(roof) for roof in roofs]
-    torch._dynamo.reset()
+    torch.compiler.reset()
     names = settings.chosen(list(WORKLOADS)) if settings.only else ["squeezenet1_1" if settings.quick else NETWORK]
     for name in names:
         model, x = WORKLOADS[name].make()

@@ -74,7 +74,7 @@ GRAPHS: Mapping[str, tuple[Callable[[], tuple[Graph, Tensor]], dict[str, Any], i
 def _measure(
     make: Callable[[], tuple[Graph, Tensor]], options: dict[str, Any], threads: int | None, settings: Settings, row: Row
 ) -> None:
-    torch._dynamo.reset()
+    torch.compiler.reset()
     torch.manual_seed(0)
     graph, x = make()
     torch.set_num_threads(threads or settings.threads)

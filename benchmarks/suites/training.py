@@ -74,7 +74,7 @@ def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
 
 def measure(workload: Workload, settings: Settings, row: Row) -> None:
     """Fills the row of one network. Nothing that was compiled before is left in Dynamo's caches."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     gc.collect()
     model, example = workload.make()
     model.train()

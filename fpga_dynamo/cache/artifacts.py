@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
-
 from fpga_dynamo.cache import store
 from fpga_dynamo.cache.plain import CorruptError
+from fpga_dynamo.torch_internals.serialization import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 
 @CacheArtifactFactory.register

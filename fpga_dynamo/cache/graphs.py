@@ -11,11 +11,12 @@ import operator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._python_dispatch import _disable_current_modes
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.torch_internals.dispatch import OpOverload, without_modes
+from fpga_dynamo.torch_internals.tensors import storage_key
+from fpga_dynamo.torch_internals.tracing import FakeTensor, FakeTensorMode
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 REBUILDABLE = ("aten", "prims")
@@ -47,7 +48,7 @@ def _target_name(node: Node) -> str:
         return ""
     if node.op == "get_attr":
         return str(node.target)
-    if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+    if node.op == "call_function" and isinstance(node.target, OpOverload):
         return str(node.target)
     if node.target is operator.getitem:
         return "getitem"
@@ -70,7 +71,7 @@ def describe(value: Any, storages: dict[int, int] | None = None) -> Any:
     if not all(type(number) is int for number in (*sizes, *strides, offset)):
         raise UnstorableError("a size that is not known before the call")
     flags = [value.requires_grad, value.is_conj(), value.is_neg()]
-    memory = None if storages is None else storages.setdefault(value.untyped_storage()._cdata, len(storages))
+    memory = None if storages is None else storages.setdefault(storage_key(value), len(storages))
     return {"dtype": str(value.dtype), "device": str(value.device), "is": [sizes, strides, offset, flags, memory]}
 
 
@@ -78,7 +79,7 @@ def _constant(module: GraphModule, node: Node) -> Any:
     tensor = operator.attrgetter(str(node.target))(module)
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type != "cpu":
         raise UnstorableError(f"an attribute of type {type(tensor).__name__}")
-    with _disable_current_modes():  # tracing has a mode in which tensors are fake
+    with without_modes():
         content = tensor.detach().resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8)
         return [describe(tensor), hashlib.sha256(content.numpy().data).hexdigest()]
 
@@ -128,7 +129,7 @@ def _target(op: str, name: str, target: str) -> Any:
     if namespace not in REBUILDABLE:
         raise CorruptError(f"an operator {target!r:.80}")
     found = getattr(getattr(getattr(torch.ops, namespace), packet, None), overload, None)
-    if not isinstance(found, torch._ops.OpOverload) or str(found) != target:
+    if not isinstance(found, OpOverload) or str(found) != target:
         raise CorruptError(f"no operator {target!r:.80}")
     return found
 

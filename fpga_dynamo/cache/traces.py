@@ -9,13 +9,10 @@ from __future__ import annotations
 import logging
 import operator
 import sys
-import types
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
-from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.cache import artifacts, cached, store
@@ -28,14 +25,12 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.wrappers import nothing_to_do
 from fpga_dynamo.runtime.observe import counters
+from fpga_dynamo.torch_internals.aot import TracingContext, ViewAndMutationMeta, settings_hash
+from fpga_dynamo.torch_internals.dispatch import autocast_active, transforms_active
+from fpga_dynamo.torch_internals.dynamo import FUNCTION_MODULES, METHODS
+from fpga_dynamo.torch_internals.tensors import mkldnn_enabled, nnpack_enabled
 
 log = logging.getLogger(__name__)
-
-_MODULES = (
-    "torch", "torch.functional", "torch.nn.functional", "torch._C._nn", "torch._C._special", "torch._C._linalg",
-    "torch._C._fft", "_operator", "math",
-)  # fmt: skip
-"""Where functions of Dynamo's graphs may come from, if they are public: their meaning follows from torch's version."""
 
 
 class Trace:
@@ -124,10 +119,8 @@ def _is_plain_inference(gm: GraphModule, inputs: Sequence[Any]) -> bool:
         and next(gm.children(), None) is None
         and all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in inputs)
         and not (grad and any(x.requires_grad for x in inputs))
-        and not torch._C._is_any_autocast_enabled()
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._len_torch_function_stack() == 0
-        and torch._C._functorch.peek_interpreter_stack() is None
+        and not autocast_active()
+        and not transforms_active()
     )
 
 
@@ -158,8 +151,8 @@ def _state() -> list[Any]:
         torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
         torch.get_float32_matmul_precision(),
         [cuda.flash_sdp_enabled(), cuda.math_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()],
-        [torch.backends.mkldnn.is_available(), torch._C._get_mkldnn_enabled(), torch._C._get_nnpack_enabled()],
-        torch._functorch.config.get_hash().hex(),
+        [torch.backends.mkldnn.is_available(), mkldnn_enabled(), nnpack_enabled()],
+        settings_hash(),
     ]
 
 
@@ -188,15 +181,13 @@ def _callee(node: Node) -> str:
     target: Any = node.target
     if node.op == "call_method":
         on = node.args[0].meta.get("example_value") if isinstance(node.args[0], Node) else None
-        if isinstance(on, torch.Tensor) and isinstance(getattr(torch.Tensor, target, None), _METHODS):
+        if isinstance(on, torch.Tensor) and isinstance(getattr(torch.Tensor, target, None), METHODS):
             return f"Tensor.{target}"
     elif node.op == "call_function":
         module, name = getattr(target, "__module__", ""), getattr(target, "__name__", "_")
-        if module in _MODULES and not name.startswith("_") and getattr(sys.modules[module], name, None) is target:
+        public = module in FUNCTION_MODULES and not name.startswith("_")
+        if public and getattr(sys.modules[module], name, None) is target:
             return f"{module}.{name}"
         if target is operator.getitem:
             return "getitem"
     raise UnstorableError(f"a {node.op} of {target}")
-
-
-_METHODS = (types.MethodDescriptorType, types.FunctionType)

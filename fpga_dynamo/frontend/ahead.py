@@ -12,28 +12,19 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import torch
-from torch._inductor.output_code import OutputCode
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
-from torch.fx._graph_pickler import GraphPickler
-from torch.fx._graph_pickler import Options as PicklerOptions
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from fpga_dynamo.cache.artifacts import FpgaProgramArtifact
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.graph import TRACED_STRIDES
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.options import Options
+from fpga_dynamo.torch_internals.aot import mark_boxed
+from fpga_dynamo.torch_internals.serialization import GraphPickler, OutputCode, PicklerOptions
+from fpga_dynamo.torch_internals.tracing import fake_mode
 
 _KEPT = ("val", "stack_trace", TRACED_STRIDES)
 """Of a node's meta what lowering reads."""
-
-
-def is_ahead_of_time() -> bool:
-    """Whether PyTorch is going to serialise what is being compiled."""
-    config = torch._functorch.config
-    return bool(config.bundled_autograd_cache and config.force_autograd_cache)
 
 
 class Snapshot:
@@ -55,7 +46,7 @@ class Snapshot:
 
     def graph(self) -> GraphModule:
         """The graph on fake tensors of a mode of its own."""
-        module = GraphPickler.loads(self._graph, FakeTensorMode(shape_env=ShapeEnv()))
+        module = GraphPickler.loads(self._graph, fake_mode())
         assert isinstance(module, GraphModule)
         module.recompile()
         return module
@@ -83,7 +74,7 @@ class FpgaCode(OutputCode):
         load: Load,
     ) -> None:
         super().__init__()
-        self._boxed_call = True  # of the instance, whose attributes AOTAutograd copies to its wrapper
+        mark_boxed(self)  # of the instance, whose attributes AOTAutograd copies to its wrapper
         self._run: Callable[[list[Any]], Any] | None = run
         self._load = load
         self._snapshot = snapshot

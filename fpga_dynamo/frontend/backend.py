@@ -10,11 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
-from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.nn import Module
 
@@ -22,9 +18,9 @@ from fpga_dynamo.cache import Trace, lowered
 from fpga_dynamo.cache.artifacts import recording
 from fpga_dynamo.codegen.eager import whole
 from fpga_dynamo.errors import FpgaError, NotLoweredError
-from fpga_dynamo.frontend.ahead import FpgaCode, Snapshot, is_ahead_of_time
+from fpga_dynamo.frontend.ahead import FpgaCode, Snapshot
 from fpga_dynamo.frontend.dropouts import drop_idle_dropouts, refuse_recurrence
-from fpga_dynamo.frontend.frames import Gap, install, note_gap
+from fpga_dynamo.frontend.frames import Frames, Gap, note_gap
 from fpga_dynamo.frontend.outside import StrictWatch
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.target import Target
@@ -40,11 +36,21 @@ from fpga_dynamo.runtime.calls.direct import direct
 from fpga_dynamo.runtime.calls.dynamic import Dynamic
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
-from fpga_dynamo.runtime.calls.wrappers import do_nothing, in_forward_ad, say_unboxed, why_not_replayed, why_not_traced
+from fpga_dynamo.runtime.calls.wrappers import do_nothing, why_not_replayed, why_not_traced
 from fpga_dynamo.runtime.cards.card import Card, open_card
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.runtime.observe.reproduction import Case, or_else
 from fpga_dynamo.runtime.scheduling.policies import policy_names
+from fpga_dynamo.torch_internals.aot import (
+    SerializableAOTDispatchCompiler,
+    TracingContext,
+    aot_autograd,
+    is_ahead_of_time,
+    mark_boxed,
+)
+from fpga_dynamo.torch_internals.dynamo import in_forward_ad
+from fpga_dynamo.torch_internals.frames import install
+from fpga_dynamo.torch_internals.tracing import traced
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +95,11 @@ def _parsed(options: Mapping[str, Any] | None = None, mode: str | None = None) -
     return Options.parse(options, policy_names())
 
 
+def _strict(options: Mapping[str, Any] | None = None, mode: str | None = None) -> bool:
+    """What a call of torch.compile says of `strict`, before anything of it is checked."""
+    return isinstance(options, Mapping) and options.get("strict") is True
+
+
 def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> Callable[..., Any]:
     """What runs one of Dynamo's graphs."""
     parsed = frame.options
@@ -130,7 +141,7 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
     try:
         with kept_whole():
             compiled = wrapped(gm, list(example_inputs))
-            say_unboxed(compiled)
+            mark_boxed(compiled, False)  # it carries the mark of the one inside; Dynamo's minifier goes by that
     except (AssertionError, RuntimeError) as error:
         if (reason := why_not_traced(error)) is None:
             raise
@@ -194,9 +205,9 @@ def compile_graph(
     """
     mode: Literal["symbolic", "fake"] = "symbolic" if any(type(given) is int for given in inputs) else "fake"
     with preserve_node_meta(), kept_whole():
-        traced = make_fx(graph, tracing_mode=mode, _allow_non_fake_inputs=True)(*inputs)
-    settle_strides(traced)
-    return _lowered_anew(traced, static, saved, _Frame(open_card(options), options))
+        module = traced(graph, inputs, mode)
+    settle_strides(module)
+    return _lowered_anew(module, static, saved, _Frame(open_card(options), options))
 
 
 def load_graph(
@@ -349,7 +360,7 @@ def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
         args.clear()
         return run(*given)
 
-    call._boxed_call = True  # type: ignore[attr-defined]
+    mark_boxed(call)
     return call
 
 
@@ -373,4 +384,4 @@ def refresh_weights() -> None:
         executor.refresh_weights()
 
 
-install(fpga, _parsed, StrictWatch)
+install(fpga, _parsed, lambda arguments: Frames(StrictWatch() if _strict(**arguments) else None))

@@ -11,6 +11,7 @@ from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.frontend.frames import recurrence
 from fpga_dynamo.ir.graph import hints
 from fpga_dynamo.lowering.tracing.recurrent import MOST_STEPS
+from fpga_dynamo.torch_internals.dispatch import autocast_active
 
 _DROPOUTS: tuple[Any, ...] = (torch.dropout, torch.nn.functional.dropout)
 
@@ -69,7 +70,7 @@ def _why_not_unrolled(node: Node, graphs: int) -> str:
     x = node.args[0].meta["example_value"]  # type: ignore[union-attr]
     if isinstance(node.args[1 if node.target is torch.lstm else 2], Node):
         return f"{kind} over packed sequences, whose lengths are data"
-    if x.dtype is not torch.float32 or torch._C._is_any_autocast_enabled():
+    if x.dtype is not torch.float32 or autocast_active():
         return f"{kind} in another type than float32, which the card does not compute in"
     if _stays_one_op(node):
         return ""

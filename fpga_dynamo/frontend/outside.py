@@ -10,22 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo import eval_frame
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fpga_dynamo import errors
 from fpga_dynamo.errors import NotLoweredError
-from fpga_dynamo.frontend.frames import Gap, Watch, gap_at, is_pytorch
+from fpga_dynamo.frontend.frames import Gap, GapWatch, gap_at
 from fpga_dynamo.ir.flops import multiply_accumulates
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, VIEW_TARGETS
+from fpga_dynamo.torch_internals.dispatch import OpOverload, TorchDispatchMode, dispatch_modes, schema
+from fpga_dynamo.torch_internals.frames import AOT_FILES, REGION, is_pytorch
+from fpga_dynamo.torch_internals.pytree import tree_leaves
 
 UNKNOWN = "Dynamo was not asked: it skips this code since an earlier call or as it is told; see torch._dynamo.reset()"
 """The reason where no gap is known."""
 
 _OURS = os.path.dirname(errors.__file__) + os.sep
-_AOT = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd") + os.sep
-_REGION = eval_frame.__file__
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class OutsideOps(TorchDispatchMode):
         if self._refuse is not None:
             self._refuse(OutsideOp(str(func), source, gap, 0, 0))
         out = func(*args, **kwargs)
-        tensors = [x for x in torch.utils._pytree.tree_leaves(out) if isinstance(x, torch.Tensor)]
+        tensors = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
         if tensors:  # a number for the host is no value that a graph would compute
             nbytes = sum(x.numel() * x.element_size() for x in tensors if x.layout is torch.strided)
             self.ops.append(OutsideOp(str(func), source, gap, multiply_accumulates(func, args, kwargs, out), nbytes))
@@ -81,12 +79,12 @@ def _computes(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether a graph's node of this op would count as one that computes; constants, which it would pack, do not."""
     if not isinstance(func, OpOverload) or func in VIEW_TARGETS or func in IDENTITY_TARGETS or func.is_view:
         return False
-    if not any("Tensor" in str(returned.type) for returned in func._schema.returns):
+    if not any("Tensor" in str(returned.type) for returned in schema(func).returns):
         return False
     if torch.Tag.nondeterministic_seeded in func.tags:
         return True
-    name = func._schema.name.partition("::")[2]
-    given = any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves((args, kwargs)))
+    name = schema(func).name.partition("::")[2]
+    given = any(isinstance(x, torch.Tensor) for x in tree_leaves((args, kwargs)))
     return given and "empty" not in name and not name.startswith(("lift_fresh", "set_", "resize_"))
 
 
@@ -96,9 +94,9 @@ def _user_frame() -> tuple[str, Gap | None] | None:
     frame: Any = sys._getframe(2)
     while frame is not None:
         code, file = frame.f_code, frame.f_code.co_filename
-        if file.startswith((_OURS, _AOT)):
+        if file.startswith((_OURS, AOT_FILES)):
             return None
-        if file == _REGION and code.co_name == "compile_wrapper":
+        if file == REGION and code.co_name == "compile_wrapper":
             break
         if not source and not is_pytorch(file) and not file.startswith("<"):
             source = f"{os.path.basename(file)}:{frame.f_lineno} in {code.co_name}"
@@ -107,7 +105,7 @@ def _user_frame() -> tuple[str, Gap | None] | None:
     return source, gap
 
 
-class StrictWatch(Watch):
+class StrictWatch(GapWatch):
     """Raises :class:`NotLoweredError` for what a strict region would compute outside of its graphs.
 
     The first call is watched, and all if there are gaps in the region: that takes some microseconds an op.
@@ -130,7 +128,7 @@ class StrictWatch(Watch):
     def found_gap(self) -> None:
         self._gaps, self.whole = True, False
         # In the midst of a call that was not watched. Modes leave in the reverse order: none of the caller's may do so.
-        if getattr(self._thread, "mode", None) is None and torch._C._len_torch_dispatch_stack() == 0:
+        if getattr(self._thread, "mode", None) is None and dispatch_modes() == 0:
             self._watch()
 
     def _watch(self) -> None:

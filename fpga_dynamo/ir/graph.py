@@ -16,6 +16,7 @@ from fpga_dynamo.ir.sizes.graph import SYMBOLS
 from fpga_dynamo.ir.sizes.size import Shape, Size, sizes_in
 from fpga_dynamo.ir.sizes.symbols import Symbols
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.torch_internals.dispatch import HigherOrderOperator, OpOverload, schema
 
 aten = torch.ops.aten
 
@@ -112,10 +113,10 @@ def computes(node: Node) -> bool:
 
 def is_effectful(node: Node) -> bool:
     """Whether the order of `node` among others like it matters: random numbers, mutation, input and output."""
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
-    schema = node.target._schema
-    return torch.Tag.nondeterministic_seeded in node.target.tags or schema.is_mutable or not schema.returns
+    if not isinstance(node.target, OpOverload):
+        return node.op == "call_function" and isinstance(node.target, HigherOrderOperator)
+    signature = schema(node.target)
+    return torch.Tag.nondeterministic_seeded in node.target.tags or signature.is_mutable or not signature.returns
 
 
 def mutates(node: Node) -> bool:
@@ -123,10 +124,10 @@ def mutates(node: Node) -> bool:
 
     A name that ends in one underscore says so too: the schema of resize_storage_bytes_ does not.
     """
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, OpOverload):
         return False
     name = node.target.overloadpacket.__name__
-    return node.target._schema.is_mutable or (name.endswith("_") and not name.endswith("__"))
+    return schema(node.target).is_mutable or (name.endswith("_") and not name.endswith("__"))
 
 
 def source_line(node: Node) -> str:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
@@ -26,6 +25,7 @@ from fpga_dynamo.ir.graph import RESHAPE_TARGETS, GraphInfo, refuse_sizes, shape
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.tracing import decompose
+from fpga_dynamo.torch_internals.dispatch import OpOverload, OpOverloadPacket, only_in_parts
 
 
 @dataclass
@@ -189,15 +189,14 @@ def _wrong_part(pattern: Pattern) -> str | None:
 
 def _wrong_anchor(anchor: Any) -> str | None:
     """Why an anchor is the target of no node."""
-    if isinstance(anchor, torch._ops.OpOverloadPacket):
+    if isinstance(anchor, OpOverloadPacket):
         overloads = ", ".join(str(getattr(anchor, name)) for name in anchor.overloads())
         return f"anchor {anchor} stands for several operators; name those that you mean: {overloads}"
     if not callable(anchor):
         return f"anchor {anchor!r} is no operator, such as torch.ops.aten.relu.default"
-    if not isinstance(anchor, torch._ops.OpOverload) or anchor in decompose.WHOLE:
+    if not isinstance(anchor, OpOverload) or anchor in decompose.WHOLE:
         return None
-    keys = (DispatchKey.CompositeImplicitAutograd, DispatchKey.CPU)
-    if [anchor.has_kernel_for_dispatch_key(key) for key in keys] == [True, False]:
+    if only_in_parts(anchor):
         return f"anchor {anchor} is taken apart into other operators before patterns see it; explain() shows them"
     return None
 

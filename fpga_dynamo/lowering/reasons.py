@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch._ops import OpOverload
+from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 _OPS_BY_REASON = {
     "windows that overlap add up in the gradient; the pool core gathers and does not scatter": (

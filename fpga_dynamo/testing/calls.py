@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves
 
 from fpga_dynamo.runtime.observe.rounding import OperatorRecorder, agree, in_float64, noisy_run
 from fpga_dynamo.testing.reference import (
@@ -23,6 +22,7 @@ from fpga_dynamo.testing.reference import (
     strides_that_matter,
 )
 from fpga_dynamo.testing.winograd import NOISE as WINOGRAD_NOISE
+from fpga_dynamo.torch_internals.pytree import tree_flatten, tree_leaves
 
 _NOISY_RUNS = 3
 _MANY_NOISY_RUNS = 24  # before an answer is called wrong: three may miss how far rounding moves what cancels
@@ -203,7 +203,7 @@ def check_against_eager(
     if misplaced is not None:
         raise misplaced
     if warm:
-        torch._dynamo.reset()
+        torch.compiler.reset()
         again = _compiled_calls(compiled(), model, twin, make_inputs, calls, gradients)
         for call, (cold, outcome) in enumerate(zip(outcomes, again, strict=True)):
             _assert_same_bits(f"call {call}, compiled again", outcome, cold)

@@ -18,7 +18,6 @@ import torch
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis.strategies import SearchStrategy
-from torch._dynamo.backends.common import aot_autograd
 
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.testing.cache import empty_program_cache
@@ -26,6 +25,8 @@ from fpga_dynamo.testing.calls import Undecided, check_against_eager
 from fpga_dynamo.testing.graphs import Graph, graphs
 from fpga_dynamo.testing.reference import Mismatch
 from fpga_dynamo.testing.winograd import winograd_everywhere
+from fpga_dynamo.torch_internals.aot import aot_autograd
+from fpga_dynamo.torch_internals.tensors import is_view
 
 
 class _AsForetold(torch.fx.Interpreter):
@@ -36,7 +37,7 @@ class _AsForetold(torch.fx.Interpreter):
         foretold = n.meta.get("val")
         if n.op != "call_function" or not isinstance(actual, torch.Tensor) or not isinstance(foretold, torch.Tensor):
             return actual
-        if actual._is_view() or actual.stride() == foretold.stride():
+        if is_view(actual) or actual.stride() == foretold.stride():
             return actual
         return torch.empty_strided(actual.shape, foretold.stride(), dtype=actual.dtype).copy_(actual)
 
@@ -152,7 +153,7 @@ def _check(
     options: Mapping[str, Any] | None,
     winograd: int | None,
 ) -> None:
-    torch._dynamo.reset()  # hundreds of classes share one code location: never meet the recompile limit
+    torch.compiler.reset()  # hundreds of classes share one code location: never meet the recompile limit
     model, make_inputs = graph.define()
     with empty_program_cache(), contextlib.nullcontext() if winograd is None else winograd_everywhere(winograd):
         check_against_eager(

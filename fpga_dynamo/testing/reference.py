@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves
 
 from fpga_dynamo.runtime.observe.rounding import FLOAT32_ULP
+from fpga_dynamo.torch_internals.pytree import tree_flatten, tree_leaves
 
 FLOOR_ULPS = 4
 UNDERFLOW = torch.finfo(torch.float32).tiny

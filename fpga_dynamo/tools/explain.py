@@ -23,6 +23,7 @@ from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.tools.explain_text import BY, as_text
 from fpga_dynamo.tools.reports import GraphReport, NodeReport, OutsideReport
+from fpga_dynamo.torch_internals.dynamo import settings
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def explain(
     with (
         collect_programs() as programs,
         observe_gaps() as gaps,
-        torch._dynamo.config.patch(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 20),
+        settings(recompile_limit=1 << 16, accumulated_recompile_limit=1 << 20),
         torch.set_grad_enabled(torch.is_grad_enabled() and not inference),
     ):
         backend, runs = _counted(programs, dict(options or {}))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.ir.sizes.size import Number, Shape, SizeError, larger, value
+from fpga_dynamo.torch_internals.dispatch import without_subclasses, wrapper_tensor
 
 _HARMLESS = frozenset(
     {
@@ -40,16 +41,7 @@ class SizedTensor(torch.Tensor):
     def __new__(
         cls, fake: torch.Tensor, sizes: tuple[Number, ...], strides: tuple[Number, ...], offset: Number
     ) -> SizedTensor:
-        made: SizedTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls,
-            [value(size) for size in sizes],
-            strides=[value(stride) for stride in strides],
-            storage_offset=value(offset),
-            dtype=fake.dtype,
-            layout=fake.layout,
-            device=fake.device,
-            requires_grad=fake.requires_grad,
-        )
+        made = wrapper_tensor(cls, [value(s) for s in sizes], [value(s) for s in strides], value(offset), fake)
         made._sizes, made._steps, made._begin = Shape(sizes), strides, offset  # type: ignore[arg-type]
         return made
 
@@ -91,7 +83,7 @@ class SizedTensor(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _HARMLESS:
-            with torch._C.DisableTorchFunctionSubclass():
+            with without_subclasses():
                 return func(*args, **(kwargs or {}))
         raise SizeError(f"{getattr(func, '__name__', func)} of a tensor is not known for all sizes")
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from torch._ops import OpOverload
 from torch.fx import Node
 
 from fpga_dynamo.errors import PatternError
@@ -18,6 +17,7 @@ from fpga_dynamo.lowering.passes.fuse import fuse
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.reasons import REASONS, short
 from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
+from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 
 @dataclass

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import torch
 from torch.fx import Node
-from torch.utils._python_dispatch import _disable_current_modes
 
 from fpga_dynamo.ir.dtypes import OutOfRangeError, to_int32
 from fpga_dynamo.ir.graph import GraphInfo, value
 from fpga_dynamo.ir.weights import expression
+from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
 def refuse_constants(nodes: Iterable[Node], graph: GraphInfo) -> str | None:
@@ -35,7 +35,7 @@ def _fits(node: Node, graph: GraphInfo) -> bool:
     formula = expression(node, graph)
     if any(source.op != "get_attr" for source in formula.sources):
         return True
-    with _disable_current_modes():  # tracing has a mode in which tensors are fake
+    with without_modes():
         constants = {source: graph.constant(source) for source in formula.sources}
         try:
             to_int32(formula.evaluate(constants))

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
-from torch._decomp.decompositions import upsample_compute_output_size
-from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
-from torch.utils._pytree import tree_leaves
 
 from fpga_dynamo.ir.dtypes import FLOATS
 from fpga_dynamo.lowering.tracing import attention, attention_backward, backward, layouts, recurrent
+from fpga_dynamo.torch_internals.decompositions import upsample_compute_output_size
+from fpga_dynamo.torch_internals.dispatch import kernels_replaced
+from fpga_dynamo.torch_internals.layouts import suggest_memory_format
+from fpga_dynamo.torch_internals.pytree import tree_leaves
+from fpga_dynamo.torch_internals.tracing import has_free_unbacked_symbols
 
 aten = torch.ops.aten
 
@@ -135,7 +136,7 @@ def _bilinear_backward(
         input_size,
         dtype=gradient.dtype,
         device=gradient.device,
-        memory_format=torch._prims_common.suggest_memory_format(gradient),
+        memory_format=suggest_memory_format(gradient),
     )
 
 
@@ -161,21 +162,5 @@ def kept_whole() -> Iterator[None]:
 
     The kernels belong to the process, so that one thread traces at a time; eager never uses them.
     """
-    with _tracing:
-        saved = [(op, dict(op.py_kernels)) for op in (*WHOLE, *_SHAPES)]
-        try:
-            for op, kernel in WHOLE.items():
-                for key in (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd):
-                    op.py_kernels.pop(key, None)
-                if kernel is not None:
-                    op.py_kernels[DispatchKey.CompositeImplicitAutograd] = kernel
-                op._dispatch_cache.clear()
-            for op, shape in _SHAPES.items():
-                op.py_kernels[DispatchKey.Meta] = shape
-                op._dispatch_cache.clear()
-            yield
-        finally:
-            for op, kernels in saved:
-                op.py_kernels.clear()
-                op.py_kernels.update(kernels)
-                op._dispatch_cache.clear()
+    with _tracing, kernels_replaced(WHOLE, _SHAPES):
+        yield

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._prims_common import suggest_memory_format
+
+from fpga_dynamo.torch_internals.layouts import suggest_memory_format
 
 aten = torch.ops.aten
 

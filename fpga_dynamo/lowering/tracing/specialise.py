@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx import GraphModule, Interpreter
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.traceback import preserve_node_meta
 
 from fpga_dynamo.lowering.tracing.decompose import kept_whole
 from fpga_dynamo.lowering.tracing.strides import settle_strides
+from fpga_dynamo.torch_internals.tracing import DATA_DEPENDENT, traced
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +38,9 @@ def specialised(module: GraphModule, args: Sequence[Any]) -> GraphModule:
     """
     with preserve_node_meta(), kept_whole():
         try:
-            traced = make_fx(Interpreter(module).run, tracing_mode="fake", _allow_non_fake_inputs=True)(*args)
-        except (DynamicOutputShapeException, DataDependentOutputException, GuardOnDataDependentSymNode) as error:
+            made = traced(Interpreter(module).run, args)
+        except DATA_DEPENDENT as error:
             log.info("a graph cannot be specialised: %s", error)
             return module
-    settle_strides(traced)
-    return traced
+    settle_strides(made)
+    return made

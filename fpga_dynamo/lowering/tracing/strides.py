@@ -15,14 +15,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import make_channels_last_strides_for, make_contiguous_strides_for, suggest_memory_format
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map
 
 from fpga_dynamo.ir.graph import aten, hints, mutates, value, values
 from fpga_dynamo.lowering.tracing.layouts import CHANNELS_LAST, LAID_OUT
+from fpga_dynamo.torch_internals.dispatch import OpOverload, without_modes
+from fpga_dynamo.torch_internals.layouts import (
+    make_channels_last_strides_for,
+    make_contiguous_strides_for,
+    suggest_memory_format,
+)
+from fpga_dynamo.torch_internals.pytree import tree_map
 
 Numbers = tuple[int, ...]
 
@@ -99,7 +103,7 @@ def _mixes(node: Node) -> bool:
 
 def _question(node: Node) -> Callable[..., torch.Tensor] | None:
     """What gives a result that lies like the first one of `node`; None where tracing is as good a guess."""
-    if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags:
+    if isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags:
         return node.target
     return _ASKED.get(node.target)
 
@@ -107,7 +111,7 @@ def _question(node: Node) -> Callable[..., torch.Tensor] | None:
 def _foretold(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | None:
     """The strides of the first result of `node` in eager, None if they cannot be told."""
     try:
-        with _disable_current_modes(), torch.no_grad():
+        with without_modes(), torch.no_grad():
             args, kwargs = tree_map(_probe, _arguments(node))
             result = ask(*args, **kwargs)
     except Exception:  # an operand without a value, or that cannot be made so small
@@ -257,7 +261,7 @@ def _trace_again(node: Node, image: Node | None) -> None:
         args, kwargs = _arguments(node)
         if node.target is operator.getitem:
             node.meta["val"] = args[0][args[1]]
-        elif fakes and isinstance(node.target, torch._ops.OpOverload):
+        elif fakes and isinstance(node.target, OpOverload):
             with fakes[0].fake_mode:  # type: ignore[attr-defined]
                 node.meta["val"] = node.target(*args, **kwargs)
     except (NotImplementedError, RuntimeError, ValueError):
@@ -266,7 +270,7 @@ def _trace_again(node: Node, image: Node | None) -> None:
 
 
 def _suggested(image: Node) -> torch.memory_format:
-    with _disable_current_modes():
+    with without_modes():
         return suggest_memory_format(_probe(value(image)))
 
 

@@ -21,7 +21,6 @@ from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.ir.graph import STORABLE, is_view, value
 from fpga_dynamo.ir.launch import Slot
 from fpga_dynamo.ir.program import CardTask, Program
-from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.launch import Arena, Launcher
@@ -30,6 +29,7 @@ from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.cards.change import Stamp
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
+from fpga_dynamo.torch_internals import tensors as internals
 
 _DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in STORABLE}
 
@@ -54,7 +54,7 @@ def _fits(executor: Executor, task: CardTask, arity: int) -> bool:
     card, placeholders = executor.card, executor.program.graph.placeholders
     return (
         hasattr(card.driver.run, "launchable")
-        and torch_state.direct_calls_possible()
+        and internals.direct_calls_possible()
         and not executor.options.verify
         and not task.doubtful
         and executor.scheduler.policy.indifferent
@@ -141,8 +141,8 @@ class Direct:
             otherwise=whole,
             failed=self._failed,
             gate=scheduler.bypass,
-            empty=torch_state.empty_strided,
-            profiling=torch_state.profiling,
+            empty=internals.empty_strided,
+            profiling=internals.profiling,
             arity=len(self._positions),
             inputs=[
                 (self._positions[slot.node], _DTYPES[slot.dtype], slot.numel, slot.offset * 4)
@@ -178,7 +178,7 @@ class Direct:
             (position, tensor, size, *stamp)
             for position, tensor, size, stamp in zip(positions, sources, sizes, stamps, strict=True)
         ]
-        owner, guard = (self._graph, self._pe), torch_state.input_guard(inputs)
+        owner, guard = (self._graph, self._pe), internals.input_guard(inputs)
         call.bind(self._run(binding, weights, arena), arena.buffer, owner, guard, rows)
         self._bound = (found, kinds)
         if self._found(binding) != found:  # closed meanwhile by another thread, in vain

@@ -21,10 +21,10 @@ from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.ir.sizes.graph import sized_graph, sources_of, symbol_values
 from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.lowering.tracing.specialise import specialised
-from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.calls.bind import Binder, Sizes
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.observe.reproduction import Case, or_else
+from fpga_dynamo.torch_internals.tracing import tensors_are_fake
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Dynamic:
 
     def __call__(self, *args: Any) -> Any:
         """The graph's results; eager's where tensors are fake, or nested, each with a ragged size of its own."""
-        if torch_state.tensors_are_fake():
+        if tensors_are_fake():
             return self._module(*args)
         if self._eager is not None:
             return self._eager(*args)

@@ -20,7 +20,6 @@ from fpga_dynamo.ir.program import CardTask, HostTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.weights import NotFiniteError, all_finite
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime import torch_state
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
@@ -29,6 +28,7 @@ from fpga_dynamo.runtime.observe import counters, verify
 from fpga_dynamo.runtime.observe.reproduction import Case, or_else
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import PS, Frame, ProcessingElement, Task, TaskGraph
+from fpga_dynamo.torch_internals.tracing import tensors_are_fake
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Executor:
 
     def __call__(self, *args: Any) -> Any:
         """The graph's results (a tuple or list, as the graph has it); fake ones by eager."""
-        if torch_state.tensors_are_fake():
+        if tensors_are_fake():
             return self.program.module(*args)
         return self.run(args, self._forms)
 

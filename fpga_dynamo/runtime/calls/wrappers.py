@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.guards import GuardBuilder
-from torch._dynamo.source import GlobalStateSource
-from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta, ViewAndMutationMeta
-from torch._guards import TracingContext
-from torch.autograd import forward_ad
 
 from fpga_dynamo.ir.graph import hints
+from fpga_dynamo.torch_internals.aot import OutputType, PlainTensorMeta, TracingContext, ViewAndMutationMeta
+from fpga_dynamo.torch_internals.dispatch import autocast_active
 
 _OVERLAP = "it writes to a tensor some elements of which share memory"
 _NOT_TRACED = {
@@ -60,21 +57,6 @@ def _may_overlap(given: Any) -> bool:
     return False
 
 
-def in_forward_ad() -> bool:
-    """Whether inputs may be dual tensors, whose tangents eager's ops carry. Dynamo compiles anew when that changes."""
-    context = TracingContext.try_get()
-    if context is not None:
-        context.guards_context.dynamo_guards.add(GlobalStateSource().make_guard(GuardBuilder.DUAL_LEVEL))
-    return forward_ad._current_level >= 0
-
-
-def say_unboxed(compiled: Any) -> None:
-    """Marks what AOTAutograd has made as a function of several arguments: it carries the mark of the one inside, which
-    takes a list, and Dynamo's minifier goes by that.
-    """
-    compiled._boxed_call = False
-
-
 def do_nothing(example_inputs: Sequence[Any]) -> bool:
     """Whether calling what AOTAutograd has just made of a graph of Dynamo's is calling the compiled graph, no more.
 
@@ -88,7 +70,7 @@ def do_nothing(example_inputs: Sequence[Any]) -> bool:
         and all(type(given) in (torch.Tensor, torch.nn.Parameter) for given in example_inputs)
         and nothing_to_do(metadata, len(example_inputs))
         and not any(out.requires_grad for out in metadata.output_info)
-        and not torch._C._is_any_autocast_enabled()
+        and not autocast_active()
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from fpga_dynamo._native import fingerprints
+from fpga_dynamo.torch_internals.tensors import versions
 
 SAMPLES = 8
 """Words of each parameter that ``sampled`` reads."""
@@ -42,25 +43,18 @@ class ChangeDetector:
     def stamps(self, tensors: Sequence[torch.Tensor]) -> list[Stamp]:
         """One stamp each; a tensor whose stamp is the same as before has (as far as can be seen) not changed."""
         addresses = [tensor.data_ptr() for tensor in tensors]
-        versions = _versions(tensors)
+        counts = versions(tensors)
         if self.samples is None:
             prints = [0] * len(addresses)
         else:
             prints = fingerprints(addresses, self.sizes(tensors), self.samples)
-        return list(zip(addresses, versions, prints, strict=True))
+        return list(zip(addresses, counts, prints, strict=True))
 
     def sizes(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         """Bytes that each of the sources takes up."""
         if self._sizes is None:
             self._sizes = [_extent(tensor) for tensor in tensors]
         return self._sizes
-
-
-def _versions(tensors: Sequence[torch.Tensor]) -> list[int]:
-    try:
-        return [tensor._version for tensor in tensors]
-    except RuntimeError:  # inference tensors have no counter
-        return [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def _extent(tensor: torch.Tensor) -> int:

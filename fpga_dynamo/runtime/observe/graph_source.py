@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from torch.utils._python_dispatch import _disable_current_modes
+
+from fpga_dynamo.torch_internals.dispatch import without_modes
 
 SMALL = 64
 """Constants of at most so many elements are written with their values; others get random ones."""
@@ -70,7 +71,7 @@ def _is_used(module: GraphModule, key: str) -> bool:
 
 
 def _constant(tensor: torch.Tensor) -> str:
-    with _disable_current_modes():
+    with without_modes():
         if tensor.numel() <= SMALL and type(tensor) in (torch.Tensor, torch.nn.Parameter):
             return f"torch.tensor({tensor.tolist()!r}, dtype={tensor.dtype})".replace("nan", "float('nan')").replace(
                 "inf", "float('inf')"

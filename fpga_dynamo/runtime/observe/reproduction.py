@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
 from torch.fx import GraphModule
 
 from fpga_dynamo.errors import FpgaError, InternalError
@@ -31,6 +30,7 @@ from fpga_dynamo.ir.sizes.graph import SOURCE
 from fpga_dynamo.ir.weights import NotFiniteError
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.observe.graph_source import class_source, header
+from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
 from xclbin_build.cache import root
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _EXPECTED = (
-    TorchDynamoException,
-    *exceptions_allowed_to_be_fallback,  # by which Dynamo breaks a graph
+    *DYNAMO_ERRORS,
     IndexError,  # what eager raises for a dimension that a tensor has not; Dynamo hands it on
     OutOfRangeError,  # data that the card does not take
     NotFiniteError,

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
-from torch._decomp import decomposition_table
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+
+from fpga_dynamo.torch_internals.decompositions import decomposition_table
+from fpga_dynamo.torch_internals.dispatch import TorchDispatchMode
+from fpga_dynamo.torch_internals.pytree import tree_leaves, tree_map
+from fpga_dynamo.torch_internals.tensors import storage_key
 
 FLOAT32_ULP = 2.0**-23
 
@@ -255,7 +257,7 @@ def in_float64(value: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
             return leaf
         # Strides decide which reshapes are views and so what an in-place operator reaches: keep gaps and overlaps.
-        key = leaf.untyped_storage()._cdata, leaf.dtype
+        key = storage_key(leaf), leaf.dtype
         if key not in converted:
             converted[key] = _memory(leaf).to(torch.float64, copy=True)
         return converted[key].as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
@@ -282,7 +284,7 @@ def noisy_run(
     twin = copy.deepcopy(model).double()
     with torch.no_grad():
         leaves = (*twin.parameters(), *twin.buffers(), *tree_leaves(inputs))
-        tensors = {t.untyped_storage()._cdata: t for t in leaves if isinstance(t, torch.Tensor)}
+        tensors = {storage_key(t): t for t in leaves if isinstance(t, torch.Tensor)}
         for tensor in tensors.values():
             recorder.disturb(_memory(tensor))
     with recorder:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
 from fpga_dynamo.ir.dtypes import FLOATS
+from fpga_dynamo.torch_internals.dispatch import TorchDispatchMode
+from fpga_dynamo.torch_internals.pytree import tree_map
 
 
 class InFloat64(TorchDispatchMode):

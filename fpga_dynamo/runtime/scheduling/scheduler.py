@@ -22,7 +22,8 @@ from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
 from fpga_dynamo.runtime.scheduling.flight import Flight, taken_lock
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
-from fpga_dynamo.runtime.torch_state import TorchState, profiler_range, profiling
+from fpga_dynamo.runtime.torch_state import TorchState, profiler_range
+from fpga_dynamo.torch_internals.tensors import profiling
 
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
 

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_map
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.operators import Arguments, Tensors, facts
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.torch_internals.dispatch import OpOverload, schema
+from fpga_dynamo.torch_internals.pytree import tree_map
 
 
 def _from_schema(op: OpOverload, t: Tensors) -> Arguments:
     """Square matrices for tensors, ones for numbers, and what has a default is left out."""
     args: list[Any] = []
-    for parameter in op._schema.arguments:
+    for parameter in schema(op).arguments:
         if parameter.has_default_value():
             break
         kind = str(parameter.type)

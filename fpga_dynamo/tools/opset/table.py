@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch._ops import OpOverload
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, VIEW_TARGETS, aten
@@ -18,6 +17,7 @@ from fpga_dynamo.lowering.reasons import REASONS, short
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.tracing.layouts import LAID_OUT
 from fpga_dynamo.tools.opset.probes import probe
+from fpga_dynamo.torch_internals.dispatch import OpOverload, is_composite, operator_names, schema
 
 DTYPES = (
     torch.float32,
@@ -50,7 +50,7 @@ def core_aten() -> list[OpOverload]:
 
     Asked of the dispatcher: `dir(torch.ops.aten)` grows with the names that a process happens to have looked up.
     """
-    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    names = [name for name in operator_names() if name.startswith("aten::")]
     parts = (name.removeprefix("aten::").partition(".") for name in names)
     overloads = (getattr(getattr(aten, op), overload or "default") for op, _, overload in parts)
     return [op for op in overloads if torch.Tag.core in op.tags]
@@ -90,7 +90,7 @@ def _row(op: OpOverload, target: Target) -> Row:
 
 
 def _reads_tensors(op: OpOverload) -> bool:
-    return any("Tensor" in str(argument.type) for argument in op._schema.arguments)
+    return any("Tensor" in str(argument.type) for argument in schema(op).arguments)
 
 
 def _on_card(op: OpOverload, takers: list[Pattern], target: Target) -> Row:
@@ -113,14 +113,14 @@ def _elsewhere(op: OpOverload) -> Iterator[Row]:
     def answer(where: str, why: str) -> Row:
         return Row(short(op), where, why=why)
 
-    schema = op._schema
-    if not any("Tensor" in str(result.type) for result in schema.returns) and short(op) not in REASONS:
+    signature = schema(op)
+    if not any("Tensor" in str(result.type) for result in signature.returns) and short(op) not in REASONS:
         yield answer("PS", "its result is a number or truth value that the host knows from shape and strides")
-    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
+    if is_composite(op):
         yield answer("in parts", "PyTorch takes it apart before a backend sees it")
     if torch.Tag.nondeterministic_seeded in op.tags:
         yield answer("PS", "it draws from eager's random stream, which only eager advances as eager does")
-    if any(argument.is_out for argument in schema.arguments):
+    if any(argument.is_out for argument in signature.arguments):
         yield answer("in parts", "AOTAutograd makes it functional: the op without `out`, and a copy")
     if not _reads_tensors(op):
         yield answer("constant", "it reads no tensor: evaluated once, when weights are packed")

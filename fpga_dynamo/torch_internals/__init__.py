@@ -1,0 +1,15 @@
+"""The one door to what is private to PyTorch: no other package names ``torch._*``, ``torch.fx.experimental`` and so on.
+
+The lowest layer: it imports :mod:`fpga_dynamo.errors` and nothing else of ours. A file a subject:
+
+- ``versions``: which versions of PyTorch are supported, and what of the running one is not as it is known;
+- ``dispatch``: operators, their schemas and kernels, and the modes and tensor classes that see calls of them;
+- ``tracing``: fake tensors, symbolic sizes, and tracing a graph anew;
+- ``layouts``: the strides that PyTorch's own rules give a result;
+- ``decompositions``: what PyTorch's operators consist of;
+- ``tensors``: what a tensor does not tell in public, guards on tensors, allocation;
+- ``aot``: AOTAutograd's entry, and what it has found out about a graph;
+- ``dynamo``: Dynamo's settings, errors and guards; ``frames``: its conversion of frames;
+- ``serialization``: what PyTorch saves of compiled graphs;
+- ``pytree``: nested containers as lists of leaves.
+"""

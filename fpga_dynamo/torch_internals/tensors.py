@@ -1,0 +1,58 @@
+"""What a tensor does not tell in public, guards on tensors, and allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+# True while torch.profiler records this thread. Without it: no ranges.
+profiling: Callable[[], bool] = getattr(torch.autograd, "_profiler_enabled", lambda: False)
+
+# Dynamo's own check of tensors, and Inductor's allocation. Without them there are no direct calls.
+_guards = getattr(torch._C._dynamo, "guards", None)
+_TensorGuards: Any = getattr(_guards, "TensorGuards", None)
+empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None)
+
+
+def direct_calls_possible() -> bool:
+    """Whether this torch has what :func:`input_guard` and :data:`empty_strided` need."""
+    return _TensorGuards is not None and empty_strided is not None
+
+
+def input_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:
+    """Whether tensors have the types, dtypes, shapes, strides, devices and dispatch keys of these."""
+    if not tensors:
+        return lambda: True
+    sizes, strides = [list(t.size()) for t in tensors], [list(t.stride()) for t in tensors]
+    guards = _TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+    return guards.check  # type: ignore[no-any-return]
+
+
+def versions(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """How often each has been written to; -1 for tensors of inference mode, which do not count."""
+    try:
+        return [tensor._version for tensor in tensors]
+    except RuntimeError:
+        return [-1 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """A number that tensors with the same memory share, while it lives; fake tensors too."""
+    return tensor.untyped_storage()._cdata
+
+
+def is_view(tensor: torch.Tensor) -> bool:
+    """Whether autograd has `tensor` as a view of another one."""
+    return tensor._is_view()
+
+
+def mkldnn_enabled() -> bool:
+    """The setting by which oneDNN computes."""
+    return torch._C._get_mkldnn_enabled()
+
+
+def nnpack_enabled() -> bool:
+    """The setting by which NNPACK computes."""
+    return torch._C._get_nnpack_enabled()

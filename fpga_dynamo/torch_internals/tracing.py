@@ -1,0 +1,44 @@
+"""Fake tensors, symbolic sizes, and tracing a graph anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv, has_free_unbacked_symbols
+
+__all__ = ["DATA_DEPENDENT", "FakeTensor", "FakeTensorMode", "fake_mode", "has_free_unbacked_symbols"]
+
+DATA_DEPENDENT = (DynamicOutputShapeException, DataDependentOutputException, GuardOnDataDependentSymNode)
+"""What tracing raises where a size or a number is asked for that data decides."""
+
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+
+
+def fake_mode() -> FakeTensorMode:
+    """A mode of its own, with sizes that may be symbols."""
+    return FakeTensorMode(shape_env=ShapeEnv())
+
+
+def tensors_are_fake() -> bool:
+    """Whether this thread is in a FakeTensorMode, whose tensors hold no data."""
+    return torch._C._get_dispatch_mode(_FAKE) is not None
+
+
+def traced(
+    function: Callable[..., Any], args: Sequence[Any], mode: Literal["symbolic", "fake"] = "fake"
+) -> GraphModule:
+    """The ATen graph of `function` for these arguments. symbolic: numbers among them and sizes stay symbols.
+
+    Raises one of :data:`DATA_DEPENDENT` where that cannot be.
+    """
+    return make_fx(function, tracing_mode=mode, _allow_non_fake_inputs=True)(*args)

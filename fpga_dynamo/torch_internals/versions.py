@@ -1,0 +1,24 @@
+"""Which versions of PyTorch are supported, and what of the running one is not as it is known."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+TESTED = "2.13"
+"""The minor version with which all tests are run."""
+
+
+def wrong_parameters(name: str, function: Callable[..., Any] | None, expected: Sequence[str]) -> Iterator[str]:
+    """In what a function is not the one that takes these parameters: it is missing, or takes others."""
+    if function is None:
+        yield f"there is no {name}"
+        return
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # native functions may have no signature
+        return
+    names = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    if names[: len(expected)] != list(expected) or len(names) > len(expected):
+        yield f"{name} takes {', '.join(names) or 'nothing'}, not {', '.join(expected)}"
