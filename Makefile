@@ -1,5 +1,5 @@
-# make demo | test | benches | xrt | bench | fuzz | opinfo | endurance | lint | models | transformers | clean; each installs into
-# a virtual environment of its own first.
+# make demo | test | benches | xrt | bench | fuzz | opinfo | endurance | lint | wheel | models | transformers | clean;
+# each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -29,7 +29,7 @@ xrt_models := tests/driver/test_xrt_models.py
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test benches xrt xrt-only xrt-installed bench fuzz opinfo endurance lint models transformers clean
+.PHONY: setup demo test benches xrt xrt-only xrt-installed bench fuzz opinfo endurance lint wheel models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -76,6 +76,10 @@ lint: $(installed)
 	$(bin)/lint-imports
 	$(bin)/clang-format --dry-run --Werror $$(find hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
+
+# The wheel: built, installed into an environment of its own, and used far from this checkout.
+wheel: $(installed)
+	$(bin)/python -m pytest -q -m slow tests/test_wheel.py
 
 # FUZZ: more options, e.g. "--dtype bfloat16" or "--winograd 4".
 fuzz: $(installed)
