@@ -20,7 +20,7 @@ from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, short
 from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 
-NOT_RUN = 6
+NOT_RUN = 7
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
@@ -79,7 +79,16 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 def test_every_document_is_linked_from_the_readme() -> None:
     readme = DOCUMENTS[0].read_text(encoding="utf-8")
-    assert not [path.name for path in DOCUMENTS[1:] if f"](docs/{path.name})" not in readme]
+    assert not [path.name for path in DOCUMENTS[1:] if f"]({path.relative_to(ROOT)})" not in readme]
+
+
+def test_files_that_contributing_names_are_there() -> None:
+    named = re.findall(r"`([^`\s]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    roots = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    files = [name for name in named if name.split("/")[0] in roots and "/" in name]
+    assert len(files) > 15
+    patterns = [re.sub("<[a-z]+>", "*", name).rstrip("/") for name in files]
+    assert not [pattern for pattern in patterns if not any(ROOT.glob(pattern))]
 
 
 def test_table_of_options_is_complete() -> None:
