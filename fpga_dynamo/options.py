@@ -31,6 +31,7 @@ class Options:
     dump_dir: directory that receives the graph, the partition and the commands of every compiled graph.
     disable: names of patterns that are not to be used.
     winograd: let Winograd's method take the 3x3 convolutions that it is faster for; it rounds a few times as coarsely.
+        2 or 4 have it take all that it can, in tiles of that side.
     bands: let chains of convolutions whose images outgrow a lane's cache run in bands of rows, a stream for each lane.
     cache: keep compiled programs on disk, and use those that are there (``fpga_dynamo.cache``).
     """
@@ -47,7 +48,7 @@ class Options:
     timeout: float = 60.0
     dump_dir: str | None = None
     disable: tuple[str, ...] = ()
-    winograd: bool = True
+    winograd: bool | int = True
     bands: bool = True
     cache: bool = True
 
@@ -112,6 +113,12 @@ class Options:
                 raise OptionError(f"option 'timeout' takes a positive number of seconds, not {value!r}")
             return float(value)
         if choices is not None:
+            return value
+        if key == "winograd" and type(value) is int:
+            if value not in (2, 4):
+                raise OptionError(
+                    f"option 'winograd' takes True, False, 2 or 4, the side of its tiles, not {value!r}"
+                )
             return value
         expected = type(default)
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):

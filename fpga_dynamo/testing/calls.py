@@ -21,12 +21,14 @@ from fpga_dynamo.testing.reference import (
     sharing,
     strides_that_matter,
 )
-from fpga_dynamo.testing.winograd import NOISE as WINOGRAD_NOISE
 from fpga_dynamo.torch_internals.pytree import tree_flatten, tree_leaves
 
 _NOISY_RUNS = 3
 _MANY_NOISY_RUNS = 24  # before an answer is called wrong: three may miss how far rounding moves what cancels
 _COARSE = 16  # how many ulps a decision must withstand to count as one that every evaluation shares
+
+WINOGRAD_NOISE = 2.0**-18
+"""What Winograd's method may change a convolution's result by, as a share of its largest number: 32 ulp of float32."""
 
 
 class Undecided(Exception):

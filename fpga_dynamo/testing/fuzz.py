@@ -24,7 +24,6 @@ from fpga_dynamo.testing.cache import empty_program_cache
 from fpga_dynamo.testing.calls import Undecided, check_against_eager
 from fpga_dynamo.testing.graphs import Graph, graphs
 from fpga_dynamo.testing.reference import Mismatch
-from fpga_dynamo.testing.winograd import winograd_everywhere
 from fpga_dynamo.torch_internals.aot import aot_autograd
 from fpga_dynamo.torch_internals.tensors import is_view
 
@@ -127,12 +126,9 @@ def script(
         "from fpga_dynamo.testing.cache import empty_program_cache",
         "from fpga_dynamo.testing.calls import check_against_eager",
     ]
-    around = "empty_program_cache()"
     if backend == "fpga":
         arguments.append("warm=True")
     if winograd is not None:
-        imports.append("from fpga_dynamo.testing.winograd import winograd_everywhere")
-        around += f", winograd_everywhere({winograd})"
         arguments.append("winograd=True")
     needed = "\n    ".join(imports)
     comment = "\n".join(f"# {line}".rstrip() for line in message.splitlines())
@@ -141,7 +137,7 @@ def script(
         f"{graph.source()}\n\n"
         'if __name__ == "__main__":\n'
         f"    {needed}\n\n"
-        f"    with {around}:\n"
+        "    with empty_program_cache():\n"
         f"        check_against_eager(Model(), make_inputs, {', '.join(arguments)})\n"
         '    print("as good as eager")\n'
     )
@@ -155,7 +151,7 @@ def _check(
 ) -> None:
     torch.compiler.reset()  # hundreds of classes share one code location: never meet the recompile limit
     model, make_inputs = graph.define()
-    with empty_program_cache(), contextlib.nullcontext() if winograd is None else winograd_everywhere(winograd):
+    with empty_program_cache():
         check_against_eager(
             model(),
             make_inputs,
@@ -286,7 +282,7 @@ def run_fuzz(
     are of `dtype`: "float32", "bfloat16" or "float16".
     """
     if backend == "fpga":
-        options = {"winograd": winograd is not None, **(options or {})}
+        options = {"winograd": winograd or False, **(options or {})}
     campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None, winograd)
     with _quiet_and_single_threaded():
         drawn = graphs(max_instructions, winograd=winograd is not None, dtype=dtype)

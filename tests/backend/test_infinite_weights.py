@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from fpga_dynamo.testing.cache import empty_program_cache
-from fpga_dynamo.testing.winograd import winograd_everywhere
 from tests.backend.backend_kit import counting, on_card
 
 MODELS = {
@@ -71,8 +70,8 @@ def test_winograd_s_method_spreads_no_weight(tile: int) -> None:
     with torch.no_grad():
         weight_of(model)[3, 2, 1, 1] = torch.inf
         x = torch.randn(2, 8, 9, 9)
-        with empty_program_cache(), winograd_everywhere(tile):
-            torch.testing.assert_close(on_card(model)(x), model(x), equal_nan=True)
+        with empty_program_cache():
+            torch.testing.assert_close(on_card(model, winograd=tile)(x), model(x), equal_nan=True)
 
 
 def test_a_product_of_pixels_stays_on_the_card() -> None:

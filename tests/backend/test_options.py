@@ -31,7 +31,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "dump_dir": [(3, "takes a path, not 3")],
     "cache": [(1, "type bool, not 1"), ("off", "type bool")],
-    "winograd": [(1, "type bool, not 1"), ("off", "type bool")],
+    "winograd": [(1, "2 or 4, the side of its tiles, not 1"), ("off", "type bool")],
     "bands": [(1, "type bool, not 1"), ("off", "type bool")],
     "disable": [("pool", "takes a list of pattern names, not 'pool'"), ([1], "takes a list")],
 }  # fmt: skip
@@ -49,7 +49,7 @@ RIGHT: dict[str, list[Any]] = {
     "timeout": [1, 0.25, float("inf")],
     "dump_dir": ["out", Path("out"), None],
     "cache": [True, False],
-    "winograd": [True, False],
+    "winograd": [True, False, 2, 4],
     "bands": [True, False],
     "disable": [["pool"], ("pool", "pointwise"), []],
 }

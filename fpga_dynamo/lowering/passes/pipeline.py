@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch.fx import GraphModule, Node
 
@@ -65,7 +65,7 @@ def lower_to_plan(
     """Like :func:`lower`, with the plan that the program was assembled from."""
     began = time.perf_counter()
     with collector_paused():
-        graph = prepare(module, target, static_inputs)
+        graph = prepare(module, _tuned(target, options), static_inputs)
         plan = make_plan(graph, options)
         program = assemble(graph, plan)
         if program.symbols is not None:
@@ -82,6 +82,13 @@ def lower_to_plan(
     for node, reason in program.reasons.items():
         log.debug("%s: %s stays on the PS: %s", program.name, describe(node), reason)
     return program, plan
+
+
+def _tuned(target: Target, options: Options) -> Target:
+    """The target with what options say instead of its figures."""
+    if isinstance(options.winograd, bool):
+        return target
+    return replace(target, tuning=replace(target.tuning, winograd_tile=options.winograd))
 
 
 def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
@@ -102,7 +109,7 @@ def make_plan(graph: GraphInfo, options: Options) -> Plan:
 
 
 def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
-    claims = claim(graph, options.disable, winograd=options.winograd, mistakes=mistakes)
+    claims = claim(graph, options.disable, winograd=bool(options.winograd), mistakes=mistakes)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
     parts = partition(graph, claims, greedy=options.partition == "greedy")
     if options.strict:

@@ -119,7 +119,7 @@ def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
 
 
 def tile_size_of(node: Node, target: Target) -> int | None:
-    """Tile size of the fastest method for a convolution, by its cycles; None if that is the direct one."""
+    """Tile size of the fastest method for a convolution, by its cycles, or the one asked for; None: the direct sum."""
     source, weight, result = values((shape(operand(node, 0)), shape(operand(node, 1)), shape(node)))
     sizes = (*source, *weight, *result)
     if len(source) != 4 or not all(isinstance(size, int) for size in sizes) or min(sizes) < 1:
@@ -141,7 +141,7 @@ def tile_size_of(node: Node, target: Target) -> int | None:
         "out_width": result[3],
         "vectors": panel_vectors(weight[0], target.tiles["MAX_VECTORS"]),
     }
-    return fastest_tile(common, target)
+    return target.tuning.winograd_tile or fastest_tile(common, target)
 
 
 def fastest_tile(common: dict[str, int], target: Target) -> int | None:
