@@ -72,7 +72,7 @@ def asked_to_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
 
 
 def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
-    """What `check` gives. Raises :class:`PatternError`; so it does for what `macs` and `doubtful` do wrong."""
+    """What `check` gives. Raises :class:`PatternError`; so it does for what `macs`, `doubtful` and `joins` do wrong."""
     pattern, nodes = match.pattern, match.nodes
     why = _call("check", pattern.check, pattern, nodes, match, graph)
     if why is not None and not isinstance(why, str):
@@ -82,6 +82,12 @@ def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
         if not isinstance(macs, int) or macs < 0:
             raise _error(pattern, nodes, f"macs gave {macs!r}; it has to give a number of multiply-accumulates")
         _call("doubtful", pattern.doubtful, pattern, nodes, match)
+        joined = _call("joins", pattern.joins, pattern, nodes, match)
+        images = isinstance(joined, (tuple, list)) and all(isinstance(n, Node) and _is_image(n) for n in joined)
+        if not images or (joined and not _is_image(match.root)):
+            raise _error(
+                pattern, nodes, f"joins gave {joined!r}; it has to give the images that one is made of, if any"
+            )
     return why
 
 
@@ -180,6 +186,10 @@ def _check_memory(opcode: str, reads: Sequence[View | Buffer | None], writes: Se
                 f"command '{opcode}' writes {view}, which is an {view.buffer.role.value} of the launch; "
                 "emitter.tensor(shape) makes a place for a result"
             )
+
+
+def _is_image(node: Node) -> bool:
+    return isinstance(value(node), torch.Tensor) and value(node).dim() == 4
 
 
 def _call(what: str, function: Callable[..., T], pattern: Pattern, nodes: Sequence[Node], *args: Any) -> T:

@@ -167,6 +167,13 @@ def test_what_merges_wrongly_goes_alone(merged: Callable[[Match, Match], Any], w
     assert [len(covered.nodes) for task in program.card_tasks for covered in task.covers] == [1, 1, 1]
 
 
+def test_what_joins_no_images_is_a_mistake() -> None:
+    wrong = replace(TRIPLE, joins=lambda match: match.nodes)
+    with registered(wrong), pytest.warns(RuntimeWarning, match="joins gave .* it has to give the images"):
+        (program,) = programs_of(lambda x: triple(x, 0.5), torch.randn(5, 17), recipe=RECIPE)
+    assert not program.card_tasks
+
+
 def test_what_eager_takes_for_an_op_decides_where_it_runs() -> None:
     def launches(pattern: Pattern) -> int:
         with registered(pattern):
