@@ -23,9 +23,8 @@ from fpga_dynamo.ir.graph import LAYER, module_path
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.calls.wrappers import nothing_to_do
 from fpga_dynamo.runtime.observe import counters
-from fpga_dynamo.torch_internals.aot import TracingContext, ViewAndMutationMeta, settings_hash
+from fpga_dynamo.torch_internals.aot import GraphFacts, compiles_whole_graph, graph_facts, settings_hash
 from fpga_dynamo.torch_internals.dispatch import autocast_active, transforms_active
 from fpga_dynamo.torch_internals.dynamo import FUNCTION_MODULES, METHODS
 from fpga_dynamo.torch_internals.tensors import mkldnn_enabled, nnpack_enabled
@@ -75,10 +74,9 @@ class Trace:
         """Takes note of an inference graph as AOTAutograd made it, before lowering changes it."""
         if self._key is None:
             return
-        context = TracingContext.try_get()
-        metadata = None if context is None else context.fw_metadata
+        facts = graph_facts()
         try:
-            self._sound &= metadata is not None and _is_all_there_is(metadata, module, self._inputs)
+            self._sound &= facts is not None and _is_all_there_is(facts, module, self._inputs)
             layers = [module_path(node) for node in module.graph.nodes]
             self._graphs.append((graph_to_plain(module), sorted(static), layers))
         except UnstorableError as error:
@@ -109,11 +107,9 @@ def _set_layers(module: GraphModule, layers: Any) -> None:
 
 
 def _is_plain_inference(gm: GraphModule, inputs: Sequence[Any]) -> bool:
-    context = TracingContext.try_get()
     grad = torch.is_grad_enabled()
     return (
-        context is not None
-        and not context.fakify_first_call
+        compiles_whole_graph()
         and "dynamo_compile_id" in gm.meta
         and not any(True for _ in (*gm.parameters(), *gm.buffers()))
         and next(gm.children(), None) is None
@@ -124,14 +120,15 @@ def _is_plain_inference(gm: GraphModule, inputs: Sequence[Any]) -> bool:
     )
 
 
-def _is_all_there_is(metadata: ViewAndMutationMeta, module: GraphModule, inputs: int) -> bool:
+def _is_all_there_is(facts: GraphFacts, module: GraphModule, inputs: int) -> bool:
     """Whether a call of AOTAutograd's result is a call of the graph and nothing else."""
     nodes = list(module.graph.nodes)
     results = nodes[-1].args[0]
     return (
-        nothing_to_do(metadata, inputs)
+        facts.plain
+        and facts.inputs == inputs
         and sum(node.op == "placeholder" for node in nodes) == inputs
-        and len(results) == len(metadata.output_info)
+        and len(results) == facts.outputs
         and all(isinstance(result, Node) and result.op == "call_function" for result in results)
     )
 

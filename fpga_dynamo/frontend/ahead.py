@@ -20,7 +20,7 @@ from fpga_dynamo.ir.graph import TRACED_STRIDES
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.options import Options
 from fpga_dynamo.torch_internals.aot import mark_boxed
-from fpga_dynamo.torch_internals.serialization import GraphPickler, OutputCode, PicklerOptions
+from fpga_dynamo.torch_internals.serialization import GraphPickler, OutputCode, pickler_options
 from fpga_dynamo.torch_internals.tracing import fake_mode
 
 _KEPT = ("val", "stack_trace", TRACED_STRIDES)
@@ -31,7 +31,7 @@ class Snapshot:
     """A graph that is about to be lowered, as bytes. static, saved: see :class:`reproduction.Case`."""
 
     def __init__(self, module: GraphModule, static: Collection[int], saved: slice | None) -> None:
-        options = PicklerOptions(ops_filter=None, node_metadata_key_filter=_KEPT.__contains__)
+        options = pickler_options(_KEPT.__contains__)
         graph = Graph()
         graph.output(graph.graph_copy(module.graph, {}))
         # Of the module no more than the graph needs: tracing hangs on it what cannot be pickled.

@@ -36,21 +36,27 @@ from fpga_dynamo.runtime.calls.direct import direct
 from fpga_dynamo.runtime.calls.dynamic import Dynamic
 from fpga_dynamo.runtime.calls.executor import Executor
 from fpga_dynamo.runtime.calls.lifetime import Lifetime
-from fpga_dynamo.runtime.calls.wrappers import do_nothing, why_not_replayed, why_not_traced
+from fpga_dynamo.runtime.calls.wrappers import do_nothing, why_not_replayed
 from fpga_dynamo.runtime.cards.card import Card, open_card
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.runtime.observe.reproduction import Case, or_else
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.torch_internals.aot import (
     SerializableAOTDispatchCompiler,
-    TracingContext,
     aot_autograd,
+    forget_output_strides,
+    graph_facts,
     is_ahead_of_time,
     mark_boxed,
+    saved_outputs,
+    takes_output_strides,
+    tell_output_strides,
+    why_not_traced,
 )
 from fpga_dynamo.torch_internals.dynamo import in_forward_ad
 from fpga_dynamo.torch_internals.frames import install
 from fpga_dynamo.torch_internals.tracing import traced
+from fpga_dynamo.torch_internals.versions import warn_once
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +86,7 @@ def fpga(
     that cannot be used, and with ``strict=True`` for a node that would run on the PS.
     """
     parsed = _parsed(options, mode)
+    warn_once()
     if in_forward_ad():
         return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
     refuse_recurrence(gm)
@@ -122,7 +129,7 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         static = _static_inputs(module)
         unchanged = _unchanged_by_training(static)
-        saved = _saved_outputs()
+        saved = saved_outputs() or slice(0)
         run = _or_eager(lambda: _compile_forward(module, unchanged, frame), module, unchanged, frame, saved)
         # What has no weights of its own does not know a parameter to live as long as.
         return _boxed(run if unchanged or not static else frame.lifetime.of_parameter(min(static), run))
@@ -186,9 +193,7 @@ def _or_eager(
     """What runs one of AOTAutograd's graphs: the graph in eager if the compiler fails."""
 
     def instead(why: str) -> Callable[..., Any]:
-        context = TracingContext.try_get()
-        if context is not None and context.output_strides:
-            context.output_strides.clear()
+        forget_output_strides()
         if (collected := _collector.get()) is not None:
             collected.append(in_eager(module, frame.card.target, why))
         return whole(module)
@@ -249,18 +254,10 @@ def _keep(module: GraphModule, static: Collection[int], saved: slice | None, fra
         frame.snapshots.append(Snapshot(module, static, saved))
 
 
-def _saved_outputs() -> slice:
-    """Which outputs of a training step's forward graph its backward is given."""
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    return slice(0) if metadata is None else metadata.tensors_saved_for_backwards_slice
-
-
 def _static_inputs(module: GraphModule) -> Collection[int]:
     """Positions of parameters and buffers among the placeholders of a forward graph."""
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    return () if metadata is None else tuple(metadata.static_input_indices or ())
+    facts = graph_facts()
+    return () if facts is None else facts.static
 
 
 def _unchanged_by_training(static: Collection[int]) -> Collection[int]:
@@ -268,11 +265,10 @@ def _unchanged_by_training(static: Collection[int]) -> Collection[int]:
 
     What changes at every step would have to be packed at every step; as an input it only has to be copied.
     """
-    context = TracingContext.try_get()
-    if context is None or context.fw_metadata is None:
+    facts = graph_facts()
+    if facts is None:
         return static
-    inputs = context.fw_metadata.input_info
-    return tuple(i for i in static if not (inputs[i].requires_grad or inputs[i].mutates_data))
+    return tuple(i for i in static if not (facts.requires_grad[i] or facts.changed[i]))
 
 
 def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
@@ -285,16 +281,15 @@ def _compile(module: GraphModule, static: Collection[int], frame: _Frame) -> Cal
 
 def _compile_forward(module: GraphModule, static: Collection[int], frame: _Frame) -> Callable[..., Any]:
     """The forward graph of a training step; AOTAutograd is told in which strides it saves what."""
-    context = TracingContext.try_get()
     settled = settle_strides(module)
-    if context is None or context.fw_metadata is None:
+    facts, saved = graph_facts(), saved_outputs()
+    if facts is None or saved is None:
         return _compile(module, static, frame)
-    saved = context.fw_metadata.tensors_saved_for_backwards_slice
-    save_copies(module, {i for i, info in enumerate(context.fw_metadata.input_info) if info.mutates_data}, saved)
-    if has_symbols(module) or context.output_strides is None:
+    save_copies(module, {i for i, changed in enumerate(facts.changed) if changed}, saved)
+    if has_symbols(module) or not takes_output_strides():
         return _compile(module, static, frame)
     program, chosen = _laid_out(module, static, frame, saved)
-    context.output_strides.extend(output_strides(module, settled.union(chosen)))
+    tell_output_strides(output_strides(module, settled.union(chosen)))
     return _noted(program, frame)
 
 

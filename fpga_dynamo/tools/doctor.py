@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 import xclbin_build
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.runtime.drivers import select, xrt_environment
+from fpga_dynamo.torch_internals import versions
 from xclbin_build.toolchain import gxx
 
 GOOD, MISSING, WRONG = "good", "missing", "wrong"
@@ -30,6 +33,7 @@ class Finding:
 def examine(xclbin: Path | None = None) -> list[Finding]:
     """Looks at the compiler, XRT and its drivers, the cards and their permissions, and at an xclbin."""
     checks: list[Callable[[], Iterator[Finding]]] = [
+        _pytorch,
         _compiler,
         _software_card,
         _xrt,
@@ -42,6 +46,14 @@ def examine(xclbin: Path | None = None) -> list[Finding]:
     if xclbin is not None:
         findings += _xclbin(xclbin)
     return findings
+
+
+def _pytorch() -> Iterator[Finding]:
+    told = versions.describe()
+    if told is None:
+        yield Finding("PyTorch", GOOD, f"{torch.__version__}, which is tested")
+    else:
+        yield Finding("PyTorch", MISSING, told, f"for all of fpga_dynamo: install torch {versions.TESTED}")
 
 
 def _compiler() -> Iterator[Finding]:

@@ -1,23 +1,212 @@
-"""AOTAutograd: its entry, and what it has found out about a graph."""
+"""AOTAutograd: its entry, and what it has found out about the graph that is being compiled.
+
+Whether a call of its result is a call of the graph and nothing else, AOTAutograd does not say; it follows from its
+record of the graph. A field there of which nothing is known here may ask for something at run time: then the answer is
+no (:func:`differences`), and calls take the way through all of AOTAutograd's wrappers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch._aot_autograd.schemas import OutputType, PlainTensorMeta, ViewAndMutationMeta
+from torch._functorch._aot_autograd import schemas
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._guards import TracingContext
 
-__all__ = [
-    "OutputType",
-    "PlainTensorMeta",
-    "SerializableAOTDispatchCompiler",
-    "TracingContext",
-    "ViewAndMutationMeta",
-    "aot_autograd",
-]
+__all__ = ["SerializableAOTDispatchCompiler", "aot_autograd"]
+
+_EMPTY = {"num_intermediate_bases", "num_graphsafe_rng_states", "tokens"}
+_EMPTY_IF_THERE = {"act_input_indices"}  # since 2.12
+"""Fields of the record that are 0 or empty where there is nothing to do before or after a call."""
+
+_INPUT_CHANGES = {
+    "mutates_data",
+    "mutates_metadata",
+    "mutates_storage_metadata",
+    "mutation_inductor_storage_resize",
+}
+"""Fields of an input that are false where a call leaves it as it is."""
+
+_NEEDED: dict[str, set[str]] = {
+    "ViewAndMutationMeta": _EMPTY
+    | {
+        "input_info",
+        "output_info",
+        "subclass_inp_meta",
+        "subclass_fw_graph_out_meta",
+        "grad_enabled_mutation",
+        "static_input_indices",
+    },
+    "InputAliasInfo": _INPUT_CHANGES | {"requires_grad"},
+    "OutputAliasInfo": {"output_type", "requires_grad"},
+    "PlainTensorMeta": set(),
+}
+_KNOWN: dict[str, set[str]] = {
+    "ViewAndMutationMeta": _EMPTY_IF_THERE
+    | {
+        # Of training, and of a call's errors.
+        "bw_donated_idxs",
+        "compile_id_str",
+        "deterministic",
+        "indices_of_inputs_that_requires_grad_with_mutations_in_bw",
+        "is_train",  # until 2.11
+        "num_backward_tokens",
+        "num_opaque_objects_saved_for_bw",
+        "num_symints_saved_for_bw",
+        "num_tensors_saved_with_no_vc_check",
+        "subclass_tangent_meta",
+        "tangent_source_stack_traces",
+        "traced_tangent_metas",
+        "traced_tangents",
+        "traced_tangents_descs",
+        # Of what is excluded by others: changed inputs, and graph-safe random states.
+        "graphsafe_rng_device",
+        "graphsafe_rng_state_index",
+        "keep_input_mutations",
+        "mutated_inp_stream_indices",
+    },
+    "InputAliasInfo": {
+        "is_leaf",
+        "keep_input_mutations",
+        "mutations_hidden_from_autograd",
+        "mutations_under_no_grad_or_inference_mode",
+    },
+    "OutputAliasInfo": {
+        "base_idx",
+        "dynamic_dims",
+        "functional_tensor",
+        "raw_type",
+        "requires_grad_for_backward",
+        "view_meta_sequence",
+    },
+    "PlainTensorMeta": {"memory_format", "unwrapped_idx"},
+}
+"""Fields by class: those that are read, and others of which it is known that they ask for nothing at run time."""
+
+
+def differences() -> Iterator[str]:
+    """What of this PyTorch's record of a graph is not known here."""
+    for name, needed in _NEEDED.items():
+        cls: Any = getattr(schemas, name, None)
+        if not is_dataclass(cls):
+            yield f"there is no record AOTAutograd.{name}"
+            continue
+        found = {field.name for field in fields(cls)}
+        new = sorted(found - needed - _KNOWN[name])
+        yield from (f"AOTAutograd's {name} has the new field {field}" for field in new)
+        yield from (f"AOTAutograd's {name} has no field {field}" for field in sorted(needed - found))
+    if not hasattr(getattr(schemas, "OutputType", None), "non_alias"):
+        yield "AOTAutograd's OutputType has no member non_alias"
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """What AOTAutograd has found out about a graph.
+
+    static: positions of parameters and buffers; requires_grad, changed: of each input, whether it records gradients,
+    and whether a call may write to it; outputs: how many; plain: a call of AOTAutograd's result needs nothing before or
+    after the call of the graph; output_requires_grad: whether gradients are recorded for some output.
+    """
+
+    static: tuple[int, ...]
+    requires_grad: tuple[bool, ...]
+    changed: tuple[bool, ...]
+    outputs: int
+    output_requires_grad: bool
+    plain: bool
+
+    @property
+    def inputs(self) -> int:
+        """How many, after those were merged that share memory and are changed."""
+        return len(self.changed)
+
+
+def graph_facts() -> GraphFacts | None:
+    """Of the graph that this thread compiles; None before AOTAutograd has looked at it."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return None if metadata is None else facts_of(metadata)
+
+
+def facts_of(metadata: Any) -> GraphFacts:
+    """What a record of AOTAutograd's says. What it does not say is taken to be so."""
+    inputs, outputs = metadata.input_info, metadata.output_info
+    return GraphFacts(
+        static=tuple(getattr(metadata, "static_input_indices", None) or ()),
+        requires_grad=tuple(bool(getattr(info, "requires_grad", True)) for info in inputs),
+        changed=tuple(bool(getattr(info, "mutates_data", True)) for info in inputs),
+        outputs=len(outputs),
+        output_requires_grad=any(getattr(info, "requires_grad", True) for info in outputs),
+        plain=not any(differences()) and _is_plain(metadata),
+    )
+
+
+def _is_plain(metadata: Any) -> bool:
+    tensors: Iterable[Any] = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
+    return (
+        not any(getattr(info, change) for info in metadata.input_info for change in _INPUT_CHANGES)
+        and all(info.output_type is schemas.OutputType.non_alias for info in metadata.output_info)
+        and all(type(tensor) is schemas.PlainTensorMeta for tensor in tensors)
+        and not any(getattr(metadata, name) for name in _EMPTY)
+        and not any(getattr(metadata, name, None) for name in _EMPTY_IF_THERE)
+        and metadata.grad_enabled_mutation is None
+    )
+
+
+def saved_outputs() -> slice | None:
+    """Which outputs of a training step's forward graph its backward is given; None if that is not known."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return getattr(metadata, "tensors_saved_for_backwards_slice", None)
+
+
+def takes_output_strides() -> bool:
+    """Whether AOTAutograd asks in which strides a forward graph returns its outputs."""
+    context = TracingContext.try_get()
+    return context is not None and context.output_strides is not None
+
+
+def tell_output_strides(strides: Iterable[Any]) -> None:
+    """Tells AOTAutograd in which strides a forward graph returns its outputs."""
+    context = TracingContext.try_get()
+    if context is not None and context.output_strides is not None:
+        context.output_strides.extend(strides)
+
+
+def forget_output_strides() -> None:
+    """Takes back what :func:`tell_output_strides` has told: the graph runs in eager, as it was traced."""
+    context = TracingContext.try_get()
+    if context is not None and context.output_strides:
+        context.output_strides.clear()
+
+
+def compiles_whole_graph() -> bool:
+    """Whether this thread compiles a graph as Dynamo made it, for calls that all go the same way.
+
+    Not where Dynamo has split it for DistributedDataParallel and wants fake results of the first call.
+    """
+    context = TracingContext.try_get()
+    return context is not None and not context.fakify_first_call
+
+
+OVERLAP = "it writes to a tensor some elements of which share memory"
+_NOT_TRACED = {
+    "Encountered a set_ on a graph input": "it puts another tensor's memory behind an input",
+    "being mutated that has internal overlap": OVERLAP,
+    "refers to a single memory location": OVERLAP,
+}
+"""Of a message a part -> what about a graph it is that AOTAutograd does not take. Texts, because these are raised as
+plain AssertionError and RuntimeError that have no attributes. With a text that is not known here, the error is raised
+on as an internal one, and the graph runs in eager just the same."""
+
+
+def why_not_traced(error: Exception) -> str | None:
+    """What is beyond AOTAutograd in a graph for which it raised `error`; None if that says no such thing."""
+    return next((reason for part, reason in _NOT_TRACED.items() if part in str(error)), None)
 
 
 def mark_boxed(function: Any, boxed: bool = True) -> None:
@@ -28,7 +217,7 @@ def mark_boxed(function: Any, boxed: bool = True) -> None:
 def is_ahead_of_time() -> bool:
     """Whether PyTorch is going to serialise what is being compiled."""
     config = torch._functorch.config
-    return bool(config.bundled_autograd_cache and getattr(config, "force_autograd_cache", False))
+    return all(getattr(config, name, False) for name in ("bundled_autograd_cache", "force_autograd_cache"))
 
 
 def settings_hash() -> str:

@@ -30,7 +30,7 @@ from torch._dynamo import convert_frame, eval_frame, external_utils
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.utils import counters, graph_break_reasons
 
-from fpga_dynamo.torch_internals import versions
+from fpga_dynamo.torch_internals.signatures import wrong_parameters
 
 __all__ = ["BackendCompilerFailed"]
 
@@ -146,11 +146,15 @@ def differences() -> Iterator[str]:
             _CatchErrors.__call__,
             ("self", "frame", "cache_entry", "frame_state"),
         ),
+        "torch._dynamo.exc.BackendCompilerFailed": (
+            BackendCompilerFailed,
+            ("backend_fn", "inner_exception", "first_useful_frame"),
+        ),
         "torch._dynamo.eval_frame.innermost_backend": (getattr(eval_frame, "innermost_backend", None), ("fn",)),
         "torch._dynamo.eval_frame.OptimizeContext.__call__": (_Context.__call__, ("self", "fn")),
     }
     for name, (function, parameters) in needed.items():
-        yield from versions.wrong_parameters(name, function, parameters)
+        yield from wrong_parameters(name, function, parameters)
     found = getattr(convert_frame, "ConvertFrameReturn", None)
     known = {field.name for field in fields(found)} if is_dataclass(found) else set()
     for field in ("apply_to_code", "guarded_code", "skip_reason"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,9 +16,21 @@ _TensorGuards: Any = getattr(_guards, "TensorGuards", None)
 empty_strided: Any = getattr(_guards, "_empty_strided_cpu", None)
 
 
-def direct_calls_possible() -> bool:
-    """Whether this torch has what :func:`input_guard` and :data:`empty_strided` need."""
-    return _TensorGuards is not None and empty_strided is not None
+def differences() -> Iterator[str]:
+    """In what :func:`input_guard` and :data:`empty_strided` do not do in this PyTorch what they are to do."""
+    if _TensorGuards is None:
+        yield "there is no torch._C._dynamo.guards.TensorGuards"
+    else:
+        try:
+            known = torch.empty(2, 3)
+            check = input_guard([known])
+            works = check(known) and not check(known.double()) and not check(known.t()) and not check(known[:1])
+        except (TypeError, RuntimeError, AttributeError):
+            works = False
+        if not works:
+            yield "TensorGuards does not guard tensors as it did"
+    if empty_strided is None:
+        yield "there is no torch._C._dynamo.guards._empty_strided_cpu"
 
 
 def input_guard(tensors: Sequence[torch.Tensor]) -> Callable[..., bool]:

@@ -54,7 +54,7 @@ def _fits(executor: Executor, task: CardTask, arity: int) -> bool:
     card, placeholders = executor.card, executor.program.graph.placeholders
     return (
         hasattr(card.driver.run, "launchable")
-        and internals.direct_calls_possible()
+        and not any(internals.differences())
         and not executor.options.verify
         and not task.doubtful
         and executor.scheduler.policy.indifferent
