@@ -2,8 +2,8 @@
 
 The lowest layer: it imports :mod:`fpga_dynamo.errors` and nothing else of ours. A file a subject:
 
-- ``versions``: which versions of PyTorch are supported, and what of the running one is not as it is known; the files below
-  say so of their subjects (`differences`), and ``signatures`` compares functions;
+- ``versions``: which versions of PyTorch are supported, and what of the running one is not as it is known; of their
+  subjects ``aot``, ``frames`` and ``tensors`` say so (`differences`), and ``signatures`` compares functions;
 - ``dispatch``: operators, their schemas and kernels, and the modes and tensor classes that see calls of them;
 - ``tracing``: fake tensors, symbolic sizes, and tracing a graph anew;
 - ``layouts``: the strides that PyTorch's own rules give a result;
