@@ -93,14 +93,15 @@ def pack_panels(
     out_stride: int,
     in_stride: int,
     taps: Sequence[int],
+    infinity: int,
     transform: Sequence[float],
     threads: int,
 ) -> bool:
     """Weights of a convolution, at an address, as panels at another; see fpga_dynamo.lowering.ops.packing (ours).
 
-    Strides and taps: floats from channel to channel, and from a channel's first weight to each tap. factors: address of
-    float64s, or 0. transform: the rows of G one after the other; none: there is no transform. Returns whether
-    all packed weights are finite.
+    Strides and taps: elements from channel to channel, and from a channel's first weight to each tap. factors: address
+    of float64s, or 0. infinity: that of elements of 16 bits, which are only put in order; 0: float32. transform: the
+    rows of G one after the other; none: there is no transform. Returns whether all packed weights are finite.
     """
 
 class bypass:

@@ -72,4 +72,13 @@ enum activation : int32_t {
     ACT_ELU = 11,  // x > 0 ? x : a (exp(x) - 1)
 };
 
+// What the elements of an operand are; those of fewer than 32 bits lie side by side in the order of their addresses.
+enum element_format : int32_t {
+    FORMAT_F32 = 0,
+    FORMAT_BF16 = 1,  // as words: floats that are rounded when they are narrowed
+    FORMAT_F16 = 2,
+    FORMAT_U8 = 3,  // as words: the bits of an int32, of which narrowing keeps the low ones
+    FORMAT_I8 = 4,
+};
+
 }  // namespace fpga

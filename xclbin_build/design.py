@@ -6,7 +6,7 @@ Everything that is generated (sources, metadata, manifest) is written from the `
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hls_kernels import CORES, ROOT
@@ -38,6 +38,7 @@ class Core:
     header: Path
     opcodes: tuple[str, ...]
     user: bool
+    weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def include(self) -> str:
@@ -118,6 +119,7 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
                 continue
             if core.user:
                 header = header.merged(parse_header(core.header), str(core.header))
+            _check_weights(core, header)
             for opcode in core.opcodes:
                 if opcode not in header.records:
                     raise RecipeError(
@@ -133,6 +135,13 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
                     next_user_opcode += 1
     _distinct_headers(recipe, cores)
     return Design(recipe, platform, _kernels(recipe, platform, cores), header, opcodes, _tiles(recipe))
+
+
+def _check_weights(core: Core, header: Header) -> None:
+    known = [name.removeprefix("FORMAT_") for name in header.enums["element_format"]]
+    for name in (name for names in core.weights.values() for name in names):
+        if name not in known:
+            raise RecipeError(f"core '{core.name}': unknown type '{name}' of weights; {did_you_mean(name, known)}")
 
 
 def core_names() -> list[str]:
@@ -159,7 +168,7 @@ def _core(recipe: recipes.Recipe, kernel: str, reference: str) -> Core:
                 f"{did_you_mean(reference, known)} A core of your own is given by a path that ends in .hpp."
             )
     line = parse_core_line(header)
-    return Core(line.core, header, line.opcodes, is_path(reference))
+    return Core(line.core, header, line.opcodes, is_path(reference), line.weights)
 
 
 def _own_header(name: str) -> Path:

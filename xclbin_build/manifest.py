@@ -10,8 +10,9 @@ tuning            what the software card's host does well, as its platform's fil
                   has nothing, as a card's
 tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
-kernels           [{name, lanes, cores, opcodes, compute_units: [{name, base}],
-                    args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar
+kernels           [{name, lanes, cores, opcodes, weights, compute_units: [{name, base}],
+                    args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar;
+                  weights: {opcode: [NAME]}, what packed weights may be beside floats; missing in older files
 opcodes           {name: number}
 enums             {enum: {NAME: value}} as command.hpp and user cores spell them
 commands          {opcode: [{field, type, word, count}]}
@@ -74,6 +75,7 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
         "lanes": bool(kernel.cores),  # a plain kernel cannot be cut into slices
         "cores": [core.name for core in kernel.cores],
         "opcodes": list(kernel.opcodes),
+        "weights": {opcode: list(names) for core in kernel.cores for opcode, names in core.weights.items()},
         "compute_units": [{"name": unit.name, "base": unit.base} for unit in kernel.compute_units],
         "args": [
             {
@@ -168,6 +170,9 @@ def _check_kernel(kernel: Any, tags: list[str]) -> None:
             )
     if not all(isinstance(name, str) for name in kernel["cores"] + kernel["opcodes"]):
         raise XclbinError(f"the manifest's cores of kernel '{kernel['name']}' are damaged; build the file anew.")
+    weights = kernel.get("weights", {})
+    if not isinstance(weights, dict) or not all(isinstance(names, list) for names in weights.values()):
+        raise XclbinError(f"the manifest's weights of kernel '{kernel['name']}' are damaged; build the file anew.")
 
 
 def _check_integers(table: Any, what: str) -> None:

@@ -22,6 +22,7 @@ _LEADING_FIELDS = ("opcode", "slices")
 
 _CORE_LINE = re.compile(r"//\s*core:\s*(?P<core>\w+)\s*;\s*opcodes:\s*(?P<opcodes>[\w\s,]+?)\s*$")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"(?P<path>[^"]+)"')
+_WEIGHTS_LINE = re.compile(r"//\s*weights of (?P<opcode>\w+):\s*(?P<elements>[\w\s,]+?)\s*$")
 _CONSTANT = re.compile(
     r"^\s*(?:static\s+|inline\s+)*constexpr\s+(?:unsigned\s+)?\w+\s+(?P<name>\w+)\s*=\s*(?P<value>[^;]+);"
 )
@@ -83,10 +84,15 @@ class Header:
 
 @dataclass(frozen=True)
 class CoreLine:
-    """The first line of a core's header: `// core: conv2d; opcodes: conv2d, depthwise`."""
+    """The first line of a core's header: `// core: conv2d; opcodes: conv2d, depthwise`.
+
+    weights: what packed weights of an opcode may be, from lines `// weights of conv2d: F32, BF16` behind it, by the
+    names of command.hpp's element_format; an opcode that has none takes floats.
+    """
 
     core: str
     opcodes: tuple[str, ...]
+    weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def parse_integer(text: str) -> int | None:
@@ -109,10 +115,20 @@ def parse_core_line(path: Path) -> CoreLine:
             repeated = sorted({name for name in opcodes if opcodes.count(name) > 1})
             if repeated or not all(name.isidentifier() for name in opcodes):
                 raise RecordError(f"{path}: the core line must list distinct opcode names, not '{match['opcodes']}'.")
-            return CoreLine(match["core"], opcodes)
+            return CoreLine(match["core"], opcodes, _weights(path, opcodes))
     raise RecordError(
         f"{path}: no line '// core: NAME; opcodes: NAME, NAME' tells which opcodes this core executes; add it on top."
     )
+
+
+def _weights(path: Path, opcodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    weights: dict[str, tuple[str, ...]] = {}
+    for line in _read(path).splitlines():
+        if match := _WEIGHTS_LINE.match(line.strip()):
+            if match["opcode"] not in opcodes:
+                raise RecordError(f"{path}: weights of '{match['opcode']}', which is none of the core's opcodes.")
+            weights[match["opcode"]] = tuple(part.strip() for part in match["elements"].split(","))
+    return weights
 
 
 def parse_tiles(path: Path) -> dict[str, int]:

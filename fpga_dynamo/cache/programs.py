@@ -16,6 +16,7 @@ from torch.fx import Node
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
 from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.elements import ELEMENTS
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
@@ -98,7 +99,8 @@ class _Writer:
         if not name.startswith(_LAYOUTS) or _layout(name) is not pack.layout:
             raise UnstorableError(f"a pack laid out by {name}")
         operands = [None if e is None else self._position[e.node] for e in pack.operands]
-        return [name, to_plain(pack.params, self._position.__getitem__), operands, pack.floats, buffer.name]
+        params = to_plain(pack.params, self._position.__getitem__)
+        return [name, params, operands, pack.count, pack.element.name, buffer.name]
 
 
 class _Reader:
@@ -176,9 +178,10 @@ class _Reader:
         return Slot(self.node(position), tuple(shape), tuple(strides), kind, offset, numel)
 
     def weight(self, data: Sequence[Any]) -> WeightBuffer:
-        name, params, operands, floats, label = data
+        name, params, operands, count, element, label = data
         expressions = tuple(None if i is None else expression(self.node(i), self._graph) for i in operands)
-        return WeightBuffer(Pack(_layout(name), from_plain(params, ()), expressions, floats), label)
+        pack = Pack(_layout(name), from_plain(params, ()), expressions, count, ELEMENTS[element])
+        return WeightBuffer(pack, label)
 
 
 def _layout(name: str) -> Callable[..., torch.Tensor]:

@@ -13,7 +13,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen import cost, layout, views
 from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
-from fpga_dynamo.ir.dtypes import NARROW
+from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
 from fpga_dynamo.ir.sizes.size import Number, Size, at_most, identical, larger, pinned, smaller
 from fpga_dynamo.ir.sizes.size import value as hinted
@@ -91,7 +91,7 @@ class Emitter:
                 if last in self.graph.static and isinstance(value(last), torch.Tensor):
                     self._values[last] = self.weight_rows(last)
                 elif (given := self._external(last)) is not None:
-                    self._values[last] = self.widened(given) if given.buffer.packed else given
+                    self._values[last] = self.widened(given) if given.buffer.element.is_narrow else given
                 elif is_view(last):
                     chain.append(last.all_input_nodes[0])
                 else:
@@ -173,7 +173,7 @@ class Emitter:
 
     def convert(self, source: View, target: View) -> None:
         """A command that widens `source` or narrows into `target`, whichever is packed; both dense and alike."""
-        narrow = target.buffer.packed
+        narrow = target.buffer.element.is_narrow
         packed = target if narrow else source
         self.command(
             layout.CONVERT.opcode,
@@ -182,7 +182,7 @@ class Emitter:
             input=Operand.of(source),
             output=Operand.of(target),
             count=source.numel,
-            format=self.target.enums[f"FORMAT_{NARROW[packed.dtype]}"],
+            format=self.target.enums[f"FORMAT_{packed.buffer.element.name}"],
             narrow=int(narrow),
         )
 
@@ -241,13 +241,17 @@ class Emitter:
         layout: Callable[..., torch.Tensor],
         params: tuple[Any, ...],
         operands: Sequence[Expression | None],
-        floats: int,
+        count: int,
         name: str = "",
-    ) -> Buffer:
-        """A block of the weights region; equal requests share one. Sizes that it depends on are pinned."""
+        element: Element = F32,
+    ) -> WeightBuffer:
+        """A block of `count` elements in the weights region; equal requests share one.
+
+        Sizes that it depends on are pinned.
+        """
         for operand in operands:
             pinned(() if operand is None else tuple(value(operand.node).shape))
-        pack = Pack(layout, pinned(params), tuple(operands), pinned(floats))
+        pack = Pack(layout, pinned(params), tuple(operands), pinned(count), element)
         sources = tuple(source.name for source in pack.sources)
         key = (pack.key, sources)
         if key not in self.weights:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import torch
 
-HALVES = {torch.bfloat16: "BF16", torch.float16: "F16"}
-"""Floating-point types of 16 bits, and what command.hpp calls them."""
+from fpga_dynamo.ir.elements import BF16, F16, F32, I8, I32, U8, Element
 
-BYTES = {torch.uint8: "U8", torch.int8: "I8"}
-"""Integers of eight bits, and what command.hpp calls them."""
+HALVES = {element.dtype: element for element in (BF16, F16)}
+"""Floating-point types of 16 bits."""
+
+BYTES = {element.dtype: element for element in (U8, I8)}
+"""Integers of eight bits."""
 
 NARROW = {**HALVES, **BYTES}
 """Types whose elements are narrower on the wire than in the arena."""
@@ -35,9 +37,14 @@ class OutOfRangeError(ValueError):
     """An integer that int32 cannot hold; the partition has to run in eager."""
 
 
+def slot_element(dtype: torch.dtype) -> Element:
+    """What the elements of a slot are."""
+    return NARROW.get(dtype) or (I32 if dtype in INTEGERS else F32)
+
+
 def slot_bytes(dtype: torch.dtype) -> int:
     """Bytes of an element of a slot."""
-    return dtype.itemsize if dtype in NARROW else 4
+    return slot_element(dtype).bytes
 
 
 def span_of(dtype: torch.dtype) -> tuple[int, int]:

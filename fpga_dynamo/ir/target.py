@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import torch
+
+from fpga_dynamo.ir.dtypes import HALVES
+from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.tuning import Tuning
 
 
@@ -22,11 +26,17 @@ class RecordField:
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """A kernel of the xclbin that runs command lists."""
+    """A kernel of the xclbin that runs command lists. weights: names of elements that an opcode's weights may be."""
 
     name: str
     opcodes: frozenset[str]
     compute_units: int
+    weights: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+
+    def weight_element(self, opcode: str, dtype: torch.dtype) -> Element:
+        """What packed weights of `dtype` lie on the card as: their own type where the core takes it, else floats."""
+        own = HALVES.get(dtype, F32)
+        return own if own.name in self.weights.get(opcode, ()) else F32
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,12 @@ class Target:
     @classmethod
     def from_manifest(cls, uuid: str, manifest: Mapping[str, Any]) -> Target:
         kernels = tuple(
-            KernelInfo(k["name"], frozenset(k["opcodes"]), len(k["compute_units"]))
+            KernelInfo(
+                k["name"],
+                frozenset(k["opcodes"]),
+                len(k["compute_units"]),
+                {opcode: frozenset(names) for opcode, names in k.get("weights", {}).items()},
+            )
             for k in manifest["kernels"]
             if k["lanes"]
         )

@@ -13,6 +13,7 @@ from enum import Enum
 
 import torch
 
+from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.sizes.size import Size, identical
 
 VEC = 16
@@ -50,13 +51,14 @@ class Role(Enum):
 class Buffer:
     """A block of device memory, `floats` long. Temporaries, inputs and outputs lie in the arena, weights apart.
 
-    packed: elements of a narrow type lie as on the host, not a word each; only the command ``convert`` reads those.
+    element: what lies in it. In the arena only the command ``convert`` reads elements that are narrower than a word;
+    all others are a word each there, of the type that the view says.
     """
 
     floats: int
     role: Role = Role.TEMPORARY
     name: str = ""
-    packed: bool = False
+    element: Element = F32
     id: int = field(default_factory=lambda: next(_ids))
 
     @property

@@ -17,6 +17,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS, to_int32
+from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.view import Buffer, Role, align, dense, row_pitch
 
@@ -99,43 +100,53 @@ class _Name(str):
 class Pack:
     """A block of the weights region.
 
-    layout: a module-level function (params, *tensors) -> 1-D float32 tensor of `floats` elements.
-    params: its settings, hashable.
+    layout: a module-level function (params, *tensors) -> 1-D tensor of `count` elements of the type `element`.
+    params: its settings, hashable. It gets tensors of 16 bits as they are if `element` is narrow, else as floats.
     """
 
     layout: Callable[..., torch.Tensor]
     params: tuple[Any, ...]
     operands: tuple[Expression | None, ...]
-    floats: int
+    count: int
+    element: Element = F32
+
+    @property
+    def words(self) -> int:
+        """Words of the weights region that it takes."""
+        return self.element.words(self.count)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for packs of equal content, given equal sources; shared by all graphs."""
         operands = tuple(None if e is None else e.key for e in self.operands)
-        return (f"{self.layout.__module__}.{self.layout.__qualname__}", self.params, operands)
+        return (f"{self.layout.__module__}.{self.layout.__qualname__}", self.params, self.element.name, operands)
 
     @property
     def sources(self) -> tuple[Node, ...]:
         return tuple(source for e in self.operands if e is not None for source in e.sources)
 
     def build(self, tensors: Mapping[Node, torch.Tensor]) -> torch.Tensor:
-        """The block's content, a contiguous float32 tensor of `floats` elements."""
-        values = [None if e is None else _widened(e.evaluate(tensors)) for e in self.operands]
+        """The block's content, contiguous."""
+        values = [None if e is None else self._given(e.evaluate(tensors)) for e in self.operands]
         flat = self.layout(self.params, *values)
-        assert flat.numel() == self.floats, f"{self.key}: packed {flat.numel()} floats, planned {self.floats}"
+        assert flat.numel() == self.count, f"{self.key}: packed {flat.numel()} elements, planned {self.count}"
+        assert flat.element_size() == self.element.bytes, (
+            f"{self.key}: packed {flat.dtype}, planned {self.element.name}"
+        )
         return flat.contiguous()
 
-
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    """What layouts compute with: 16 bits are for storage only."""
-    return tensor.to(torch.float32) if tensor.dtype in HALVES else tensor
+    def _given(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What the layout gets: it computes with floats, and only puts narrow elements in order."""
+        if self.element.is_narrow:
+            return tensor.to(self.element.dtype)  # an eager op may give another type than its fake tensor said
+        return tensor.to(torch.float32) if tensor.dtype in HALVES else tensor
 
 
 class WeightBuffer(Buffer):
     """A buffer of the weights region and the pack that fills it."""
 
     def __init__(self, pack: Pack, name: str) -> None:
-        super().__init__(align(pack.floats), Role.WEIGHT, name)
+        super().__init__(align(pack.words), Role.WEIGHT, name, pack.element)
         self.pack = pack
 
 

@@ -27,6 +27,8 @@ typedef uint32_t native_uint __attribute__((vector_size(4 * NATIVE_LANES)));
 // As they lie in memory: at any float's address, whatever type the host wrote there.
 typedef float memory_native __attribute__((vector_size(4 * NATIVE_LANES), aligned(4), may_alias));
 typedef float memory_float __attribute__((may_alias));
+typedef uint16_t memory_half __attribute__((may_alias));
+typedef uint16_t memory_halves __attribute__((vector_size(2 * NATIVE_LANES), aligned(2), may_alias));
 
 #define EACH_PART UNROLL for (int p = 0; p < PARTS; p++)
 // Body of a function that answers the vector with these values as its parts p.
@@ -172,6 +174,63 @@ FPGA_INLINE vec16 load(const memory_native* parts) OF_PARTS(vec16, (native_float
     FPGA_INLINE void store(memory_native* parts, const vec16& x) {
     EACH_PART parts[p] = x.part[p];
 }
+
+// A part of patterns of 16 bits, one a lane. Without being told the instruction, g++ 12 widens halves and joins them.
+FPGA_INLINE native_int load_part_of_halves(const memory_halves* from) {
+#if defined(__clang__) || !defined(__SSE4_1__)
+    return __builtin_convertvector(*from, native_int);
+#elif defined(__AVX512F__)
+    typedef int16_t operand __attribute__((vector_size(32)));
+    return __builtin_ia32_pmovzxwd512_mask((operand)*from, native_int{}, -1);
+#elif defined(__AVX2__)
+    typedef int16_t operand __attribute__((vector_size(16)));
+    return __builtin_ia32_pmovzxwd256((operand)*from);
+#else
+    typedef int16_t operand __attribute__((vector_size(16)));
+    typedef int64_t pair __attribute__((vector_size(16)));
+    int64_t low;
+    std::memcpy(&low, from, sizeof low);
+    return __builtin_ia32_pmovzxwd128((operand)pair{low, 0});
+#endif
+}
+
+// 16 patterns of 16 bits, one a lane.
+FPGA_INLINE ivec16 load_halves(const memory_half* from) {
+    const memory_halves* parts = reinterpret_cast<const memory_halves*>(from);
+    OF_PARTS(ivec16, load_part_of_halves(parts + p))
+}
+
+// 16 numbers of bfloat16: one shuffle brings the bytes of a part to their places, which takes less than a widening and a
+// shift.
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__clang__)
+#define FPGA_LOAD_BF16
+FPGA_INLINE vec16 load_bf16(const memory_half* from) {
+    typedef long long patterns __attribute__((vector_size(16), aligned(2), may_alias));
+    typedef long long pair __attribute__((vector_size(16)));
+    typedef char bytes __attribute__((vector_size(32)));
+    const bytes places = {-1, -1, 0, 1, -1, -1, 2,  3,  -1, -1, 4,  5,  -1, -1, 6,  7,
+                          -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15};
+    const patterns* parts = reinterpret_cast<const patterns*>(from);
+    OF_PARTS(vec16,
+             (native_float)__builtin_ia32_pshufb256((bytes)__builtin_ia32_vbroadcastsi256((pair)parts[p]), places))
+}
+#endif
+
+// 16 numbers of binary16, where an instruction widens them.
+#if defined(__AVX512F__) || defined(__F16C__)
+#define FPGA_LOAD_F16
+FPGA_INLINE vec16 load_f16(const memory_half* from) {
+    typedef int16_t patterns __attribute__((vector_size(2 * NATIVE_LANES), aligned(2), may_alias));
+    typedef int16_t operand __attribute__((vector_size(2 * NATIVE_LANES)));
+    const patterns* parts = reinterpret_cast<const patterns*>(from);
+#if defined(__AVX512F__)
+    constexpr int CURRENT_ROUNDING = 4;
+    OF_PARTS(vec16, __builtin_ia32_vcvtph2ps512_mask((operand)parts[p], native_float{}, -1, CURRENT_ROUNDING))
+#else
+    OF_PARTS(vec16, __builtin_ia32_vcvtph2ps256((operand)parts[p]))
+#endif
+}
+#endif
 
 FPGA_INLINE vec16 load(const float* local, int64_t at) {
     return load(reinterpret_cast<const memory_native*>(local + at));

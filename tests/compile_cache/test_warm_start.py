@@ -14,6 +14,7 @@ from torch import nn
 
 import fpga_dynamo
 from fpga_dynamo.cache import store
+from fpga_dynamo.frontend.backend import collect_programs
 
 SCRIPT = """
 import sys, torch, fpga_dynamo
@@ -70,6 +71,16 @@ def test_neither_tracing_nor_lowering_is_done_twice(xclbin: str) -> None:
         model[0].weight.mul_(2)
         torch.testing.assert_close(run(model, xclbin, IMAGE), model(IMAGE), rtol=1e-4, atol=1e-5)
     assert counts() == (0, 1, 1), "what is packed follows the parameters, not the entry"
+
+
+def test_weights_of_16_bits_come_back_as_such(xclbin: str) -> None:
+    model, x = nn.Sequential(nn.Linear(64, 32), nn.ReLU()).eval().bfloat16(), torch.randn(3, 64).bfloat16()
+    expected = run(model, xclbin, x)
+    with collect_programs() as programs:
+        assert torch.equal(run(model, xclbin, x), expected)
+    assert counts() == (1, 1, 1)
+    (task,) = programs[0].card_tasks
+    assert {buffer.element.name for buffer in task.weights} == {"BF16", "F32"}, "the weight and the bias"
 
 
 def test_the_cache_can_be_turned_off(xclbin: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

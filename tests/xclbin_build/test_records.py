@@ -106,6 +106,13 @@ def test_bad_core_line_is_an_error(tmp_path: Path, text: str) -> None:
         parse_core_line(header(tmp_path, text))
 
 
+def test_a_core_says_what_its_weights_may_be(tmp_path: Path) -> None:
+    text = "// core: a; opcodes: b, c\n// weights of c: F32, BF16\n"
+    assert parse_core_line(header(tmp_path, text)).weights == {"c": ("F32", "BF16")}
+    with pytest.raises(RecordError, match="weights of 'd', which is none of the core's opcodes"):
+        parse_core_line(header(tmp_path, text.replace("of c", "of d")))
+
+
 def test_cores_that_come_along_have_their_records() -> None:
     records = parse_command(ROOT / "command.hpp").records
     for path in CORES.glob("*/core.hpp"):

@@ -12,7 +12,10 @@ import torch
 import torch.nn.functional as F
 
 from fpga_dynamo._native import pack_panels
-from fpga_dynamo.ir.view import VEC, ceil_div
+from fpga_dynamo.ir.dtypes import HALVES
+from fpga_dynamo.ir.elements import F32
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
 from fpga_dynamo.ir.weights import NotFiniteError, all_finite
 
 
@@ -20,6 +23,16 @@ def panel_vectors(channels: int, most: int) -> int:
     """Width of a panel / VEC: of those that give the fewest panels, the narrowest, as it pads `channels` least."""
     panels = ceil_div(channels, VEC * most)
     return ceil_div(channels, VEC * panels)
+
+
+def format_of(weights: Buffer, field: str, target: Target) -> dict[str, Any]:
+    """The field of a record that says what its packed weights are; none for floats, which every xclbin takes."""
+    return {} if weights.element is F32 else {field: target.enums[f"FORMAT_{weights.element.name}"]}
+
+
+def weight_words(count: int, format: int | None) -> int:
+    """Words of packed weights in a format of a record: FORMAT_F32 is 0, all others that cores take are of 16 bits."""
+    return ceil_div(count, 2) if format else count
 
 
 def folded(
@@ -75,7 +88,7 @@ def _oriented(form: Form, weight: torch.Tensor) -> torch.Tensor:
 
 
 def in_place(form: Form, weight: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
-    """The same weights where they lie: [output channel, channel of a group, ...], and where the taps are, in floats."""
+    """The same weights where they lie: [output channel, channel of a group, ...], and where the taps are in it."""
     if form is not None and form[3]:
         weight, taps = formed(form, weight), None
     else:
@@ -104,16 +117,17 @@ def packed_panels(
     *,
     meets_zeros: bool,
 ) -> torch.Tensor:
-    """[panel][element][input channel][width] of [output channel, input channel, ...], float32, padded with zeros.
+    """[panel][element][input channel][width] of [output channel, input channel, ...], padded with zeros.
 
-    taps: where they lie from a channel's first weight, in floats. factors: float64, of each output channel.
+    The weights are float32, or of 16 bits, which are only put in order: there are neither factors nor a transform.
+    taps: where they lie from a channel's first weight, in elements. factors: float64, of each output channel.
     transform: G, float64 of [points, 3]; then `taps` are those of 3x3 and an element is one of G g G^T, else a tap.
     What is multiplied is so in float64, and packing adds one rounding to a weight.
     meets_zeros: whether the weights may be multiplied by more than the image; see :func:`_demand_finite`.
     """
     out_channels, in_channels = weight.shape[:2]
     elements = len(taps) if transform is None else transform.shape[0] ** 2
-    packed = torch.empty(ceil_div(out_channels, width), elements, in_channels, width)
+    packed = torch.empty(ceil_div(out_channels, width), elements, in_channels, width, dtype=weight.dtype)
     factors = None if factors is None else factors.contiguous()
     finite = pack_panels(
         weight=weight.data_ptr(),
@@ -125,12 +139,17 @@ def packed_panels(
         out_stride=weight.stride(0),
         in_stride=weight.stride(1),
         taps=taps,
+        infinity=_INFINITIES[weight.dtype],
         transform=[] if transform is None else transform.flatten().tolist(),
         threads=torch.get_num_threads(),
     )
     if meets_zeros:
         _demand_finite(finite)
     return packed
+
+
+_INFINITIES = {torch.float32: 0, torch.bfloat16: 0x7F80, torch.float16: 0x7C00}
+"""The pattern of an infinity of 16 bits, other numbers with all of whose bits are NaN; 0: elements are floats."""
 
 
 def _demand_finite(finite: bool) -> None:
@@ -149,7 +168,7 @@ def pack_weight(params: tuple[Any, ...], weight: torch.Tensor, *tensors: torch.T
     The last of `params`: whether the weights may be multiplied by more than the image.
     """
     groups, vectors, eps, form, meets_zeros = params
-    weight, taps = in_place(form, weight.to(torch.float32))
+    weight, taps = in_place(form, weight if weight.dtype in HALVES else weight.to(torch.float32))
     factors = channel_factors(eps, weight, *tensors)
     rows = weight.unflatten(0, (groups, -1))
     parts = [None] * groups if factors is None else factors.chunk(groups)

@@ -7,11 +7,11 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.encode import encode
-from fpga_dynamo.ir.dtypes import NARROW, slot_bytes
+from fpga_dynamo.ir.dtypes import slot_element
 from fpga_dynamo.ir.graph import GraphInfo, value
 from fpga_dynamo.ir.launch import Lowered, MemoryPlan, Patches, Slot
 from fpga_dynamo.ir.sizes.size import identical, larger
-from fpga_dynamo.ir.view import VEC, Buffer, Role, View, align, ceil_div, dense, numel
+from fpga_dynamo.ir.view import VEC, Buffer, Role, View, align, dense, numel
 from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.passes.bands import in_bands
 from fpga_dynamo.lowering.passes.memory import plan_memory
@@ -66,8 +66,9 @@ def _slot_view(node: Node, role: Role) -> View:
     fake = value(node)
     size = tuple(fake.shape)
     strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
-    words = ceil_div(larger(1, numel(size)) * slot_bytes(fake.dtype), 4)
-    return View(Buffer(align(words), role, node.name, fake.dtype in NARROW), size, strides, 0, fake.dtype)
+    element = slot_element(fake.dtype)
+    words = element.words(larger(1, numel(size)))
+    return View(Buffer(align(words), role, node.name, element), size, strides, 0, fake.dtype)
 
 
 def is_dense(fake: torch.Tensor) -> bool:
@@ -89,7 +90,7 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
     found = emitter.view(node)
     walks = zip(found.strides, wanted.strides, found.shape, strict=True)
     same = all(identical(a, b) or n == 1 for a, b, n in walks)
-    if wanted.buffer.packed:
+    if wanted.buffer.element.is_narrow:
         if not same or found.offset % VEC or found.buffer.in_weights:
             dense_ = View(Buffer(align(wanted.numel)), wanted.shape, wanted.strides, 0, found.dtype)
             emitter.copy(found, dense_, layout_change=layout_change)

@@ -43,11 +43,11 @@ bool pack_panel(const panel_job& job, size_t panel) {
     watch seen;
     const size_t first = panel * job.width, used = std::min(job.width, job.outs - first);
     const size_t elements = job.elements(), points = job.points();
-    float* target = job.panels + panel * elements * job.ins * job.width;
+    float* target = static_cast<float*>(job.panels) + panel * elements * job.ins * job.width;
     double taps[MOST_TAPS][MOST_WIDTH] = {}, half[3 * MOST_POINTS][MOST_WIDTH], whole[MOST_POINTS * MOST_POINTS][MOST_WIDTH];
     for (size_t in = 0; in < job.ins; ++in) {
         for (size_t l = 0; l < used; ++l) {
-            const float* from = job.channel(first + l, in);
+            const float* from = job.channel<float>(first + l, in);
             const double factor = job.factors ? job.factors[first + l] : 1.0;
             for (size_t t = 0; t < job.taps.size(); ++t) taps[t][l] = factor * from[job.taps[t]];
         }
@@ -65,26 +65,43 @@ bool pack_panel(const panel_job& job, size_t panel) {
     return seen.finite();
 }
 
+// The same of rows of 16 bits.
+struct narrow_watch {
+    uint16_t infinity;
+    bool met = false;
+
+    void see(const uint16_t* row, size_t width) {
+        for (size_t l = 0; l < width; ++l) met |= (row[l] & infinity) == infinity;
+    }
+    bool finite() const { return !met; }
+};
+
 // Many taps, no arithmetic but the factors: lane by lane.
-bool copy_panel(const panel_job& job, size_t panel) {
-    watch seen;
+template <class T, class WATCH>
+bool copy_panel(const panel_job& job, size_t panel, WATCH seen) {
     const size_t first = panel * job.width, used = std::min(job.width, job.outs - first), taps = job.taps.size();
-    float* target = job.panels + panel * taps * job.ins * job.width;
+    T* target = static_cast<T*>(job.panels) + panel * taps * job.ins * job.width;
     constexpr size_t BLOCK = 16;  // input channels whose taps of all lanes stay in L1
     for (size_t begin = 0; begin < job.ins; begin += BLOCK)
         for (size_t t = 0; t < taps; ++t)
             for (size_t in = begin; in < std::min(job.ins, begin + BLOCK); ++in) {
-                float* to = target + (t * job.ins + in) * job.width;
-                const float* from = job.channel(first, in) + job.taps[t];
+                T* to = target + (t * job.ins + in) * job.width;
+                const T* from = job.channel<T>(first, in) + job.taps[t];
                 if (job.factors)
                     for (size_t l = 0; l < used; ++l)
-                        to[l] = static_cast<float>(job.factors[first + l] * from[l * job.out_stride]);
+                        to[l] = static_cast<T>(job.factors[first + l] * from[l * job.out_stride]);
                 else
                     for (size_t l = 0; l < used; ++l) to[l] = from[l * job.out_stride];
-                for (size_t l = used; l < job.width; ++l) to[l] = 0.0f;
+                for (size_t l = used; l < job.width; ++l) to[l] = 0;
                 seen.see(to, job.width);
             }
     return seen.finite();
+}
+
+bool make_panel(const panel_job& job, size_t panel) {
+    if (!job.transform.empty()) return pack_panel(job, panel);
+    if (job.infinity) return copy_panel<uint16_t>(job, panel, narrow_watch{job.infinity});
+    return copy_panel<float>(job, panel, watch{});
 }
 
 }  // namespace
@@ -94,7 +111,7 @@ bool pack_panels(const panel_job& job, unsigned threads) {
     std::atomic<bool> finite{true};
     const auto work = [&] {
         for (size_t panel; (panel = next.fetch_add(1)) < job.count();)
-            if (!(job.transform.empty() ? copy_panel(job, panel) : pack_panel(job, panel))) finite = false;
+            if (!make_panel(job, panel)) finite = false;
     };
     const size_t floats = job.count() * job.elements() * job.ins * job.width;
     const size_t helpers = std::min<size_t>({threads ? threads - 1 : 0, job.count() - 1, floats / WORTH_A_THREAD});
@@ -110,17 +127,20 @@ void bind_pack_panels(nb::module_& module) {
         "pack_panels",
         [](uintptr_t weight, uintptr_t factors, uintptr_t panels, size_t outs, size_t ins, size_t width,
            ptrdiff_t out_stride, ptrdiff_t in_stride, const std::vector<ptrdiff_t>& taps,
-           const std::vector<double>& transform, unsigned threads) {
+           uint16_t infinity, const std::vector<double>& transform, unsigned threads) {
             const bool sound = outs && width && width <= MOST_WIDTH && transform.size() % 3 == 0 &&
                                transform.size() <= 3 * MOST_POINTS && (transform.empty() || taps.size() == MOST_TAPS);
             if (!sound) throw nb::value_error("panels are of 1 to 64 channels, and a transform is one of 3 x 3 filters");
+            if (infinity && (factors || !transform.empty()))
+                throw nb::value_error("weights of 16 bits have neither factors nor a transform");
             without_gil release;
-            return pack_panels({reinterpret_cast<const float*>(weight), reinterpret_cast<const double*>(factors),
-                                reinterpret_cast<float*>(panels), outs, ins, width, out_stride, in_stride, taps,
-                                transform},
+            return pack_panels({reinterpret_cast<const void*>(weight), reinterpret_cast<const double*>(factors),
+                                reinterpret_cast<void*>(panels), outs, ins, width, out_stride, in_stride, taps,
+                                infinity, transform},
                                threads);
         },
         nb::kw_only(), nb::arg("weight"), nb::arg("factors"), nb::arg("panels"), nb::arg("outs"), nb::arg("ins"),
-        nb::arg("width"), nb::arg("out_stride"), nb::arg("in_stride"), nb::arg("taps"), nb::arg("transform"),
+        nb::arg("width"), nb::arg("out_stride"), nb::arg("in_stride"), nb::arg("taps"), nb::arg("infinity"),
+        nb::arg("transform"),
         nb::arg("threads"));
 }

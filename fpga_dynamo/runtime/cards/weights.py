@@ -30,11 +30,11 @@ PAGE = 4096
 
 @dataclass(eq=False)
 class Entry:
-    """A pack on the card, `offset` floats into the weights region."""
+    """A pack on the card, `words` long, `offset` words into the weights region."""
 
     key: tuple[Any, ...]
     offset: int
-    floats: int
+    words: int
     sources: tuple[weakref.ref[object], ...]
     stamps: tuple[Stamp, ...] | None = None
     users: int = 0
@@ -80,7 +80,7 @@ class WeightStore:
         """Bytes of all packs."""
         with self._lock:
             self._collect()
-            return 4 * sum(align(entry.floats) for entry in self._entries.values())
+            return 4 * sum(align(entry.words) for entry in self._entries.values())
 
     def reserve(self, packs: Sequence[Pack], tensors: Mapping[Node, torch.Tensor]) -> None:
         """Makes room for what :meth:`acquire` will need for `packs`, so that the region grows once.
@@ -90,7 +90,7 @@ class WeightStore:
         with self._lock:
             self._collect()
             missing = {key: pack for pack in packs if (key := _key(pack, tensors)) not in self._entries}
-            needed = sum(align(pack.floats) for pack in missing.values())
+            needed = sum(align(pack.words) for pack in missing.values())
             if needed > self._free.largest():
                 self._resize(self._capacity + needed - self._free.tail(self._capacity))
 
@@ -110,7 +110,7 @@ class WeightStore:
                 if entry is not None:  # ids of dead tensors have been given to new ones
                     entry.key = ("dead", id(entry), key)
                     self._entries[entry.key] = self._entries.pop(key)
-                entry = Entry(key, self._take(pack.floats), pack.floats, tuple(map(weakref.ref, memories)))
+                entry = Entry(key, self._take(pack.words), pack.words, tuple(map(weakref.ref, memories)))
                 self._entries[key] = entry
             entry.users += 1
         try:
@@ -165,7 +165,7 @@ class WeightStore:
             entry.users -= 1
             if entry.users == 0:
                 self._entries.pop(entry.key, None)
-                self._free.give(entry.offset, align(entry.floats))
+                self._free.give(entry.offset, align(entry.words))
                 freed.append(entry.offset)
         discard = getattr(self._buffer, "discard", None)
         if discard is not None:
@@ -179,8 +179,8 @@ class WeightStore:
             for entry in self._entries.values():
                 entry.stamps = None
 
-    def _take(self, floats: int) -> int:
-        size = align(floats)
+    def _take(self, words: int) -> int:
+        size = align(words)
         start = self._free.take(size)
         if start is None:
             self._resize(self._capacity + size - self._free.tail(self._capacity))
@@ -189,7 +189,7 @@ class WeightStore:
         return start
 
     def _resize(self, capacity: int) -> None:
-        """A region of (at least) `capacity` floats with the same content."""
+        """A region of (at least) `capacity` words with the same content."""
         bo = self._driver.bo
         flags = bo.flags.device_only if self._copies else bo.flags.normal
         capacity = -(-capacity * 4 // PAGE) * PAGE // 4
@@ -213,7 +213,7 @@ class WeightStore:
             user.weights_moved(buffer)
 
     def _upload(self, entry: Entry, flat: torch.Tensor) -> None:
-        nbytes, offset = flat.numel() * 4, entry.offset * 4
+        nbytes, offset = flat.nbytes, entry.offset * 4
         with self._lock:
             if self._copies:
                 self._buffer.upload_ptr(flat.data_ptr(), nbytes, offset)

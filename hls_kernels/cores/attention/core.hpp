@@ -135,7 +135,7 @@ each_panel:
             step.last = k + step.depth == b.depth;
             const vec16* weight = arrays.packed + (held ? p.first + panel * p.size : 0);
             if (!held) pack_b(arrays.packed, b, arena, k, column, step.depth, step.vectors, p.pitch);
-            mac_block(source + k, true, arrays.k_offset, weights_at(weight), step, {0, 0}, e, arrays.table,
+            mac_block(source + k, true, arrays.k_offset, weights_at(weight), step, weights_ahead(), e, arrays.table,
                       arrays.partial, to, nullptr);
         }
     }

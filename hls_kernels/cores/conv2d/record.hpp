@@ -36,6 +36,7 @@ struct conv2d_command {
     int32_t activation;
     float act_a;
     float act_b;
+    int32_t weight_format;  // element_format: FORMAT_F32, FORMAT_BF16 or FORMAT_F16
 };
 
 // Depthwise convolution (one input and one output channel a group), vector lanes along channels.

@@ -1,6 +1,7 @@
 // Test bench of the core conv2d: both opcodes on random geometries against a convolution in double precision.
 #include "core.hpp"
 
+#include "tb/packed.hpp"
 #include "tb/tb.hpp"
 
 namespace {
@@ -34,16 +35,19 @@ void fill_images(tb::memory& arena, tb::random_source& random, uint32_t base, co
                 for (int i = 0; i < channels; i++) arena[pixel_at(base, stride, n, y, x) + i] = random.real(-1, 1);
 }
 
+// Visits the output's pixels, by the offset of their first channel.
+template <class COMMAND, class VISIT>
+void each_pixel(const COMMAND& c, const VISIT& visit) {
+    for (int n = 0; n < c.batch; n++)
+        for (int y = 0; y < c.out_height; y++)
+            for (int x = 0; x < c.out_width; x++) visit(pixel_at(c.output, c.out_stride, n, y, x));
+}
+
 // Lets `compare` look at the pixels of the output.
 template <class COMMAND, class RUN, class COMPARE>
 void run_and_compare(const COMMAND& c, RUN run, tb::memory& arena, const tb::memory& weights, int stored,
                      COMPARE compare) {
-    const auto each_pixel = [&](const auto& visit) {
-        for (int n = 0; n < c.batch; n++)
-            for (int y = 0; y < c.out_height; y++)
-                for (int x = 0; x < c.out_width; x++) visit(pixel_at(c.output, c.out_stride, n, y, x));
-    };
-    tb::run_sliced(report, c, run, arena, weights, stored, each_pixel, compare);
+    tb::run_sliced(report, c, run, arena, weights, stored, [&](const auto& visit) { each_pixel(c, visit); }, compare);
 }
 
 int output_size(int in, int before, int after, int kernel, int stride, int dilation) {
@@ -85,15 +89,17 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
     const int depth = c.kernel[0] * c.kernel[1] * c.in_channels;
     const int width = c.vectors * VEC;
     const int panels = fpga::ceil_div(c.out_channels, width);
-    c.weight = weights.allocate(static_cast<int64_t>(c.groups) * panels * depth * width);
+    c.weight_format = random.pick({fpga::FORMAT_F32, fpga::FORMAT_BF16, fpga::FORMAT_F16});
+    tb::packed packed(weights, static_cast<int64_t>(c.groups) * panels * depth * width, c.weight_format);
+    c.weight = packed.offset();
     c.bias = random.chance(0.7) ? weights.allocate(static_cast<int64_t>(c.groups) * panels * width) : ABSENT;
     const auto weight_at = [&](int g, int o, int k) {
-        return c.weight + (static_cast<size_t>(g * panels + o / width) * depth + k) * width + o % width;
+        return (static_cast<int64_t>(g * panels + o / width) * depth + k) * width + o % width;
     };
     for (int g = 0; g < c.groups; g++)
         for (int o = 0; o < panels * width; o++) {
             const bool real = o < c.out_channels;
-            for (int k = 0; k < depth; k++) weights[weight_at(g, o, k)] = real ? random.real(-0.5f, 0.5f) : 0;
+            for (int k = 0; k < depth; k++) packed.set(weight_at(g, o, k), real ? random.real(-0.5f, 0.5f) : 0);
             if (c.bias != ABSENT) weights[c.bias + g * panels * width + o] = real ? random.real(-1, 1) : 0;
         }
 
@@ -121,7 +127,7 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
                                 if (iy < 0 || iy >= c.in_height || ix < 0 || ix >= c.in_width) continue;
                                 const double term =
                                     static_cast<double>(arena[input_at(n, g * c.in_channels + i, iy, ix)]) *
-                                    weights[weight_at(g, o % c.out_channels, k)];
+                                    packed[weight_at(g, o % c.out_channels, k)];
                                 sum += term;
                                 absolute += std::fabs(term);
                             }
@@ -143,6 +149,13 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
                                      run + "image " + std::to_string(n) + ", row " + std::to_string(y) + ", column " +
                                          std::to_string(x) + ", channel " + std::to_string(o));
     });
+    if (c.weight_format != fpga::FORMAT_F32) {
+        fpga::conv2d_command wide = c;
+        wide.weight = packed.widened();
+        wide.weight_format = fpga::FORMAT_F32;
+        const auto rows = [&](const auto& visit) { each_pixel(c, visit); };
+        tb::compare_with_floats(report, c, wide, fpga::conv2d, arena, weights, stored, rows);
+    }
 }
 
 struct geometry {

@@ -1,4 +1,5 @@
 // core: gemm; opcodes: gemm
+// weights of gemm: F32, BF16, F16
 //
 // Matrix product with packed weights or a second operand from the arena (lib/mac/b_source.hpp), batched, on the MAC array of
 // lib/mac/tile.hpp. The rows of a batch that shares its b are one long matrix. A single row streams the weights once.
@@ -212,23 +213,27 @@ each_block:
                     step.lanes = VEC;
                     step.column = column;
                     step.bias_column = column;
-                    const int64_t packed = static_cast<int64_t>(c.b) + (panel * c.depth + k) * c.vectors * VEC;
-#ifdef __SYNTHESIS__
+                    const int64_t packed = (panel * c.depth + k) * c.vectors;  // vectors in front of these weights
                     step.pitch = c.vectors * VEC;
+#ifdef __SYNTHESIS__
                     if (c.b_packed) {
-                        load_weights(b_block, weights, packed / VEC, step);
+                        load_weights(b_block, weights, c.b, c.b_format, packed, step);
                     } else {
                         pack_b(b_block, b, arena, k, column, step.depth, step.vectors, tile::MAX_VECTORS);
                         step.pitch = PANEL_MAX;
                     }
                     fill_linear_offsets(k_offset, step.k_stride);
                     const mac_weight* weight = b_block;
+                    const weights_ahead ahead;
                     const memory_float* source = slab;
 #else
-                    const mac_weight* weight = floats(b_block);
-                    step.pitch = c.vectors * VEC;
+                    packed_weights weight = floats(b_block);
+                    weights_ahead ahead = {weight.from, 0};
                     if (c.b_packed) {
-                        weight = floats(weights) + packed;
+                        weight = packed_weights(floats(weights) + c.b, c.b_format).at(packed * VEC);
+                        // What follows these weights in memory is read next.
+                        const int64_t panel_elements = static_cast<int64_t>(step.depth) * step.pitch;
+                        ahead = {weight.at(panel_elements).from, words_of(c.b_format, panel_elements)};
                     } else if (p.b_direct) {
                         weight = floats(arena) + (b.first + offset_of(k, b.k_stride) + column);
                         step.pitch = b.k_stride;
@@ -238,9 +243,6 @@ each_block:
                     const memory_float* source = p.direct ? floats(arena) + c.a + k : slab;
 #endif
                     vec16* sums = partial + (panel - group) * sums_of_panel(p.block_rows, c.vectors);
-                    // What follows packed weights in memory is read next.
-                    const int64_t panel_floats = c.b_packed ? static_cast<int64_t>(step.depth) * step.pitch : 0;
-                    const weights_ahead ahead = {panel_floats, panel_floats};
                     mac_block(source, true, k_offset, weight, step, ahead, e, table, sums, arena, weights);
                 }
             }
@@ -269,6 +271,7 @@ inline void gemm_bounds(const gemm_command& c, bounds& b) {
     b.require(c.b_packed != 0 || c.b_stride[2] == 1 || c.b_stride[3] == 1,
               "has a b in which neither rows nor columns are contiguous");
     b.require(c.b_packed == 0 || c.b % VEC == 0, "has weights that are not aligned to 16 floats");
+    b.require(c.b_packed == 0 || is_weight_format(c.b_format), "has weights of a format that the core does not read");
     b.require(activation_is_known(c.activation), "has an unknown activation");
     b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
     if (!b.ok()) return;
@@ -282,7 +285,7 @@ inline void gemm_bounds(const gemm_command& c, bounds& b) {
                .dim(c.rows, c.a_stride[2])
                .dim(c.depth, c.a_stride[3]));
     if (c.b_packed)
-        b.read(REGION_WEIGHTS, c.b, extent(0).dim(packed + 1, c.depth));
+        b.read(REGION_WEIGHTS, c.b, extent(0).dim(words_of(c.b_format, packed) + 1, c.depth));
     else
         b.read(REGION_ARENA, c.b,
                extent()

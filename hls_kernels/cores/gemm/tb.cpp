@@ -2,6 +2,7 @@
 #include "core.hpp"
 
 #include "tb/matrices.hpp"
+#include "tb/packed.hpp"
 #include "tb/tb.hpp"
 
 namespace {
@@ -68,19 +69,22 @@ void check(const shape& s, tb::random_source& random) {
 
     const int width = c.vectors * VEC;
     const int panels = fpga::ceil_div(c.columns, width);
+    if (s.packed) c.b_format = random.pick({fpga::FORMAT_F32, fpga::FORMAT_BF16, fpga::FORMAT_F16});
+    tb::packed packed(weights, s.packed ? static_cast<int64_t>(panels) * s.depth * width : 0, c.b_format);
+    const auto packed_at = [&](int k, int n) {
+        return (static_cast<int64_t>(n / width) * s.depth + k) * width + n % width;
+    };
     if (s.packed) {
-        c.b = weights.allocate(static_cast<int64_t>(panels) * s.depth * width);
+        c.b = packed.offset();
         for (int n = 0; n < panels * width; n++)
-            for (int k = 0; k < s.depth; k++)
-                weights[c.b + (static_cast<size_t>(n / width) * s.depth + k) * width + n % width] =
-                    n < s.columns ? random.real(-1, 1) : 0;
+            for (int k = 0; k < s.depth; k++) packed.set(packed_at(k, n), n < s.columns ? random.real(-1, 1) : 0);
     } else {
         c.b = place(arena, random, s.share_b ? one : s.batch, s.depth, s.columns, s.b_transposed, s.dense, c.b_stride);
         if (s.share_b) c.b_stride[0] = c.b_stride[1] = 0;
     }
     const auto b_value = [&](int i, int j, int k, int n) -> double {
         if (!s.packed) return arena[at(c.b, c.b_stride, i, j, k, n)];
-        return weights[c.b + (static_cast<size_t>(n / width) * s.depth + k) * width + n % width];
+        return packed[packed_at(k, n)];
     };
     c.bias = random.chance(0.6) ? weights.allocate_random(panels * width, random) : ABSENT;
 
@@ -133,6 +137,12 @@ void check(const shape& s, tb::random_source& random) {
                                  std::to_string(r) + ", column " + std::to_string(n));
         });
     });
+    if (c.b_format != fpga::FORMAT_F32) {
+        fpga::gemm_command wide = c;
+        wide.b = packed.widened();
+        wide.b_format = fpga::FORMAT_F32;
+        tb::compare_with_floats(report, c, wide, fpga::gemm, arena, weights, stored, each_output);
+    }
 }
 
 void run_case(const shape& s, tb::random_source& random) {

@@ -8,19 +8,6 @@
 
 namespace fpga {
 
-// Half HALF of a beat whose lanes hold two elements of BITS bits each: one element a lane, not extended by its sign.
-template <int BITS, int HALF>
-FPGA_INLINE ivec16 split_lanes(const ivec16& x) {
-    const ivec16 shift = (lane_numbers() & ivec16(1)) * ivec16(BITS);
-    return (doubled_lanes<HALF>(x) >> shift) & ivec16((1 << BITS) - 1);
-}
-
-// The inverse: a and b hold an element of BITS bits in each lane.
-template <int BITS>
-FPGA_INLINE ivec16 join_lanes(const ivec16& a, const ivec16& b) {
-    return even_lanes(a, b) | (odd_lanes(a, b) << ivec16(BITS));
-}
-
 template <int FORMAT>
 FPGA_INLINE vec16 widened(const ivec16& pattern) {
     switch (FORMAT) {
@@ -42,28 +29,6 @@ FPGA_INLINE ivec16 narrowed(const vec16& x) {
 
 // How many vectors of 16 words the elements of a beat become.
 constexpr int vectors_of_beat(int32_t format) { return format == FORMAT_U8 || format == FORMAT_I8 ? 4 : 2; }
-
-// The elements of a beat, one a lane.
-FPGA_INLINE void split_beat(const ivec16& beat, ivec16 (&part)[2]) {
-    part[0] = split_lanes<16, 0>(beat);
-    part[1] = split_lanes<16, 1>(beat);
-}
-
-FPGA_INLINE void split_beat(const ivec16& beat, ivec16 (&part)[4]) {
-    ivec16 half[2];
-    split_beat(beat, half);
-    part[0] = split_lanes<8, 0>(half[0]);
-    part[1] = split_lanes<8, 1>(half[0]);
-    part[2] = split_lanes<8, 0>(half[1]);
-    part[3] = split_lanes<8, 1>(half[1]);
-}
-
-FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[2]) { return join_lanes<16>(part[0], part[1]); }
-
-FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[4]) {
-    const ivec16 half[2] = {join_lanes<8>(part[0], part[1]), join_lanes<8>(part[2], part[3])};
-    return join_beat(half);
-}
 
 // Beats begin .. end - 1 of the narrow tensor. The last one may hold more vectors than there are words.
 template <int FORMAT>

@@ -59,14 +59,6 @@ struct resample_command {
     int32_t out_stride[3];
 };
 
-// What the elements of a dense tensor are that lie closer than one a word, in the order of their addresses.
-enum element_format : int32_t {
-    FORMAT_BF16 = 0,  // as words: floats that are rounded when they are narrowed
-    FORMAT_F16 = 1,
-    FORMAT_U8 = 2,  // as words: the bits of an int32, of which narrowing keeps the low ones
-    FORMAT_I8 = 3,
-};
-
 // Conversion of a dense tensor of `count` elements from narrow elements to words, or (narrow = 1) from words to narrow
 // elements. input and output are multiples of 16 floats, and both tensors end with a whole vector.
 struct convert_command {
@@ -75,7 +67,7 @@ struct convert_command {
     place_t input;   // arena
     place_t output;  // arena
     int32_t count;
-    int32_t format;
+    int32_t format;  // element_format, not FORMAT_F32
     int32_t narrow;
 };
 

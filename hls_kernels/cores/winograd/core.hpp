@@ -282,14 +282,15 @@ each_block:
 #pragma HLS loop_tripcount min = 16 max = 36
                 step.pitch = c.vectors * VEC;
                 const int64_t panel_floats = static_cast<int64_t>(step.depth) * step.pitch;
-                const int64_t first_weight = c.weight / VEC + (panel * p.elements + e) * panel_floats / VEC;
+                const int64_t first_weight = (panel * p.elements + e) * panel_floats / VEC;
 #ifdef __SYNTHESIS__
-                load_weights(weight_block, weights, first_weight, step);
+                load_weights(weight_block, weights, c.weight, FORMAT_F32, first_weight, step);
                 const mac_weight* weight = weight_block;
+                const weights_ahead ahead;
 #else
-                const mac_weight* weight = floats(weights + first_weight);
+                const mac_weight* weight = floats(weights) + c.weight + first_weight * VEC;
+                const weights_ahead ahead = {weight + panel_floats, panel_floats};
 #endif
-                const weights_ahead ahead = {panel_floats, panel_floats};
                 mac_block(v + e * pitch, true, k_offset, weight, step, ahead, none, table, products + e * plane, arena,
                           weights);
             }

@@ -1,25 +1,17 @@
 // The reduction of one tile of the MAC array (tile.hpp) over one block of k, and what it needs to know.
 #pragma once
+#include "lib/mac/weights.hpp"
 #include "lib/vector.hpp"
 #include "tiles.hpp"
 
 namespace fpga {
 
-#ifdef __SYNTHESIS__
-// Weights come from a local array.
-typedef vec16 mac_weight;
-FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load_aligned(weight, at); }
-#else
-// Weights are read where they lie, at any float's address.
-typedef memory_float mac_weight;
-FPGA_INLINE vec16 weight_vector(const mac_weight* weight, int64_t at) { return load(weight, at); }
-#endif
-
-// Weights that will be read next, in floats from the first of these: software fetches them into the cache while it
-// works on these. The hardware has no use for it.
+// Weights that will be read next: software fetches these `count` words into the cache while it works on others.
 struct weights_ahead {
-    int64_t begin;
+#ifndef __SYNTHESIS__
+    const memory_float* from;
     int64_t count;
+#endif
 };
 
 // Products that software adds up apart, at most: that keeps the rounding of long reductions as small as the card's, with
@@ -114,11 +106,20 @@ constexpr int STEPS_AHEAD = ROWS == 1  ? 4
                             : ROWS < 6 ? 56 / ROWS
                                        : 0;
 
-template <int ROWS, int VECTORS, bool TABLE>
+template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
 FPGA_INLINE void multiply_step(vec16 (&sum)[ROWS][VECTORS], const memory_float* const (&at)[ROWS],
-                               const uint32_t* k_offset, const mac_weight* weight, const mac_step& step, int64_t k) {
+                               const uint32_t* k_offset, WEIGHTS weight, const mac_step& step, int64_t k) {
     const int64_t pitch = step.pitch;
     const int64_t offset = TABLE ? static_cast<int64_t>(k_offset[k]) : k * step.k_stride;
+    if (ROWS == 1) {  // a weight meets one value: none has to wait in a register
+        const vec16 x(at[0][offset]);
+    each_weight:
+        UNROLL for (int j = 0; j < VECTORS; j++) {
+            prefetch(weight, (k + STEPS_AHEAD<ROWS>)*pitch + j * VEC);
+            sum[0][j] += x * weight_vector(weight, k * pitch + j * VEC);
+        }
+        return;
+    }
     vec16 w[VECTORS];
 weights_of_k:
     UNROLL for (int j = 0; j < VECTORS; j++) {
@@ -138,11 +139,10 @@ rows:
 //
 // The order of a sum follows from the command alone, whatever tile a pixel falls into: so the results are the same for
 // any number of slices and for the tiles of any instruction set.
-template <int ROWS, int VECTORS, bool TABLE>
+template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
 FPGA_INLINE void accumulate(vec16 (&sum)[ROWS][VECTORS], const memory_float* source, const uint32_t (&row)[ROWS],
-                            const uint32_t* k_offset, const mac_weight* weight, const mac_step& step,
+                            const uint32_t* k_offset, WEIGHTS weight, const mac_step& step,
                             const weights_ahead& ahead) {
-    const mac_weight* next_weights = weight + ahead.begin;
     const int64_t next_pitch = ahead.count / step.depth;
     const memory_float* at[ROWS];
 each_row:
@@ -154,7 +154,7 @@ clear_sums:
     if (ROWS > 1 && next_pitch > 0) {
     reduction_ahead:
         for (; k < step.depth; k++) {
-            prefetch(next_weights, k * next_pitch);
+            prefetch(ahead.from, k * next_pitch);
             if (!TABLE) prefetch(next_rows, k * ROWS);
             multiply_step<ROWS, VECTORS, TABLE>(sum, at, k_offset, weight, step, k);
         }

@@ -101,19 +101,10 @@ FPGA_INLINE int32_t sums_of_panel(int32_t pixels, int32_t vectors) {
 }
 
 #ifdef __SYNTHESIS__
-// Brings a block of k of a panel's weights on chip, as wide as the array.
-inline void load_weights(vec16 block[tile::K_BLOCK * tile::MAX_VECTORS], const vec16* weights, int64_t first,
-                         mac_step& step) {
-weights_of_block:
-    for (int32_t k = 0; k < step.depth; k++) {
-#pragma HLS loop_tripcount min = 1 max = 2048
-    vectors:
-        for (int32_t j = 0; j < step.vectors; j++) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 1 max = 4
-            block[k * tile::MAX_VECTORS + j] = weights[first + k * (step.pitch / VEC) + j];
-        }
-    }
+// Brings a block of k of a panel's weights on chip, as wide as the array: `first` vectors behind those of `operand`.
+inline void load_weights(vec16 block[tile::K_BLOCK * tile::MAX_VECTORS], const vec16* weights, uint32_t operand,
+                         int32_t format, int64_t first, mac_step& step) {
+    bring_weights(block, weights, operand, format, first, step.depth, step.vectors, step.pitch / VEC);
     step.pitch = PANEL_MAX;
 }
 #endif
@@ -191,13 +182,17 @@ store_rows:
 }
 
 // Tiles of a panel.
-template <int ROWS, int VECTORS, bool TABLE>
-FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight,
-                             const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e,
-                             const block_table& table, vec16* partial, vec16* arena, const vec16* weights) {
+template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
+FPGA_NOINLINE void mac_panel(const memory_float* source, const uint32_t* k_offset, WEIGHTS weight, const mac_step& step,
+                             const weights_ahead& ahead, const mac_epilogue& e, const block_table& table,
+                             vec16* partial, vec16* arena, const vec16* weights) {
     const int tiles = ceil_div(step.pixels, ROWS);
+#ifdef __SYNTHESIS__
+    const weights_ahead share = ahead;
+#else
     // Weights for a few tiles arrive no faster than they are used: a second stream would only slow them down.
-    weights_ahead share = {ahead.begin, tiles < 4 ? 0 : ahead.count / tiles};
+    weights_ahead share = {ahead.from, tiles < 4 ? 0 : ahead.count / tiles};
+#endif
 each_tile:
     for (int tile = 0; tile < tiles; tile++) {
 #pragma HLS loop_tripcount min = 1 max = 146
@@ -211,7 +206,9 @@ each_tile:
         vec16 sum[ROWS][VECTORS];
 #pragma HLS array_partition variable = sum complete dim = 0
         accumulate<ROWS, VECTORS, TABLE>(sum, source, row, k_offset, weight, step, share);
-        share.begin += share.count;
+#ifndef __SYNTHESIS__
+        share.from += share.count;
+#endif
         const int64_t kept = (static_cast<int64_t>(step.first_pixel) + tile * ROWS) * row_of_sums<VECTORS>(step);
         if (!step.first) {
         resume_rows:
@@ -252,8 +249,8 @@ inline void mac_block(const memory_float* source, bool, const uint32_t* k_offset
 #else
 
 // As many tiles of ROWS pixels as are left of the block.
-template <int ROWS, int VECTORS, bool TABLE>
-inline void mac_tiles(const memory_float* source, const uint32_t* k_offset, const mac_weight* weight, mac_step& left,
+template <int ROWS, int VECTORS, bool TABLE, class WEIGHTS>
+inline void mac_tiles(const memory_float* source, const uint32_t* k_offset, WEIGHTS weight, mac_step& left,
                       weights_ahead& ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
                       vec16* arena, const vec16* weights) {
     constexpr int WIDTH = tile_vectors<ROWS>(VECTORS), TIMES = VECTORS / WIDTH;
@@ -261,7 +258,7 @@ inline void mac_tiles(const memory_float* source, const uint32_t* k_offset, cons
     mac_step step = left;
     step.pixels = left.pixels / ROWS * ROWS;
     step.vectors = WIDTH;
-    weights_ahead share = {ahead.begin, ahead.count * step.pixels / left.pixels / TIMES};
+    weights_ahead share = {ahead.from, ahead.count * step.pixels / left.pixels / TIMES};
 each_width:
     UNROLL for (int i = 0; i < TIMES; i++) {
         const bool last = i == TIMES - 1;
@@ -270,12 +267,37 @@ each_width:
                                       partial + i * WIDTH, arena, weights);
         step.column += WIDTH * VEC;
         step.bias_column += WIDTH * VEC;
-        share.begin += share.count;
+        share.from += share.count;
     }
     left.first_pixel += step.pixels;
     left.pixels -= step.pixels;
-    ahead.count -= share.begin - ahead.begin;
-    ahead.begin = share.begin;
+    ahead.count -= share.from - ahead.from;
+    ahead.from = share.from;
+}
+
+// Few pixels wait for their weights, which small tiles fetch further ahead.
+FPGA_INLINE bool is_few(int32_t pixels, int32_t vectors) { return pixels < 3 * array_rows(vectors); }
+
+// Few pixels meet narrow weights where they lie: to widen them first would take longer than to use them.
+template <int VECTORS, class WEIGHTS>
+inline void mac_few(const memory_float* source, WEIGHTS weight, mac_step step, weights_ahead ahead,
+                    const mac_epilogue& e, const block_table& table, vec16* partial, vec16* arena,
+                    const vec16* weights) {
+    mac_tiles<4, VECTORS, false>(source, nullptr, weight, step, ahead, e, table, partial, arena, weights);
+    mac_tiles<2, VECTORS, false>(source, nullptr, weight, step, ahead, e, table, partial, arena, weights);
+    mac_tiles<1, VECTORS, false>(source, nullptr, weight, step, ahead, e, table, partial, arena, weights);
+}
+
+template <class WEIGHTS>
+inline void mac_few_of(const memory_float* source, WEIGHTS weight, const mac_step& step, const weights_ahead& ahead,
+                       const mac_epilogue& e, const block_table& table, vec16* partial, vec16* arena,
+                       const vec16* weights) {
+    switch (step.vectors) {
+        case 1: return mac_few<1>(source, weight, step, ahead, e, table, partial, arena, weights);
+        case 2: return mac_few<2>(source, weight, step, ahead, e, table, partial, arena, weights);
+        case 3: return mac_few<3>(source, weight, step, ahead, e, table, partial, arena, weights);
+        default: return mac_few<4>(source, weight, step, ahead, e, table, partial, arena, weights);
+    }
 }
 
 // Software has no array that could be idle: what is left of a block takes smaller tiles.
@@ -284,8 +306,7 @@ inline void mac_vectors(const memory_float* source, const uint32_t* k_offset, co
                         weights_ahead ahead, const mac_epilogue& e, const block_table& table, vec16* partial,
                         vec16* arena, const vec16* weights) {
     constexpr int ROWS = SOFTWARE_ROWS<VECTORS>;
-    // Few pixels wait for their weights, which small tiles fetch further ahead.
-    if (step.pixels >= 3 * ROWS)
+    if (!is_few(step.pixels, VECTORS))
         mac_tiles<ROWS, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
     mac_tiles<4, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
     mac_tiles<2, VECTORS, TABLE>(source, k_offset, weight, step, ahead, e, table, partial, arena, weights);
@@ -312,10 +333,11 @@ FPGA_INLINE int32_t steps_of_part(const mac_step& step) {
     return ceil_div(step.depth, ceil_div(step.depth, most));
 }
 
-// `linear`: offset(k) is k * step.k_stride, else k_offset[k].
-inline void mac_block(const memory_float* source, bool linear, const uint32_t* k_offset, const mac_weight* weight,
+// `linear`: offset(k) is k * step.k_stride, else k_offset[k]. Narrow weights are widened part by part, once for all tiles.
+inline void mac_block(const memory_float* source, bool linear, const uint32_t* k_offset, const packed_weights& weight,
                       const mac_step& step, const weights_ahead& ahead, const mac_epilogue& e, const block_table& table,
                       vec16* partial, vec16* arena, const vec16* weights) {
+    alignas(64) float widened[MOST_SUMMED * PANEL_MAX];
     const int32_t most = steps_of_part(step);
     mac_step part = step;
     part.panel_vectors = step.vectors;
@@ -324,16 +346,29 @@ each_part:
         part.depth = minimum(most, step.depth - k);
         part.first = step.first && k == 0;
         part.last = step.last && k + part.depth == step.depth;
-        const int64_t offset = static_cast<int64_t>(k) * step.pitch;
-        const int64_t floats_of_part = static_cast<int64_t>(part.depth) * step.pitch;
+        const int64_t elements = static_cast<int64_t>(part.depth) * step.pitch;
+        const packed_weights stored = weight.at(static_cast<int64_t>(k) * step.pitch);
         // A part fetches the next one, the last part the first of what follows.
-        const int64_t fetched = minimum(floats_of_part, ahead.count);
-        const weights_ahead next = {k + part.depth < step.depth ? floats_of_part : ahead.begin - offset, fetched};
+        const weights_ahead next = {k + part.depth < step.depth ? stored.at(elements).from : ahead.from,
+                                    minimum(words_of(weight.format, elements), ahead.count)};
+        const memory_float* from = source + (linear ? static_cast<int64_t>(k) * step.k_stride : 0);
+        if (linear && weight.format != FORMAT_F32 && is_few(step.pixels, step.vectors)) {
+            if (weight.format == FORMAT_BF16)
+                mac_few_of(from, stored.narrow<FORMAT_BF16>(), part, next, e, table, partial, arena, weights);
+            else
+                mac_few_of(from, stored.narrow<FORMAT_F16>(), part, next, e, table, partial, arena, weights);
+            continue;
+        }
+        const mac_weight* read = stored.from;
+        if (weight.format != FORMAT_F32) {
+            widen(widened, stored, part.depth, step.vectors, step.pitch / VEC);
+            part.pitch = step.vectors * VEC;
+            read = widened;
+        }
         if (linear)
-            mac_block_of<false>(source + static_cast<int64_t>(k) * step.k_stride, k_offset, weight + offset, part, next,
-                                e, table, partial, arena, weights);
+            mac_block_of<false>(from, k_offset, read, part, next, e, table, partial, arena, weights);
         else
-            mac_block_of<true>(source, k_offset + k, weight + offset, part, next, e, table, partial, arena, weights);
+            mac_block_of<true>(from, k_offset + k, read, part, next, e, table, partial, arena, weights);
     }
 }
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
+from fpga_dynamo.ir.graph import value
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div
 from fpga_dynamo.ir.weights import Expression
@@ -18,7 +21,15 @@ from fpga_dynamo.lowering.ops.convolution.axes import Axis
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.ops.images import image_strides, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
-from fpga_dynamo.lowering.ops.packing import Form, pack_bias, pack_depthwise, pack_weight, panel_vectors
+from fpga_dynamo.lowering.ops.packing import (
+    Form,
+    format_of,
+    pack_bias,
+    pack_depthwise,
+    pack_weight,
+    panel_vectors,
+    weight_words,
+)
 
 # --- cores ------------------------------------------------------------------------------------------------------------
 
@@ -47,7 +58,7 @@ def _direct_floats(f: Fields, target: Target) -> int:
     channels, out = f["in_channels"], f["out_channels"]
     inputs = f["batch"] * f["groups"] * channels * f["in_height"] * f["in_width"]
     outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
-    weights = f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1]
+    weights = weight_words(f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1], f.get("weight_format"))
     return inputs + outputs + weights  # type: ignore[no-any-return]
 
 
@@ -168,7 +179,7 @@ def _emit_depthwise(c: Convolution, emitter: Emitter) -> None:
 
 def _emit_direct(c: Convolution, emitter: Emitter) -> None:
     in_channels, out_channels = c.channels
-    w, vectors = _weight(c, emitter)
+    w, vectors = _weight(c, CONV2D.opcode, emitter)
     b = _bias(c, c.groups, VEC * vectors, emitter)
     emitter.command(
         CONV2D.opcode,
@@ -184,6 +195,7 @@ def _emit_direct(c: Convolution, emitter: Emitter) -> None:
         out_channels=out_channels,
         in_stride=_input_strides(c.x),
         vectors=vectors,
+        **format_of(w, "weight_format", emitter.target),
         **_window(c, emitter),
     )
 
@@ -196,7 +208,7 @@ def _emit_product(c: Convolution, emitter: Emitter) -> None:
     depth, columns = c.channels
     batch, _, height, width = c.y.shape
     rows = batch * height * width
-    w, vectors = _weight(c, emitter)
+    w, vectors = _weight(c, GEMM.opcode, emitter)
     b = _bias(c, 1, VEC * vectors, emitter)
     emitter.command(
         GEMM.opcode,
@@ -219,6 +231,7 @@ def _emit_product(c: Convolution, emitter: Emitter) -> None:
         residual_stride=(0, 0, residual_pitch),
         vectors=vectors,
         alpha=1.0,
+        **format_of(w, "b_format", emitter.target),
         **fields(c.activation, emitter.target.enums),
     )
 
@@ -261,15 +274,21 @@ def _image_rows(c: Convolution, emitter: Emitter) -> ImageRows | None:
     )
 
 
-def _weight(c: Convolution, emitter: Emitter) -> tuple[Buffer, int]:
-    """The packed weights, and the width of their panels in vectors."""
+def _weight(c: Convolution, opcode: str, emitter: Emitter) -> tuple[Buffer, int]:
+    """The packed weights, and the width of their panels in vectors.
+
+    With a batch norm folded in they are no longer numbers of 16 bits.
+    """
     in_channels, out_channels = c.channels
     vectors = panel_vectors(out_channels, emitter.target.tiles["MAX_VECTORS"])
     width = VEC * vectors
-    floats = c.groups * ceil_div(out_channels, width) * c.kernel[0] * c.kernel[1] * in_channels * width
+    count = c.groups * ceil_div(out_channels, width) * c.kernel[0] * c.kernel[1] * in_channels * width
     params = (c.groups, vectors, c.parameters.eps, c.form, c.meets_zeros)
     name = f"{c.parameters.weight_name} [panel][k][{width}]"
-    return emitter.pack(pack_weight, params, c.parameters.operands, floats, name), vectors
+    weight = c.parameters.operands[0]
+    dtype = torch.float32 if c.parameters.eps is not None or weight is None else value(weight.node).dtype
+    element = emitter.kernel.weight_element(opcode, dtype)
+    return emitter.pack(pack_weight, params, c.parameters.operands, count, name, element), vectors
 
 
 def _bias(c: Convolution, groups: int, width: int, emitter: Emitter) -> Buffer | None:

@@ -151,7 +151,7 @@ class GroupProgram:
     def _round(self, given: Operand | float, dtype: torch.dtype) -> Operand:
         """`given` rounded to `dtype` if that has 16 bits."""
         if dtype in HALVES:
-            return self._program.op(f"ROUND_{HALVES[dtype]}", given)
+            return self._program.op(f"ROUND_{HALVES[dtype].name}", given)
         return given if isinstance(given, Operand) else self._program.constant(given)
 
     def _compute(self, node: Node) -> Operand:
@@ -223,7 +223,7 @@ def emit_elementwise(
 def emit_rounded(node: Node, emitter: Emitter) -> View:
     """The value of `node` as eager has it: rounded to its type, by a command of its own if need be."""
     x, dtype = emitter.view(node), value(node).dtype
-    return x if x.dtype is dtype else emit_unary(f"ROUND_{HALVES[dtype]}", x, dtype, emitter)
+    return x if x.dtype is dtype else emit_unary(f"ROUND_{HALVES[dtype].name}", x, dtype, emitter)
 
 
 def emit_unary(operation: str, x: View, dtype: torch.dtype, emitter: Emitter) -> View:

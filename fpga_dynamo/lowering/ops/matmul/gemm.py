@@ -9,6 +9,7 @@ from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
 from fpga_dynamo.ir.command import FieldValue, ImageRows
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, ceil_div, numel
+from fpga_dynamo.lowering.ops.packing import weight_words
 
 
 def _tiles(f: Fields, target: Target) -> int:
@@ -18,7 +19,7 @@ def _tiles(f: Fields, target: Target) -> int:
 
 def _floats(f: Fields, target: Target) -> int:
     batch = numel(f["batch"])
-    weights = f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch)
+    weights = weight_words(f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch), f.get("b_format"))
     return batch * (f["rows"] * f["depth"] + f["rows"] * f["columns"]) + weights  # type: ignore[no-any-return]
 
 

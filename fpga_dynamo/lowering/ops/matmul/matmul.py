@@ -31,7 +31,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
 )
 from fpga_dynamo.lowering.ops.matmul.flatten import flattened
 from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
-from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.packing import format_of, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 
 _WITH_ADDEND = (aten.addmm.default, aten.baddbmm.default)
@@ -109,7 +109,7 @@ def pack_columns(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
     if image is not None:
         matrix = matrix.reshape(*image, -1).permute(1, 2, 0, 3).reshape(matrix.shape)
     width = VEC * vectors
-    padded = F.pad(matrix.to(torch.float32), (0, -matrix.shape[1] % width))
+    padded = F.pad(matrix, (0, -matrix.shape[1] % width))
     return padded.reshape(matrix.shape[0], -1, width).permute(1, 0, 2).flatten()
 
 
@@ -154,6 +154,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
         vectors=vectors,
         alpha=_alpha(match),
+        **format_of(b if isinstance(b, Buffer) else b.buffer, "b_format", emitter.target),
         **fields(act, emitter.target.enums),
     )
     return [reshaped(y, shape(match.root), emitter)]
@@ -174,6 +175,7 @@ def _factors(
         [emitter.expression(right)],
         depth * align(columns, VEC * vectors),
         f"{right.name} [panel][k][{VEC * vectors}]",
+        emitter.kernel.weight_element("gemm", value(right).dtype),
     )
     return a, b
 

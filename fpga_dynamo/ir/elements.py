@@ -1,0 +1,53 @@
+"""What the elements of a buffer are: how wide they lie on the card, and what command.hpp calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+BEAT_BYTES = 64
+"""Bytes of a beat of a memory bank."""
+
+WORD_BYTES = 4
+"""Bytes of the unit that sizes and offsets of buffers count."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """A type of numbers in device memory. name: that of its ``FORMAT_`` in command.hpp, if it has one."""
+
+    name: str
+    dtype: torch.dtype
+
+    @property
+    def bytes(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a beat."""
+        return BEAT_BYTES // self.bytes
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype.is_floating_point
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether several lie in a word."""
+        return self.bytes < WORD_BYTES
+
+    def words(self, count: int) -> int:
+        """Words that `count` elements take, the last one perhaps in part."""
+        return -(-count * self.bytes // WORD_BYTES) if self.is_narrow else count
+
+
+F32 = Element("F32", torch.float32)
+I32 = Element("I32", torch.int32)
+BF16 = Element("BF16", torch.bfloat16)
+F16 = Element("F16", torch.float16)
+U8 = Element("U8", torch.uint8)
+I8 = Element("I8", torch.int8)
+
+ELEMENTS = {element.name: element for element in (F32, I32, BF16, F16, U8, I8)}
