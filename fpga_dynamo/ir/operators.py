@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from torch.fx import Node
 
 
 class Tensors(Protocol):
@@ -24,6 +25,9 @@ Arguments = tuple[Sequence[Any], dict[str, Any]]
 
 Call = Callable[[Tensors], Arguments]
 
+Span = tuple[int, int]
+Bounds = Callable[[Node, Callable[[Node], Span]], Span | None]
+
 
 @dataclass(frozen=True)
 class Operator:
@@ -34,6 +38,7 @@ class Operator:
     steps: cycles that the core takes for a vector of results, where nothing is multiplied and added up (a ReLU: 1).
     images: positions of operands that eager's kernel takes row-major and channels-last alike.
     like: which of them the (first) result lies like; None if that does not follow from the operand alone.
+    bounds: (node, bounds of an operand) -> least and greatest integer of its result, None if its type alone says so.
     """
 
     call: Call | None = None
@@ -41,6 +46,7 @@ class Operator:
     steps: int = 1
     images: tuple[int, ...] = ()
     like: int | None = None
+    bounds: Bounds | None = None
 
 
 _PLAIN = Operator()

@@ -9,7 +9,7 @@ _OPS_BY_REASON = {
         "_adaptive_avg_pool2d_backward avg_pool2d_backward max_pool2d_with_indices_backward col2im"
     ),
     "it writes where the data say; the cores write where the command says": (
-        "embedding_dense_backward masked_scatter scatter.src scatter.value scatter_add scatter_reduce.two"
+        "embedding_dense_backward masked_scatter scatter.src scatter_add scatter_reduce.two"
     ),
     "it reads between four pixels that the data say; the resample core steps evenly": "grid_sampler_2d",
     "rows of a length that the data say are summed; the gather core only copies": "_embedding_bag",

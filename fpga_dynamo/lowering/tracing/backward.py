@@ -1,5 +1,5 @@
 """Decompositions of gradients whose parts have cores: convolution into one op a gradient, the squared error into
-element-wise ops, that of a part of a tensor into padding."""
+element-wise ops, that of a part of a tensor into padding; and two ops of the gradient of a cumulative product."""
 
 from __future__ import annotations
 
@@ -117,3 +117,24 @@ def _pads(gradient: torch.Tensor, size: int) -> bool:
 def _surrounded(x: torch.Tensor, dim: int, before: int, after: int) -> torch.Tensor:
     """`x` with so many zeros before and after it; row-major, as eager's gradient of a view is."""
     return aten.constant_pad_nd(x, [0, 0] * (x.dim() - 1 - dim) + [before, after], 0)
+
+
+def max_of_truth(x: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
+    """Whether any is true, and where the first true one is (or the first, if none is)."""
+    if x.dtype is not torch.bool or not x.dim() or not x.numel():
+        return NotImplemented
+    return x.any(dim, keepdim), x.to(torch.float32).argmax(dim, keepdim)
+
+
+def scatter_value(x: torch.Tensor, dim: int, index: torch.Tensor, value: complex) -> Any:
+    """A number written once a line, where `index` says: chosen by comparing each element's position with it."""
+    dim = dim % x.dim() if x.dim() else 0
+    lines = [*x.shape[:dim], 1, *x.shape[dim + 1 :]]
+    if not _has_lines(x, index) or list(index.shape) != lines or not isinstance(x.shape[dim], int):
+        return NotImplemented
+    places = torch.arange(x.shape[dim], device=x.device).view([-1] + [1] * (x.dim() - 1 - dim))
+    return torch.where(places == index, torch.full((), value, dtype=x.dtype, device=x.device), x)
+
+
+def _has_lines(x: torch.Tensor, index: torch.Tensor) -> bool:
+    return x.dtype in (torch.bool, *FLOATS) and x.dim() != 0 and x.numel() != 0 and index.dim() == x.dim()

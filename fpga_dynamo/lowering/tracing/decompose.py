@@ -103,6 +103,8 @@ _PARTS: dict[Any, Callable[..., Any]] = {
     aten.mse_loss_backward.default: backward.mse_loss_backward,
     aten.select_backward.default: backward.select_backward,
     aten.slice_backward.default: backward.slice_backward,
+    aten.max.dim: backward.max_of_truth,
+    aten.scatter.value: backward.scatter_value,
     aten._transformer_encoder_layer_fwd.default: attention.transformer_encoder_layer,
     aten.mkldnn_rnn_layer.default: recurrent.lstm_layer,
     aten.mv.default: _mv,

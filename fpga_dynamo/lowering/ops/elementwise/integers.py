@@ -16,12 +16,11 @@ from torch.fx import Node
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.dtypes import INTEGERS, span_of
 from fpga_dynamo.ir.graph import argument, aten, is_view, value
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.operators import Operator, Span, facts
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.operands import CASTS, operands
 
 Rule = Callable[[MicroProgram, Node, Sequence[Operand]], Operand]
-Span = tuple[int, int]
 
 INT32: Span = span_of(torch.int32)
 _DEEP = 12
@@ -213,6 +212,8 @@ def _exact_span(node: Node, depth: int) -> Span:
         source = node.all_input_nodes[-1]  # copy(self, source) shows `source` in the place of `self`
         known = isinstance(value(source), torch.Tensor) and value(source).dtype in (*INTEGERS, torch.bool)
         return span(source, depth + 1) if known else widest
+    if (known_bounds := facts(node.target).bounds) is not None:
+        return known_bounds(node, lambda operand: span(operand, depth + 1)) or widest
     if node.target not in INTEGER_RULES:
         return widest
     if any(isinstance(o, Node) and value(o).dtype not in (*INTEGERS, torch.bool) for o in operands(node)):

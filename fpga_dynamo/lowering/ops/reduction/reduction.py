@@ -6,7 +6,7 @@ tests: tests/lowering/test_reduction.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,7 +27,8 @@ from fpga_dynamo.ir.graph import (
     shape,
     value,
 )
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.operators import Operator, Span
+from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import rows
@@ -298,6 +299,11 @@ def check_softmax(match: Match, graph: GraphInfo) -> str | None:
     return check_reduction(match, graph)
 
 
+def _position_bounds(node: Node, of_operand: Callable[[Node], Span]) -> Span | None:
+    count = numel(shape(operand(node, 0)))
+    return None if isinstance(count, Size) else (0, max(count - 1, 0))
+
+
 _ALONG_ROWS = Operator(lambda t: rows(t, [1]))
 _ALONG_ONE = Operator(lambda t: rows(t, 1))
 # Beside a ReLU of as many bytes, eager's softmax takes 4.2 times as long (4 MB, two cores with AVX-512).
@@ -306,6 +312,7 @@ _OPERATORS = {
     **dict.fromkeys((aten.sum.dim_IntList, aten.mean.dim), _ALONG_ROWS),
     **dict.fromkeys((aten.prod.dim_int, *_WITH_INDEX), _ALONG_ONE),
     **dict.fromkeys(_SOFTMAX, _SOFTMAX_FACTS),
+    **dict.fromkeys((aten.argmax.default, aten.argmin.default), Operator(bounds=_position_bounds)),
 }
 _REDUCE = frozenset({"reduce", "move"})
 for _name, _anchors, _match, _check, _lower in (
