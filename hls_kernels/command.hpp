@@ -22,6 +22,7 @@
 #include "cores/pointwise/record.hpp"
 #include "cores/pool/record.hpp"
 #include "cores/reduce/record.hpp"
+#include "cores/scan/record.hpp"
 #include "cores/winograd/record.hpp"
 
 namespace fpga {
@@ -46,6 +47,7 @@ enum opcode : int32_t {
     OP_CONVERT = 11,
     OP_STREAMS = 12,
     OP_ATTENTION = 13,
+    OP_SCAN = 14,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
 

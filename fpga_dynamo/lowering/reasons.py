@@ -16,7 +16,6 @@ _OPS_BY_REASON = {
     "the size of its result depends on the data": "nonzero",
     "its result is a number that the host waits for": "_local_scalar_dense",
     "no core sorts: compare-and-swap stages would take area that the MAC array uses for every other op": "sort topk",
-    "eager adds up in float64; no core scans, and a product with a triangle of ones would round in float32": "cumsum",
     "distances in any norm between all pairs; the MAC array has products only": "_cdist_forward _pdist_forward",
     "its numbers are complex; the cores hold real numbers, integers and truth values": "_fft_c2r _fft_r2c",
     "no micro-operation computes it, and what it could be made of loses digits": (

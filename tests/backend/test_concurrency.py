@@ -187,7 +187,7 @@ def test_independent_branches_of_one_call_overlap() -> None:
             self.left = mlp(128, 256, 128)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.left(x) + torch.cumsum(x.sin(), 0).sort(1).values
+            return self.left(x) + torch.atan(x.sin()).sort(1).values
 
     model, x = Branches().eval(), torch.randn(512, 128)
     compiled = on_card(model)

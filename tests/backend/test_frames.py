@@ -346,7 +346,7 @@ class Stages(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for stage in self.stages:
             x = stage(x)
-        return torch.cumsum(x, 1)
+        return torch.atan(x)
 
 
 @pytest.mark.parametrize("by", ["op", "module", "reason"])
@@ -357,7 +357,7 @@ def test_sums(by: str) -> None:
     rows = {line.split("  ")[0]: line.split("  ")[1:] for line in lines[1:-1]}
     figures = {key: [cell.strip() for cell in cells if cell.strip()] for key, cells in rows.items()}
     expected = {
-        "op": {"aten.addmm.default": ["3", "3", "3.07 k", "100%"], "aten.cumsum.default": ["1", "0"]},
+        "op": {"aten.addmm.default": ["3", "3", "3.07 k", "100%"], "aten.atan.default": ["1", "0"]},
         "module": {"stages.1.0": ["1", "1", "1.02 k", "100%"], "stages.2.1": ["1", "1"], "(none)": ["1", "0"]},
         "reason": {"sequencer: matmul": ["6", "6", "3.07 k", "100%"]},
     }[by]

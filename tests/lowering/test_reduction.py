@@ -41,9 +41,6 @@ KINDS = {
     "variance by hand": Case(lambda x: (x - x.mean(-1, keepdim=True)).pow(2).mean(-1), (3, 58)),
     "sum over five dimensions": Case(lambda x: x.sum((1, 3)), (2, 3, 4, 5, 6)),
     "sum over every second of six": Case(lambda x: x.sum((0, 2, 4)), (2, 3, 2, 3, 2, 3)),
-    "cumulative sums stay on the PS": Case(
-        lambda x: torch.cumsum(x, 0), (4, 3), offload=0.0, launches=0, why="no pattern takes aten.cumsum"
-    ),
     "sum of integers stays on the PS": Case(
         lambda x: x.sum(), torch.arange(10), offload=0.0, launches=0, why="its input is int64"
     ),

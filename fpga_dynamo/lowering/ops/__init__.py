@@ -3,6 +3,9 @@
 Of patterns with a common anchor, those imported first are asked first.
 """
 
+from fpga_dynamo.lowering.ops import scan  # noqa: F401 - takes flips along that `movement` would take
+
+# isort: split
 from fpga_dynamo.lowering.ops import attention, pooling  # noqa: F401
 from fpga_dynamo.lowering.ops.convolution import convolution, gradient, winograd  # noqa: F401
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles  # noqa: F401

@@ -1,4 +1,4 @@
-"""Convolution, normalisation, linear algebra, attention, embedding."""
+"""Convolution, normalisation, linear algebra, attention, embedding, scans."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fpga_dynamo.testing.operators.table import (
     matrix,
     operator,
     tokens,
+    truth,
     vector,
     wide_image,
 )
@@ -183,3 +184,18 @@ def embedding(b: Builder) -> None:
     name, _ = b.pick(tokens)
     padding = b.choose("", ", padding_idx=0")
     b.emit(f"OP({name})", f"torch.nn.Embedding({VOCABULARY}, {b.choose(4, 8, 16, 17)}{padding})")
+
+
+@operator(vector, weight=2)
+def scan(b: Builder) -> None:
+    name, x = b.pick(vector)
+    dim = b.dimension(x)
+    of = b.choose(name, name, f"{name}.flip({dim})")
+    scanned = b.choose(f"torch.cumsum({of}, {dim})", f"torch.cumprod({of}, {dim})", f"torch.logcumsumexp({of}, {dim})")
+    b.emit(scanned if of is name else f"{scanned}.flip({dim})")
+
+
+@operator(lambda t: truth(t) and t.dim() >= 1)
+def count_so_far(b: Builder) -> None:
+    name, x = b.pick(lambda t: truth(t) and t.dim() >= 1)
+    b.emit(f"torch.{b.choose('cumsum', 'cumprod')}({name}, {b.dimension(x)})")
