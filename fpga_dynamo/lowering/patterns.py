@@ -98,15 +98,16 @@ class PatternTable:
         self._users: set[str] = set()
         self.version = 0
 
-    def add(self, pattern: Pattern, *, first: bool = False) -> None:
-        """`first`: a user's, ahead of the others. Raises :class:`FpgaError` if the name is taken."""
+    def add(self, pattern: Pattern, *, first: bool = False, users: bool = False) -> None:
+        """`first`: ahead of the others; `users`: it is a user's. Raises :class:`FpgaError` if the name is taken."""
         if pattern.name in self._patterns:
             raise FpgaError(f"a pattern named '{pattern.name}' is already registered; unregister_pattern() it first")
         if first:
             self._patterns = {pattern.name: pattern, **self._patterns}
-            self._users.add(pattern.name)
         else:
             self._patterns[pattern.name] = pattern
+        if users:
+            self._users.add(pattern.name)
         self._changed()
 
     def remove(self, name: str) -> None:
@@ -166,7 +167,7 @@ def register_pattern(pattern: Pattern) -> None:
         raise FpgaError(f"register_pattern() takes a Pattern, not {pattern!r}")
     if (complaint := _wrong_part(pattern)) is not None:
         raise FpgaError(f"pattern '{pattern.name}': {complaint}")
-    TABLE.add(pattern, first=True)
+    TABLE.add(pattern, first=True, users=True)
 
 
 def _wrong_part(pattern: Pattern) -> str | None:
