@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from lowering_cases import GREEDY, Case, check, programs_of
 
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.testing.reference import assert_close_to_eager
-from fpga_dynamo.tools.explain import GraphReport
+from fpga_dynamo.tools.explain import report
+from tests.lowering.lowering_cases import GREEDY, Case, check, programs_of
 
 ONE = {"scan": 1}
 INF, NAN = torch.inf, torch.nan
@@ -146,13 +146,18 @@ def test_gradients_are_on_the_card(function: Callable[..., torch.Tensor], x: tor
         mine = _gradient(torch.compile(function, backend="fpga", options=GREEDY), x)
     assert_close_to_eager(mine, _gradient(function, x), _gradient(function, x.double()))
     assert [len(program.tasks) for program in programs] == [1, 1]
-    assert not [n for r in map(GraphReport.of, programs) for n in r.nodes if n.computes and n.place == "PS"]
+    assert not [n for program in programs for n in report(program).nodes if n.computes and n.place == "PS"]
+
+
+def _cumulative(x: torch.Tensor) -> torch.Tensor:
+    return x.cumsum(1)
 
 
 def test_the_gradient_of_a_sum_is_one_scan() -> None:
     with collect_programs() as programs:
-        _gradient(torch.compile(lambda x: x.cumsum(1), backend="fpga", options=GREEDY), torch.randn(6, 20))
-    assert [command.opcode for command in programs[-1].tasks[0].commands] == ["scan"]
+        _gradient(torch.compile(_cumulative, backend="fpga", options=GREEDY), torch.randn(6, 20))
+    (task,) = programs[-1].card_tasks
+    assert [command.opcode for command in task.commands] == ["scan"]
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -169,4 +174,4 @@ def test_sizes_change_from_call_to_call(dim: int) -> None:
 
 def test_one_command_scans_an_image_as_it_lies() -> None:
     (program,) = programs_of(lambda x: x.relu().cumsum(2).relu(), CHANNELS_LAST)
-    assert [command.opcode for command in program.tasks[0].commands] == ["pointwise", "scan", "pointwise", "move"]
+    assert [command.opcode for command in program.card_tasks[0].commands] == ["pointwise", "scan", "pointwise", "move"]

@@ -192,7 +192,7 @@ def _pitch(x: View, order: Sequence[int]) -> int | None:
     return x.shape[order[-1]] if x.strides == dense(x.shape, order) and order else None
 
 
-# Beside a ReLU of as many bytes, on one core: see benchmarks in the commit that added them.
+# Beside a ReLU of as many bytes, eager's sums of rows take 5 times as long; a log-sum-exp 28 times as long as these.
 _FACTS = {
     aten.cumsum.default: Operator(lambda t: rows(t, 1), passes=4, bounds=_bounds),
     aten.cumprod.default: Operator(lambda t: rows(t, 1), passes=4),
