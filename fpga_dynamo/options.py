@@ -116,9 +116,7 @@ class Options:
             return value
         if key == "winograd" and type(value) is int:
             if value not in (2, 4):
-                raise OptionError(
-                    f"option 'winograd' takes True, False, 2 or 4, the side of its tiles, not {value!r}"
-                )
+                raise OptionError(f"option 'winograd' takes True, False, 2 or 4, the side of its tiles, not {value!r}")
             return value
         expected = type(default)
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
