@@ -1,5 +1,5 @@
-# make demo | test | benches | xrt | bench | fuzz | opinfo | endurance | lint | wheel | models | transformers | clean;
-# each installs into a virtual environment of its own first.
+# make demo | test | benches | benches-sampled | xrt | bench | fuzz | opinfo | endurance | lint | wheel | models | transformers |
+# clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -29,7 +29,7 @@ xrt_models := tests/driver/test_xrt_models.py
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test benches xrt xrt-only xrt-installed bench fuzz opinfo endurance lint wheel models transformers clean
+.PHONY: setup demo test benches benches-sampled xrt xrt-only xrt-installed bench fuzz opinfo endurance lint wheel models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -51,7 +51,11 @@ test: lint
 
 # The test benches of the cores as synthesis sees them: all cases, in both C++ standards, at every tile shape.
 benches: $(installed)
-	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m slow tests/hls_kernels
+	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m 'slow and not sampled' tests/hls_kernels
+
+# A tenth of their cases at the tile shapes that `make test` leaves out.
+benches-sampled: $(installed)
+	$(bin)/python -m pytest -q --durations=5 -m sampled tests/hls_kernels
 
 # All that goes through AMD's XRT, over every way that this machine has: no card is needed.
 xrt: xrt-only

@@ -2,7 +2,7 @@
 them, and as synthesis sees them.
 
 `make benches` runs all random cases as synthesis sees them, in both C++ standards at all tile shapes; `make test` a
-tenth of them, in one of the standards at each shape.
+tenth of them at the smallest shape, and `make benches-sampled`, which `.ci/run` calls, at the others.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ def as_synthesis_sees(bench: str) -> list[Build]:
 SYNTHESIS = [build for bench in BENCHES for build in as_synthesis_sees(bench)]
 SHARE = [build for build in SYNTHESIS if build.standard == ("gnu++17" if build.shape == "small" else "gnu++14")]
 SHARE_PERCENT = 10
+SMALLEST = "small"
+"""The shape that takes the least time to compile, and has the most edges of tiles."""
+
+AT_SMALLEST = [build for build in SHARE if build.shape == SMALLEST or build.bench in OWN_TILES]
+AT_OTHERS = [build for build in SHARE if build not in AT_SMALLEST]
 
 
 def test_every_core_has_a_bench() -> None:
@@ -37,8 +42,15 @@ def test_bench(programs: Programs, build: Build) -> None:
     programs.run(build, 100)
 
 
-@pytest.mark.parametrize("build", SHARE, ids=str)
+@pytest.mark.parametrize("build", AT_SMALLEST, ids=str)
 def test_bench_as_synthesis_sees_it(programs: Programs, build: Build) -> None:
+    programs.run(build, SHARE_PERCENT)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled
+@pytest.mark.parametrize("build", AT_OTHERS, ids=str)
+def test_bench_at_other_shapes_as_synthesis_sees_it(programs: Programs, build: Build) -> None:
     programs.run(build, SHARE_PERCENT)
 
 
