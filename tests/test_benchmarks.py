@@ -40,7 +40,7 @@ class Watch:
         return self.now
 
     def worker(self, name: str, *seconds: float) -> Callable[[], None]:
-        """Work that takes the given times in turn, the last of them for ever."""
+        """Work that takes the given times in turn, the last of them forever."""
         left = list(seconds)
 
         def work() -> None:

@@ -19,12 +19,12 @@ from fpga_dynamo.ir.sizes.symbols import Symbols
 class Covered:
     """Nodes that one match of a pattern has put on the card.
 
-    doubtful: (position of the output, dimension, step) of slices that have to be finite, or eager may be so elsewhere.
+    must_be_finite: (position of the output, dimension, step) of slices; where they are not, eager may be elsewhere.
     """
 
     pattern: str
     nodes: tuple[Node, ...]
-    doubtful: tuple[tuple[int, int, int], ...] = ()
+    must_be_finite: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -48,9 +48,9 @@ class CardTask(Lowered):
         return [node for covered in self.covers for node in covered.nodes]
 
     @cached_property
-    def doubtful(self) -> list[tuple[int, int, int]]:
+    def must_be_finite(self) -> list[tuple[int, int, int]]:
         """Slices that have to be finite, or eager may be so elsewhere: (output's position, dimension, step)."""
-        return [one for covered in self.covers for one in covered.doubtful]
+        return [one for covered in self.covers for one in covered.must_be_finite]
 
     @cached_property
     def layers(self) -> list[str]:

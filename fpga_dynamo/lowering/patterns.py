@@ -63,8 +63,8 @@ class Pattern:
     lower: emits commands and returns the views of ``match.outputs``, in order.
     opcodes: opcodes that `lower` may emit; all of them must be in one kernel.
     macs: multiply-accumulates of a match.
-    doubtful: where eager may make finite numbers of what `lower` makes NaN or infinite, the slices of a match's result
-        in which such an element would show, as (dimension, step), each from 0 on.
+    must_be_finite: where eager may make finite numbers of what `lower` makes NaN or infinite, the slices of a match's
+        result in which such an element would show, as (dimension, step), each from 0 on.
     in_place: `lower` asks ``Emitter.image`` where its (only) result goes, which then may be a part of another's buffer.
     merge: (match, group, graph) -> one match of both, or None if they do not fit; a group is what its users are merged
         into. Patterns that merge are asked after all others, and their `match` covers a node alone.
@@ -80,7 +80,7 @@ class Pattern:
     lower: Callable[[Match, Emitter], Sequence[View]]
     opcodes: frozenset[str]
     macs: Callable[[Match], int] = lambda match: 0
-    doubtful: Callable[[Match], tuple[tuple[int, int], ...]] = lambda match: ()
+    must_be_finite: Callable[[Match], tuple[tuple[int, int], ...]] = lambda match: ()
     merge: Callable[[Match, Match, GraphInfo], Match | None] | None = None
     in_place: bool = False
     joins: Callable[[Match], Sequence[Node]] = lambda match: ()
@@ -177,7 +177,7 @@ def _wrong_part(pattern: Pattern) -> str | None:
         return f"anchors is a tuple of operators, not {pattern.anchors!r}; write ({pattern.anchors},)"
     if isinstance(pattern.opcodes, str) or not all(isinstance(opcode, str) for opcode in pattern.opcodes):
         return f"opcodes is a set of names, not {pattern.opcodes!r}"
-    for part in ("match", "check", "lower", "macs", "doubtful", "joins"):
+    for part in ("match", "check", "lower", "macs", "must_be_finite", "joins"):
         if not callable(getattr(pattern, part)):
             return f"{part} is a function, not {getattr(pattern, part)!r}"
     if pattern.merge is not None and not callable(pattern.merge):

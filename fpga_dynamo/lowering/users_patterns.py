@@ -72,7 +72,7 @@ def asked_to_match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | No
 
 
 def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
-    """What `check` gives. Raises :class:`PatternError`; so it does for what `macs`, `doubtful` and `joins` do wrong."""
+    """What `check` gives. Raises :class:`PatternError`, also for what `macs`, `must_be_finite`, `joins` do wrong."""
     pattern, nodes = match.pattern, match.nodes
     why = _call("check", pattern.check, pattern, nodes, match, graph)
     if why is not None and not isinstance(why, str):
@@ -81,7 +81,7 @@ def asked_to_check(match: Match, graph: GraphInfo) -> str | None:
         macs = hinted(_call("macs", pattern.macs, pattern, nodes, match))
         if not isinstance(macs, int) or macs < 0:
             raise _error(pattern, nodes, f"macs gave {macs!r}; it has to give a number of multiply-accumulates")
-        _call("doubtful", pattern.doubtful, pattern, nodes, match)
+        _call("must_be_finite", pattern.must_be_finite, pattern, nodes, match)
         joined = _call("joins", pattern.joins, pattern, nodes, match)
         images = isinstance(joined, (tuple, list)) and all(isinstance(n, Node) and _is_image(n) for n in joined)
         if not images or (joined and not _is_image(match.root)):

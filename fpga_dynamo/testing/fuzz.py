@@ -28,21 +28,21 @@ from fpga_dynamo.torch_internals.aot import aot_autograd
 from fpga_dynamo.torch_internals.tensors import is_view
 
 
-class _AsForetold(torch.fx.Interpreter):
-    """Runs a graph in eager, but gives each value that is no view the strides that tracing foretold."""
+class _InTracedStrides(torch.fx.Interpreter):
+    """Runs a graph in eager, but gives each value that is no view the strides that tracing gave it."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
         actual = super().run_node(n)
-        foretold = n.meta.get("val")
-        if n.op != "call_function" or not isinstance(actual, torch.Tensor) or not isinstance(foretold, torch.Tensor):
+        traced = n.meta.get("val")
+        if n.op != "call_function" or not isinstance(actual, torch.Tensor) or not isinstance(traced, torch.Tensor):
             return actual
-        if is_view(actual) or actual.stride() == foretold.stride():
+        if is_view(actual) or actual.stride() == traced.stride():
             return actual
-        return torch.empty_strided(actual.shape, foretold.stride(), dtype=actual.dtype).copy_(actual)
+        return torch.empty_strided(actual.shape, traced.stride(), dtype=actual.dtype).copy_(actual)
 
 
 def _as_traced(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    return _AsForetold(graph).run
+    return _InTracedStrides(graph).run
 
 
 # Backends that compute nothing themselves. What fails there in the same way is no backend's fault: tracing changes

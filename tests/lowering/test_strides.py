@@ -94,7 +94,7 @@ def test_convolutions_answer_as_in_eager(name: str, image: str, dynamic: bool) -
     exact.load_state_dict(model.state_dict())
     with torch.no_grad():
         assert_close_to_eager(compiled(x), model(x), exact(x.double()))
-    # The gradient of an answer comes in the strides that tracing foretold for it: those of other images may differ.
+    # The gradient of an answer comes in the strides that tracing gave it: those of other images may differ.
     if image in ("channel", "pixel"):
         assert_close_to_eager(_step(compiled, x), _step(model, x), _step(exact, x.double()))
 
@@ -159,7 +159,7 @@ LAYOUTS: dict[str, Callable[[Sequence[int]], Tensor]] = {
 }
 
 
-def _foretold(model: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> tuple[list[int], Tensor]:
+def _told(model: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> tuple[list[int], Tensor]:
     """The strides that lowering would be given for the answer, and what the traced graph answers in eager."""
     told = []
 
@@ -188,9 +188,7 @@ def _foretold(model: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> tu
     layout=st.sampled_from(sorted(LAYOUTS)),
     dynamic=st.booleans(),
 )
-def test_any_program_s_strides_are_foretold(
-    names: list[str], sizes: tuple[int, ...], layout: str, dynamic: bool
-) -> None:
+def test_any_program_s_strides_are_told(names: list[str], sizes: tuple[int, ...], layout: str, dynamic: bool) -> None:
     def model(x: Tensor) -> Tensor:
         for name in names:
             x = PARTS[name](x)
@@ -202,7 +200,7 @@ def test_any_program_s_strides_are_foretold(
             expected = model(x)
         except ValueError:  # a norm of one number
             reject()
-        told, answer = _foretold(model, x, dynamic)
+        told, answer = _told(model, x, dynamic)
     # What tracing has taken for granted about strides, such as that a copy is not needed, nobody learns any more.
     assume(strides_that_matter(answer) == strides_that_matter(expected))
     assert told == strides_that_matter(expected)

@@ -33,7 +33,7 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, ban
     plan_places(segment.matches, emitter)
     for match in segment.matches:
         _lower(match, emitter)
-    watched = [match for match in segment.matches if watch or match.pattern.doubtful(match)]
+    watched = [match for match in segment.matches if watch or match.pattern.must_be_finite(match)]
     wanted = list(dict.fromkeys([*segment.outputs, *(output for match in watched for output in match.outputs)]))
     asked = set(segment.outputs)
     outputs = {node: _output_view(node, emitter, layout_change=node in asked) for node in wanted}

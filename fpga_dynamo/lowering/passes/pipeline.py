@@ -194,8 +194,8 @@ def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) 
 
 
 def _covered(match: Match, place: Mapping[Node, int]) -> Covered:
-    doubtful = match.pattern.doubtful(match) if match.root in place else ()
-    return Covered(match.pattern.name, match.nodes, tuple((place[match.root], *one) for one in doubtful))
+    must_be_finite = match.pattern.must_be_finite(match) if match.root in place else ()
+    return Covered(match.pattern.name, match.nodes, tuple((place[match.root], *one) for one in must_be_finite))
 
 
 def _link(tasks: list[Task], segments: list[Segment]) -> None:

@@ -34,29 +34,29 @@ Numbers = tuple[int, ...]
 def settle_strides(module: GraphModule) -> set[Node]:
     """Gives the values of `module` eager's strides; returns the nodes that had others."""
     changed: set[Node] = set()
-    doubtful: set[Node] = set()
+    unsettled: set[Node] = set()
     for node in module.graph.nodes:
-        if node.op == "call_function" and not mutates(node) and _settle(node, changed, doubtful):
+        if node.op == "call_function" and not mutates(node) and _settle(node, changed, unsettled):
             changed.add(node)
-        if _is_doubtful(node):
-            doubtful.add(node)
+        if _is_unsettled(node):
+            unsettled.add(node)
     return changed
 
 
-def _settle(node: Node, changed: set[Node], doubtful: set[Node]) -> bool:
+def _settle(node: Node, changed: set[Node], unsettled: set[Node]) -> bool:
     """Whether `node` has got other strides, by its operands in `changed` or because eager says so."""
     image = _formatted_like(node)
     follows = image in changed or not changed.isdisjoint(node.all_input_nodes)
     ask = _question(node)
     if ask is not None and not follows:
-        doubt = not doubtful.isdisjoint(node.all_input_nodes) or _is_doubtful(node) or _mixes(node)
-        ask = ask if doubt else None
+        in_question = not unsettled.isdisjoint(node.all_input_nodes) or _is_unsettled(node) or _mixes(node)
+        ask = ask if in_question else None
     if not follows and ask is None:
         return False
     traced = _strides(node)
     if follows:
         _trace_again(node, image)
-    strides = None if ask is None else _foretold(node, ask)
+    strides = None if ask is None else _strides_of_eager(node, ask)
     if strides is not None and hints(strides) != _strides(node)[0]:
         _relay(node, strides)
     return _strides(node) != traced
@@ -75,7 +75,7 @@ def _has_ones(node: Node) -> bool:
     return any(isinstance(size, int) and size == 1 for size in fakes[0].shape)
 
 
-def _is_doubtful(node: Node) -> bool:
+def _is_unsettled(node: Node) -> bool:
     """Whether it hangs on strides of dimensions of size 1 in which format the value of `node` is."""
     if not _has_ones(node):
         return False
@@ -108,7 +108,7 @@ def _question(node: Node) -> Callable[..., torch.Tensor] | None:
     return _ASKED.get(node.target)
 
 
-def _foretold(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | None:
+def _strides_of_eager(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | None:
     """The strides of the first result of `node` in eager, None if they cannot be told."""
     try:
         with without_modes(), torch.no_grad():

@@ -8,7 +8,7 @@ namespace card_model {
 std::string describe_exception();
 
 // A thread's exceptions that are being handled and how many are on their way to a handler: __cxa_eh_globals of the
-// Itanium C++ ABI. A jump out of a handler must put it back, or the thread counts as handling that exception for ever.
+// Itanium C++ ABI. A jump out of a handler must put it back, or the thread counts as handling that exception forever.
 struct exception_state {
     void* handled = nullptr;
     unsigned int thrown = 0;

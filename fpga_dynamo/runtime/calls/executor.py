@@ -271,7 +271,7 @@ class Executor:
 
 def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
     """Raises :class:`NotFiniteError` where only finite results are as good as eager's."""
-    for i, dim, step in task.doubtful:
+    for i, dim, step in task.must_be_finite:
         step = 1 if isinstance(step, Size) else step  # of a program for all sizes: every slice
         part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
         if not all_finite(part):

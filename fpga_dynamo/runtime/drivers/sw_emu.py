@@ -55,7 +55,7 @@ def prepare(installed: Path) -> None:
     status = folder / "status"
     with status.open("wb") as file:
         file.truncate(STATUS_BYTES)
-    # The driver keeps a descriptor of the memory of each run's command, for ever.
+    # The driver keeps a descriptor of the memory of each run's command, forever.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.environ.pop("XILINX_OPENCL", None)  # it would be taken before XILINX_VITIS

@@ -87,7 +87,7 @@ class Scheduler:
         """End the idle threads and refuse further graphs; frames in flight end normally."""
         with self._lock:
             self._closed = True
-            self.bypass.enter()  # for ever
+            self.bypass.enter()  # forever
             _dismiss(self._idle)
 
     def __enter__(self) -> Scheduler:

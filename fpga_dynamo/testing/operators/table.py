@@ -27,7 +27,7 @@ TABLE: list[Operator] = []
 
 
 def operator(suits: Suits, weight: int = 1) -> Callable[[Callable[[Builder], None]], Callable[[Builder], None]]:
-    """Adds a builder to the table, `weight` times, so that it is drawn as much oftener."""
+    """Adds a builder to the table, `weight` times, so that it is drawn that much more often."""
 
     def register(build: Callable[[Builder], None]) -> Callable[[Builder], None]:
         TABLE.extend([Operator(build.__name__.strip("_"), suits, build)] * weight)

@@ -102,7 +102,7 @@ def check_weight_gradient(match: Match, graph: GraphInfo) -> str | None:
     return refuse_float(match.root, "its result")
 
 
-def doubtful_weight_gradient(match: Match) -> tuple[tuple[int, int], ...]:
+def finite_weight_gradient(match: Match) -> tuple[tuple[int, int], ...]:
     """Where zeros stand beside the pixels: around images, or where windows between two rows would be.
 
     A number that is not finite meets all channels of the other image, so one row of each group and one column tell.
@@ -316,7 +316,7 @@ TABLE.add(
         lower=lower_weight_gradient,
         opcodes=frozenset({"gemm", "pointwise", "reduce", "move"}),
         macs=macs_weight_gradient,
-        doubtful=doubtful_weight_gradient,
+        must_be_finite=finite_weight_gradient,
         operators={
             aten.convolution_backward.default: Operator(
                 lambda t: images(

@@ -41,7 +41,7 @@ class forget_mappings {
     const bool wanted_;
 };
 
-// While a buffer is made and mapped. The driver opens its file, maps it, and keeps the descriptor for ever though it uses it
+// While a buffer is made and mapped. The driver opens its file, maps it, and keeps the descriptor forever though it uses it
 // no more: it is closed behind it.
 class close_descriptor {
   public:

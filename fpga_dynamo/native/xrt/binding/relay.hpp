@@ -1,5 +1,5 @@
 // Between the stock driver and its device-model process. When that process is gone, the driver reads from its socket
-// for ever with a lock held, or, if a question was on its way, ends the program by an assertion. So it never sees that
+// forever with a lock held, or, if a question was on its way, ends the program by an assertion. So it never sees that
 // socket's end: a thread here carries questions and replies, and gives the replies itself from then on.
 #pragma once
 #include <sys/types.h>

@@ -167,7 +167,7 @@ void running::finish() {
 
 ert_cmd_state running::wait(unsigned timeout_ms) {
     return translated([&] { return "waiting for kernel '" + kernel_->name + "'"; }, [&] {
-        if (!started_ || packet_ == &closed_) return state_of(packet_);  // XRT would wait for ever
+        if (!started_ || packet_ == &closed_) return state_of(packet_);  // XRT would wait forever
         const auto deadline = timeout_ms ? steady_clock::now() + std::chrono::milliseconds(timeout_ms)
                                          : steady_clock::time_point::max();
         if (!kernel_->owner->ends.wait(packet_, deadline)) {

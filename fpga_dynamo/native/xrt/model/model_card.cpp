@@ -107,7 +107,7 @@ void memory::release(uint64_t address) {
     const auto found = buffers_.find(address);
     if (found == buffers_.end()) return;
     mmap(host(address), pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    // The driver may hold a descriptor of this file for ever: at least its pages are given back. The file keeps its size, for
+    // The driver may hold a descriptor of this file forever: at least its pages are given back. The file keeps its size, for
     // the driver still writes to the mappings of commands that it has freed when it loads another xclbin.
     static_cast<void>(fallocate(found->second.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                                 static_cast<off_t>(pages(found->second.bytes))));
