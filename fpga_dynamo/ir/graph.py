@@ -163,7 +163,7 @@ class GraphInfo:
 
     static_inputs: positions of placeholders that are parameters or buffers.
     claimed: nodes that a pattern has taken (see the pass lowering/passes/claim.py).
-    sizes: the placeholder for the symbols' values of a graph with sizes (symbolic/graph.py), else None.
+    sizes: the placeholder for the symbols' values of a graph with sizes (sizes/graph.py), else None.
     fits_int32: what has been found out of int64 constants, see lowering/passes/constants.py.
     """
 

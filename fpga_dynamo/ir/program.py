@@ -88,7 +88,7 @@ Task = CardTask | HostTask
 
 @dataclass(eq=False)
 class Program:
-    """A compiled graph; one with `symbols` is for all sizes that their guards hold for (symbolic/bind.py).
+    """A compiled graph; one with `symbols` is for all sizes that their guards hold for (runtime/calls/bind.py).
 
     tasks: in an order in which they can run; `dependencies` of each are positions in it.
     outputs: makes the graph's results from the values of `result_reads`.

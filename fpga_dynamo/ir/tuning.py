@@ -45,7 +45,7 @@ class WinogradCosts:
 
 
 PLAIN_WINOGRAD = WinogradCosts(step=1, weight=1, exposed=1, transform=1, start=0)
-"""The stages one after the other, a vector a cycle: the leading terms of hls_kernels/cores/winograd.md."""
+"""The stages one after the other, a vector a cycle: the leading terms of hls_kernels/cores/winograd/README.md."""
 
 
 @dataclass(frozen=True)

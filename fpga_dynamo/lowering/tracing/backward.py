@@ -31,7 +31,7 @@ def convolution_backward(
     """Gradients of input, weight and bias, each by an op of its own.
 
     The input's is a convolution of the gradient with the same weights, transposed where the forward one is not. The
-    weight's stays `convolution_backward`, with a mask that asks for nothing else (ops/conv_gradient.py).
+    weight's stays `convolution_backward`, with a mask that asks for nothing else (ops/convolution/gradient.py).
     """
     of_input, of_weight, of_bias = output_mask
     dtypes = {tensor.dtype for tensor in (grad_output, input, weight)}

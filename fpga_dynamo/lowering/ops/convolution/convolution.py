@@ -1,7 +1,7 @@
 """Convolution of one, two or three dimensions, transposed or not, with its epilogue: [batch norm] + [addition] +
 [activation] in one command.
 
-Pattern and legality, and how any convolution becomes ones of images; their commands: ops/conv_commands.py, weight
+Pattern and legality, and how any convolution becomes ones of images; their commands: convolution/commands.py, weight
 packing: ops/packing.py; core: hls_kernels/cores/conv2d, tests:
 tests/lowering/test_convolution.py.
 """

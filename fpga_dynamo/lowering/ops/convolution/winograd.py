@@ -1,7 +1,7 @@
 """3x3 convolution by Winograd's minimal filtering, where that is faster than the sum over the window.
 
 The core's description, choice of the tile size, weight packing and command; core: hls_kernels/cores/winograd,
-tests: tests/lowering/test_winograd.py. Everything around the convolution itself is as in ops/convolution.py.
+tests: tests/lowering/test_winograd.py. Everything around the convolution itself is as in convolution.py.
 """
 
 from __future__ import annotations

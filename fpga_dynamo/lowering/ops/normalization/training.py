@@ -3,7 +3,7 @@ commands around them.
 
 Pattern, legality and commands; cores: hls_kernels/cores/reduce and pointwise, tests:
 tests/lowering/test_backward.py.
-Where nobody asks for the statistics, layer, group and instance norm are one command (ops/normalization.py).
+Where nobody asks for the statistics, layer, group and instance norm are one command (normalization.py).
 """
 
 from __future__ import annotations
