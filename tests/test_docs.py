@@ -102,7 +102,7 @@ def test_table_of_options_is_complete() -> None:
 
 def test_table_of_patterns_is_complete() -> None:
     rows = table(ROOT / "docs/options.md", "Patterns")
-    assert sorted(code(row[0]) for row in rows) == sorted([*TABLE.names(), "pointwise"])
+    assert sorted(code(row[0]) for row in rows) == sorted(TABLE.names())
 
 
 def test_table_of_environment_variables_is_complete() -> None:
