@@ -21,7 +21,8 @@ DIRECTORY = Path(__file__).resolve().parent / "platforms"
 # Names of the bank kinds are those of the platform files; values are MEM_TYPE of XRT's xclbin.h.
 BANK_KINDS = {"ddr4": 1, "hbm": 6}
 NO_PART = "none"  # the part of a platform that is no card
-_KEYS = ("name", "description", "xsa", "part", "bank", "resources", "slrs", "tuning")
+RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
+_KEYS = ("name", "description", "xsa", "part", "bank", "resources", "usable", "slr", "tuning")
 _SPEEDS = ("clock_mhz", "launch_us", "transfer_gbps", "ps_gflops", "ps_gbps", "ps_node_us")
 _OPTIONAL_SPEEDS = ("bank_gbps",)
 _TUNING = ("slice_work", "memory_share")
@@ -44,8 +45,29 @@ class Bank:
 
 
 @dataclass(frozen=True)
+class Region:
+    """A super logic region (SLR) of the FPGA: what the shell leaves of it, and the memory that lies beside it.
+
+    usable: numbers of LUTs, flip-flops (ff), block RAMs of 36 Kbit (bram36), URAMs and DSPs.
+    banks: tags of the banks that kernels here reach without crossing into another region; `HBM` stands for all of
+    `HBM[0]`, `HBM[1]`, ...
+    """
+
+    name: str
+    usable: dict[str, int]
+    banks: tuple[str, ...]
+
+    def beside(self, tag: str) -> bool:
+        """Whether the bank `tag` lies beside this region."""
+        return tag in self.banks or tag.partition("[")[0] in self.banks
+
+
+@dataclass(frozen=True)
 class Platform:
-    """A card. `speeds` are the figures that lowering's cost model starts from; `resources` the FPGA's totals."""
+    """A card. `speeds` are the figures that lowering's cost model starts from; `resources` the FPGA's totals.
+
+    regions: empty for the software card. source: who says what the shell leaves of them.
+    """
 
     name: str
     description: str
@@ -54,8 +76,14 @@ class Platform:
     banks: tuple[Bank, ...]
     speeds: dict[str, float]
     resources: dict[str, int]
-    slrs: int
+    regions: tuple[Region, ...] = ()
+    source: str = ""
     tuning: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def slrs(self) -> int:
+        """How many super logic regions the FPGA has: 1 unless the file tells of more."""
+        return max(1, len(self.regions))
 
     def table(self) -> dict[str, object]:
         """What the manifest says of the platform."""
@@ -95,20 +123,61 @@ def load(name_or_path: str | Path) -> Platform:
     for key, value in speeds.items():
         if not 0 < value < math.inf:
             raise RecipeError(f"{path}: '{key}' must be above 0 and finite, not {value}.")
-    slrs = table.get("slrs", int, 1)
-    if slrs < 1:
-        raise RecipeError(f"{path}: 'slrs' must be at least 1, not {slrs}.")
+    banks = _banks(table)
+    regions = _regions(table, banks)
     return Platform(
         name=table.get("name", str),
         description=table.get("description", str, ""),
         xsa=table.get("xsa", str),
         part=table.get("part", str),
-        banks=_banks(table),
+        banks=banks,
         speeds=speeds,
-        resources=table.integers("resources"),
-        slrs=slrs,
+        resources=_resources(table),
+        regions=regions,
+        source=_source(table, regions),
         tuning=_tuning(table),
     )
+
+
+def _resources(platform: toml_table.Table) -> dict[str, int]:
+    """`[resources]`, the device's totals; empty if there are none."""
+    if "resources" not in platform.values:
+        return {}
+    table = toml_table.Table(platform.get("resources", dict), f"{platform.where} [resources]")
+    table.allow(RESOURCES)
+    return {key: _count(table, key) for key in RESOURCES}
+
+
+def _regions(platform: toml_table.Table, banks: Sequence[Bank]) -> tuple[Region, ...]:
+    """The regions of `[[slr]]`, in order; each must be called SLR0, SLR1, ... and name banks of the platform."""
+    regions = []
+    known = {name for bank in banks for name in (bank.tag, bank.tag.partition("[")[0])}
+    for index, entry in enumerate(platform.array("slr")):
+        entry.allow(["name", "banks", *RESOURCES])
+        name, beside = entry.get("name", str), entry.strings("banks")
+        if name != f"SLR{index}":
+            raise RecipeError(f"{entry.where}: regions are called SLR0, SLR1 and so on, in that order, not '{name}'.")
+        for tag in beside:
+            if tag not in known:
+                raise RecipeError(f"{entry.where}: the platform has no bank '{tag}'; {did_you_mean(tag, known)}")
+        regions.append(Region(name, {key: _count(entry, key) for key in RESOURCES}, tuple(beside)))
+    return tuple(regions)
+
+
+def _source(platform: toml_table.Table, regions: Sequence[Region]) -> str:
+    """`source` of `[usable]`: who says what the shell leaves. Needed where there are regions."""
+    if not regions:
+        return ""
+    table = toml_table.Table(platform.get("usable", dict, {}), f"{platform.where} [usable]")
+    table.allow(["source"])
+    return table.get("source", str)
+
+
+def _count(table: toml_table.Table, key: str) -> int:
+    value = table.get(key, int)
+    if value < 0:
+        raise RecipeError(f"{table.where}: '{key}' must be 0 or more, not {value}.")
+    return value
 
 
 def _tuning(platform: toml_table.Table) -> dict[str, Any]:

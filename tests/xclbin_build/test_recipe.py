@@ -177,7 +177,6 @@ def test_bad_kernel_source_is_an_error(tmp_path: Path, code: str, words: str) ->
         (("launch_us = 2 ", "lunch_us = 2 "), "did you mean 'launch_us'?"),
         (("clock_mhz = 165", "clock_mhz = 0"), "'clock_mhz' must be above 0"),
         (("clock_mhz = 165", "clock_mhz = inf"), "'clock_mhz' must be above 0 and finite, not inf"),
-        (("clock_mhz = 165", "slrs = 0\nclock_mhz = 165"), "'slrs' must be at least 1, not 0"),
         (('kind = "ddr4"', 'count = 0\nkind = "ddr4"'), "'count' of bank 'DDR[0]' must be at least 1, not 0"),
         (('kind = "ddr4"', 'kind = "dd4"'), "did you mean 'ddr4'?"),
         (('tag = "DDR[1]"', 'tag = "DDR[0]"'), "must differ"),
@@ -203,3 +202,34 @@ def test_bad_platform_is_an_error(tmp_path: Path, change: tuple[str, str], words
     with pytest.raises(RecipeError) as error:
         platforms.load(path)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('name = "SLR1"', 'name = "SLR2"'), "called SLR0, SLR1 and so on, in that order, not 'SLR2'"),
+        (('banks = ["DDR[1]"]', 'banks = ["DDR[4]"]'), "no bank 'DDR[4]'; did you mean 'DDR["),
+        (("dsp = 2877", "dps = 2877"), "[[slr]] 0: unknown key 'dps'; did you mean 'dsp'?"),
+        (("dsp = 2877", "dsp = -1"), "'dsp' must be 0 or more, not -1"),
+        (("uram = 1280", ""), "[resources]: key 'uram' is missing"),
+        (("[usable]\nsource = ", "[usable]\nsauce = "), "[usable]: unknown key 'sauce'; did you mean 'source'?"),
+    ],
+)
+def test_bad_region_is_an_error(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    text = (platforms.DIRECTORY / "u250.toml").read_text()
+    assert change[0] in text
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(*change, 1))
+    with pytest.raises(RecipeError) as error:
+        platforms.load(path)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("name", [name for name in platforms.names() if name != "emu"])
+def test_regions_of_a_card_hold_no_more_than_its_device(name: str) -> None:
+    platform = platforms.load(name)
+    assert platform.regions
+    assert platform.source
+    for resource in platforms.RESOURCES:
+        assert sum(region.usable[resource] for region in platform.regions) <= platform.resources[resource]
+    assert all(any(region.beside(bank.tag) for region in platform.regions) for bank in platform.banks)
