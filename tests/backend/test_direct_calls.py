@@ -15,6 +15,7 @@ from torch import nn
 import fpga_dynamo
 from fpga_dynamo._native import direct_totals
 from fpga_dynamo.frontend.backend import fpga
+from fpga_dynamo.runtime.calls import binding
 from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.runtime.task import ProcessingElement, Task
 from tests.backend.backend_kit import GREEDY, Net, assert_same_answer, counting, image, memory_used, mlp, on_card
@@ -260,6 +261,31 @@ def test_layers_that_share_code_are_all_called_directly() -> None:
             for _ in range(2):
                 for call, layer in zip(compiled, layers, strict=True):
                     torch.testing.assert_close(call(x), layer(x))
+
+
+def test_parameters_that_had_to_make_room_are_packed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "MOST_BINDINGS", 3)
+    layers = [nn.Linear(64, 64) for _ in range(5)]
+    compiled = [on_card(layer) for layer in layers]
+    x = torch.randn(3, 64)
+
+    def call(i: int) -> None:
+        torch.testing.assert_close(compiled[i](x), layers[i](x))
+
+    with torch.no_grad():
+        for i in (0, 1, 2, 3, 4, 2, 3, 4):  # the region has its final size, and these three are bound
+            call(i)
+        with direct_calls(3):
+            for i in (2, 3, 4):
+                call(i)
+        before = memory_used()
+        with fpga_dynamo.trace():
+            call(2)  # the oldest, though it was bound last
+        for i in (0, 1):  # whose weights go where those of 2 were
+            call(i)
+        with direct_calls(0):
+            call(2)
+    assert memory_used() == before
 
 
 @pytest.mark.parametrize("way", ["direct", "whole"])

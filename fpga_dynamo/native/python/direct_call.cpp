@@ -12,8 +12,7 @@ using card_model::ert_state;
 
 namespace {
 
-constexpr size_t MOST_BINDINGS = 32;  // as fpga_dynamo.runtime.calls.binding keeps
-constexpr size_t AHEAD = 16;          // parameters whose samples are under way
+constexpr size_t AHEAD = 16;  // parameters whose samples are under way
 
 // torch's own ways to a tensor's address and version counter, without a look-up by name.
 struct tensor_access {
@@ -99,7 +98,6 @@ void direct_call::bind(nb::object run, nb::object memory, nb::object owner, nb::
     };
     auto kept = bindings_;  // what is dropped is let go of at the end, when this object is in order
     kept.erase(std::remove_if(kept.begin(), kept.end(), same_sources), kept.end());
-    if (kept.size() == MOST_BINDINGS) kept.pop_back();
     kept.insert(kept.begin(), std::move(fresh));
     bindings_.swap(kept);
 }

@@ -48,7 +48,7 @@ class direct_call {
     struct binding {
         nb::object run_object, memory_object, capsule;  // keep what the pointer points to
         launchable* target;
-        nb::object owner;  // for the scheduler's books
+        nb::object owner;  // for the scheduler's books; has what keeps the packed weights in their places
         nb::object guard;  // tuple of inputs -> whether they are of the kind that was bound
         std::vector<source> sources;
     };
@@ -61,7 +61,8 @@ class direct_call {
                 int samples);
 
     // run: of either driver, with its arguments set; memory: the buffer that has its inputs and outputs.
-    // `sources`: (position, tensor, bytes, address, version, print) of each parameter as it was packed.
+    // `sources`: (position, tensor, bytes, address, version, print) of each parameter as it was packed. Everything stays
+    // bound until unbind(): who packs weights says how many sets of them there are.
     void bind(nb::object run, nb::object memory, nb::object owner, nb::object guard, nb::sequence sources);
     void unbind();
     nb::list take_durations();

@@ -16,7 +16,7 @@ from fpga_dynamo.runtime.cards.card import COMMANDS, Card
 from fpga_dynamo.runtime.cards.change import ChangeDetector, Stamp, memory_of
 from fpga_dynamo.runtime.cards.weights import Entry, WeightStore, source_nodes
 
-BINDINGS = 32
+MOST_BINDINGS = 32
 """Sets of parameters that one task keeps packed (layers of one shape share a compiled graph, with weights each)."""
 
 
@@ -115,6 +115,7 @@ class Bindings:
     """The bindings of one task, found by the tensors of a call.
 
     A binding ends with its tensors: a model that is deleted leaves nothing on the card, though Dynamo keeps its code.
+    The oldest one ends when there are more than MOST_BINDINGS.
     on_end: called when a binding has ended, on_empty when that was the last one.
     """
 
@@ -160,8 +161,11 @@ class Bindings:
 
         sources = dict(zip(self.nodes, tensors, strict=True))
         binding = Binding(self._task, self._card, sources, stamps, on_death)
-        self._known = [binding, *self._known][:BINDINGS]
+        known = [binding, *self._known]
+        self._known = known[:MOST_BINDINGS]
         self._leaving = []
+        if len(known) > MOST_BINDINGS:
+            self.on_end()
         return binding
 
     def _drop_dead(self) -> None:

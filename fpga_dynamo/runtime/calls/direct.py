@@ -178,7 +178,8 @@ class Direct:
             (position, tensor, size, *stamp)
             for position, tensor, size, stamp in zip(positions, sources, sizes, stamps, strict=True)
         ]
-        owner, guard = (self._graph, self._pe), internals.input_guard(inputs)
+        # The binding, as a call that runs when it is dropped still reads its weights.
+        owner, guard = (self._graph, self._pe, binding), internals.input_guard(inputs)
         call.bind(self._run(binding, weights, arena), arena.buffer, owner, guard, rows)
         self._bound = (found, kinds)
         if self._found(binding) != found:  # closed meanwhile by another thread, in vain

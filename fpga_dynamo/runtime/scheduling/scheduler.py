@@ -151,7 +151,7 @@ class Scheduler:
         call = self.bypass.call
         if call is None:
             return
-        (graph, pe), started = call
+        (graph, pe, *_), started = call
         slot, item = self._dispatcher.slots[pe], ReadyTask(Frame(graph, None, started), 0)
         if self.bypass.adopt(partial(self._end_adopted, slot, item)):
             self._dispatcher.occupy(slot, item, started)
