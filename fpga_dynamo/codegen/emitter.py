@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +26,6 @@ from fpga_dynamo.ir.view import (
     View,
     align,
     dense,
-    numel,
     row_pitch,
 )
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_rows, row_layout
@@ -151,13 +151,7 @@ class Emitter:
     def copy(self, source: View, target: View, *, layout_change: bool = True) -> None:
         """A `move` command from `source` to `target`, of the same shape."""
         dims, (ins, outs) = collapse(source.shape, (source.strides, target.strides))
-        for lead in range(max(0, numel(dims[:-6]))):
-            base_in, base_out = 0, 0
-            rest = lead
-            for d in reversed(range(len(dims) - 6)):
-                rest, i = divmod(rest, dims[d])
-                base_in += i * ins[d]
-                base_out += i * outs[d]
+        for base_in, base_out in offsets(dims[:-6], (ins, outs)):
             self.command(
                 layout.MOVE.opcode,
                 reads=[source],
@@ -328,6 +322,15 @@ def extent_padded(view: View) -> int:
 
 def pad_left(values: Sequence[int], count: int, fill: int) -> tuple[int, ...]:
     return (*[fill] * (count - len(values)), *values)
+
+
+def offsets(dims: Sequence[int], strides: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """How far each operand has gone at each place of `dims`, the last dimension fastest. `strides` may have more.
+
+    For what a record has no dimensions for: one command for each place.
+    """
+    for place in itertools.product(*map(range, dims)):
+        yield tuple(sum(i * step for i, step in zip(place, walk, strict=False)) for walk in strides)
 
 
 def collapse(

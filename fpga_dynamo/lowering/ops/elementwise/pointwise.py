@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core
-from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left
+from fpga_dynamo.codegen.emitter import Emitter, collapse, offsets, pad_left
 from fpga_dynamo.codegen.micro import Assembly, MicroProgram, Operand
 from fpga_dynamo.ir import command as commands
 from fpga_dynamo.ir.command import Auxiliary
@@ -295,12 +295,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
     inner = dims[-1]
     broadcast = sum(1 << i for i, s in enumerate(strides) if inner > 1 and s[-1] == 0)
     outer, rest = dims[:-4], dims[-4:]
-    for index in range(numel(outer)):
-        offsets = [0] * len(views)
-        left = index
-        for d in reversed(range(len(outer))):
-            left, i = divmod(left, outer[d])
-            offsets = [o + i * s[d] for o, s in zip(offsets, strides, strict=True)]
+    for places in offsets(outer, strides):
         walk = [pad_left(s[-4:], 4, 0) for s in strides]
         blank = (0,) * (emitter.target.micro_limits.streams - len(views))
         emitter.command(
@@ -316,7 +311,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
             dims=pad_left(rest, 4, 1),
             broadcast=broadcast,
             in_weights=sum(1 << i for i, v in enumerate(inputs) if v.buffer.in_weights),
-            stream=tuple(commands.Operand(v.buffer, v.offset + o) for v, o in zip(views, offsets, strict=True))
+            stream=tuple(commands.Operand(v.buffer, v.offset + o) for v, o in zip(views, places, strict=True))
             + (None,) * len(blank),
             stride0=tuple(w[0] for w in walk) + blank,
             stride1=tuple(w[1] for w in walk) + blank,

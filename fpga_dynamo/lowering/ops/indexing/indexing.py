@@ -7,14 +7,13 @@ again in eager, which raises the error that PyTorch users know.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
-from fpga_dynamo.codegen.emitter import Emitter, pad_left
+from fpga_dynamo.codegen.emitter import Emitter, offsets, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator
@@ -123,8 +122,7 @@ def emit_gather(
     One command, or several where there are more than four dimensions.
     """
     outer, inner = tuple(dims[:-4]), tuple(dims[-4:])
-    for place in itertools.product(*(range(n) for n in outer)):
-        table_at, index_at, out_at = (sum(i * s for i, s in zip(place, walk, strict=False)) for walk in strides)
+    for table_at, index_at, out_at in offsets(outer, strides):
         table_stride, index_stride, out_stride = (pad_left(tuple(walk[-4:]), 4, 0) for walk in strides)
         emitter.command(
             GATHER.opcode,
