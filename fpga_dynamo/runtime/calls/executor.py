@@ -7,6 +7,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -36,6 +37,19 @@ SHOWN_NODES = 4
 """How many of the nodes of an eager task traces name."""
 
 Values = list[Any]
+"""What the nodes of a program give, by place; None for what is not computed yet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of a program, which its tasks have in common.
+
+    forms: what the launches are at the call's sizes. failure: what the first launch is to be taken to have failed with.
+    """
+
+    values: Values
+    forms: Sequence[Form]
+    failure: Exception | None
 
 
 class Shortcut(Protocol):
@@ -75,7 +89,6 @@ class Executor:
         self._reconnecting = threading.Lock()
         self._connect(card)
         self._result_reads = [self._slot(node) for node in program.result_reads]
-        self._failure = len(self._place)
         self._failures: dict[int, Exception] = {}
         self._forms = [task.form for task in program.card_tasks]
         self.direct: Shortcut | None = None
@@ -121,7 +134,7 @@ class Executor:
     def run(self, args: Sequence[Any], forms: Sequence[Form]) -> Any:
         """As a call; `forms`: what the program's launches are at the sizes of `args`."""
         failure = self._failures.pop(threading.get_ident(), None) if self._failures else None
-        values: Values = [*args, *[None] * (len(self._place) - self._inputs), failure, forms]
+        values: Values = [*args, *[None] * (len(self._place) - self._inputs)]
         for place, tensor in self._constants:
             values[place] = tensor
         if self._parameter is not None:
@@ -131,7 +144,7 @@ class Executor:
         if self.direct is not None:
             self.direct.report(self.scheduler)
         if self.graph is not None:
-            self.scheduler.execute(self.graph, values)
+            self.scheduler.execute(self.graph, Call(values, forms, failure))
         self._lifetime.settle()
         return self.program.result(*[values[place] for place in self._result_reads])
 
@@ -188,7 +201,8 @@ class Executor:
         eager = task.eager.forward  # type: ignore[attr-defined]
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
-            values: Values = frame.values
+            call: Call = frame.values
+            values = call.values
             results = eager(*[values[place] for place in reads])
             for place, result in zip(writes, results, strict=True):
                 values[place] = result
@@ -212,16 +226,16 @@ class Executor:
         def run_in_eager(values: Values) -> Sequence[Any]:
             return eager(*[values[place] for place in eager_reads])
 
-        def launch(values: Values, unit: int) -> Sequence[Any] | None:
+        def launch(call: Call, unit: int) -> Sequence[Any] | None:
             if task in self._left:
                 return None
-            if values[self._failure] is not None:
-                raise values[self._failure]
+            if call.failure is not None:
+                raise call.failure
+            values = call.values
             parameters = [values[place] for place in sources]
             inputs = [values[place] for place in reads]
             binding = bindings.find(parameters)
-            form = values[self._failure + 1][number]
-            results = launcher(unit, binding, inputs, form)
+            results = launcher(unit, binding, inputs, call.forms[number])
             _check_finite(task, results)
             if self.direct is not None:
                 self.direct.open(binding, inputs, parameters)
@@ -231,9 +245,10 @@ class Executor:
             self._left.add(task)
 
         def run(pe: ProcessingElement, frame: Frame) -> None:
-            values: Values = frame.values
+            call: Call = frame.values
+            values = call.values
             try:
-                results = or_else(lambda: launch(values, pe.index), leave_to_eager, self.case)
+                results = or_else(lambda: launch(call, pe.index), leave_to_eager, self.case)
             except (DeviceError, OutOfRangeError, NotFiniteError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
