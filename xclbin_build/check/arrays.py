@@ -1,0 +1,128 @@
+"""Arrays, ports and streams of a kernel: what is read and written, and how many accesses a cycle it can take."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+# Arrays of so few elements become registers on their own: UG1399, config_array_partition -complete_threshold.
+COMPLETE_THRESHOLD = 4
+
+
+class Kind(Enum):
+    MEMORY = "memory"  # block RAM, LUT RAM or UltraRAM
+    REGISTERS = "registers"  # partitioned completely: every element has its own
+    PORT = "m_axi"  # memory outside of the kernel
+    STREAM = "stream"
+    SCALAR = "scalar"  # a register of s_axilite, or a wire
+
+
+@dataclass(frozen=True)
+class Partition:
+    """kind: complete, cyclic or block. dimension: from 1, 0 for all. reshape: banks are one wide word."""
+
+    kind: str
+    dimension: int
+    factor: int
+    reshape: bool = False
+
+
+@dataclass
+class Array:
+    """What addresses lead to.
+
+    value: in the IR (`%x`, `@table`). name: in the source. extents: elements of each dimension, -1 where not known.
+    element_bytes: of one. bundle: of an m_axi port. ports: accesses a cycle and bank, reads and writes together, then
+    reads alone and writes alone. function: that it is declared in.
+    """
+
+    value: str
+    name: str
+    kind: Kind
+    extents: list[int] = field(default_factory=list)
+    element_bytes: int = 4
+    partitions: list[Partition] = field(default_factory=list)
+    bundle: str | None = None
+    storage: str | None = None
+    constant: bool = False
+    element_type: str = ""
+
+    @property
+    def elements(self) -> int:
+        return math.prod(max(1, extent) for extent in self.extents)
+
+    @property
+    def banks(self) -> int:
+        """Memories that the partitions make of it."""
+        count = 1
+        for extent, partition in self._by_dimension():
+            if partition.reshape:
+                continue
+            if partition.kind == "complete":
+                count *= max(1, extent)
+            else:
+                count *= max(1, partition.factor)
+        return count
+
+    @property
+    def ports(self) -> tuple[int, int, int]:
+        """Accesses a cycle that a bank takes: in all, reads, writes. UG1399, bind_storage."""
+        kind = (self.storage or "").lower()
+        if "1wnr" in kind or "rom_np" in kind:
+            return (10**6, 10**6, 1)
+        if "1p" in kind:
+            return (1, 1, 1)
+        if "s2p" in kind:
+            return (2, 1, 1)
+        if "2p" in kind and "rom" not in kind and "t2p" not in kind:
+            return (2, 2, 1)
+        return (2, 2, 2)
+
+    def complete(self) -> bool:
+        """Whether every element is a register."""
+        if self.kind is Kind.REGISTERS or (self.elements <= COMPLETE_THRESHOLD and self.kind is Kind.MEMORY):
+            return True
+        done = {p.dimension for p in self.partitions if p.kind == "complete" and not p.reshape}
+        if 0 in done:
+            return True
+        return bool(self.extents) and done >= set(range(1, len(self.extents) + 1))
+
+    def _by_dimension(self) -> list[tuple[int, Partition]]:
+        found = []
+        for partition in self.partitions:
+            dimensions = range(1, len(self.extents) + 1) if partition.dimension == 0 else [partition.dimension]
+            for dimension in dimensions:
+                if dimension <= len(self.extents):
+                    found.append((self.extents[dimension - 1], replace(partition, dimension=dimension)))
+        return found
+
+    def bank(self, offset: int) -> tuple[int, ...]:
+        """The bank of a constant part of an address in bytes; the same partition makes the same entries."""
+        strides: list[int] = []
+        stride = self.element_bytes
+        for extent in reversed(self.extents):
+            strides.insert(0, stride)
+            stride *= max(1, extent)
+        place: list[int] = []
+        for extent, partition in self._by_dimension():
+            index = offset // strides[partition.dimension - 1]
+            if extent > 0 and partition.dimension > 1:
+                index %= extent
+            if partition.kind == "complete":
+                place.append(index)
+            elif partition.kind == "cyclic":
+                place.append(index % max(1, partition.factor))
+            else:
+                place.append(index // max(1, -(-extent // max(1, partition.factor))))
+        return tuple(place)
+
+
+def extents_of(type: str) -> tuple[list[int], str]:
+    """Dimensions of an array type, and the type of its elements."""
+    extents = []
+    while match := re.fullmatch(r"\[(\d+) x (.*)\]", type):
+        extents.append(int(match[1]))
+        type = match[2]
+    return extents, type

@@ -1,0 +1,95 @@
+"""clang 19 and its `opt`: found, started, and missed with one sentence."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ToolchainError
+
+VERSION = 19  # what the text of the IR and of scalar evolution is read as
+HEADERS = Path(__file__).parent / "headers"
+_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True)
+class Clang:
+    """Paths of `clang` and `opt`, both of LLVM 19."""
+
+    clang: str
+    opt: str
+
+
+class SourceError(ToolchainError):
+    """A source that clang refuses; `places` are the files and lines that it complains about."""
+
+    def __init__(self, message: str, places: tuple[tuple[str, int], ...] = ()) -> None:
+        super().__init__(message)
+        self.places = places
+
+
+@functools.cache
+def find() -> Clang:
+    """clang 19 on PATH or in $LLVM_BIN.
+
+    Raises ToolchainError, which says how to install it, if there is none.
+    """
+    folders = [os.environ.get("LLVM_BIN"), None, f"/usr/lib/llvm-{VERSION}/bin"]
+    for folder in folders:
+        for suffix in (f"-{VERSION}", ""):
+            clang, opt = (shutil.which(f"{name}{suffix}", path=folder) for name in ("clang", "opt"))
+            if clang and opt and _version(clang) == _version(opt) == VERSION:
+                return Clang(clang, opt)
+    raise ToolchainError(
+        f"the checker of loops needs clang and opt of LLVM {VERSION}, and they were not found: "
+        f"'apt-get install clang-{VERSION} llvm-{VERSION}', or set LLVM_BIN to the folder that they lie in."
+    )
+
+
+def available() -> bool:
+    """Whether the checker can run here."""
+    try:
+        find()
+    except ToolchainError:
+        return False
+    return True
+
+
+def run(tool: str, arguments: list[str], *, text: str | None = None) -> tuple[str, str]:
+    """Standard output and standard error of a call of `clang` or `opt`.
+
+    Raises SourceError with what it complains about if it fails, ToolchainError if it takes longer than five minutes.
+    """
+    command = [getattr(find(), tool), *arguments]
+    try:
+        result = subprocess.run(
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolchainError(f"{tool} ran for more than {_TIMEOUT_S} s; check a smaller source.") from error
+    if result.returncode:
+        raise SourceError(*_complaint(tool, result.stderr))
+    return result.stdout, result.stderr
+
+
+def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int], ...]]:
+    wrong = [line for line in errors.splitlines() if re.search(r"\berror:", line)]
+    # An error within a template names the place that it is called from in notes and in "in instantiation" lines.
+    places = tuple((m[1], int(m[2])) for m in re.finditer(r"^([^:\n]*):(\d+):\d+: (?:error|note)", errors, re.M))
+    words = "; ".join(wrong[:3]) or errors[:400].strip() or "it failed without a word"
+    return f"{tool} refuses the source: {words}", places
+
+
+@functools.cache
+def _version(tool: str) -> int:
+    try:
+        words = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r"version (\d+)\.", words)
+    return int(match[1]) if match else 0

@@ -1,0 +1,204 @@
+"""From a source to the IR that is analysed: one function, everything inlined, loops unrolled as the pragmas ask.
+
+Two calls of `opt`. Behind the first, all functions are inlined and nothing is unrolled: probes (source.py) are read
+there and taken out, each loop gets a number of its own, and what has to be unrolled is marked. The second unrolls,
+turns completely partitioned arrays into values, and simplifies.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import cfg, clang, ir, source
+from .arrays import Array
+from .instances import Instance, Plan, make_plan
+from .source import PROBE, Source
+
+_SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"
+_INLINE = (
+    f"internalize,globaldce,function({_SIMPLE}),always-inline,globaldce,globalopt,function({_SIMPLE},loop-simplify)"
+)
+_NO_SPECULATION = "loop-mssa(licm<no-allowspeculation>)"
+_UNROLL = (
+    f"globalopt,function(sroa,early-cse<memssa>,simplifycfg<no-switch-to-lookup>,instcombine<no-verify-fixpoint>,"
+    f"loop-simplify,lcssa,{_NO_SPECULATION},loop(indvars,loop-deletion,loop-unroll-full),"
+    "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,loop-simplify,lcssa,loop(indvars,loop-unroll-full),"
+    "loop-simplify,lcssa,loop(loop-unroll-full),sroa,simplifycfg,early-cse<memssa>,gvn,"
+    "instcombine<no-verify-fixpoint>,loop-unroll<no-runtime;no-peeling;no-partial>,sroa,early-cse<memssa>,gvn,"
+    "reassociate,instcombine<no-verify-fixpoint>,loop-simplify,lcssa,"
+    f"{_NO_SPECULATION},dse,adce,simplifycfg,loop-simplify,lcssa,loop(indvars)),globaldce"
+)
+_OPTIONS = [
+    "-unroll-threshold=2000000", "-pragma-unroll-threshold=300000", "-unroll-allow-partial=0",
+    "-unroll-allow-peeling=0", "-unroll-runtime=0", "-unroll-full-max-count=100000",
+]  # fmt: skip
+_MOST_RETRIES = 8
+KEEP = "__hls_keep"  # a call that keeps an array a memory
+_ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align|personality|\{)")
+_STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\))[^\n]*$", re.M)
+
+
+@dataclass
+class Kernel:
+    """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
+    scalar evolution. notes: what could not be understood."""
+
+    top: str
+    source: Source
+    module: ir.Module
+    function: ir.Function
+    flow: cfg.Flow
+    instances: dict[int, Instance]
+    arrays: dict[str, Array]
+    scev: str
+    clock_ns: float
+    notes: list[str] = field(default_factory=list)
+
+    def instance_of(self, loop: cfg.Loop) -> Instance | None:
+        """What a loop of the IR is in the source."""
+        number = loop_number(self.module, self.flow, loop)
+        return self.instances.get(number) if number is not None else None
+
+
+def load(
+    path: Path,
+    top: str,
+    *,
+    includes: list[str] | None = None,
+    defines: list[str] | None = None,
+    clock_ns: float = 3.333,
+    automatic: bool = True,
+) -> Kernel:
+    """Reads the kernel `top` of a source file.
+
+    includes, defines: as for a compiler. automatic: loops without a pragma are treated as Vitis HLS does of its own.
+    Raises SourceError if clang refuses the source, ToolchainError without clang.
+    """
+    marked = source.read(path, includes=includes or [], defines=defines or [])
+    with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
+        files = Path(folder)
+        raw, marked = _compile(marked, files)
+        symbol = find_top(raw, top, path)
+        inlined = _optimised(_prepared(raw, symbol), symbol, _INLINE, files)
+        plan = make_plan(inlined, symbol, marked, _scev(inlined, files), automatic=automatic)
+        final = _optimised(_edited(inlined, symbol, plan), symbol, _UNROLL, files)
+        scev = _scev(final, files)
+    module = ir.parse(final)
+    function = module.function(symbol)
+    if function is None:
+        raise clang.SourceError(f"{path}: nothing is left of '{top}' after optimisation; does it have any effect?")
+    return Kernel(
+        symbol, marked, module, function, cfg.analyse(function), plan.instances, plan.arrays, scev, clock_ns,
+        [*marked.notes, *plan.notes],
+    )  # fmt: skip
+
+
+def loop_number(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> int | None:
+    """The number in a loop's metadata."""
+    for latch in loop.latches:
+        match = re.search(r"!llvm\.loop !(\d+)", flow.terminator(latch).text)
+        if not match:
+            continue
+        for reference in re.findall(r"!(\d+)", module.metadata.get(int(match[1]), "")):
+            words = module.metadata.get(int(reference), "")
+            if number := re.search(r'"llvm\.loop\.pipeline\.initiationinterval", i32 (\d+)', words):
+                return int(number[1])
+    return None
+
+
+def find_top(text: str, top: str, path: Path) -> str:
+    """The symbol of the function `top`.
+
+    Raises SourceError, which lists what there is, if there is none.
+    """
+    names = ir.parse(text).names()
+    mangled = re.compile(rf"_Z(?:N\w*?)?{len(top)}{re.escape(top)}(?![a-z_0-9]\w*\d)")
+    found = [n for n in names if n == top] or [n for n in names if mangled.match(n)]
+    found = found or [n for n in names if f"{len(top)}{top}" in n]
+    if not found:
+        known = ", ".join(n for n in names if not n.startswith("_ZN"))[:200]
+        raise clang.SourceError(f"{path} has no function '{top}'; it has {known or 'none'}.")
+    return found[0]
+
+
+def _compile(marked: Source, folder: Path) -> tuple[str, Source]:
+    """The IR of a marked source; pragmas whose expressions clang refuses are left out, with a note."""
+    skip: set[int] = set()
+    c = source.is_c(marked.path)
+    language = ["-x", "cpp-output"] if c else ["-x", "c++-cpp-output", "-std=c++17", "-fignore-exceptions"]
+    raw, output = folder / "marked.ii", folder / "marked.ll"
+    for _ in range(_MOST_RETRIES):
+        raw.write_text(marked.text)
+        command = [
+            *language, "-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-g", "-w",
+            "-fno-discard-value-names", "-fno-math-errno", "-ffp-contract=off", "-fms-extensions",
+            "-fno-builtin-printf", "-Wno-everything", "-ferror-limit=0", "-o", str(output), str(raw),
+        ]  # fmt: skip
+        try:
+            clang.run("clang", command)
+            return output.read_text(), marked
+        except clang.SourceError as error:
+            refused = {line for file, line in error.places if file == PROBE} - skip
+            if not refused:
+                raise
+            skip |= refused
+            marked = source.mark(marked.plain, marked.path, frozenset(skip))
+            for number in sorted(skip):
+                p = marked.pragmas[number]
+                marked.notes.append(f"{Path(p.file).name}:{p.line}: the pragma '{p.kind}' is not understood here")
+    raise clang.SourceError(f"{marked.path}: too many pragmas that clang does not understand.")
+
+
+def _prepared(text: str, symbol: str) -> str:
+    """Everything but the top is to be inlined; arguments of the top do not overlap, as Vitis HLS assumes."""
+    text = re.sub(r"\b(?:noinline|optnone|alwaysinline|inlinehint) ?", "", text)
+    text = re.sub(r"^ *call void @llvm\.lifetime\.\w+\.p0\([^\n]*$", "", text, flags=re.M)
+    text = _STREAM_CALLS.sub(r"\1 nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwrite)", text)
+
+    def define(match: re.Match[str]) -> str:
+        line = match[0]
+        if f"@{symbol}(" in line or f'@"{symbol}"(' in line:
+            return re.sub(r"\bptr (?!noalias)(?=noundef|nonnull|%)", "ptr noalias ", line)
+        return _ATTRIBUTES.sub(r") \1alwaysinline ", line, count=1)
+
+    return re.sub(r"^define [^\n]*$", define, text, flags=re.M)
+
+
+def _optimised(text: str, symbol: str, passes: str, folder: Path) -> str:
+    before, after = folder / "before.ll", folder / "after.ll"
+    before.write_text(text)
+    keep = [f"-internalize-public-api-list={symbol}"]
+    clang.run("opt", ["-S", f"-passes={passes}", *keep, *_OPTIONS, str(before), "-o", str(after)])
+    return after.read_text()
+
+
+def _scev(text: str, folder: Path) -> str:
+    path = folder / "scev.ll"
+    path.write_text(text)
+    return clang.run("opt", ["-passes=print<scalar-evolution>", "-disable-output", str(path)])[1]
+
+
+def _edited(text: str, symbol: str, plan: Plan) -> str:
+    """The plan carried out: probes out, arrays kept, loops numbered and marked for unrolling."""
+    start = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\(', text, re.M)
+    assert start is not None  # find_top found it
+    end = text.index("\n}", start.start())
+    lines, block = [], "0"
+    for line in text[start.start() : end].split("\n"):
+        if label := re.match(r'("[^"]*"|[\w.$\-]+):', line):
+            block = label[1].strip('"')
+        if f"@{PROBE}(" in line:
+            continue
+        if " !llvm.loop " in line and block in plan.latches:
+            line = re.sub(r"!llvm\.loop !\d+", f"!llvm.loop !{plan.latches[block]}", line)
+        lines.append(line)
+        alloca = re.match(r'\s+(%(?:"[^"]*"|[\w.$\-]+)) = alloca ', line)
+        if alloca and alloca[1] in plan.kept:
+            lines.append(f"  call void @{KEEP}(ptr {alloca[1]})")
+    declaration = (
+        f"\ndeclare void @{KEEP}(ptr nocapture readnone) nounwind willreturn memory(inaccessiblemem: readwrite)\n"
+    )
+    return text[: start.start()] + "\n".join(lines) + text[end:] + declaration + "\n".join(plan.metadata) + "\n"

@@ -1,0 +1,60 @@
+// Stands in for the header of Vitis HLS while loops are checked: a read or a write of a stream is one call that the
+// checker knows, beside the load or store of the value.
+#pragma once
+#include <cstddef>
+
+#include "ap_int.h"
+
+extern "C" {
+void* __hls_fifo_pop(const volatile void* stream) noexcept;
+void* __hls_fifo_push(const volatile void* stream) noexcept;
+bool __hls_fifo_empty(const volatile void* stream) noexcept;
+bool __hls_fifo_full(const volatile void* stream) noexcept;
+}
+
+#define __HLS_INLINE inline __attribute__((always_inline))
+
+namespace hls {
+
+template <class T, int DEPTH = 0>
+class stream {
+public:
+    stream() = default;
+    explicit stream(const char*) {}
+    stream(const stream&) = delete;
+    stream& operator=(const stream&) = delete;
+
+    __HLS_INLINE T read() { return *static_cast<T*>(__hls_fifo_pop(&handle_)); }
+    __HLS_INLINE void read(T& value) { value = read(); }
+    __HLS_INLINE void write(const T& value) { *static_cast<T*>(__hls_fifo_push(&handle_)) = value; }
+    __HLS_INLINE bool empty() const { return __hls_fifo_empty(&handle_); }
+    __HLS_INLINE bool full() const { return __hls_fifo_full(&handle_); }
+    __HLS_INLINE bool read_nb(T& value) {
+        const bool there = !empty();
+        if (there) value = read();
+        return there;
+    }
+    __HLS_INLINE bool write_nb(const T& value) {
+        const bool room = !full();
+        if (room) write(value);
+        return room;
+    }
+    __HLS_INLINE void operator>>(T& value) { value = read(); }
+    __HLS_INLINE void operator<<(const T& value) { write(value); }
+    __HLS_INLINE std::size_t size() const { return 0; }
+    __HLS_INLINE std::size_t capacity() const { return DEPTH; }
+    void set_name(const char*) {}
+
+private:
+    char handle_;
+};
+
+template <class T, int DEPTH, int N>
+class stream_array;
+
+template <class T>
+using istream = stream<T>;
+template <class T>
+using ostream = stream<T>;
+
+}  // namespace hls

@@ -1,0 +1,17 @@
+// Stands in for the header of Vitis HLS while loops are checked: a task is its function, called once.
+#pragma once
+#include "hls_stream.h"
+
+namespace hls {
+
+struct task {
+    task() = default;
+    template <class F, class... A>
+    task(F&& body, A&&... arguments) { body(arguments...); }
+    template <class F, class... A>
+    void operator()(F&& body, A&&... arguments) { body(arguments...); }
+};
+
+}  // namespace hls
+
+#define hls_thread_local thread_local

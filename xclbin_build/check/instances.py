@@ -1,0 +1,336 @@
+"""Loops of the inlined IR and what the pragmas ask of each; arrays and how they are partitioned."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from . import cfg, ir, scev
+from .arrays import Array, Kind, Partition, extents_of
+from .pragma import Pragma
+from .source import PROBE, PROBED, Source, SourceLoop
+
+FULL = 0  # an unroll factor: completely
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """A pragma `dependence`: array is None for all. distance: in iterations, of a true one."""
+
+    array: str | None
+    inter: bool
+    true: bool
+    distance: int
+
+
+@dataclass
+class Instance:
+    """One loop after inlining.
+
+    path: functions that it was inlined through, its own first. pipeline: what the source asks for, None where it says
+    nothing. target_ii: what it asks for, None if it leaves it open. unroll: FULL, a factor, or None. trips: from the
+    pragma loop_tripcount, (least, most). inside_pipeline: a loop or function around it is pipelined, so it unrolls.
+    """
+
+    number: int
+    source: SourceLoop | None
+    path: tuple[str, ...] = ()
+    pipeline: bool | None = None
+    target_ii: int | None = None
+    unroll: int | None = None
+    trips: tuple[int, int] | None = None
+    flatten: bool = True
+    dependences: list[Dependence] = field(default_factory=list)
+    inside_pipeline: bool = False
+    count: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.source.name if self.source else f"loop_{self.number}"
+
+
+@dataclass
+class Plan:
+    """What becomes of the inlined IR. latches: metadata's number for the loop that each latch closes. kept: arrays that
+    stay memories."""
+
+    instances: dict[int, Instance]
+    arrays: dict[str, Array]
+    latches: dict[str, int]
+    metadata: list[str]
+    kept: set[str]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Probe:
+    pragma: Pragma
+    pointer: str | None
+    offset: int
+    values: dict[str, int]
+    shape: tuple[int, ...]
+    element_bytes: int
+    block: str
+
+
+def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automatic: bool) -> Plan:
+    """Works out the plan from the inlined IR and what scalar evolution says of it."""
+    module = ir.parse(text)
+    function = module.function(symbol)
+    assert function is not None  # it is what the calls before kept
+    flow = cfg.analyse(function)
+    probes = _probes(module, function, source)
+    counts = scev.parse(evolution, symbol)
+    plan = Plan({}, {}, {}, [], set(), [])
+    by_header = _instances(module, flow, source, probes, counts, plan)
+    pipelined = _pipelined_functions(source, probes)
+    for header, instance in by_header.items():
+        around = [by_header[loop.header] for loop in flow.ancestors(flow.loops[header])]
+        if any(outer.pipeline for outer in around) or pipelined & set(instance.path):
+            instance.inside_pipeline = instance.pipeline is None or any(outer.pipeline for outer in around)
+    _decide_unrolling(by_header)
+    _number_metadata(module, flow, by_header, plan)
+    _find_arrays(module, function, text, source, probes, plan)
+    return plan
+
+
+def base_of(definitions: dict[str, ir.Instruction], module: ir.Module, pointer: str) -> tuple[str | None, int]:
+    """What a pointer leads to, and the constant part of the offset in bytes; None where several things are possible."""
+    offset = 0
+    for _ in range(64):
+        found = definitions.get(pointer)
+        if found is None:
+            return pointer, offset
+        if found.opcode == "getelementptr" and found.source_type:
+            offset += constant_offset(module, found)
+            pointer = found.operands[0]
+        elif found.opcode in ("bitcast", "freeze", "addrspacecast"):
+            pointer = found.operands[0]
+        elif found.opcode == "alloca":
+            return pointer, offset
+        else:
+            return (pointer if found.opcode == "call" else None), offset
+    return None, offset
+
+
+def constant_offset(module: ir.Module, found: ir.Instruction) -> int:
+    """Bytes that the constant indices of a getelementptr add."""
+    kind, total = found.source_type or "i8", 0
+    for level, index in enumerate(found.operands[1:]):
+        value = int(index) if re.fullmatch(r"-?\d+", index) else 0
+        if level == 0:
+            total += value * module.size_of(kind)
+        elif match := re.fullmatch(r"[\[<](\d+) x (.*)[\]>]", kind):
+            kind = match[2]
+            total += value * module.size_of(kind)
+        else:
+            at, kind = module.offsets(kind)[value]
+            total += at
+    return total
+
+
+def _probes(module: ir.Module, function: ir.Function, source: Source) -> list[_Probe]:
+    definitions = function.definitions()
+    found = []
+    for instruction in function.instructions():
+        if instruction.callee != PROBE:
+            continue
+        numbers = [_integer(o) for o in instruction.operands]
+        pragma = source.pragmas.get(numbers[0] or 0)
+        if pragma is None:
+            continue
+        values = {
+            name: value for name, value in zip(PROBED, numbers[2:], strict=False) if value is not None and value >= 0
+        }
+        shape = [value or 0 for value in numbers[2 + len(PROBED) :]]
+        pointer, offset = instruction.operands[1], 0
+        base: str | None = None
+        if pointer[:1] in "%@":
+            base, offset = base_of(definitions, module, pointer)
+        extents = tuple(e for e in shape[1:] if e)
+        size = shape[0] if shape else 0
+        for extent in extents:
+            size //= max(1, extent)
+        found.append(_Probe(pragma, base, offset, values, extents, size, instruction.block))
+    return found
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def _instances(
+    module: ir.Module, flow: cfg.Flow, source: Source, probes: list[_Probe], counts: scev.Evolution, plan: Plan
+) -> dict[str, Instance]:
+    """An instance for each loop, by its header."""
+    by_block: dict[str, list[_Probe]] = {}
+    for probe in probes:
+        by_block.setdefault(probe.block, []).append(probe)
+    found = {}
+    in_order = [header for header in flow.function.blocks if header in flow.loops]
+    for number, header in enumerate(in_order, start=1):
+        loop = flow.loops[header]
+        identity, location = _identity(module, flow, loop)
+        written = source.loops.get(identity or 0)
+        path = tuple(name for name, _ in module.calls_to(location))
+        instance = Instance(number, written, path)
+        if header in counts.trips:
+            instance.count = counts.trips[header]
+        own = [p for block in loop.blocks for p in by_block.get(block, ()) if _is_about(flow, p, loop)]
+        pragmas = {i: source.pragmas[i] for i in (written.pragmas if written else [])}
+        for pragma in pragmas.values():
+            _apply(instance, pragma, next((p for p in own if p.pragma is pragma), None))
+        plan.instances[number] = instance
+        found[header] = instance
+    return found
+
+
+def _is_about(flow: cfg.Flow, probe: _Probe, loop: cfg.Loop) -> bool:
+    around = flow.around(probe.block)
+    return around is not None and (around is loop or probe.block in loop.blocks)
+
+
+def _identity(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> tuple[int | None, int | None]:
+    """The number of the source's loop, and the metadata of where it begins."""
+    for latch in loop.latches:
+        match = re.search(r"!llvm\.loop !(\d+)", flow.terminator(latch).text)
+        if not match:
+            continue
+        number = location = None
+        for reference in re.findall(r"!(\d+)", module.metadata.get(int(match[1]), "")):
+            words = module.metadata.get(int(reference), "")
+            if "DILocation" in words and location is None:
+                location = int(reference)
+            if found := re.search(r'"llvm\.loop\.pipeline\.initiationinterval", i32 (\d+)', words):
+                number = int(found[1])
+        return number, location
+    return None, None
+
+
+def _apply(instance: Instance, pragma: Pragma, probe: _Probe | None) -> None:
+    """What a pragma says of a loop; without a probe only literal numbers are understood."""
+
+    def value(name: str) -> int | None:
+        if probe and name in probe.values:
+            return probe.values[name]
+        literal = pragma.options.get(name, "").strip("() ")
+        return int(literal) if literal.isdigit() else None
+
+    if pragma.kind == "pipeline":
+        instance.pipeline = "off" not in pragma.words
+        instance.target_ii = value("ii") or None
+    elif pragma.kind == "unroll":
+        factor = value("factor")
+        off = "off" in pragma.words or factor == 1
+        instance.unroll = 1 if off else factor if "factor" in pragma.options and factor else FULL
+    elif pragma.kind == "loop_tripcount":
+        least, most = value("min") or value("avg") or 0, value("max") or value("avg") or value("min") or 0
+        instance.trips = (least, most)
+    elif pragma.kind == "loop_flatten":
+        instance.flatten = "off" not in pragma.words
+    elif pragma.kind == "dependence":
+        true = "true" in pragma.words or pragma.options.get("dependent", "").lower() == "true"
+        kinds = pragma.words | {v.lower() for k, v in pragma.options.items() if k == "type"}
+        inter = "intra" not in kinds
+        array = probe.pointer if probe and pragma.variable else None
+        if pragma.variable is None or array:
+            instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
+
+
+def _pipelined_functions(source: Source, probes: list[_Probe]) -> set[str]:
+    names = set()
+    for function in source.functions:
+        for number in function.pragmas:
+            pragma = source.pragmas[number]
+            if pragma.kind == "pipeline" and "off" not in pragma.words:
+                names.add(function.name)
+    return names
+
+
+def _decide_unrolling(by_header: dict[str, Instance]) -> None:
+    for instance in by_header.values():
+        if instance.inside_pipeline and instance.unroll is None:
+            instance.unroll = FULL
+        # A factor of at least the trip count is a complete unroll.
+        if instance.count is not None and instance.unroll is not None and instance.unroll >= instance.count > 1:
+            instance.unroll = FULL
+
+
+def _number_metadata(module: ir.Module, flow: cfg.Flow, by_header: dict[str, Instance], plan: Plan) -> None:
+    """New loop metadata, one node for each loop, with its own number and what to do with it."""
+    free = max(module.metadata, default=0) + 1
+    for header, instance in by_header.items():
+        loop = flow.loops[header]
+        location = _identity(module, flow, loop)[1]
+        if instance.unroll is None or instance.unroll == 1:
+            words = '!{!"llvm.loop.unroll.disable"}'
+        elif instance.unroll == FULL:
+            words = '!{!"llvm.loop.unroll.full"}'
+        else:
+            words = f'!{{!"llvm.loop.unroll.count", i32 {instance.unroll}}}'
+        number = f'!{{!"llvm.loop.pipeline.initiationinterval", i32 {instance.number}}}'
+        place = f", !{location}" if location is not None else ""
+        plan.metadata += [
+            f"!{free} = {words}",
+            f"!{free + 1} = {number}",
+            f"!{free + 2} = distinct !{{!{free + 2}{place}, !{free}, !{free + 1}}}",
+        ]
+        for latch in loop.latches:
+            plan.latches[latch] = free + 2
+        free += 3
+
+
+_DECLARED = re.compile(r'#dbg_(?:declare|value)\(ptr ([%@](?:"[^"]*"|[\w.$\-]+)), !(\d+)')
+
+
+def _find_arrays(
+    module: ir.Module, function: ir.Function, text: str, source: Source, probes: list[_Probe], plan: Plan
+) -> None:
+    names: dict[str, str] = {}
+    declared: set[str] = set()
+    for match in re.finditer(_DECLARED, text):
+        variable = re.search(r'name: "([^"]*)"', module.metadata.get(int(match[2]), ""))
+        if variable:
+            names.setdefault(match[1], variable[1])
+        declared.add(match[1])
+    for instruction in function.instructions():
+        if instruction.opcode != "alloca" or not instruction.name or not instruction.source_type:
+            continue
+        extents, element = extents_of(instruction.source_type)
+        kind = Kind.MEMORY if extents else Kind.REGISTERS
+        name = names.get(instruction.name, instruction.name[1:])
+        plan.arrays[instruction.name] = Array(
+            instruction.name, name, kind, extents, module.size_of(element), element_type=element
+        )
+    for variable in module.globals.values():
+        extents, element = extents_of(variable.type)
+        name = names.get(variable.name) or re.sub(r"\.\d+$", "", variable.name[1:]).rpartition(".")[2]
+        plan.arrays[variable.name] = Array(
+            variable.name, name, Kind.MEMORY if extents else Kind.REGISTERS, extents, module.size_of(element),
+            constant=variable.constant, element_type=element,
+        )  # fmt: skip
+    for parameter, kind_of in function.parameters:
+        if kind_of == "ptr":
+            plan.arrays[parameter] = Array(parameter, names.get(parameter, parameter[1:]), Kind.PORT, [-1], 0)
+    for probe in probes:
+        if probe.pointer in plan.arrays:
+            _partition(plan.arrays[probe.pointer], probe)
+    for value, array in plan.arrays.items():
+        if value[0] == "%" and array.kind is Kind.MEMORY and value in declared and not array.complete():
+            plan.kept.add(value)
+
+
+def _partition(array: Array, probe: _Probe) -> None:
+    pragma = probe.pragma
+    if probe.shape and (array.kind is Kind.PORT or not array.extents):
+        array.extents = [e if e > 0 else -1 for e in probe.shape]
+        array.element_bytes = probe.element_bytes or array.element_bytes
+    words = pragma.words | {value.lower() for key, value in pragma.options.items() if key in ("type", "mode")}
+    if pragma.kind in ("array_partition", "array_reshape"):
+        kind = next((k for k in ("complete", "cyclic", "block") if k in words), "complete")
+        dimension = probe.values.get("dim", 1)
+        array.partitions.append(
+            Partition(kind, dimension, probe.values.get("factor", 0), pragma.kind == "array_reshape")
+        )
+    elif pragma.kind in ("bind_storage", "resource"):
+        array.storage = pragma.value("type", "core") or array.storage

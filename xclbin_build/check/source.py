@@ -1,0 +1,295 @@
+"""A source before clang sees it: loops numbered, pragmas turned into calls that clang evaluates.
+
+What a `#pragma HLS` says of a variable or a constant can only be understood in its scope: `factor=N` of a template, an
+array that is an argument. So each becomes a call of `__hls_probe` in its place, with its number, the variable's address
+and shape, and the values of its options; after inlining, the IR has them as constants, for each instance of a template
+and each caller. Loops are numbered by metadata that clang attaches to them and that no pass of ours acts upon.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import clang
+from .pragma import Pragma, parse
+from .tokens import Token, closing, statement_end, tokens
+
+DEFINES = ("-D__SYNTHESIS__=1", "-D__VITIS_HLS__=1", "-D__HLS_CHECK__=1")
+PROBE = "__hls_probe"
+# Options whose values a probe carries, in this order; -1 stands for one that is not given.
+PROBED = ("ii", "factor", "dim", "min", "max", "avg", "distance", "depth", "limit")
+_ABOUT_VARIABLES = {
+    "array_partition", "array_reshape", "array_map", "dependence", "stream", "bind_storage", "resource", "stable",
+    "aggregate", "disaggregate", "data_pack", "cache",
+}  # fmt: skip
+_ABOUT_LOOPS = {"pipeline", "unroll", "loop_tripcount", "loop_flatten", "occurrence", "dependence", "performance"}
+_NO_LABELS = {"default", "public", "private", "protected", "signals", "slots"}
+_NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch"}
+
+
+@dataclass
+class SourceLoop:
+    """A loop as it is written. id: the number in its metadata. pragmas: those that are about it, by `Source.pragmas`.
+
+    function: the function that it stands in; parent: the id of the loop around it. name: label, or what Vitis calls a
+    loop without one: VITIS_LOOP_, its line and its number in the function.
+    """
+
+    id: int
+    file: str
+    line: int
+    end_line: int
+    label: str | None
+    function: str
+    parent: int | None
+    ordinal: int
+    pragmas: list[int] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.label or f"VITIS_LOOP_{self.line}_{self.ordinal}"
+
+
+@dataclass(frozen=True)
+class SourceFunction:
+    """A function's body: its name and the pragmas in it that are about the whole of it."""
+
+    name: str
+    file: str
+    line: int
+    pragmas: tuple[int, ...]
+
+
+@dataclass
+class Source:
+    """text: what clang compiles; plain: the same without marks. loops, pragmas: by their numbers. notes: what could not
+    be understood."""
+
+    path: Path
+    text: str
+    plain: str
+    loops: dict[int, SourceLoop]
+    pragmas: dict[int, Pragma]
+    functions: list[SourceFunction]
+    notes: list[str]
+
+
+def is_c(path: Path) -> bool:
+    return path.suffix == ".c"
+
+
+def read(path: Path, *, includes: list[str], defines: list[str]) -> Source:
+    """Preprocesses and marks the source at `path`.
+
+    includes, defines: as for a compiler, without -I and -D. Raises SourceError if clang does not preprocess it.
+    """
+    language = ["-x", "c"] if is_c(path) else ["-x", "c++", "-std=c++17"]
+    command = [*language, "-E", "-dD", *DEFINES, *(f"-D{d}" for d in defines), f"-I{path.parent}"]
+    command += [*(f"-I{i}" for i in includes), "-isystem", str(clang.HEADERS), "-w", "-fms-extensions", str(path)]
+    text, _ = clang.run("clang", command)
+    return mark(text, path, skip=frozenset())
+
+
+def mark(text: str, path: Path, skip: frozenset[int]) -> Source:
+    """Marks preprocessed text. skip: numbers of pragmas that clang could not evaluate."""
+    source = Source(path, text, text, {}, {}, [], [])
+    _Marker(source, tokens(text), skip).run()
+    return source
+
+
+class _Marker:
+    def __init__(self, source: Source, items: list[Token], skip: frozenset[int]) -> None:
+        self._source = source
+        self._items = items
+        self._skip = skip
+        self._insertions: list[tuple[int, str]] = []
+
+    def run(self) -> None:
+        functions = _functions(self._items)
+        spans: list[tuple[int, int, SourceLoop]] = []
+        for name, start, end in functions:
+            spans += self._loops_of(name, start, end)
+        by_function: dict[int, list[int]] = {}
+        for index, token in enumerate(self._items):
+            if token.kind != "hls":
+                continue
+            pragma = parse(token.text, token.file, token.line)
+            if pragma is None:
+                continue
+            number = len(self._source.pragmas) + 1
+            self._source.pragmas[number] = pragma
+            inside = [span for span in spans if span[0] <= index <= span[1]]
+            innermost = min(inside, key=lambda span: span[1] - span[0])[2] if inside else None
+            if innermost and pragma.kind in _ABOUT_LOOPS:
+                innermost.pragmas.append(number)
+            around = [f for f in functions if f[1] <= index <= f[2]]
+            if around:
+                owner = max(around, key=lambda f: f[1])
+                if not innermost or pragma.kind not in _ABOUT_LOOPS:
+                    by_function.setdefault(owner[1], []).append(number)
+                if number not in self._skip:
+                    self._probe(index, number, pragma)
+        for name, start, _ in functions:
+            token = self._items[start]
+            own = tuple(by_function.get(start, ()))
+            self._source.functions.append(SourceFunction(name, token.file, token.line, own))
+        self._source.text = self._written()
+
+    def _loops_of(self, function: str, start: int, end: int) -> list[tuple[int, int, SourceLoop]]:
+        items = self._items
+        spans: list[tuple[int, int, SourceLoop]] = []
+        unnamed = 0
+        ended_by_do: set[int] = set()
+        for index in range(start, end):
+            token = items[index]
+            if token.kind != "word" or token.text not in ("for", "while", "do") or index in ended_by_do:
+                continue
+            if token.system and not token.file.startswith(str(clang.HEADERS)):
+                continue
+            if token.text == "do":
+                body = statement_end(items, index + 1)
+                if body < end and items[body + 1].text == "while":
+                    ended_by_do.add(body + 1)
+                last = body
+            else:
+                if items[index + 1].text != "(":
+                    continue
+                last = statement_end(items, closing(items, index + 1) + 1)
+            label = None
+            if items[index - 1].text == ":" and items[index - 2].kind == "word":
+                word = items[index - 2].text
+                label = word if word not in _NO_LABELS and items[index - 3].text not in ("case", "?") else None
+            around = [span for span in spans if span[0] < index <= span[1]]
+            parent = min(around, key=lambda span: span[1] - span[0])[2].id if around else None
+            unnamed += label is None
+            number = len(self._source.loops) + 1
+            loop = SourceLoop(
+                number, token.file, token.line, items[last].line, label, function, parent, unnamed if not label else 0
+            )
+            self._source.loops[number] = loop
+            spans.append((index, last, loop))
+            self._insert_lines(token, f"#pragma clang loop unroll(disable) pipeline_initiation_interval({number})")
+        return spans
+
+    def _probe(self, index: int, number: int, pragma: Pragma) -> None:
+        """Puts a call in the place of the pragma at `index`, if a statement can stand there."""
+        if self._items[index].system and not pragma.variable and pragma.kind != "unroll":
+            return
+        before = index - 1
+        while before > 0 and self._items[before].kind == "hls":
+            before -= 1
+        if self._items[before].text not in (";", "{", "}", ":"):
+            return
+        values = ", ".join(_number(pragma.options.get(name)) for name in PROBED)
+        c = is_c(self._source.path)
+        variable = pragma.variable if pragma.kind in _ABOUT_VARIABLES else None
+        if variable and re.fullmatch(r"[\w.:\->\[\]*&()]+", variable) and variable != "return":
+            name = variable.lstrip("&*")
+            call = f"__hls_check::variable({number}, {name}, {values});"
+            if c:  # the shape is that of the IR's type
+                call = f"{PROBE}({number}, (const void*)&({name})[0], {values}, 0LL, 0LL, 0LL, 0LL, 0LL, 0LL);"
+        else:
+            call = f"{PROBE}({number}, (const void*)0, {values});"
+        # If clang refuses the call, it names this place, and the caller leaves that probe out.
+        self._insert_lines(self._items[index], f'# {number} "{PROBE}"\n{call}')
+
+    def _insert_lines(self, token: Token, line: str) -> None:
+        marker = f'# {token.line} "{token.file}"' + (" 3" if token.system else "")
+        self._insertions.append((token.start, f"\n{line}\n{marker}\n"))
+
+    def _written(self) -> str:
+        pieces, at = [_PRELUDE_C if is_c(self._source.path) else _PRELUDE_CPP], 0
+        text = self._source.text
+        for place, words in sorted(self._insertions, key=lambda insertion: insertion[0]):
+            pieces += [text[at:place], words]
+            at = place
+        pieces.append(text[at:])
+        joined = "".join(pieces)
+        return re.sub(r"^[ \t]*#[ \t]*(?:define|undef|pragma[ \t]+HLS)\b[^\n]*$", "", joined, flags=re.M | re.I)
+
+
+def _number(expression: str | None) -> str:
+    if expression is None or not expression.strip():
+        return "-1LL"
+    return f"(long long)({expression})" if expression.strip().upper() != "NA" else "-1LL"
+
+
+def _functions(items: list[Token]) -> list[tuple[str, int, int]]:
+    """Functions with a body: the name, and the indices of the braces."""
+    found: list[tuple[str, int, int]] = []
+    index = 0
+    while index < len(items):
+        if items[index].text != "{" or items[index].kind != "sign":
+            index += 1
+            continue
+        name = _function_before(items, index)
+        if name is None:
+            index += 1
+            continue
+        end = closing(items, index)
+        found.append((name, index, end))
+        index = end + 1
+    return found
+
+
+def _function_before(items: list[Token], brace: int) -> str | None:
+    """The name of the function whose body begins at `brace`; None if it is no function's."""
+    index = brace - 1
+    # Behind the parameters there may be qualifiers, a trailing return type, a constructor's initializers.
+    while index >= 0 and items[index].text not in (";", "{", "}"):
+        if items[index].text == ")":
+            opening = _opening(items, index)
+            before = items[opening - 1] if opening else items[0]
+            if before.kind == "word" and before.text not in _NOT_FUNCTIONS | {"noexcept", "decltype", "__attribute__"}:
+                if before.text in ("alignas", "sizeof"):
+                    return None
+                # `: member(x)` of a constructor: the name stands further left.
+                if items[opening - 2].text in (":", ",") and items[opening - 2].kind == "sign":
+                    index = opening - 2
+                    continue
+                return before.text
+            if before.text in ("operator", "]", ">") or before.kind == "sign":
+                return "operator" if before.text not in ("=", "(", ",") else None
+            index = opening - 1
+            continue
+        if items[index].text in ("namespace", "struct", "class", "union", "enum", "="):
+            return None
+        index -= 1
+    return None
+
+
+def _opening(items: list[Token], end: int) -> int:
+    depth = 0
+    for index in range(end, -1, -1):
+        depth += (items[index].text == ")") - (items[index].text == "(")
+        if depth == 0:
+            return index
+    return 0
+
+
+_PRELUDE_CPP = """\
+extern "C" void __hls_probe(int, const void*, ...) noexcept;
+namespace __hls_check {
+template <class T> struct shape { static const long long extent = 0; typedef T inner; };
+template <class T, unsigned long N> struct shape<T[N]> { static const long long extent = N; typedef T inner; };
+template <class T> struct pointer { static const bool yes = false; typedef T to; };
+template <class T> struct pointer<T*> { static const bool yes = true; typedef T to; };
+template <class T> struct pointer<T* const> { static const bool yes = true; typedef T to; };
+template <class T, class... V>
+inline __attribute__((always_inline)) void variable(int id, T& x, V... values) noexcept {
+    typedef shape<typename pointer<T>::to> a; typedef shape<typename a::inner> b; typedef shape<typename b::inner> c;
+    typedef shape<typename c::inner> d;
+    const long long size = sizeof(typename pointer<T>::to);
+    if constexpr (pointer<T>::yes)
+        __hls_probe(id, (const void*)x, values..., size, -1LL, a::extent, b::extent, c::extent, d::extent);
+    else
+        __hls_probe(id, (const void*)&reinterpret_cast<const volatile char&>(x), values..., size, a::extent, b::extent,
+                    c::extent, d::extent, 0LL);
+}
+}
+"""
+_PRELUDE_C = """\
+void __hls_probe(int, const void*, ...);
+"""
