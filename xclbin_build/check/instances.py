@@ -302,12 +302,12 @@ def _find_arrays(
         plan.arrays[instruction.name] = Array(
             instruction.name, name, kind, extents, module.size_of(element), element_type=element
         )
-    for variable in module.globals.values():
-        extents, element = extents_of(variable.type)
-        name = names.get(variable.name) or re.sub(r"\.\d+$", "", variable.name[1:]).rpartition(".")[2]
-        plan.arrays[variable.name] = Array(
-            variable.name, name, Kind.MEMORY if extents else Kind.REGISTERS, extents, module.size_of(element),
-            constant=variable.constant, element_type=element,
+    for held in module.globals.values():
+        extents, element = extents_of(held.type)
+        name = names.get(held.name) or re.sub(r"\.\d+$", "", held.name[1:]).rpartition(".")[2]
+        plan.arrays[held.name] = Array(
+            held.name, name, Kind.MEMORY if extents else Kind.REGISTERS, extents, module.size_of(element),
+            constant=held.constant, element_type=element,
         )  # fmt: skip
     for parameter, kind_of in function.parameters:
         if kind_of == "ptr":
