@@ -1,0 +1,47 @@
+// hls::burst_maxi under g++: an m_axi port whose bursts the kernel asks for itself. Offsets and lengths are in elements of T.
+//
+// A process owns its port. Requests may be made ahead of the data; data comes, and goes, in the order of the requests. What
+// was not requested cannot be read or written, and each write_request has its write_response.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "memory.hpp"
+#include "port.hpp"
+
+namespace hls {
+
+template <class T>
+class burst_maxi {
+public:
+    typedef T value_type;
+    burst_maxi(T* data) : data_(data), port_(std::make_shared<sim::port>(static_cast<uint32_t>(sizeof(T)))) {}
+
+    void read_request(std::size_t offset, std::size_t length) { port_->read_request(offset, length); }
+    T read() { return data_[port_->read()]; }
+    void write_request(std::size_t offset, std::size_t length) { port_->write_request(offset, length); }
+    void write(const T& x) { data_[port_->write()] = x; }
+    void write_response() { port_->write_response(); }
+
+    const std::shared_ptr<sim::port>& port() const { return port_; }  // of the simulator, for benches
+
+private:
+    T* data_;
+    std::shared_ptr<sim::port> port_;  // copies are the same port
+};
+
+}  // namespace hls
+
+namespace sim {
+
+// Names a port, says what lies behind it, and connects it to a bank of `where`. A functional build needs no bank, and no
+// call of this, which then only checks offsets.
+template <class T>
+void bind(hls::burst_maxi<T>& p, port_settings settings, memory* where = nullptr, bank* of_port = nullptr) {
+    p.port()->bind(std::move(settings), of_port);
+    if (where) where->attach(p.port());
+}
+
+}  // namespace sim
