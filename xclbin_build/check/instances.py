@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from . import cfg, ir, scev
 from .arrays import Array, Kind, Partition, extents_of
+from .automatic import FULL, unroll_short_loops
 from .pragma import Pragma
 from .source import PROBE, PROBED, Source, SourceLoop
-
-FULL = 0  # an unroll factor: completely
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,8 @@ def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automat
         if any(outer.pipeline for outer in around) or pipelined & set(instance.path):
             instance.inside_pipeline = instance.pipeline is None or any(outer.pipeline for outer in around)
     _decide_unrolling(by_header)
+    if automatic:
+        unroll_short_loops(flow, by_header)
     _number_metadata(module, flow, by_header, plan)
     _find_arrays(module, function, text, source, probes, plan)
     return plan

@@ -133,3 +133,41 @@ exit:                                             ; preds = %loop
     assert module.size_of("%struct.pair") == 24
     assert [offset for offset, _ in module.offsets("%struct.pair")] == [0, 4, 16]
     assert module.globals["@table"].constant and module.globals["@table"].type == "[4 x float]"
+
+
+KERNEL_3X3 = """
+    void top(const float in[1024][1024], const float kernel[3][3], float out[1022][1022]) {{
+    rows:
+        for (int y = 0; y < 1022; y++)
+    columns:
+            for (int x = 0; x < 1022; x++) {{
+                float sum = 0;
+    kernel_rows:
+                for (int i = 0; i < 3; i++)
+    kernel_columns:
+                    for (int j = 0; j < 3; j++) {{
+    {pragma}
+                        sum += in[y + i][x + j] * kernel[i][j];
+                    }}
+                out[y][x] = sum;
+            }}
+    }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("pragma", "left"),
+    [
+        ("", ["rows", "columns"]),
+        ("#pragma HLS unroll off", ["rows", "columns", "kernel_rows", "kernel_columns"]),
+        ("#pragma HLS pipeline off", ["rows", "columns", "kernel_rows", "kernel_columns"]),
+    ],
+)
+def test_short_loops_unroll_in_the_one_around_them_unless_a_pragma_speaks(
+    load: Load, pragma: str, left: list[str]
+) -> None:
+    kernel = load(KERNEL_3X3.format(pragma=pragma))
+    names = [instance.name for loop in kernel.flow.loops.values() if (instance := kernel.instance_of(loop))]
+    assert sorted(names) == sorted(left)
+    products = [i for i in kernel.function.instructions() if i.opcode == "fmul"]
+    assert len(products) == (1 if pragma else 9)
