@@ -1,8 +1,8 @@
-"""What Vitis HLS does of its own with loops that carry no pragma (UG1399, `config_compile -pipeline_loops`, 64 by default).
+"""What Vitis HLS does of its own with loops that carry no pragma (UG1399, `config_compile -pipeline_loops`).
 
 A loop without loops in it is pipelined; if it has at most THRESHOLD iterations and lies in another one, that one is
-pipelined instead, and the short loop unrolled in it. A loop whose loops all unroll counts as one without loops again: two
-nested loops over a 3 x 3 kernel both unroll.
+pipelined instead, and the short loop unrolled in it. A loop whose loops all unroll counts as one without loops again:
+two nested loops over a 3 x 3 kernel both unroll.
 """
 
 from __future__ import annotations
