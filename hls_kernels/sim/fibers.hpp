@@ -46,6 +46,7 @@ public:
 
     const std::string& name() const { return name_; }
     uint64_t id() const { return id_; }
+    virtual std::string also_waits() const { return ""; }                   // more for the report of a deadlock
     void set_body(std::function<void()> body) { body_ = std::move(body); }  // before it starts
 
 private:
@@ -166,7 +167,7 @@ private:
         std::ostringstream text;
         text << "deadlock: no process can go on.";
         for (const fiber* f : live_)
-            if (f->thing_) text << "\n  " << f->name_ << " waits " << f->thing_->waiting(f->why_);
+            if (f->thing_) text << "\n  " << f->name_ << " waits " << f->thing_->waiting(f->why_) << f->also_waits();
         return text.str();
     }
     static void enter();

@@ -38,28 +38,28 @@ public:
     T& write_acquire() {
         sim::process& me = sim::self();
         sim::only_between_loops(me, channel_);
-        writing_ = channel_.reserve(me);
-        if (sim::COUNTING) me.wait_until(channel_.stamp(writing_), channel_, sim::channel::FULL);
+        const uint64_t element = channel_.reserve(me);
+        if (sim::COUNTING) me.wait_until(channel_.free_from(element), channel_, sim::channel::FULL);
         me.now++;
-        return blocks_[writing_].value;
+        return blocks_[element % DEPTH].value;
     }
     void write_release() {
         sim::process& me = sim::self();
         sim::only_between_loops(me, channel_);
-        channel_.fill(writing_, ++me.now);
+        channel_.fill(++me.now);
     }
     T& read_acquire() {
         sim::process& me = sim::self();
         sim::only_between_loops(me, channel_);
-        reading_ = channel_.take(me);
-        if (sim::COUNTING) me.wait_until(channel_.stamp(reading_), channel_, sim::channel::EMPTY);
+        const uint64_t element = channel_.take(me);
+        if (sim::COUNTING) me.wait_until(channel_.filled_from(element), channel_, sim::channel::EMPTY);
         me.now++;
-        return blocks_[reading_].value;
+        return blocks_[element % DEPTH].value;
     }
     void read_release() {
         sim::process& me = sim::self();
         sim::only_between_loops(me, channel_);
-        channel_.free(reading_, ++me.now);
+        channel_.free(++me.now);
     }
 
     const sim::channel& channel() const { return channel_; }  // of the simulator, for benches
@@ -67,7 +67,6 @@ public:
 private:
     sim::channel channel_;
     std::unique_ptr<block[]> blocks_;
-    uint32_t writing_ = 0, reading_ = 0;
 };
 
 template <class T, int DEPTH = 2>

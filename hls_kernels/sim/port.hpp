@@ -253,7 +253,7 @@ private:
     static cycle_t cycle_of_read(const process& me) { return me.in_loop ? me.in_loop->start() : me.now; }
     void wait(process& me, int why) {
         waiting_ = &me;
-        suspend(me, *this, why);
+        suspend_in_loop(me, *this, why);
     }
     error misuse(const std::string& what) const {
         return error(self().name() + ": port '" + settings_.name + "' " + what + ".");

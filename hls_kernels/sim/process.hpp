@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "counters.hpp"
 #include "fibers.hpp"
@@ -18,7 +19,15 @@ namespace sim {
 
 constexpr bool COUNTING = FPGA_COUNT_CYCLES != 0;
 
+class channel;
 class loop;
+
+// A write that waits in a pipeline for a place, and when it would have been without standstills.
+struct flight {
+    channel* where;
+    uint64_t element;
+    cycle_t at;
+};
 
 // Something that a process can wait for, and that its stall is told by.
 struct stall_cause : waited_for {
@@ -36,6 +45,9 @@ public:
     loop* in_loop = nullptr;     // the pipelined loop that it is in
     bool interruptible = false;  // tests: others may run at any stream operation
     process_count counts;
+    std::vector<flight> in_flight;  // of the loop; here so that its memory is kept
+
+    std::string also_waits() const override;
 
     void stalled(const stall_cause& thing, int why, cycle_t cycles) {
         std::vector<stall_count>& all = counts.commands.back().stalls;
@@ -121,6 +133,9 @@ inline void suspend(process& me, const waited_for& thing, int why, bool may_thro
     } back{&me};
     fibers().suspend(thing, why, may_throw);
 }
+
+// The same for what a pipelined loop waits for in its first stage (loop.hpp).
+void suspend_in_loop(process& me, const waited_for& thing, int why);
 
 // Tests: perhaps lets others run first.
 __attribute__((noinline)) inline void interrupt(process& me) {

@@ -24,7 +24,12 @@ inline std::vector<process_count>& ended_processes() {
 inline report take_report(const memory* where = nullptr) {
     report r;
     r.processes = std::exchange(ended_processes(), {});
-    for (const process_count& p : r.processes) r.cycles = std::max(r.cycles, p.last);
+    cycle_t last = 0;
+    for (const process_count& p : r.processes) {
+        r.first = &p == &r.processes.front() ? p.first : std::min(r.first, p.first);
+        last = std::max(last, p.last);
+    }
+    r.cycles = last - r.first;
     if (where) where->count(r);
     return r;
 }

@@ -26,7 +26,7 @@ def build(
     (directory / qor.HEADER).write_text(qor.header(qor.load(toml)))
     program = directory / bench
     command = [
-        *find_compiler().command, "-std=c++17", *(flags or ("-O1", *SANITIZERS)), "-Wall", "-Wextra", "-Werror",
+        *find_compiler().command, "-std=c++17", *(flags or ("-O0", *SANITIZERS)), "-Wall", "-Wextra", "-Werror",
         "-Wno-unused-label", "-Wno-unknown-pragmas", f"-DFPGA_COUNT_CYCLES={int(counting)}", f"-I{ROOT}",
         f"-I{directory}", str(SIM / "tb" / f"{bench}.cpp"), "-o", str(program),
     ]  # fmt: skip
@@ -45,6 +45,36 @@ def test_bench(bench: str, counting: bool, tmp_path: Path) -> None:
     result = run(build(bench, tmp_path, counting=counting))
     assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
     assert " cases, 0 failures" in result.stdout
+
+
+def test_random_networks_against_a_clock(tmp_path: Path) -> None:
+    """Cycles and deadlocks of random networks, in several orders of their processes, are those of a clocked model."""
+    result = run(build("clocked", tmp_path, counting=True, flags=("-O1", *SANITIZERS)))
+    assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
+    assert " cases, 0 failures" in result.stdout
+
+
+@pytest.mark.parametrize("flags", [("-O2",), ("-O1", "-DFPGA_SIM_UCONTEXT")], ids=["own switch", "ucontext"])
+def test_speed_bench_runs(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """Without sanitizers, with either way to switch stacks; its figures depend on the machine and are not looked at."""
+    result = run(build("speed", tmp_path, counting=True, flags=flags), "1000")
+    assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
+    assert "4 cases, 0 failures" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("figure", "bench"),
+    [("[loop.send]\nii = 1", "streams"), ("[loop.use_block]\nii = 2\ndepth = 6", "streams"),
+     ("[code.think]\ncycles = 7", "streams"), ("[loop.store_beats]\nii = 1\ndepth = 4", "ports")],
+)  # fmt: skip
+def test_another_contract_changes_the_count(figure: str, bench: str, tmp_path: Path) -> None:
+    number = figure.rpartition(" ")[2]
+    contract = CONTRACT.read_text()
+    assert contract.count(figure) == 1
+    other = contract.replace(figure, figure.removesuffix(number) + str(int(number) + 1))
+    result = run(build(bench, tmp_path, counting=True, contract=other, flags=("-O0",)))
+    assert result.returncode == 1, result.stdout
+    assert ", not " in result.stdout
 
 
 @pytest.mark.parametrize(
