@@ -6,6 +6,8 @@ command.hpp              opcodes and the command record, whose parts lie with th
 tiles.hpp                sizes of local memories, which a recipe may change
 cores/NAME/              a core: record.hpp, core.hpp, the test bench tb.cpp, README.md with cycles and resources
 lib/                     what cores share; lib/mac/ is the array of multiply-accumulate units
+engine/                  the dataflow engine: one array for convolutions and products of matrices
+sim/                     what stands in for AMD's headers under g++, and counts cycles
 templates/               what `xclbin_build` renders: sequencers, decoders, the software card's stubs
 recipes/                 bundles of cores that come along
 tb/                      what the test benches share

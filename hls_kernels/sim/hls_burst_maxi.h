@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "ap_int.h"
 #include "memory.hpp"
 #include "port.hpp"
 
@@ -23,6 +24,12 @@ public:
     T read() { return data_[port_->read()]; }
     void write_request(std::size_t offset, std::size_t length) { port_->write_request(offset, length); }
     void write(const T& x) { data_[port_->write()] = x; }
+    // Bytes whose bit of `strobe` is 0 stay as they are.
+    void write(const T& x, ap_int<sizeof(T)> strobe) {
+        T& to = data_[port_->write()];
+        for (std::size_t i = 0; i < sizeof(T); i++)
+            if (strobe[static_cast<int>(i)]) reinterpret_cast<char*>(&to)[i] = reinterpret_cast<const char*>(&x)[i];
+    }
     void write_response() { port_->write_response(); }
 
     const std::shared_ptr<sim::port>& port() const { return port_; }  // of the simulator, for benches

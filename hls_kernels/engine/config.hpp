@@ -1,0 +1,84 @@
+// Sizes of an engine: what a recipe says. Each may be given with -D, or by a header that ENGINE_CONFIG names (xclbin_build
+// writes one); what is not given has the value below, a small engine for test benches.
+#pragma once
+#ifdef ENGINE_CONFIG
+#include ENGINE_CONFIG
+#endif
+
+#ifndef ENGINE_ELEMENT
+#define ENGINE_ELEMENT 0  // element_kind
+#endif
+#ifndef ENGINE_PIXELS
+#define ENGINE_PIXELS 2
+#endif
+#ifndef ENGINE_OUT_CHANNELS
+#define ENGINE_OUT_CHANNELS 16
+#endif
+#ifndef ENGINE_IN_CHANNELS
+#define ENGINE_IN_CHANNELS 16
+#endif
+#ifndef ENGINE_LANES
+#define ENGINE_LANES 16
+#endif
+#ifndef ENGINE_WINDOW_ROWS
+#define ENGINE_WINDOW_ROWS 256
+#endif
+#ifndef ENGINE_WEIGHT_STEPS
+#define ENGINE_WEIGHT_STEPS 64
+#endif
+#ifndef ENGINE_SET_TILES
+#define ENGINE_SET_TILES 32
+#endif
+#ifndef ENGINE_TAPS
+#define ENGINE_TAPS 128
+#endif
+
+namespace engine {
+
+// What maps and weights are made of.
+enum element_kind { ELEMENT_INT8 = 0, ELEMENT_BFLOAT16 = 1, ELEMENT_FLOAT32 = 2 };
+constexpr int ELEMENT = ENGINE_ELEMENT;
+constexpr int ELEMENT_BYTES = 1 << ELEMENT;
+
+// The array: P pixels x OC output channels x IC input channels a cycle.
+constexpr int P = ENGINE_PIXELS;
+constexpr int OC = ENGINE_OUT_CHANNELS;
+constexpr int IC = ENGINE_IN_CHANNELS;
+
+constexpr int CHANNELS = 16;           // of a block of a map, and lanes of a word
+constexpr int BLOCKS = OC / CHANNELS;  // blocks of output channels that the array makes at once
+constexpr int PARTS = CHANNELS / IC;   // steps that a word of 16 channels takes
+constexpr int LINE_BYTES = 64;         // unit of all addresses, and a beat of every port
+constexpr int LINE_ELEMENTS = LINE_BYTES / ELEMENT_BYTES;
+constexpr int BEAT = LINE_ELEMENTS / CHANNELS;  // pixels of a block in a line
+
+// Words that pass the epilogue in a cycle; a word is one pixel's 16 channels.
+constexpr int WORDS = ENGINE_LANES / CHANNELS;
+
+// The window: two memories of P banks x WINDOW_ROWS words. The weights: two memories of WEIGHT_STEPS steps.
+constexpr int WINDOW_ROWS = ENGINE_WINDOW_ROWS;
+constexpr int WEIGHT_STEPS = ENGINE_WEIGHT_STEPS;
+constexpr int SET_TILES = ENGINE_SET_TILES;  // tiles whose weights can lie there together
+constexpr int TAPS = ENGINE_TAPS;            // positions of a kernel
+
+// Floating-point sums return to an adder after this many cycles, so the array works on as many groups of pixels in turn.
+constexpr int INTERLEAVE = ELEMENT == ELEMENT_INT8 ? 1 : 8;
+
+constexpr int FILL_BANKS = P >= 4 ? 4 : P >= 2 ? 2 : 1;
+constexpr int FILL = BEAT < FILL_BANKS ? BEAT
+                                       : FILL_BANKS;  // words that fill_window writes in a cycle, to as many banks
+constexpr int SEGMENT = 64;                           // lines of a burst where a tile's two blocks take turns
+constexpr int AHEAD = 8;                              // read requests on their way
+constexpr int WINDOWS_AHEAD = 6;                      // windows that load_input is ahead of store, at most
+constexpr int COMMANDS_AHEAD = 3;                     // commands that other loaders are ahead of store, at most
+
+static_assert(P >= 1 && P <= 16, "pixels of the array: 1 to 16");
+static_assert(OC == 16 || OC == 32, "output channels of the array: 16 or 32");
+static_assert(IC == 16 || IC == 8 || IC == 4 || IC == 2, "input channels of the array: 2, 4, 8 or 16");
+static_assert(ELEMENT != ELEMENT_INT8 || IC == 16, "an int8 array takes whole words: 16 input channels");
+static_assert(IC * ELEMENT_BYTES >= 4, "a line of weights has 16 output channels of 4 bytes each");
+static_assert(WORDS >= 1 && WORDS <= BEAT, "lanes of the epilogue: 16 a word, at most a line");
+static_assert(BEAT % WORDS == 0, "words of a line come in equal parts");
+static_assert((WINDOW_ROWS & (WINDOW_ROWS - 1)) == 0, "rows of the window: a power of two, so that addresses wrap");
+
+}  // namespace engine

@@ -1,0 +1,177 @@
+// Elements of maps and weights, what they are summed in, and the structs that pass between processes.
+#pragma once
+#include <cstdint>
+
+#include "config.hpp"
+
+namespace engine {
+
+// The bits of a float and back; a union, because HLS has no memcpy of scalars that is free.
+inline uint32_t bits_of(float x) {
+    union {
+        float f;
+        uint32_t u;
+    } both;
+    both.f = x;
+    return both.u;
+}
+inline float float_of_bits(uint32_t bits) {
+    union {
+        float f;
+        uint32_t u;
+    } both;
+    both.u = bits;
+    return both.f;
+}
+
+// What is common to the element types: the type in memory, that of products' sums, and the ways between.
+template <int KIND>
+struct element_traits;
+
+template <>
+struct element_traits<ELEMENT_INT8> {
+    typedef int8_t element_t;
+    typedef int32_t sum_t;
+    static sum_t widen(element_t x) { return x; }
+};
+
+template <>
+struct element_traits<ELEMENT_BFLOAT16> {
+    typedef uint16_t element_t;  // the high half of a float32
+    typedef float sum_t;
+    static sum_t widen(element_t x) { return float_of_bits(static_cast<uint32_t>(x) << 16); }
+    // To the nearest, ties to even; NaN stays NaN.
+    static element_t narrow(sum_t x) {
+        const uint32_t bits = bits_of(x);
+        if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<element_t>(bits >> 16 | 0x40);
+        return static_cast<element_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+    }
+};
+
+template <>
+struct element_traits<ELEMENT_FLOAT32> {
+    typedef float element_t;
+    typedef float sum_t;
+    static sum_t widen(element_t x) { return x; }
+    static element_t narrow(sum_t x) { return x; }
+};
+
+typedef element_traits<ELEMENT> elements;
+typedef elements::element_t element_t;
+typedef elements::sum_t sum_t;
+
+// One pixel's 16 channels of a block: what a bank of the window holds at an address.
+struct word_t {
+    element_t lane[CHANNELS];
+};
+// What a port moves in a beat: BEAT words, or 16 sums.
+struct line_t {
+    uint8_t byte[LINE_BYTES];
+};
+
+// Element `i` of a line, and 32 bits of it; bytes lie little-endian.
+inline element_t element_of(const line_t& line, int i) {
+#pragma HLS inline
+#if ENGINE_ELEMENT == 0
+    return static_cast<element_t>(line.byte[i]);
+#elif ENGINE_ELEMENT == 1
+    return static_cast<element_t>(line.byte[2 * i] | line.byte[2 * i + 1] << 8);
+#else
+    return float_of_bits(line.byte[4 * i] | line.byte[4 * i + 1] << 8 | line.byte[4 * i + 2] << 16 |
+                         static_cast<uint32_t>(line.byte[4 * i + 3]) << 24);
+#endif
+}
+inline uint32_t bits32_of(const line_t& line, int i) {
+#pragma HLS inline
+    return line.byte[4 * i] | line.byte[4 * i + 1] << 8 | line.byte[4 * i + 2] << 16 |
+           static_cast<uint32_t>(line.byte[4 * i + 3]) << 24;
+}
+inline void set_bits32(line_t& line, int i, uint32_t bits) {
+#pragma HLS inline
+    for (int b = 0; b < 4; b++) {
+#pragma HLS unroll
+        line.byte[4 * i + b] = static_cast<uint8_t>(bits >> 8 * b);
+    }
+}
+inline void set_element(line_t& line, int i, element_t x) {
+#pragma HLS inline
+#if ENGINE_ELEMENT == 0
+    line.byte[i] = static_cast<uint8_t>(x);
+#elif ENGINE_ELEMENT == 1
+    line.byte[2 * i] = static_cast<uint8_t>(x);
+    line.byte[2 * i + 1] = static_cast<uint8_t>(x >> 8);
+#else
+    set_bits32(line, i, bits_of(x));
+#endif
+}
+inline word_t word_of(const line_t& line, int j) {
+#pragma HLS inline
+    word_t w;
+    for (int i = 0; i < CHANNELS; i++) {
+#pragma HLS unroll
+        w.lane[i] = element_of(line, j * CHANNELS + i);
+    }
+    return w;
+}
+inline void set_word(line_t& line, int j, const word_t& w) {
+#pragma HLS inline
+    for (int i = 0; i < CHANNELS; i++) {
+#pragma HLS unroll
+        set_element(line, j * CHANNELS + i, w.lane[i]);
+    }
+}
+// A sum's 32 bits and back, for partial sums in memory.
+#if ENGINE_ELEMENT == 0
+inline uint32_t bits_of_sum(sum_t x) { return static_cast<uint32_t>(x); }
+inline sum_t sum_of_bits(uint32_t bits) { return static_cast<sum_t>(bits); }
+// int32 sums wrap around as adders do; in C++ only unsigned ones may.
+inline sum_t add_sums(sum_t a, sum_t b) {
+    return static_cast<sum_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+#else
+inline uint32_t bits_of_sum(sum_t x) { return bits_of(x); }
+inline sum_t sum_of_bits(uint32_t bits) { return float_of_bits(bits); }
+inline sum_t add_sums(sum_t a, sum_t b) { return a + b; }
+#endif
+
+// What the array reads in a cycle: of each of its pixels IC channels ...
+struct acts_t {
+    element_t a[P][IC];
+};
+// ... and of 16 of its output channels IC weights each.
+struct weight_t {
+    element_t w[CHANNELS][IC];
+};
+// What it gives after the steps of a tile; `row` is the sum of each pixel's activations, for a second operand that has a zero
+// point.
+struct sums_t {
+    sum_t v[P][OC];
+    sum_t row[P];
+};
+// What passes the epilogue in a cycle: up to BEAT words of one block; those that are pixels of the output are valid. Of
+// partial sums one pixel's 16 take a line.
+struct words_t {
+    line_t line;
+    bool valid[BEAT];
+};
+
+// What the epilogue has for 16 output channels (record.hpp).
+struct channels_t {
+    sum_t offset[CHANNELS];
+    float scale[CHANNELS];
+    float bias[CHANNELS];
+};
+
+// The memories between processes; two of each.
+struct window_t {
+    word_t bank[P][WINDOW_ROWS];
+};
+struct weights_t {
+    weight_t step[BLOCKS][WEIGHT_STEPS];
+};
+struct params_t {
+    channels_t tile[SET_TILES][BLOCKS];
+    element_t table[256];
+};
+
+}  // namespace engine

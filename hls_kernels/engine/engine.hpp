@@ -1,0 +1,59 @@
+// The engine: a dataflow region that runs a list of commands. Each process goes through the whole list, so that the weights
+// and the window of a command load while the array still works on the one before; store tells the processes that load what
+// is in memory by then.
+#pragma once
+#include "processes/align_residual.hpp"
+#include "processes/epilogue.hpp"
+#include "processes/feed.hpp"
+#include "processes/fetch.hpp"
+#include "processes/fill_window.hpp"
+#include "processes/load_input.hpp"
+#include "processes/load_residual.hpp"
+#include "processes/load_weights.hpp"
+#include "processes/mac_array.hpp"
+#include "processes/pack.hpp"
+#include "processes/store.hpp"
+
+namespace engine {
+
+// Ports of the kernel: `input`, `residual` and `output` lead to the same region, that of the maps.
+inline void run_list(port_t commands, uint32_t count, port_t weights, port_t input, port_t residual, port_t output) {
+#pragma HLS inline
+    job_streams jobs;
+    line_stream input_lines("input_lines"), map_lines("map_lines");
+#if ENGINE_OUT_CHANNELS == 32
+    line_stream residual_lines[BLOCKS] = {line_stream("residual_lines0"), line_stream("residual_lines1")};
+    line_stream sums_lines[BLOCKS] = {line_stream("sums_lines0"), line_stream("sums_lines1")};
+    line_stream output_lines[BLOCKS] = {line_stream("output_lines0"), line_stream("output_lines1")};
+#else
+    line_stream residual_lines[BLOCKS] = {line_stream("residual_lines0")};
+    line_stream sums_lines[BLOCKS] = {line_stream("sums_lines0")};
+    line_stream output_lines[BLOCKS] = {line_stream("output_lines0")};
+#endif
+    acts_stream acts("acts");
+    sums_stream sums("sums");
+    words_stream results("results"), residual_words("residual_words");
+    done_stream done_input("done_input"), done_residual("done_residual");
+    window_blocks window("window");
+    weight_blocks weight_memory("weights");
+    params_blocks params("params");
+#pragma HLS bind_storage variable = window type = ram_s2p impl = uram
+#pragma HLS bind_storage variable = weight_memory type = ram_s2p impl = uram
+#pragma HLS bind_storage variable = params type = ram_s2p impl = lutram
+
+    DATAFLOW_BEGIN(engine);
+    PROCESS(engine, fetch(commands, count, jobs));
+    PROCESS(engine, load_input(jobs.input, count, input, done_input, input_lines));
+    PROCESS(engine, fill_window(jobs.window, count, input_lines, window));
+    PROCESS(engine, load_weights(jobs.weights, count, weights, map_lines, weight_memory, params));
+    PROCESS(engine,
+            load_residual(jobs.residual, count, residual, done_residual, residual_lines, sums_lines, map_lines));
+    PROCESS(engine, feed(jobs.feed, count, window, acts));
+    PROCESS(engine, mac_array(jobs.mac, count, acts, weight_memory, sums));
+    PROCESS(engine, align_residual(jobs.align, count, residual_lines, residual_words));
+    PROCESS(engine, epilogue(jobs.epilogue, count, sums, params, residual_words, sums_lines, results));
+    PROCESS(engine, pack(jobs.pack, count, results, output_lines));
+    PROCESS(engine, store(jobs.store, count, output_lines, output, done_input, done_residual));
+}
+
+}  // namespace engine

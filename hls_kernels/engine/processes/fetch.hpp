@@ -1,0 +1,75 @@
+// Reads the command list, works out each command's plan, and hands both to all processes.
+#pragma once
+#include <cstring>
+
+#include "../streams.hpp"
+#ifdef ENGINE_GENERATED_DECODE
+#include "engine_decode.hpp"
+#endif
+
+namespace engine {
+
+constexpr int COMMAND_LINES = 4;
+constexpr int COMMAND_WORDS = COMMAND_LINES * 16;
+
+#ifndef ENGINE_GENERATED_DECODE
+// xclbin_build writes a decoder that synthesis understands; for benches the record as it lies in memory will do.
+inline mac_command decode_mac(const uint32_t words[COMMAND_WORDS]) {
+    mac_command c;
+    std::memcpy(&c, words, sizeof c);
+    return c;
+}
+#endif
+
+// The processes' streams of commands.
+struct job_streams {
+    jobs_t input{"jobs of load_input"}, window{"jobs of fill_window"}, weights{"jobs of load_weights"};
+    jobs_t residual{"jobs of load_residual"}, feed{"jobs of feed"}, mac{"jobs of mac_array"};
+    jobs_t align{"jobs of align_residual"}, epilogue{"jobs of epilogue"}, pack{"jobs of pack"};
+    jobs_t store{"jobs of store"};
+};
+
+inline void fetch(port_t commands, uint32_t count, job_streams& to) {
+    bool failed = false;
+    if (count == 0) return;
+    commands.read_request(0, count * COMMAND_LINES);
+fetch_commands:
+    for (uint32_t i = 0; i < count; i++) {
+        sim::command(i);
+        uint32_t words[COMMAND_WORDS];
+#pragma HLS array_partition variable = words complete
+        PIPELINED(fetch_lines) for (int n = 0; n < COMMAND_LINES; n++) {
+#pragma HLS pipeline II = 1
+            ITERATION(fetch_lines);
+            const line_t line = commands.read();
+            for (int k = 0; k < 16; k++) {
+#pragma HLS unroll
+                words[n * 16 + k] = bits32_of(line, k);
+            }
+        }
+        job_t job;
+        job.position = static_cast<int32_t>(i);
+        job.c = decode_mac(words);
+        // What comes behind a command that is none does not run either: it may wait for its result.
+        failed = failed || job.c.opcode != ENGINE_MAC;
+        job.runs = !failed;
+        if (job.runs) {
+            job.p = plan_of(job.c);
+            CYCLES(plan);
+        } else {
+            job.p = plan_t();
+        }
+        to.input.write(job);
+        to.window.write(job);
+        to.weights.write(job);
+        to.residual.write(job);
+        to.feed.write(job);
+        to.mac.write(job);
+        to.align.write(job);
+        to.epilogue.write(job);
+        to.pack.write(job);
+        to.store.write(job);
+    }
+}
+
+}  // namespace engine

@@ -1,0 +1,119 @@
+// Writes lines to memory in bursts and, when memory has answered, tells the processes that load how far it is.
+#pragma once
+#include "tile_walk.hpp"
+
+namespace engine {
+
+constexpr int WRITES_AHEAD = 14;  // bursts whose answer has not come yet; the port allows 16
+
+// Bytes of words from `skip` on, and before `rest` if that is not 0.
+inline ap_int<LINE_BYTES> strobe_of(int32_t skip, int32_t rest) {
+#pragma HLS inline
+    constexpr int WORD_BYTES = CHANNELS * ELEMENT_BYTES;
+    ap_int<LINE_BYTES> strobe = 0;
+    for (int b = 0; b < LINE_BYTES; b++) {
+#pragma HLS unroll
+        strobe[b] = b >= skip * WORD_BYTES && (rest == 0 || b < rest * WORD_BYTES);
+    }
+    return strobe;
+}
+
+// Bursts whose answers have not come yet, and what is to be told when they have. Of a window is told when some bursts of the
+// next one have gone, so that its answers have had time to come.
+constexpr int TOLD_AFTER = 2;
+struct answers_t {
+    int32_t waiting;  // bursts in all
+    int32_t current;  // of these, of the window that is being stored
+    bool told;        // nothing is to be told of the window before
+    done_t before;
+};
+
+inline void take_answers(port_t& maps, answers_t& answers, int32_t left) {
+#pragma HLS inline
+store_responses:
+    for (; answers.waiting > left; answers.waiting--) maps.write_response();
+    answers.current = smaller(answers.current, answers.waiting);
+}
+
+// Of the window before, if anything is to be told of it.
+inline void tell(port_t& maps, answers_t& answers, done_stream& to_input) {
+#pragma HLS inline
+    if (answers.told) return;
+    take_answers(maps, answers, answers.current);
+    to_input.write(answers.before);
+    answers.told = true;
+}
+
+inline void store_pass(line_stream in[BLOCKS], port_t& maps, uint32_t base, const job_t& job, const pass_t& at,
+                       answers_t& answers, done_stream& to_input) {
+    tile_walk walk(job, at, is_raw(job.c), false);
+    const int32_t bursts = walk.bursts();
+store_bursts:
+    for (int32_t k = 0; k < bursts; k++) {
+        if (k == TOLD_AFTER) tell(maps, answers, to_input);
+        const burst_t b = walk.next();
+        CYCLES(store_burst);
+        if (b.asked) {
+            if (answers.waiting == WRITES_AHEAD) take_answers(maps, answers, WRITES_AHEAD - 1);
+            maps.write_request(base + b.at, b.asked);
+            answers.waiting++;
+            answers.current++;
+        }
+        PIPELINED(store_lines) for (int32_t n = 0; n < b.lines; n++) {
+#pragma HLS pipeline II = 1
+            ITERATION(store_lines);
+            maps.write(read_block(in, b.block), strobe_of(n == 0 ? b.skip : 0, n == b.lines - 1 ? b.rest : 0));
+        }
+    }
+}
+
+inline void store(jobs_t& jobs, uint32_t count, line_stream in[BLOCKS], port_t maps, done_stream& to_input,
+                  done_stream& to_residual) {
+    int32_t bad = -1;
+store_commands:
+    for (uint32_t i = 0; i < count; i++) {
+        const job_t job = jobs.read();
+        if (!job.runs) {
+            if (bad < 0) bad = static_cast<int32_t>(i);
+            continue;
+        }
+        sim::command(i);
+        const mac_command& c = job.c;
+        const bool one_image = c.images == 1 && job.p.heads == 1;
+        answers_t answers = {0, 0, true, {0, 0}};
+        for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
+            for (int32_t h1 = 0; h1 < c.heads[1]; h1++) {
+                const uint32_t base = c.output + h0 * c.output_head[0] + h1 * c.output_head[1];
+                pass_t at = {0, 0, 0};
+            store_windows:
+                for (int32_t w = 0; w < job.p.window_loads; w++) {
+                    int32_t pixels = 0;
+                    answers.current = 0;
+                store_passes:
+                    for (int32_t pass = 0; pass < job.p.window_passes; pass++) {
+                        CYCLES(store_pass);
+                        store_pass(in, maps, base + at.image * c.output_image, job, at, answers, to_input);
+                        const band_t b = band_of(job, at.band);
+                        // Of the last set the rows up to here are complete.
+                        if (one_image && at.set + 1 == job.p.sets) pixels = (b.y0 + b.rows) * c.out_width;
+                        next_pass(at, job);
+                    }
+                    tell(maps, answers, to_input);
+                    answers.before = {static_cast<int32_t>(i), pixels};
+                    answers.told = false;
+                }
+            }
+        answers.current = 0;
+        answers.before.pixels = ALL_PIXELS;
+        tell(maps, answers, to_input);
+        to_residual.write({static_cast<int32_t>(i), ALL_PIXELS});
+    }
+    line_t status = {};
+    set_bits32(status, 0, bad < 0 ? ENGINE_OK : ENGINE_BAD_OPCODE);
+    set_bits32(status, 1, bad < 0 ? 0 : static_cast<uint32_t>(bad));
+    maps.write_request(0, 1);
+    maps.write(status);
+    maps.write_response();
+}
+
+}  // namespace engine

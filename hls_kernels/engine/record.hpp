@@ -1,0 +1,126 @@
+// The command of the engine: one convolution, product of matrices, pooling or element-wise step, with its epilogue.
+//
+// Units: addresses, planes and steps from one image to the next count lines of 64 bytes, relative to the base of their region
+// (`maps`: input, residual, sums, output, and a map that is the second operand; `weights`: packed weights, params).
+// Maps lie blocked (layout.hpp): [channels / 16][height * width, rounded up to a line][16 channels].
+#pragma once
+#include <cstdint>
+
+namespace engine {
+
+enum engine_opcode : int32_t {
+    ENGINE_MAC = 48,
+};
+
+// Status record, words 0 and 1 of the first line of the maps, written when the list has ended.
+enum engine_status : uint32_t {
+    ENGINE_OK = 0,
+    ENGINE_BAD_OPCODE = 1,  // word 1: the command's position in the list
+};
+
+// How the second operand lies in memory.
+enum weight_kind : int32_t {
+    WEIGHT_PACKED = 0,      // layout.hpp, in the weights region
+    WEIGHT_DIAGONAL = 1,    // depthwise: one weight for each channel and tap, in the weights region
+    WEIGHT_MAP = 2,         // a map whose pixels are output channels: K of attention
+    WEIGHT_TRANSPOSED = 3,  // a map whose channels are output channels: V of attention
+};
+
+// What the array does with an activation and a weight.
+enum operation : int32_t {
+    OPERATION_MULTIPLY = 0,
+    OPERATION_MAXIMUM = 1,  // of the activations of each channel over the taps; there are no weights
+};
+
+enum mac_flags : int32_t {
+    MAC_RAW = 1,     // the output is the sums, 32 bits each, of which a later command makes the rest
+    MAC_MIDDLE = 2,  // the sum is rounded to 8 bits with a scale of its own before the residual is added
+    MAC_TABLE = 4,   // the 256-entry table behind the params is applied last
+};
+
+// Which of the two the outer loop is; the other's memory is filled again each time.
+enum mac_order : int32_t {
+    ORDER_WINDOWS = 0,  // windows of the input outside: weights are read for each window
+    ORDER_SETS = 1,     // sets of weights outside: the input is read for each set
+};
+
+constexpr uint32_t NO_OPERAND = 0xffffffffu;
+
+// Result of a pixel and channel:
+//   sum = sums + params.offset + the products          (int32; float32 for the other elements)
+//   y = float(sum) * params.scale + params.bias         (two roundings)
+//   y = (round(y * middle_inverse) + middle_zero clamped to int8 - middle_zero) * middle_scale      where MAC_MIDDLE
+//   y = y + float(residual - residual_zero) * residual_scale                                        where there is one
+//   result = clamp(round(y * inverse) + zero, low, high), then table[result]                        where MAC_TABLE
+// round is to the nearest integer, ties to the even one. Elements other than int8 have no zeros, middle or table: there the
+// result is y clamped to low and high, which are then the bits of floats, rounded to the element.
+struct mac_command {
+    int32_t opcode;
+    int32_t slices;
+    int32_t operation;
+    int32_t weight_kind;
+    uint32_t input;
+    uint32_t weight;
+    uint32_t params;    // [out_blocks][3 lines: offset, scale, bias of 16 channels], then the table in 4 lines
+    uint32_t residual;  // or NO_OPERAND
+    uint32_t sums;      // partial sums of 32 bits, [image][out_blocks][pixels][16], or NO_OPERAND
+    uint32_t output;
+    int32_t input_after;  // how many commands before this one the one is that makes the operand; 0: it is there already
+    int32_t residual_after;  // of residual and sums
+    int32_t weight_after;
+    int32_t pixel_channels;  // 16, or of a folded input (layout.hpp) 1, 2, 4 or 8
+    int32_t in_blocks;
+    int32_t in_height;
+    int32_t in_width;
+    int32_t out_blocks;
+    int32_t out_height;
+    int32_t out_width;
+    int32_t kernel[2];  // height, width
+    int32_t stride[2];
+    int32_t padding
+        [2];  // above, left; below and right follow from the output's size. Above: negative to begin further down
+    int32_t dilation[2];
+    int32_t group_in;  // channels of a group; of one that all belong to, all
+    int32_t group_out;
+    int32_t tile_blocks;   // blocks of 16 output channels that the array makes at once
+    int32_t tile_depth;    // blocks of 16 input channels that such a tile takes
+    int32_t weight_plane;  // of a map as second operand: lines of a block of channels
+    int32_t heads[2];      // products with second operands of their own
+    int32_t images;        // of each of these
+    int32_t input_head[2];
+    int32_t input_image;
+    int32_t weight_head[2];
+    int32_t residual_head[2];
+    int32_t residual_image;
+    int32_t output_head[2];
+    int32_t output_image;
+    int32_t pad;  // what lies outside the input, as an element's bits: its zero point, or for a maximum the least value
+    int32_t weight_zero;  // zero point of a map as second operand
+    int32_t flags;
+    float inverse;  // 1 / scale of the output
+    int32_t zero;
+    int32_t low;
+    int32_t high;
+    float residual_scale;
+    int32_t residual_zero;
+    float middle_inverse;
+    float middle_scale;
+    int32_t middle_zero;
+    int32_t band_rows;  // rows of the output whose input is in the window at a time
+    int32_t set_tiles;  // tiles whose weights are there at a time
+    int32_t order;
+};
+
+static_assert(sizeof(mac_command) <= 64 * 4, "a command has 64 words");
+
+inline bool has_weights(const mac_command& c) { return c.operation == OPERATION_MULTIPLY; }
+inline bool second_operand_is_map(const mac_command& c) {
+    return c.weight_kind == WEIGHT_MAP || c.weight_kind == WEIGHT_TRANSPOSED;
+}
+inline bool has_sums(const mac_command& c) { return c.sums != NO_OPERAND; }
+inline bool has_residual(const mac_command& c) { return c.residual != NO_OPERAND; }
+inline bool is_raw(const mac_command& c) { return (c.flags & MAC_RAW) != 0; }
+// Sums take a line a pixel, and so one pixel an iteration of the epilogue.
+inline bool pixel_by_pixel(const mac_command& c) { return is_raw(c) || has_sums(c); }
+
+}  // namespace engine

@@ -1,0 +1,270 @@
+// Command lists out of layers, and the comparison of what became of them.
+#pragma once
+#include <string>
+
+#include "../choose.hpp"
+#include "reference.hpp"
+
+namespace bench {
+
+using engine::mac_command;
+
+// What a command's result is to be; -1: nobody.
+struct expectation {
+    tensor result;
+    std::vector<double> tolerance;  // of floats, beside each value
+    std::vector<double> values;
+    std::string what;
+};
+
+class program {
+public:
+    explicit program(uint64_t seed) : maps(seed * 2 + 1), parameters(seed * 2 + 2) {}
+
+    region maps, parameters;
+    std::vector<mac_command> commands;
+    std::vector<expectation> expected;
+
+    int next() const { return static_cast<int>(commands.size()); }
+
+    // Adds a layer: its reference, its commands. Residual may be null. An empty answer: what `choose` had to refuse.
+    bool add(const layer& l, const tensor& in, const weights& w, const tensor* residual, tensor& out,
+             const std::string& what) {
+        mac_command c = blank();
+        c.operation = l.what == kind::maximum ? engine::OPERATION_MAXIMUM : engine::OPERATION_MULTIPLY;
+        c.weight_kind = l.what == kind::depthwise ? engine::WEIGHT_DIAGONAL : engine::WEIGHT_PACKED;
+        c.pixel_channels = in.pixel_channels;
+        c.in_blocks = in.blocks();
+        c.in_height = in.height;
+        c.in_width = in.width;
+        c.out_blocks = out.blocks();
+        c.out_height = out.height;
+        c.out_width = out.width;
+        for (int d = 0; d < 2; d++) {
+            c.kernel[d] = l.kernel[d];
+            c.stride[d] = l.stride[d];
+            c.padding[d] = l.padding[d];
+            c.dilation[d] = l.dilation[d];
+        }
+        c.group_in = l.what == kind::dense ? w.inputs : 16;
+        c.group_out = l.what == kind::dense ? w.outputs / l.groups : 16;
+        c.images = in.images;
+        c.input = in.at;
+        c.input_image = in.image_lines;
+        c.output = out.at;
+        c.output_image = out.image_lines;
+        c.input_after = after(in);
+        c.pad = bits_of_pad(l, in);
+        if (residual) {
+            c.residual = residual->at;
+            c.residual_image = residual->image_lines;
+            c.residual_after = after(*residual);
+        }
+        set_epilogue(c, l);
+        const uint32_t sums = maps.allocate(int64_t{in.images} * c.out_blocks * out.pixels());
+        const std::vector<engine::part_t> parts = engine::choose(c, sums);
+        if (parts.empty()) return false;
+        for (const engine::part_t& part : parts) add_part(part, l, in, w, out);
+        out.producer = next() - 1;
+        remember(l, in, w, residual, out, what);
+        return true;
+    }
+
+    // The product of a map's rows and another map, for each of `heads`: out[h] = a[h] * b[h]^T, or a[h] * b[h]. `depth`: of
+    // the sums. Of channels that are heads side by side, each takes whole blocks.
+    bool add_product(const layer& l, const tensor& a, const tensor& b, bool transposed, int heads, int depth,
+                     tensor& out, const std::string& what) {
+        mac_command c = blank();
+        const bool by_image = a.images == heads && heads > 1;  // each head's rows are an image, or a range of channels
+        const int outputs = out.images == heads && heads > 1 ? out.channels : out.channels / heads;
+        c.weight_kind = transposed ? engine::WEIGHT_TRANSPOSED : engine::WEIGHT_MAP;
+        c.in_blocks = (depth + 15) / 16;
+        c.in_height = c.out_height = 1;
+        c.in_width = c.out_width = a.width;
+        c.out_blocks = (outputs + 15) / 16;
+        c.group_in = c.in_blocks * 16;
+        c.group_out = c.out_blocks * 16;
+        c.heads[1] = heads;
+        c.input = a.at;
+        c.input_head[1] = by_image ? a.image_lines : static_cast<int32_t>(engine::map_lines(a.pixels(), depth));
+        c.weight = b.at;
+        c.weight_head[1] = static_cast<int32_t>(engine::map_lines(b.pixels(), transposed ? outputs : depth));
+        c.weight_plane = static_cast<int32_t>(engine::plane_lines(b.pixels()));
+        c.output = out.at;
+        c.output_head[1] = out.images == heads && heads > 1
+                               ? out.image_lines
+                               : static_cast<int32_t>(engine::map_lines(out.pixels(), outputs));
+        c.input_after = after(a);
+        c.weight_after = after(b);
+        c.pad = bits_of_pad(l, a);
+        c.weight_zero = b.zero;
+        set_epilogue(c, l);
+        const std::vector<engine::part_t> parts = engine::choose(c);
+        if (parts.size() != 1) return false;
+        c = parts[0].c;
+        std::vector<engine::channel_params> params(static_cast<std::size_t>(outputs));
+        for (int o = 0; o < outputs; o++) {
+            params[o].offset = static_cast<engine::sum_t>(c.in_blocks * 16 * a.zero * b.zero);
+            params[o].scale = l.scale[0];
+            params[o].bias = l.bias[0];
+        }
+        c.params = put_params(params, l);
+        commands.push_back(c);
+        out.producer = next() - 1;
+        expectation e;
+        e.what = what;
+        for (int h = 0; h < heads; h++)
+            for (int m = 0; m < a.width; m++)
+                for (int o = 0; o < outputs; o++) {
+                    exact_sum s;
+                    for (int k = 0; k < depth; k++) {
+                        const double x = number_of(by_image ? a.get(h, k, 0, m) : a.get(0, h * depth + k, 0, m)) -
+                                         a.zero;
+                        const double y = number_of(transposed ? b.get(0, h * outputs + o, 0, k)
+                                                              : b.get(0, h * depth + k, 0, o)) -
+                                         b.zero;
+                        s.sum += x * y;
+                        s.size += std::fabs(x * y);
+                    }
+                    const bool own = out.images == heads && heads > 1;
+                    set(out, e, own ? out.index(h, o, 0, m) : out.index(0, h * outputs + o, 0, m), s, 0, 0, false, l);
+                }
+        e.result = out;
+        expected.push_back(e);
+        return true;
+    }
+
+    // Compares memory with what is expected; a sentence about the first difference, or nothing.
+    std::string differences(std::vector<line_t>& memory) const {
+        for (const expectation& e : expected)
+            for (int n = 0; n < e.result.images; n++)
+                for (int c = 0; c < e.result.channels; c++)
+                    for (int q = 0; q < e.result.pixels(); q++) {
+                        const std::size_t i = e.result.index(n, c, q / e.result.width, q % e.result.width);
+                        const double got = number_of(element_at(memory, e.result, n, c, q));
+                        if (std::fabs(got - e.values[i]) <= e.tolerance[i]) continue;
+                        char text[200];
+                        std::snprintf(text, sizeof text,
+                                      "image %d, channel %d, row %d, column %d: %.8g instead of %.8g", n, c,
+                                      q / e.result.width, q % e.result.width, got, e.values[i]);
+                        return e.what + ": " + text;
+                    }
+        return "";
+    }
+
+private:
+    static mac_command blank() {
+        mac_command c = {};
+        c.opcode = engine::ENGINE_MAC;
+        c.residual = c.sums = engine::NO_OPERAND;
+        c.pixel_channels = 16;
+        c.kernel[0] = c.kernel[1] = c.stride[0] = c.stride[1] = c.dilation[0] = c.dilation[1] = 1;
+        c.heads[0] = c.heads[1] = c.images = 1;
+        return c;
+    }
+    int32_t after(const tensor& t) const { return t.producer < 0 ? 0 : next() - t.producer; }
+    static int32_t bits_of_pad(const layer& l, const tensor& in) {
+#if ENGINE_ELEMENT == 0
+        return l.what == kind::maximum ? -128 : in.zero;
+#else
+        (void)in;
+        const uint32_t bits = l.what == kind::maximum ? 0xff800000u : 0;
+        return static_cast<int32_t>(ENGINE_ELEMENT == 1 ? bits >> 16 : bits);
+#endif
+    }
+    static void set_epilogue(mac_command& c, const layer& l) {
+        c.inverse = l.inverse;
+        c.zero = l.zero;
+        c.low = l.low;
+        c.high = l.high;
+        if (engine::ELEMENT != engine::ELEMENT_INT8) {
+            c.low = static_cast<int32_t>(engine::bits_of(l.low_float));
+            c.high = static_cast<int32_t>(engine::bits_of(l.high_float));
+        }
+        c.residual_scale = l.residual_scale;
+        c.residual_zero = l.residual_zero;
+        c.middle_inverse = l.middle_inverse;
+        c.middle_scale = l.middle_scale;
+        c.middle_zero = l.middle_zero;
+        c.flags = (l.middle ? engine::MAC_MIDDLE : 0) | (l.table.empty() ? 0 : engine::MAC_TABLE);
+    }
+    uint32_t put_params(const std::vector<engine::channel_params>& params, const layer& l) {
+        std::vector<line_t> lines = engine::pack_params(params);
+        if (!l.table.empty()) {
+            lines.resize(lines.size() + 4);
+            std::memcpy(static_cast<void*>(&lines[lines.size() - 4]), l.table.data(), 256);
+        }
+        return parameters.put(lines);
+    }
+    void add_part(const engine::part_t& part, const layer& l, const tensor& in, const weights& w, const tensor& out) {
+        mac_command c = part.c;
+        const int outputs = std::min(out.channels - part.first_out * 16, c.out_blocks * 16);
+        const int inputs = std::min(in.channels - part.first_block * 16, c.in_blocks * 16);
+        const auto weight = [&](int o, int ky, int kx, int i) {
+            return w.get(o + part.first_out * 16, ky + part.first_row, kx,
+                         i + part.first_block * 16 * (l.what == kind::dense));
+        };
+        if (l.what != kind::maximum) {
+            // Of a part of a convolution of one group, the group's channels are the part's.
+            mac_command packed = c;
+            if (l.what == kind::dense && l.groups == 1) packed.group_in = c.in_blocks * 16;
+            std::vector<line_t> lines = engine::pack_weights(packed, outputs, inputs, weight);
+            c.weight = parameters.put(lines);
+        }
+        std::vector<engine::channel_params> params(static_cast<std::size_t>(outputs));
+        for (int o = 0; o < outputs; o++) {
+            double sum = 0;
+            const int of_part = l.what == kind::dense ? std::min(w.inputs, l.groups == 1 ? inputs : w.inputs) : 1;
+            if (l.what != kind::maximum)
+                for (int ky = 0; ky < c.kernel[0]; ky++)
+                    for (int kx = 0; kx < c.kernel[1]; kx++)
+                        for (int i = 0; i < of_part; i++) sum += number_of(weight(o, ky, kx, i));
+            params[o].offset = static_cast<engine::sum_t>(l.what == kind::maximum ? 0 : -in.zero * sum);
+            params[o].scale = l.scale[o + part.first_out * 16];
+            params[o].bias = l.bias[o + part.first_out * 16];
+        }
+        c.params = put_params(params, l);
+        // Parts follow each other: what the first waits for is as far away for the others, and nearer in commands.
+        const int before = part.first_row || part.first_block ? next() - first_of_parts_ : 0;
+        if (!before) first_of_parts_ = next();
+        if (c.input_after) c.input_after += before;
+        if (before && !part.first_out && part.c.sums != engine::NO_OPERAND) c.residual_after = 1;
+        commands.push_back(c);
+    }
+    void set(tensor& out, expectation& e, std::size_t i, const exact_sum& s, int channel, double residual,
+             bool has_residual, const layer& l) const {
+        const std::size_t size = out.values.size();
+        e.values.resize(size);
+        e.tolerance.resize(size);
+#if ENGINE_ELEMENT == 0
+        const int8_t q = quantised(static_cast<int64_t>(s.sum), channel, static_cast<int>(residual), has_residual, l);
+        out.values[i] = q;
+        e.values[i] = q;
+#else
+        const double y = finished(s, channel, has_residual ? residual : 0, l);
+        out.values[i] = element_from(y);
+        const double terms = std::fabs(l.scale[channel]) * s.size + std::fabs(l.bias[channel]) + std::fabs(residual);
+        e.values[i] = y;
+        e.tolerance[i] = 1e-5 * terms + (ENGINE_ELEMENT == 1 ? std::fabs(y) / 128 : 0);
+#endif
+    }
+    void remember(const layer& l, const tensor& in, const weights& w, const tensor* residual, tensor& out,
+                  const std::string& what) {
+        expectation e;
+        e.what = what;
+        for (int n = 0; n < out.images; n++)
+            for (int o = 0; o < out.channels; o++)
+                for (int y = 0; y < out.height; y++)
+                    for (int x = 0; x < out.width; x++) {
+                        const exact_sum s = sum_at(l, in, w, n, o, y, x);
+                        const double r = residual ? number_of(residual->get(n, o, y, x)) : 0;
+                        set(out, e, out.index(n, o, y, x), s, o, r, residual != nullptr, l);
+                    }
+        e.result = out;
+        expected.push_back(e);
+    }
+
+    int first_of_parts_ = 0;
+};
+
+}  // namespace bench

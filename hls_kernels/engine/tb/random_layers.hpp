@@ -1,0 +1,214 @@
+// Random layers: shapes, numbers and epilogues, from the sizes that this engine has.
+#pragma once
+#include <algorithm>
+
+#include "build.hpp"
+
+namespace bench {
+
+inline int outputs_along(int size, int kernel, int stride, int padding, int dilation) {
+    return (size + 2 * padding - (kernel - 1) * dilation - 1) / stride + 1;
+}
+
+inline void random_epilogue(layer& l, int channels, double spread, const tensor* residual, random_source& random) {
+    const bool plain = random.chance(0.15), huge = random.chance(0.03);
+    const double out_scale = plain ? 1 : random.real(0.01, 0.2), goal = random.real(20, 150);
+    for (int o = 0; o < channels; o++) {
+        l.scale.push_back(static_cast<float>(out_scale * goal / spread * random.real(0.3, 1.2)));
+        l.bias.push_back(static_cast<float>(out_scale * random.real(-30, 30)));
+        // Products that end half way between two integers.
+        if (plain) l.scale[o] = 0.5f, l.bias[o] = static_cast<float>(random.integer(-8, 8));
+        if (huge) l.scale[o] *= 1e7f;
+    }
+    l.inverse = static_cast<float>(1 / out_scale);
+    if (engine::ELEMENT != engine::ELEMENT_INT8) {
+        for (float& s : l.scale) s = static_cast<float>(random.real(0.5, 2) / spread);
+        for (float& b : l.bias) b = static_cast<float>(random.real(-1, 1));
+        if (random.chance(0.5)) l.low_float = 0;
+        if (random.chance(0.2)) l.high_float = 0.5f;
+        l.residual_scale = 1;
+        return;
+    }
+    l.zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
+    if (random.chance(0.4)) l.low = std::max(-128, l.zero);
+    if (random.chance(0.2)) l.high = random.integer(l.low, 127);
+    if (residual) {
+        l.residual_scale = static_cast<float>(out_scale * random.real(0.2, 2));
+        l.residual_zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
+        l.middle = random.chance(0.3);
+        l.middle_scale = static_cast<float>(out_scale * random.real(0.5, 2));
+        l.middle_inverse = 1 / l.middle_scale;
+        l.middle_zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
+    }
+    if (random.chance(0.2))
+        for (int i = 0; i < 256; i++) l.table.push_back(static_cast<int8_t>(random.integer(-128, 127)));
+}
+
+inline weights random_weights(const layer& l, int outputs, int inputs, bool extreme, random_source& random) {
+    weights w;
+    w.outputs = outputs;
+    w.inputs = inputs;
+    w.rows = l.kernel[0];
+    w.columns = l.kernel[1];
+    w.values.resize(static_cast<std::size_t>(outputs) * w.rows * w.columns * inputs);
+    for (element_t& x : w.values) {
+        x = random_element(random);
+#if ENGINE_ELEMENT == 0
+        if (extreme) x = -128;
+#endif
+    }
+    (void)extreme;
+    return w;
+}
+
+inline tensor random_tensor(region& maps, int images, int channels, int height, int width, bool extreme,
+                            random_source& random, int pixel_channels = 16) {
+    tensor t = make_tensor(maps, images, channels, height, width, pixel_channels);
+    for (element_t& x : t.values) x = random_element(random);
+#if ENGINE_ELEMENT == 0
+    t.zero = extreme || random.chance(0.4) ? 0 : random.integer(-128, 127);
+    if (extreme)
+        for (element_t& x : t.values) x = -128;
+#endif
+    (void)extreme;
+    put_tensor(maps, t);
+    return t;
+}
+
+inline std::string described(const layer& l, const tensor& in, const tensor& out, bool residual) {
+    static const char* const KINDS[] = {"dense", "depthwise", "maximum"};
+    char text[300];
+    std::snprintf(text, sizeof text,
+                  "%s %dx%dx%dx%d%s -> %dx%dx%d, kernel %dx%d stride %d,%d padding %d,%d dilation %d,%d "
+                  "groups %d%s%s",
+                  KINDS[static_cast<int>(l.what)], in.images, in.channels, in.height, in.width,
+                  in.pixel_channels < 16 ? " folded" : "", out.channels, out.height, out.width, l.kernel[0],
+                  l.kernel[1], l.stride[0], l.stride[1], l.padding[0], l.padding[1], l.dilation[0], l.dilation[1],
+                  l.groups, residual ? ", residual" : "", l.table.empty() ? "" : ", table");
+    return text;
+}
+
+// Adds a random layer to a program, on one of `tensors` or on a new one; false if the shape made no sense.
+inline bool add_random(program& p, std::vector<tensor>& tensors, random_source& random) {
+    layer l;
+    const double what = random.real(0, 1);
+    l.what = what < 0.7 ? kind::dense : what < 0.87 ? kind::depthwise : kind::maximum;
+    const bool extreme = random.chance(0.05), matrix = random.chance(0.15);
+    tensor in;
+    if (!tensors.empty() && random.chance(0.6)) {
+        in = random.chance(0.7) ? tensors.back()
+                                : tensors[static_cast<std::size_t>(random.integer(0, tensors.size() - 1))];
+    } else {
+        const bool small = l.what == kind::dense && random.chance(0.2);
+        const int channels = small ? random.integer(1, 8) : random.integer(1, random.chance(0.3) ? 100 : 40);
+        const int pixel_channels = !small          ? 16
+                                   : channels <= 1 ? random.pick({1, 2, 4, 8})
+                                   : channels <= 2 ? random.pick({2, 4})
+                                   : channels <= 4 ? 4
+                                                   : 8;
+        const int height = matrix ? 1 : random.integer(1, 14),
+                  width = matrix ? random.integer(1, 40) : random.integer(1, 15);
+        in = random_tensor(p.maps, random.chance(0.2) ? random.integer(2, 3) : 1, channels, height, width, extreme,
+                           random, pixel_channels);
+        tensors.push_back(in);
+    }
+    const bool plain = matrix || random.chance(0.3);
+    for (int d = 0; d < 2 && !plain; d++) {
+        l.kernel[d] = random.pick({1, 2, 3, 3, 3, 5, 7});
+        l.stride[d] = random.pick({1, 1, 1, 2, 2, 3});
+        l.dilation[d] = random.chance(0.15) ? random.integer(2, 3) : 1;
+        l.padding[d] = random.integer(0, std::max(0, (l.kernel[d] - 1) * l.dilation[d] - random.integer(0, 1)));
+    }
+    if (!plain && random.chance(0.7)) {  // the usual: square, the same in both directions
+        l.kernel[1] = l.kernel[0];
+        l.stride[1] = l.stride[0];
+        l.dilation[1] = l.dilation[0];
+        l.padding[0] = l.padding[1] = (l.kernel[0] - 1) * l.dilation[0] / 2;
+    }
+    if (plain && !matrix && random.chance(0.3)) l.stride[0] = l.stride[1] = 2;
+    if (l.what == kind::maximum && engine::ELEMENT != engine::ELEMENT_INT8)  // some pixel under each window
+        for (int d = 0; d < 2; d++) {
+            l.dilation[d] = 1;
+            l.padding[d] = std::min(l.padding[d], l.kernel[d] / 2);
+        }
+    const bool folds = in.pixel_channels < 16;
+    if (folds) l.dilation[1] = 1;
+    if (folds && 16 / in.pixel_channels % l.stride[1]) l.stride[1] = 1;
+    const int height = outputs_along(in.height, l.kernel[0], l.stride[0], l.padding[0], l.dilation[0]);
+    const int width = outputs_along(in.width, l.kernel[1], l.stride[1], l.padding[1], l.dilation[1]);
+    if (folds && l.what != kind::dense) return false;
+    if ((l.kernel[0] - 1) * l.dilation[0] + 1 > in.height + 2 * l.padding[0] ||
+        (l.kernel[1] - 1) * l.dilation[1] + 1 > in.width + 2 * l.padding[1])
+        return false;
+    int channels = l.what == kind::dense ? random.integer(1, random.chance(0.3) ? 100 : 40) : in.channels;
+    if (l.what == kind::dense && !folds && random.chance(0.2)) {
+        for (const int groups : {2, 3, 4, 5, 8})
+            if (in.channels % groups == 0 && random.chance(0.5)) l.groups = groups;
+        channels = l.groups * random.integer(1, 20);
+    }
+    const tensor* residual = nullptr;
+    if (l.what != kind::maximum && random.chance(0.4)) {
+        for (const tensor& t : tensors)
+            if (t.images == in.images && t.channels == channels && t.height == height && t.width == width &&
+                t.pixel_channels == 16)
+                residual = &t;
+        if (!residual) {
+            tensors.push_back(random_tensor(p.maps, in.images, channels, height, width, extreme, random));
+            residual = &tensors.back();
+        }
+    }
+    const tensor other = residual ? *residual : tensor();
+    const int inputs = in.channels / l.groups;
+    random_epilogue(l, channels,
+                    l.what == kind::maximum ? 1
+                                            : std::sqrt(l.what == kind::dense ? inputs * l.kernel[0] * l.kernel[1]
+                                                                              : l.kernel[0] * l.kernel[1]) *
+                                                  (engine::ELEMENT == engine::ELEMENT_INT8 ? 5400 : 0.33),
+                    residual ? &other : nullptr, random);
+    tensor out = make_tensor(p.maps, in.images, channels, height, width);
+    out.zero = l.zero;
+    const weights w = l.what == kind::dense ? random_weights(l, channels, inputs, extreme, random)
+                                            : random_weights(l, channels, 1, extreme, random);
+    if (!p.add(l, in, w, residual ? &other : nullptr, out, described(l, in, out, residual != nullptr))) return false;
+    tensors.push_back(out);
+    return true;
+}
+
+// A map that a command of the program makes.
+inline tensor made_by_layer(program& p, int channels, int width, random_source& random) {
+    const tensor in = random_tensor(p.maps, 1, random.integer(1, 40), 1, width, false, random);
+    layer l;
+    random_epilogue(l, channels, std::sqrt(in.channels) * (engine::ELEMENT == engine::ELEMENT_INT8 ? 5400 : 0.33),
+                    nullptr, random);
+    tensor out = make_tensor(p.maps, 1, channels, 1, width);
+    out.zero = l.zero;
+    p.add(l, in, random_weights(l, channels, in.channels, false, random), nullptr, out, described(l, in, out, false));
+    return out;
+}
+
+// Attention's two products, of as many heads: the rows of `a` by those of `b`, and the result by the rows of another map.
+inline bool add_attention(program& p, random_source& random) {
+    const int heads = random.integer(1, 3), rows = random.integer(1, 20), keys = random.integer(1, 40);
+    const int depth = 16 * random.integer(1, 2), outputs = 16 * random.integer(1, 2);
+    const bool extreme = random.chance(0.1);
+    const tensor query = random_tensor(p.maps, 1, heads * depth, 1, rows, extreme, random);
+    const tensor key = random.chance(0.5) ? made_by_layer(p, heads * depth, keys, random)
+                                          : random_tensor(p.maps, 1, heads * depth, 1, keys, extreme, random);
+    const tensor value = random_tensor(p.maps, 1, heads * outputs, 1, keys, extreme, random);
+    const double size = engine::ELEMENT == engine::ELEMENT_INT8 ? 5400 : 0.33;
+    layer scores, context;
+    random_epilogue(scores, 1, std::sqrt(depth) * size, nullptr, random);
+    random_epilogue(context, 1, std::sqrt(keys) * size, nullptr, random);
+    // Behind the last key the scores have their zero point: params of channels that do not exist are 0.
+    scores.table.clear();
+    scores.low = -128;
+    scores.high = 127;
+    tensor s = make_tensor(p.maps, heads, keys, 1, rows);
+    s.zero = scores.zero;
+    tensor out = make_tensor(p.maps, 1, heads * outputs, 1, rows);
+    out.zero = context.zero;
+    if (!p.add_product(scores, query, key, false, heads, depth, s, "rows by rows")) return false;
+    return p.add_product(context, s, value, true, heads, keys, out, "rows by columns");
+}
+
+}  // namespace bench

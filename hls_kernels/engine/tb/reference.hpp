@@ -1,0 +1,96 @@
+// What a layer is to compute, in plain loops over numbers: nothing of it comes from the engine's own sources.
+#pragma once
+#include <cfenv>
+#include <cmath>
+
+#include "tensors.hpp"
+
+namespace bench {
+
+enum class kind { dense, depthwise, maximum };
+
+struct layer {
+    kind what = kind::dense;
+    int groups = 1;
+    int kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
+    // Epilogue: numbers of each output channel, and of the tensor.
+    std::vector<float> scale, bias;
+    float inverse = 1, residual_scale = 1, middle_inverse = 1, middle_scale = 1;
+    int32_t zero = 0, low = -128, high = 127, residual_zero = 0, middle_zero = 0;
+    float low_float = -std::numeric_limits<float>::infinity(), high_float = std::numeric_limits<float>::infinity();
+    bool middle = false;
+    std::vector<int8_t> table;  // 256 or none
+};
+
+struct weights {
+    int outputs = 0, inputs = 0, rows = 1, columns = 1;  // inputs: of a group
+    std::vector<element_t> values;
+    element_t get(int o, int ky, int kx, int i) const {
+        return values[((static_cast<std::size_t>(o) * rows + ky) * columns + kx) * inputs + i];
+    }
+};
+
+// float32 operations that the compiler may not fuse: each goes through memory.
+inline float times(float a, float b) {
+    volatile float r = a * b;
+    return r;
+}
+inline float plus(float a, float b) {
+    volatile float r = a + b;
+    return r;
+}
+inline int32_t nearest(float x) {  // nearbyint: to the nearest, ties to even
+    return static_cast<int32_t>(std::nearbyint(std::fmin(std::fmax(static_cast<double>(x), -1e6), 1e6)));
+}
+inline int32_t between(int32_t x, int32_t low, int32_t high) { return x < low ? low : x > high ? high : x; }
+
+// `sum`: of the products (activation - its zero point) * weight.
+inline int8_t quantised(int64_t sum, int channel, int residual, bool has_residual, const layer& l) {
+    const int32_t wrapped = static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(sum)));
+    float y = plus(times(static_cast<float>(wrapped), l.scale[channel]), l.bias[channel]);
+    if (l.middle) {
+        const int32_t q = between(nearest(times(y, l.middle_inverse)) + l.middle_zero, -128, 127);
+        y = times(static_cast<float>(q - l.middle_zero), l.middle_scale);
+    }
+    if (has_residual) y = plus(y, times(static_cast<float>(residual - l.residual_zero), l.residual_scale));
+    const int32_t q = between(nearest(times(y, l.inverse)) + l.zero, l.low, l.high);
+    return l.table.empty() ? static_cast<int8_t>(q) : l.table[static_cast<std::size_t>(q + 128)];
+}
+
+// An output's sum: numbers and, for what floats may miss, of absolute values.
+struct exact_sum {
+    double sum = 0, size = 0;
+};
+inline exact_sum sum_at(const layer& l, const tensor& in, const weights& w, int image, int o, int y, int x) {
+    exact_sum s;
+    const int out_of_group = l.what == kind::dense ? w.outputs / l.groups : 1;
+    const int inputs = l.what == kind::dense ? w.inputs : 1;
+    const int first = l.what == kind::dense ? o / out_of_group * inputs : o;
+    // Of nothing but padding an int8 maximum is the least value.
+    if (l.what == kind::maximum) s.sum = engine::ELEMENT == engine::ELEMENT_INT8 ? -128 : -1e30;
+    for (int ky = 0; ky < l.kernel[0]; ky++)
+        for (int kx = 0; kx < l.kernel[1]; kx++) {
+            const int iy = y * l.stride[0] + ky * l.dilation[0] - l.padding[0];
+            const int ix = x * l.stride[1] + kx * l.dilation[1] - l.padding[1];
+            if (iy < 0 || iy >= in.height || ix < 0 || ix >= in.width) continue;
+            for (int i = 0; i < inputs; i++) {
+                const double a = number_of(in.get(image, first + i, iy, ix)) - in.zero;
+                if (l.what == kind::maximum) {
+                    s.sum = std::fmax(s.sum, a + in.zero);
+                    continue;
+                }
+                const double product = a * number_of(w.get(o, ky, kx, i));
+                s.sum += product;
+                s.size += std::fabs(product);
+            }
+        }
+    if (l.what == kind::maximum) s.size = std::fabs(s.sum);
+    return s;
+}
+
+inline double finished(const exact_sum& s, int channel, double residual, const layer& l) {
+    const double y = s.sum * l.scale[channel] + l.bias[channel] + residual * l.residual_scale;
+    return std::fmin(std::fmax(y, static_cast<double>(l.low_float)), static_cast<double>(l.high_float));
+}
+
+}  // namespace bench

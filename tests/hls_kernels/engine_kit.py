@@ -1,0 +1,118 @@
+"""Benches of the engine: sizes that are tried, how they are compiled, and mistakes that they must notice."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from hls_kernels import ROOT
+from tests.hls_kernels.bench_kit import SANITIZERS
+from xclbin_build import qor
+from xclbin_build.toolchain.gxx import find_compiler
+
+ENGINE = ROOT / "engine"
+SECONDS = 900
+
+SIZES = {
+    "2x16x16": {},
+    "6x16x16": {"PIXELS": 6, "LANES": 32, "WINDOW_ROWS": 128},
+    "7x16x16": {"PIXELS": 7, "LANES": 32, "WINDOW_ROWS": 64},
+    "8x16x16": {"PIXELS": 8, "LANES": 32, "WINDOW_ROWS": 64, "WEIGHT_STEPS": 96},
+    "8x32x16": {"PIXELS": 8, "OUT_CHANNELS": 32, "LANES": 64, "WINDOW_ROWS": 64, "WEIGHT_STEPS": 32},
+    "bf16-2x16x8": {"ELEMENT": 1, "IN_CHANNELS": 8, "LANES": 32, "WEIGHT_STEPS": 128},
+    "bf16-8x16x16": {"ELEMENT": 1, "PIXELS": 8, "LANES": 32, "WEIGHT_STEPS": 128},
+    "fp32-4x16x8": {"ELEMENT": 2, "PIXELS": 4, "IN_CHANNELS": 8, "WEIGHT_STEPS": 128},
+    "fp32-2x16x2": {"ELEMENT": 2, "IN_CHANNELS": 2, "WEIGHT_STEPS": 512},
+}
+"""Arrays of the recipes with windows and weight memories so small that little fits, as the constants of config.hpp."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mistake: `before` becomes `after` in a file of the engine. memory: only a sanitizer notices it."""
+
+    file: str
+    before: str
+    after: str
+    memory: bool = False
+
+
+MUTATIONS = {
+    "borrow": Mutation("processes/mac_array.hpp", "(sum - lower) >> FIELD", "sum >> FIELD"),
+    "field": Mutation("processes/mac_array.hpp", "field > 1 << (FIELD - 1)", "field >= 1 << (FIELD - 1)"),
+    "rotation": Mutation("processes/feed.hpp", "read[l + t.rotation >= P ? l + t.rotation - P : l + t.rotation]",
+                         "read[l]"),
+    "mask left": Mutation("processes/feed.hpp", "x >= 0 && x < width", "x < width"),
+    "mask right": Mutation("processes/feed.hpp", "x >= 0 && x < width", "x >= 0"),
+    "mask above": Mutation("processes/feed.hpp", "y >= 0 && y < c.in_height", "y < c.in_height"),
+    "mask below": Mutation("processes/feed.hpp", "y >= 0 && y < c.in_height", "y >= 0"),
+    "padding": Mutation("processes/feed.hpp", ": pad_of(c)", ": element_t(0)"),
+    "padding, folded": Mutation("processes/fill_window.hpp", ": pad_of(c)", ": element_t(0)"),
+    "wrap": Mutation("processes/feed.hpp", "& (WINDOW_ROWS - 1)", "", memory=True),
+    "groups": Mutation("processes/feed.hpp", "if (at.set != set) set_begin = set_end;", ""),
+    "phases": Mutation("processes/feed.hpp", "phase += rest;", ""),
+    "first line": Mutation("processes/fill_window.hpp", "block_position = 0, j = skip", "block_position = 0, j = 0"),
+    "ties to even": Mutation("epilogue.hpp", "return static_cast<int32_t>(bits_of(x + shift) - bits_of(shift));",
+                             "return static_cast<int32_t>(shift * 0 + (x < 0 ? x - 0.5f : x + 0.5f));"),
+    "truncation": Mutation("epilogue.hpp", "return static_cast<int32_t>(bits_of(x + shift) - bits_of(shift));",
+                           "return static_cast<int32_t>(shift * 0 + x);"),
+    "saturation": Mutation("epilogue.hpp", "x < low ? low : x > high ? high : x", "x < low ? low : x"),
+    "limit": Mutation("epilogue.hpp", "round_half_even(limited(y * c.inverse))", "round_half_even(y * c.inverse)"),
+    "zero point": Mutation("epilogue.hpp", "+ c.zero, c.low", ", c.low"),
+    "residual's zero point": Mutation("epilogue.hpp", "residual - c.residual_zero", "residual"),
+    "middle": Mutation("epilogue.hpp", "clamped(rounded, -128, 127)", "rounded"),
+    "table": Mutation("epilogue.hpp", "table[result + 128]", "table[result & 127]"),
+    "one rounding": Mutation("epilogue.hpp", "float y = product + bias;",
+                             "float y = static_cast<float>(static_cast<double>(sum) * scale + bias);"),
+    "residual's first word": Mutation("processes/align_residual.hpp", "(j + lines.skip) % BEAT", "j"),
+    "output's first word": Mutation("processes/pack.hpp", "state.have = lines.skip;", "state.have = 0;"),
+    "strobe, first": Mutation("processes/store.hpp", "n == 0 ? b.skip : 0", "0"),
+    "strobe, last": Mutation("processes/store.hpp", "n == b.lines - 1 ? b.rest : 0", "0"),
+    "partial sums": Mutation("processes/epilogue.hpp", "if (e == 0 && has_sums(c)", "if (e == 1 && has_sums(c)"),
+    "column sums": Mutation("processes/load_weights.hpp", "const bool corrected = second_operand_is_map(job.c);",
+                            "const bool corrected = false;"),
+    "row sums": Mutation("processes/epilogue.hpp", "-c.weight_zero * sums.row[lane]", "sum_t(0)"),
+    "waiting for a map": Mutation("processes/load_input.hpp", "if (c.input_after)", "if (false)"),
+    "waiting for a residual": Mutation("processes/load_residual.hpp", "if (adds && c.residual_after)", "if (false)"),
+    "waiting for an operand": Mutation("processes/load_residual.hpp", "if (map_kind && c.weight_after)", "if (false)"),
+    "told too early": Mutation("processes/store.hpp", "{static_cast<int32_t>(i), pixels};",
+                               "{static_cast<int32_t>(i), ALL_PIXELS};"),
+    "the CPU's sign bit": Mutation("cpu.hpp", "begin_.v[i / 4] -= 128", "begin_.v[i / 4] -= 127"),
+}  # fmt: skip
+QUICK = ("borrow", "mask right", "ties to even", "told too early")
+
+
+def compile_bench(
+    directory: Path, sizes: dict[str, int], *, sanitized: bool, counting: bool = False, source: str = "tb.cpp",
+    mutation: Mutation | None = None, optimisation: str = "-O1",
+) -> Path:  # fmt: skip
+    """Compiles a bench of the engine into `directory`, from a copy with the mistake if there is one."""
+    root = ROOT
+    if mutation:
+        root = directory / "hls_kernels"
+        shutil.copytree(ENGINE, root / "engine")
+        (root / "sim").symlink_to(ROOT / "sim")
+        path = root / "engine" / mutation.file
+        text = path.read_text()
+        assert text.count(mutation.before) == 1, f"{mutation.file} has changed: {mutation.before}"
+        path.write_text(text.replace(mutation.before, mutation.after))
+    (directory / qor.HEADER).write_text(qor.header(qor.load(ENGINE / "qor.toml")))
+    program = directory / "bench"
+    command = [
+        *find_compiler().command, "-std=c++17", optimisation, "-ffp-contract=off", "-Wno-unused-label",
+        "-Wno-unknown-pragmas", *(SANITIZERS if sanitized else ()), f"-DFPGA_COUNT_CYCLES={int(counting)}",
+        f"-I{root}", f"-I{directory}", *(f"-DENGINE_{name}={value}" for name, value in sizes.items()),
+        *(() if mutation else ("-Wall", "-Wextra", "-Werror")), str(root / "engine" / source), "-o", str(program),
+    ]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 0, result.stderr[-4000:]
+    return program
+
+
+def run_bench(program: Path, programs: int, seed: int = 1) -> subprocess.CompletedProcess[str]:
+    """Runs so many random programs of commands, from a seed on."""
+    return subprocess.run(
+        [str(program), str(programs), str(seed)], capture_output=True, text=True, timeout=SECONDS, errors="replace"
+    )
