@@ -123,6 +123,15 @@ FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const v
     }
 }
 
+// All lanes of a vector, for steps that gather one number a lane.
+template <int STEP>
+FPGA_INLINE void take_whole(vec16& gathered, vec16& x, const vec16& center) {
+    static_assert(!step_has_position<STEP>() && STEP != STEP_CENTERED, "gathers more than one number a lane");
+    vec16 other;
+    ivec16 where;
+    take<STEP>(gathered, other, where, x, center, where, ivec16(-1));
+}
+
 template <int STEP>
 FPGA_INLINE vec16 merge(const vec16& a, const vec16& b) {
     if (STEP == STEP_MAX) return vmax(a, b);

@@ -40,6 +40,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
     unmerged,
 )
 from fpga_dynamo.lowering.ops.matmul.matmul import SCALE, factor_of, reshaped
+from fpga_dynamo.lowering.ops.reduction.reduction import SOFTMAX_PASSES
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, dtype_of, follow, sole_user
 
 FEWEST_ROWS = 4
@@ -54,11 +55,11 @@ SLICE_ROWS = 128
 
 
 def _cycles(f: Fields, target: Target) -> float:
-    """Two products on the MAC array and the three passes of the softmax."""
+    """Two products on the MAC array and the passes of the softmax."""
     panel = VEC * target.tiles["MAX_VECTORS"]
     products = ceil_div(f["keys"], panel) * f["width"] + ceil_div(f["value_width"], panel) * f["keys"]
     steps = ceil_div(f["rows"], target.tiles["ROWS"]) * products
-    return numel(f["batch"]) * (steps + 3 * f["rows"] * ceil_div(f["keys"], VEC))  # type: ignore[no-any-return]
+    return numel(f["batch"]) * (steps + SOFTMAX_PASSES * f["rows"] * ceil_div(f["keys"], VEC))  # type: ignore[no-any-return]
 
 
 def _floats(f: Fields, target: Target) -> int:

@@ -1,5 +1,5 @@
 // The softmax of a block of scores between the two products of attention: rows of scores to rows of weights, both in
-// local arrays, `pitch` floats apart.
+// local arrays, `pitch` floats apart. The passes are those of the core reduce, whose steps these are.
 #pragma once
 #include "command.hpp"
 #include "lib/math.hpp"
@@ -68,7 +68,8 @@ largest_scores:
 #pragma HLS loop_tripcount min = 1 max = 256
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-            largest[i] = merge<STEP_LARGEST>(load_aligned(scores, first + i * b.pitch + k), largest[i]);
+            vec16 x = load_aligned(scores, first + i * b.pitch + k);
+            take_whole<STEP_LARGEST>(largest[i], x, zero);
         }
     }
 across_largest:
@@ -88,9 +89,9 @@ exponentials:
 #pragma HLS loop_tripcount min = 1 max = 256
         UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-            const vec16 e = vexp_decay(load_aligned(scores, first + i * b.pitch + k) - largest[i]);
-            sum[i] += e;
-            store(weights, first + i * b.pitch + k, e);
+            vec16 x = load_aligned(scores, first + i * b.pitch + k);
+            take_whole<STEP_EXP>(sum[i], x, largest[i]);
+            store(weights, first + i * b.pitch + k, x);
         }
     }
 factors:

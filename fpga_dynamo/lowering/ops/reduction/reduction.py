@@ -36,9 +36,12 @@ from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
 
+SOFTMAX_PASSES = 3
+"""Over a row: the largest, the exponentials with their sum, the results."""
+
 _PASSES = {
-    "REDUCE_SOFTMAX": 3,
-    "REDUCE_LOG_SOFTMAX": 3,
+    "REDUCE_SOFTMAX": SOFTMAX_PASSES,
+    "REDUCE_LOG_SOFTMAX": SOFTMAX_PASSES,
     "REDUCE_NORM": 3,
     "REDUCE_RMS_NORM": 2,
     "REDUCE_MOMENTS": 2,
