@@ -53,6 +53,7 @@ class Tuning:
     """Figures of a host; None where there is none.
 
     slice_work: multiply-accumulates, or a fifth as many bytes, that a slice is at least worth.
+    winograd: None if an option says that the method is not to be used.
     winograd_tile: side of the tiles that Winograd's method takes wherever it can, faster or not, as an option may ask.
     memory_share: of the rate at which eager's ReLU reads and writes the host's memory, what cores reach there.
     """
@@ -60,7 +61,7 @@ class Tuning:
     slice_work: float | None = None
     memory_share: float | None = None
     bands: BandLimits | None = None
-    winograd: WinogradCosts = PLAIN_WINOGRAD
+    winograd: WinogradCosts | None = PLAIN_WINOGRAD
     winograd_tile: int | None = None
 
     @classmethod

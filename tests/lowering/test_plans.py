@@ -18,7 +18,6 @@ from torch import nn
 
 import xclbin_build
 from fpga_dynamo import stats
-from fpga_dynamo.lowering.ops.convolution import winograd
 from fpga_dynamo.testing.reference import measure
 from tests.lowering.lowering_cases import Call, programs_of, randomise
 from xclbin_build.toolchain.isa import host_isa
@@ -65,9 +64,9 @@ MODELS: dict[str, tuple[nn.Module, tuple[tuple[int, ...], ...], str]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_numbers_under_every_plan(xclbins: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_numbers_under_every_plan(xclbins: Callable[[str], Path], name: str) -> None:
     model, shapes, opcode = MODELS[name]
-    monkeypatch.setattr(winograd, "fastest_tile", lambda common, target: 4 if opcode == "winograd" else None)
+    winograd = 4 if opcode == "winograd" else False
     model = randomise(copy.deepcopy(model))
     generator = torch.Generator().manual_seed(5)
     inputs = [torch.randn(shape, generator=generator) for shape in shapes]
@@ -77,8 +76,8 @@ def test_numbers_under_every_plan(xclbins: Callable[[str], Path], monkeypatch: p
         eager, exact = model(*inputs), copy.deepcopy(model).double()(*[x.double() for x in inputs])
         for plan in LEVELS:
             torch._dynamo.reset()
-            options: dict[str, Any] = {"xclbin": str(xclbins(plan)), "partition": "greedy", "cache": False}
-            compiled = torch.compile(model, backend="fpga", options=options)
+            options: dict[str, Any] = {"partition": "greedy", "cache": False, "winograd": winograd}
+            compiled = torch.compile(model, backend="fpga", options={"xclbin": str(xclbins(plan)), **options})
             compiled(*[torch.full_like(x, float("nan")) for x in inputs])  # what is not written anew stays visible
             results[plan] = compiled(*inputs)
             errors = measure(results[plan], eager, exact, FACTOR)
@@ -86,7 +85,7 @@ def test_numbers_under_every_plan(xclbins: Callable[[str], Path], monkeypatch: p
             assert errors.compiled <= errors.bound, (plan, errors)
     opcodes = [
         command.opcode
-        for program in programs_of(model, *inputs, xclbin=str(xclbins(LEVELS[0])), cache=False)
+        for program in programs_of(model, *inputs, xclbin=str(xclbins(LEVELS[0])), cache=False, winograd=winograd)
         for task in program.card_tasks
         for command in task.commands
     ]

@@ -16,8 +16,10 @@ from fpga_dynamo.codegen import cost
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.tuning import PLAIN_WINOGRAD, Tuning
 from fpga_dynamo.lowering.ops.convolution import winograd
-from fpga_dynamo.lowering.ops.convolution.winograd import fastest_tile, pack_transformed
-from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.convolution.axes import Axis
+from fpga_dynamo.lowering.ops.convolution.choice import choose
+from fpga_dynamo.lowering.ops.convolution.implementation import Shape
+from fpga_dynamo.lowering.ops.convolution.winograd import LARGE_TILES, SMALL_TILES, pack_transformed
 from fpga_dynamo.testing.reference import measure
 from tests.lowering.lowering_cases import GREEDY, programs_of, randomise
 from xclbin_build import platform
@@ -76,9 +78,8 @@ def opcodes(model: nn.Module, x: torch.Tensor, **options: object) -> list[str]:
 
 
 @pytest.fixture(params=[2, 4])
-def tile_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Every convolution that can is computed with tiles of this size."""
-    monkeypatch.setattr(winograd, "fastest_tile", lambda common, target: request.param)
+def tile_size(request: pytest.FixtureRequest) -> int:
+    """Of the option, by which every convolution that can is computed with such tiles."""
     return int(request.param)
 
 
@@ -89,14 +90,14 @@ def test_values_are_those_of_float64(tile_size: int, name: str) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(5))
     failed = stats()["ps_fallbacks"]
     with torch.no_grad():
-        compiled = torch.compile(model, backend="fpga", options=FRESH)
+        compiled = torch.compile(model, backend="fpga", options={**FRESH, "winograd": tile_size})
         compiled(torch.full_like(x, float("nan")))  # what is not written anew stays visible
         card, eager = compiled(x), model(x)
         exact = copy.deepcopy(model).double()(x.double())
     errors = measure(card, eager, exact, FACTOR)
     assert torch.isfinite(card).all()
     assert errors.compiled <= errors.bound, errors
-    assert "winograd" in opcodes(model, x)
+    assert "winograd" in opcodes(model, x, winograd=tile_size)
     assert stats()["ps_fallbacks"] == failed
 
 
@@ -113,7 +114,8 @@ def test_values_are_those_of_float64(tile_size: int, name: str) -> None:
     ids=str,
 )
 def test_other_convolutions_are_direct(tile_size: int, model: nn.Conv2d) -> None:
-    assert opcodes(randomise(model), torch.randn(1, model.in_channels, 12, 12)).count("winograd") == 0
+    commands = opcodes(randomise(model), torch.randn(1, model.in_channels, 12, 12), winograd=tile_size)
+    assert commands.count("winograd") == 0
 
 
 def test_the_option_turns_it_off() -> None:
@@ -124,7 +126,7 @@ def test_the_option_turns_it_off() -> None:
 
 
 def test_a_dense_block_copies_no_layers_result(tile_size: int) -> None:
-    commands = opcodes(randomise(DenseBlock()), torch.randn(1, 16, 12, 12))
+    commands = opcodes(randomise(DenseBlock()), torch.randn(1, 16, 12, 12), winograd=tile_size)
     assert commands.count("winograd") == 2
     assert commands.count("move") == 3, "the input, also into the concatenation, and the result"
 
@@ -166,12 +168,11 @@ MEASURED = [
 
 
 def choice(target: Target, channels: int, side: int, out_channels: int) -> int | None:
-    common = {
-        "batch": 1, "groups": 1, "in_channels": channels, "in_height": side, "in_width": side,
-        "out_channels": out_channels, "out_height": side, "out_width": side,
-        "vectors": panel_vectors(out_channels, target.tiles["MAX_VECTORS"]),
-    }  # fmt: skip
-    return fastest_tile(common, target)
+    axis = Axis((0, 1, 2), 1, 1, 1, side)
+    shape = Shape((1, channels, side, side), (1, out_channels, side, side), axis, axis, groups=1)
+    way = choose(shape, target, target.opcodes)
+    assert way is not None
+    return {SMALL_TILES.name: 2, LARGE_TILES.name: 4}.get(way.name)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_what_is_not_finite_spreads_over_its_tiles_and_is_never_lost(tile_size: 
     x = torch.randn(2, 16, 12, 12)
     x[0, 3, 6, 7] = value
     with torch.no_grad():
-        card = torch.compile(model, backend="fpga", options=FRESH)(x)
+        card = torch.compile(model, backend="fpga", options={**FRESH, "winograd": tile_size})(x)
         eager = model(x)
     lost = ~torch.isfinite(eager) & torch.isfinite(card)
     assert not lost.any()
@@ -242,5 +243,5 @@ def test_verify_accepts_the_spread(tile_size: int) -> None:
     x = torch.randn(1, 16, 12, 12)
     x[0, 3, 6, 7] = float("inf")
     with torch.no_grad():
-        card = torch.compile(model, backend="fpga", options={**FRESH, "verify": True})(x)
+        card = torch.compile(model, backend="fpga", options={**FRESH, "verify": True, "winograd": tile_size})(x)
     assert torch.isfinite(card).any()

@@ -7,7 +7,7 @@ from fpga_dynamo.lowering.ops import scan  # noqa: F401 - takes flips along that
 
 # isort: split
 from fpga_dynamo.lowering.ops import attention, pooling  # noqa: F401
-from fpga_dynamo.lowering.ops.convolution import convolution, gradient, winograd  # noqa: F401
+from fpga_dynamo.lowering.ops.convolution import convolution, gradient  # noqa: F401
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles  # noqa: F401
 from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  # noqa: F401
 from fpga_dynamo.lowering.ops.matmul import matmul  # noqa: F401

@@ -28,13 +28,10 @@ class Claims:
     reasons: dict[Node, str] = field(default_factory=dict)
 
 
-def claim(
-    graph: GraphInfo, disabled: Iterable[str] = (), *, winograd: bool = True, mistakes: Mistakes | None = None
-) -> Claims:
+def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | None = None) -> Claims:
     """Tries the patterns on every node in topological order, then groups what is element-wise.
 
-    winograd: whether convolutions may be claimed by the pattern of that name. mistakes: what users' patterns have done
-    wrong already; gets what they do wrong here.
+    mistakes: what users' patterns have done wrong already; gets what they do wrong here.
     """
     mistakes = Mistakes() if mistakes is None else mistakes
     mutating = next(filter(mutates, graph.module.graph.nodes), None)
@@ -42,7 +39,7 @@ def claim(
         order = f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
         return Claims(reasons={node: order for node in graph.module.graph.nodes if computes(node)})
     disabled = tuple(disabled)
-    table = TABLE.by_anchor(disabled if winograd else (*disabled, "winograd"))
+    table = TABLE.by_anchor(disabled)
     claims = Claims()
     for node in graph.module.graph.nodes:
         if node.op != "call_function" or node in graph.claimed or node in graph.static:

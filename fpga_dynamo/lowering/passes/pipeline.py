@@ -86,8 +86,10 @@ def lower_to_plan(
 
 def _tuned(target: Target, options: Options) -> Target:
     """The target with what options say instead of its figures."""
-    if isinstance(options.winograd, bool):
+    if options.winograd is True:
         return target
+    if options.winograd is False:
+        return replace(target, tuning=replace(target.tuning, winograd=None))
     return replace(target, tuning=replace(target.tuning, winograd_tile=options.winograd))
 
 
@@ -109,7 +111,7 @@ def make_plan(graph: GraphInfo, options: Options) -> Plan:
 
 
 def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
-    claims = claim(graph, options.disable, winograd=bool(options.winograd), mistakes=mistakes)
+    claims = claim(graph, options.disable, mistakes)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
     parts = partition(graph, claims, greedy=options.partition == "greedy")
     if options.strict:

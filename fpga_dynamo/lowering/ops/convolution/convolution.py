@@ -1,9 +1,8 @@
 """Convolution of one, two or three dimensions, transposed or not, with its epilogue: [batch norm] + [addition] +
 [activation] in one command.
 
-Pattern and legality, and how any convolution becomes ones of images; their commands: convolution/commands.py, weight
-packing: ops/packing.py; core: hls_kernels/cores/conv2d, tests:
-tests/lowering/test_convolution.py.
+Patterns and legality, and how any convolution becomes ones of images; the ways to compute those, and which is taken:
+choice.py; weight packing: ops/packing.py; tests: tests/lowering/test_convolution.py, tests/lowering/test_winograd.py.
 """
 
 from __future__ import annotations
@@ -17,12 +16,17 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.sizes.size import identical, values
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
-from fpga_dynamo.lowering.ops.convolution.commands import Convolution, Parameters, emit_convolution, readable
+from fpga_dynamo.lowering.ops.convolution.choice import choose
+from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Parameters, Shape
+from fpga_dynamo.lowering.ops.convolution.product import pitches
 from fpga_dynamo.lowering.ops.convolution.volumes import Images, as_images
+from fpga_dynamo.lowering.ops.convolution.winograd import WINOGRAD
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, residual_of
+from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow
 
 _NORM = Step("batch_norm", (BATCH_NORM,), lambda v, n: n.args[0] is v, through=0)
@@ -33,6 +37,28 @@ def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
     steps = [_NORM] if _foldable(node, graph) else []
     nodes, last, links = follow(node, [*steps, ADD, ACTIVATION], graph)
     return Match(pattern, (node, *nodes), (last,), dict(links))
+
+
+def match_winograd(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """The same, if Winograd's method is faster for it than the sums; bound: "way", the choice."""
+    whole = _whole(node, graph)
+    opcodes = frozenset[str]().union(*(kernel.opcodes for kernel in graph.target.kernels))
+    way = None if whole is None else choose(whole, graph.target, opcodes)
+    if way is None or way.opcode != WINOGRAD.opcode:
+        return None
+    match = match_convolution(pattern, node, graph)
+    match.bound["way"] = way
+    return match
+
+
+def _whole(node: Node, graph: GraphInfo) -> Shape | None:
+    """A convolution that is one of images as it is, at the sizes' hints; None for all others."""
+    source, result = values(shape(operand(node, 0))), values(shape(node))
+    if len(source) != 4 or argument(node, "transposed", 6) or not all(isinstance(n, int) for n in (*source, *result)):
+        return None
+    height, width = (replace(axis, count=n) for (axis,), n in zip(axes(node), result[2:], strict=True))
+    static = graph.is_static(operand(node, 1))
+    return Shape(source, result, height, width, argument(node, "groups", 8), static=static)
 
 
 def _foldable(node: Node, graph: GraphInfo) -> bool:
@@ -88,7 +114,7 @@ def residual_image(match: Match, emitter: Emitter) -> View | None:
 
 
 def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
-    node = match.nodes[0]
+    node, way = match.nodes[0], match.bound.get("way")
     groups, transposed = argument(node, "groups", 8), bool(argument(node, "transposed", 6))
     out = emitter.image(match.root)
     x, y, residual = emitter.view(operand(node, 0)), out, residual_image(match, emitter)
@@ -99,8 +125,9 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
         x, y = x.unsqueeze(2), y.unsqueeze(2)
         residual = None if residual is None else residual.unsqueeze(2)
     depthwise = shape(operand(node, 1))[1] == 1 and groups == y.shape[1] and groups > 1
-    if rank < 3 and not readable(x, depthwise):
+    if rank < 3 and not _readable(x, by_vectors=depthwise or way is not None):
         x = emitter.channels_last(x)
+    opcodes = (match.pattern.opcodes | {GEMM.opcode}) & emitter.kernel.opcodes
     parameters, macs = parameters_of(match, emitter), macs_convolution(match)
     act = activation(match.bound.get("activation")) or Activation()
     for place in itertools.product(*phases):
@@ -111,22 +138,24 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
             form = (groups, transposed, taps, images.folded) if transposed or images.folded else None
             source, height = _beginning(images.x, 2, images.height)
             source, width = _beginning(source, 3, images.width)
-            emit_convolution(
-                Convolution(
-                    source,
-                    images.y,
-                    images.residual,
-                    height,
-                    width,
-                    groups,
-                    form,
-                    parameters,
-                    act,
-                    macs * images.y.numel // y.numel,
-                ),
-                emitter,
-            )
+            size = Shape(source.shape, images.y.shape, height, width, groups, form)
+            size = replace(size, pitches=pitches(size, source, images.y, images.residual))
+            own = macs if identical(images.y.numel, y.numel) else macs * images.y.numel // y.numel
+            one = Convolution(size, source, images.y, images.residual, parameters, act, own)
+            chosen = way or choose(size, emitter.target, opcodes)
+            assert chosen is not None, "the sums are always possible"
+            chosen.emit(one, emitter)
     return [out]
+
+
+def _readable(x: View, *, by_vectors: bool) -> bool:
+    """Whether the cores' load stages take an image as it lies: in the arena, channels or columns contiguous.
+
+    by_vectors: whether whole vectors of channels are read, which only channels-last images have.
+    """
+    if x.buffer.in_weights or by_vectors:
+        return False
+    return x.strides[1] == 1 or x.shape[1] == 1 or x.strides[-1] == 1 or x.shape[-1] == 1
 
 
 def _images(
@@ -154,6 +183,19 @@ def _beginning(x: View, dim: int, axis: Axis) -> tuple[View, Axis]:
         return x, replace(axis, padding=(axis.count - 1) * axis.stride + len(axis.taps) * axis.dilation)
     return x.narrow(dim, skipped, x.shape[dim] - skipped), replace(axis, padding=0)
 
+
+TABLE.add(
+    Pattern(
+        name="winograd",
+        anchors=(aten.convolution.default,),
+        match=match_winograd,
+        check=check_convolution,
+        lower=lower_convolution,
+        opcodes=frozenset({WINOGRAD.opcode, "move"}),
+        macs=macs_convolution,
+        in_place=True,
+    )
+)
 
 TABLE.add(
     Pattern(

@@ -1,0 +1,57 @@
+"""A convolution of each channel by itself. Core: hls_kernels/cores/conv2d (opcode depthwise)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fpga_dynamo.codegen.core import CORES, Bands, Core
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, align
+from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
+from fpga_dynamo.lowering.ops.convolution.parts import cut_window, image_rows, packed_bias, window
+from fpga_dynamo.lowering.ops.images import image_strides, images_floats, images_parts, result_vectors
+from fpga_dynamo.lowering.ops.packing import pack_depthwise
+
+DEPTHWISE = CORES.add(
+    Core(
+        "depthwise",
+        cycles=lambda f, target: result_vectors(f) * (f["kernel"][0] * f["kernel"][1] + 1),
+        moved=images_floats,
+        parts=images_parts,
+        bands=Bands("input", cut_window),
+        redirects=True,
+    )
+)
+
+
+def _can(s: Shape, target: Target) -> str | None:
+    return None if s.depthwise else "its groups have more than one channel"
+
+
+def _sizes(s: Shape, target: Target) -> dict[str, Any]:
+    return {**s.images, "channels": s.groups, "kernel": s.kernel}
+
+
+def _emit(c: Convolution, emitter: Emitter) -> None:
+    p, s = c.parameters, c.shape
+    floats = s.kernel[0] * s.kernel[1] * align(s.groups)
+    w = emitter.pack(pack_depthwise, (p.eps, s.form), p.operands, floats, f"{p.weight_name} [tap][channel]")
+    b = packed_bias(c, 1, VEC, emitter)
+    emitter.command(
+        DEPTHWISE.opcode,
+        reads=[c.x, c.residual, w, b],
+        writes=[c.y],
+        macs=c.macs,
+        image=image_rows(c, emitter),
+        input=Operand.of(c.x),
+        weight=Operand(w),
+        bias=None if b is None else Operand(b),
+        in_stride=image_strides(c.x),
+        **_sizes(s, emitter.target),
+        **window(c, emitter.target),
+    )
+
+
+BY_CHANNEL = Implementation("by channel", DEPTHWISE.opcode, _can, _sizes, _emit)
