@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from . import toml_table
+from . import memory, toml_table
 from .errors import RecipeError, did_you_mean
 
 DIRECTORY = Path(__file__).resolve().parent / "platforms"
@@ -22,7 +22,7 @@ DIRECTORY = Path(__file__).resolve().parent / "platforms"
 BANK_KINDS = {"ddr4": 1, "hbm": 6}
 NO_PART = "none"  # the part of a platform that is no card
 RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")
-_KEYS = ("name", "description", "xsa", "part", "bank", "resources", "usable", "slr", "tuning")
+_KEYS = ("name", "description", "xsa", "part", "bank", "resources", "usable", "slr", "tuning", "memory")
 _SPEEDS = ("clock_mhz", "launch_us", "transfer_gbps", "ps_gflops", "ps_gbps", "ps_node_us")
 _OPTIONAL_SPEEDS = ("bank_gbps",)
 _TUNING = ("slice_work", "memory_share")
@@ -67,6 +67,7 @@ class Platform:
     """A card. `speeds` are the figures that lowering's cost model starts from; `resources` the FPGA's totals.
 
     regions: empty for the software card. source: who says what the shell leaves of them.
+    memories: how the counting card models each kind of bank; empty if the file does not say.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Platform:
     regions: tuple[Region, ...] = ()
     source: str = ""
     tuning: dict[str, Any] = field(default_factory=dict)
+    memories: dict[str, memory.Memory] = field(default_factory=dict)
 
     @property
     def slrs(self) -> int:
@@ -94,6 +96,20 @@ class Platform:
         """What the manifest says of the host, for tiles that are planned for the instruction set `plan`."""
         by_plan = {name: self.tuning[name][plan] for name in _BY_PLAN if plan in self.tuning.get(name, {})}
         return {name: value for name, value in self.tuning.items() if name not in _BY_PLAN} | by_plan
+
+    def memory_header(self, clock_mhz: float) -> str:
+        """`memory_generated.hpp`: the banks and their timing for kernels of that clock.
+
+        Raises RecipeError if the platform's file has no `[memory]` for a kind of bank.
+        """
+        for bank in self.banks:
+            if bank.kind not in self.memories:
+                raise RecipeError(
+                    f"platform '{self.name}' does not say how its memory behaves, so no cycles can be counted: "
+                    f"its file needs a table [memory.{bank.kind}]."
+                )
+        banks = [(bank.tag, bank.kind, bank.base, bank.bytes) for bank in self.banks]
+        return memory.header(self.memories, banks, clock_mhz)
 
     def bank_table(self) -> list[dict[str, object]]:
         return [{key: value for key, value in asdict(bank).items() if key != "kind"} for bank in self.banks]
@@ -136,6 +152,7 @@ def load(name_or_path: str | Path) -> Platform:
         regions=regions,
         source=_source(table, regions),
         tuning=_tuning(table),
+        memories=_memories(table, banks, path.parent),
     )
 
 
@@ -178,6 +195,17 @@ def _count(table: toml_table.Table, key: str) -> int:
     if value < 0:
         raise RecipeError(f"{table.where}: '{key}' must be 0 or more, not {value}.")
     return value
+
+
+def _memories(platform: toml_table.Table, banks: tuple[Bank, ...], directory: Path) -> dict[str, memory.Memory]:
+    """`[memory.KIND]` of each kind of bank; empty if there is none."""
+    kinds = list(dict.fromkeys(bank.kind for bank in banks))
+    found: dict[str, memory.Memory] = {}
+    for kind, entry in platform.tables("memory").items():
+        if kind not in kinds:
+            raise RecipeError(f"{entry.where}: the platform has no bank of kind '{kind}'; {did_you_mean(kind, kinds)}")
+        found[kind] = memory.load(entry, directory)
+    return found
 
 
 def _tuning(platform: toml_table.Table) -> dict[str, Any]:

@@ -59,12 +59,14 @@ public:
 
     // Called first thing in each iteration.
     void iterate() {
+        me_.iteration++;
         if (iterations_++ == 0) return;
         end_iteration();
         start_ += contract_.ii;
         if (__builtin_expect(!in_flight_.empty(), 0)) settle(start_);
         if (__builtin_expect(!stops_.empty(), 0)) pass_stops();
     }
+    const loop_contract& contract() const { return contract_; }
     // The iteration's first cycle.
     cycle_t start() const { return start_ + passed_; }
     // Its last one, in which it writes; all earlier iterations must have written.

@@ -16,14 +16,14 @@ class ideal_bank : public bank {
 public:
     ideal_bank(std::string name, cycle_t latency) : name_(std::move(name)), latency_(latency) {}
     // Beat i arrives `latency` cycles after the address, and i more.
-    void read(uint64_t, uint32_t beats, uint32_t, cycle_t at, cycle_t* arrivals) override {
-        for (uint32_t i = 0; i < beats; i++) arrivals[i] = at + latency_ + i;
+    void read(const request& r, cycle_t* arrivals) override {
+        for (uint32_t i = 0; i < r.beats; i++) arrivals[i] = r.at + latency_ + i;
         reads_++;
     }
     // The burst takes a cycle a beat, and the response comes `latency` cycles later.
-    written write(uint64_t, uint32_t beats, uint32_t, cycle_t at) override {
+    written write(const request& r) override {
         writes_++;
-        return {at + beats, at + beats + latency_};
+        return {r.at + r.beats, r.at + r.beats + latency_};
     }
     bank_count counts() const override {
         bank_count c;

@@ -18,17 +18,27 @@ namespace sim {
 
 constexpr uint32_t AXI_PAGE = 4096;  // bytes; no burst crosses a multiple of it (AMBA AXI, A3.4.1)
 
-// What a bank answers, in cycles of the kernel's clock. Addresses and sizes are in bytes; `at` is the cycle in which the
-// address leaves the port.
+// The data path from a port to its bank, for each direction: when it is free, in the bank's own unit of time.
+struct port_link {
+    uint64_t read = 0, write = 0;
+};
+
+// What a bank answers, in cycles of the kernel's clock.
 struct bank {
-    virtual ~bank() = default;
-    // Writes to arrivals[i] the cycle from which on the kernel can read beat i; rising.
-    virtual void read(uint64_t address, uint32_t beats, uint32_t beat_bytes, cycle_t at, cycle_t* arrivals) = 0;
+    struct request {
+        uint64_t address;  // device address in bytes
+        uint32_t beats, beat_bytes;
+        cycle_t at;  // in which the address leaves the port, and the data of a write begins to
+        port_link& link;
+    };
     struct written {
         cycle_t drained;   // when the adapter's buffer has room again
         cycle_t response;  // when the response is back
     };
-    virtual written write(uint64_t address, uint32_t beats, uint32_t beat_bytes, cycle_t at) = 0;
+    virtual ~bank() = default;
+    // Writes to arrivals[i] the cycle from which on the kernel can read beat i.
+    virtual void read(const request& r, cycle_t* arrivals) = 0;
+    virtual written write(const request& r) = 0;
     virtual bank_count counts() const = 0;
 };
 
@@ -64,9 +74,9 @@ public:
         while (read_.arrivals.empty()) wait(me, READ_DATA);
         const cycle_t stamp = read_.arrivals.front();
         read_.arrivals.pop_front();
-        hold(me, stamp, READ_DATA);
+        const cycle_t cycle = pass(me, read_, stamp, READ_DATA);
         if (++read_.used == read_.flying.front().end) {
-            read_.done.push_back({read_.used, cycle_of_read(me)});
+            read_.done.push_back({read_.used, cycle});
             read_.flying.pop_front();
         }
         return element;
@@ -93,7 +103,7 @@ public:
             stamp = write_.responses.front().cycle;
             write_.responses.pop_front();
         }
-        hold(me, stamp, WRITE_RESPONSE);
+        pass(me, response_, stamp, WRITE_RESPONSE);
     }
 
     // ---- what the memory does --------------------------------------------------------------------------------------
@@ -127,13 +137,13 @@ public:
         cycle_t received;
         if (write) {
             s.complete--;
-            const bank::written w = bank_->write(b.address, b.beats, beat_bytes_, at);
+            const bank::written w = bank_->write({b.address, b.beats, beat_bytes_, at, link_});
             s.done.push_back({b.end, w.drained});
             s.responses.push_back({b.end, received = w.response});
         } else {
             while (s.done.size() > 1 && s.done.front().end + room() < b.end) s.done.pop_front();
             arriving_.resize(b.beats);
-            bank_->read(b.address, b.beats, beat_bytes_, at, arriving_.data());
+            bank_->read({b.address, b.beats, beat_bytes_, at, link_}, arriving_.data());
             s.arrivals.insert(s.arrivals.end(), arriving_.begin(), arriving_.end());
             s.flying.push_back(b);
             received = arriving_.back();
@@ -183,7 +193,8 @@ private:
         std::deque<event> responses;  // write
         std::deque<uint64_t> responses_due;
         uint64_t requested = 0, taken = 0, used = 0, granted = 0;  // beats
-        cycle_t last_issue = 0;
+        cycle_t last_issue = 0, in_iteration = 0;
+        uint64_t iteration = 0;  // of the process, in which it was used last, and how often before
         port_count counts;
     };
 
@@ -232,25 +243,32 @@ private:
             while (s.done.front().end < s.taken - room()) s.done.pop_front();
             stamp = s.done.front().cycle;
         }
-        cycle_t cycle;
-        if (me.in_loop) {
-            me.in_loop->stop_until(stamp, *this, WRITE_DATA);
-            cycle = me.in_loop->end();
-        } else {
-            me.wait_until(stamp, *this, WRITE_DATA);
-            cycle = me.now++;
-        }
+        const cycle_t cycle = pass(me, s, stamp, WRITE_DATA);
         burst& b = s.waiting[s.complete];
         if (b.end != s.taken) return;
         b.complete = cycle + 1;
         s.complete++;
     }
-    void hold(process& me, cycle_t stamp, int why) {
-        if (me.in_loop) return me.in_loop->hold_until(stamp, *this, why);
-        me.wait_until(stamp, *this, why);
-        me.now++;
+    // The cycle in which a beat or a response passes the port, `from` at the earliest: one a cycle.
+    cycle_t pass(process& me, side& s, cycle_t from, int why) {
+        if (!me.in_loop) {
+            me.wait_until(from, *this, why);
+            return me.now++;
+        }
+        loop& l = *me.in_loop;
+        s.in_iteration = s.iteration == me.iteration ? s.in_iteration + 1 : 0;
+        s.iteration = me.iteration;
+        if (s.in_iteration >= l.contract().ii)
+            throw misuse("is used more often in an iteration of loop '" + std::string(l.contract().label) +
+                         "' than its II = " + std::to_string(l.contract().ii) + " allows");
+        from -= std::min(from, s.in_iteration);
+        if (why == WRITE_DATA) {
+            l.stop_until(from, *this, why);
+            return l.end() + s.in_iteration;
+        }
+        l.hold_until(from, *this, why);
+        return l.start() + s.in_iteration;
     }
-    static cycle_t cycle_of_read(const process& me) { return me.in_loop ? me.in_loop->start() : me.now; }
     void wait(process& me, int why) {
         waiting_ = &me;
         suspend_in_loop(me, *this, why);
@@ -262,8 +280,9 @@ private:
     port_settings settings_{"m_axi", 0, 0, 64, 16};
     uint32_t beat_bytes_;
     bank* bank_ = nullptr;
+    port_link link_;
     process* waiting_ = nullptr;
-    side read_, write_;
+    side read_, write_, response_;
     std::vector<cycle_t> arriving_;
 };
 

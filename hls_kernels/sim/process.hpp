@@ -43,6 +43,7 @@ public:
 
     cycle_t now = 0;             // outside of pipelined loops: the cycle in which the process is
     loop* in_loop = nullptr;     // the pipelined loop that it is in
+    uint64_t iteration = 0;      // of all pipelined loops that it has run
     bool interruptible = false;  // tests: others may run at any stream operation
     process_count counts;
     std::vector<flight> in_flight;  // of the loop; here so that its memory is kept

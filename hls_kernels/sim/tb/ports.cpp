@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/dram.hpp"
 #include "sim/tb/check.hpp"
 
 using namespace bench;
@@ -94,6 +95,58 @@ void outstanding() {
     equal("one outstanding burst", r.process("load")->last, LATENCY + 63 + LATENCY + 63 + 3);
 }
 
+// A small DRAM of its own: the order in which processes run must not matter to who comes first at it.
+const sim::dram_settings DRAM{"g1 c4 b1", 64,     4,       833,   3333,  3333,   5000,  14000,
+                              14000,      32000,  15000,   7500,  7500,  3330,   21000, 14167,
+                              10000,      350000, 2000000, 73000, 40000, 100000, 64,    300000};
+
+std::string shared(uint64_t order) {
+    sim::restart();
+    sim::fibers().shuffle(order);
+    std::vector<beat_t> data(ELEMENTS);
+    sim::memory memory;
+    sim::bank* bank = memory.add(std::make_unique<sim::dram_bank>("bank", DRAM, 300000));
+    std::vector<hls::burst_maxi<beat_t>> ports;
+    for (int i = 0; i < 6; i++) {
+        ports.emplace_back(data.data());
+        sim::bind(ports.back(), {"gmem" + std::to_string(i), ELEMENTS, uint64_t(i % 3) << 14, 16, 4}, &memory, bank);
+    }
+    {
+        beats_t a("a"), b("b"), c("c");
+        DATAFLOW_BEGIN(shared);
+        PROCESS(shared, load(ports[0], a, 0, 300));
+        PROCESS(shared, load(ports[1], b, 1000, 100));
+        PROCESS(shared, load(ports[2], c, 1500, 257));
+        PROCESS(shared, store(a, ports[3], 2000, 300));
+        PROCESS(shared, store(b, ports[4], 2500, 100));
+        PROCESS(shared, store(c, ports[5], 3000, 257));
+    }
+    sim::fibers().shuffle(0);
+    const sim::report r = sim::take_report(&memory);
+    if (sim::COUNTING) {
+        equal("accesses", r.banks[0].reads + r.banks[0].writes, 2 * (300 + 100 + 257));
+        holds("rows are opened, hit and closed",
+              r.banks[0].row_misses && r.banks[0].row_hits && r.banks[0].row_conflicts);
+        holds("the bus turns round, and refreshes", r.banks[0].turnarounds && r.banks[0].refreshes);
+        equal("requests out of their order", r.banks[0].late, 0);
+    }
+    return sim::json::of(r);
+}
+void orders() {
+    const std::string usual = shared(0);
+    for (uint64_t order = 1; order <= 20; order++) equal("another order of processes", shared(order), usual);
+}
+
+void twice(hls::burst_maxi<beat_t> in) {
+    in.read_request(0, 4);
+    PIPELINED(twice)
+    for (int i = 0; i < 2; i++) {
+        ITERATION(twice);
+        in.read();
+        in.read();
+    }
+}
+
 void mistakes() {
     card c;
     beats_t s("s");
@@ -112,6 +165,12 @@ void mistakes() {
          }),
          "before it has written all beats");
     if (sim::COUNTING) {
+        says("two beats in a cycle", error_of([&] {
+                 card other;
+                 DATAFLOW_BEGIN(two);
+                 PROCESS(two, twice(other.in));
+             }),
+             "port 'gmem0' is used more often in an iteration of loop 'twice' than its II = 1 allows");
         std::vector<beat_t> data(1);
         hls::burst_maxi<beat_t> loose(data.data());
         says("a port without a bank", error_of([&] { loose.read_request(0, 1); }), "has no memory bank");
@@ -121,6 +180,7 @@ void mistakes() {
 int main() {
     copies();
     outstanding();
+    orders();
     mistakes();
     return done();
 }
