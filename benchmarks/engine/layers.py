@@ -46,7 +46,8 @@ class Convolution(Layer):
     """A convolution or, with a kernel of 1 × 1 over a map of height 1, a matrix product with constant weights.
 
     activation: "", "relu", "relu6", or the name of what the epilogue's table computes. residual: added before the
-    activation. padding: (top, left); what lies below and to the right follows from the sizes.
+    activation, or with `sum_last` behind it. padding: (top, left); what lies below and to the right follows from the
+    sizes.
     """
 
     source: Shape
@@ -58,6 +59,7 @@ class Convolution(Layer):
     groups: int = 1
     activation: str = ""
     residual: Part | None = None
+    sum_last: bool = False
 
     @property
     def depthwise(self) -> bool:

@@ -116,7 +116,8 @@ class _Walk:
         part = self._of[source]
         at = self._producer.get(part.map)
         layer = self.network.layers[at] if at is not None else None
-        if at is not None and isinstance(layer, Convolution) and not layer.activation and len(source.users) == 1:
+        free = isinstance(layer, Convolution) and not (layer.activation or layer.sum_last)
+        if at is not None and isinstance(layer, Convolution) and free and _uses(source) == 1:
             self.network.layers[at] = replace(layer, activation=name)
             self._of[node] = part
         else:
@@ -150,7 +151,7 @@ class _Walk:
         self._append(Convolution(node.name, (part,), self._define(node, result), source, result, (1, 1)))
 
     def _add(self, node: Node) -> None:
-        """A residual: joins the later of the two convolutions that it sums, if that has no activation yet."""
+        """A residual: joins the later of the two layers that it sums, if that is a convolution without one."""
         operands = [n for n in node.args[:2] if isinstance(n, Node)]
         parts = [self._of[n] for n in operands]
         order = sorted(range(2), key=lambda i: -self._producer.get(parts[i].map, -1))
@@ -159,9 +160,9 @@ class _Walk:
             layer = self.network.layers[at] if at is not None else None
             if at is None or not isinstance(layer, Convolution) or _uses(operands[i]) != 1:
                 continue
-            if layer.activation or layer.residual or self._producer.get(parts[1 - i].map, -1) > at:
+            if layer.residual or self._producer.get(parts[1 - i].map, -1) > at:
                 continue
-            self.network.layers[at] = replace(layer, residual=parts[1 - i])
+            self.network.layers[at] = replace(layer, residual=parts[1 - i], sum_last=bool(layer.activation))
             self._of[node] = parts[i]
             return
         self._append(Rows(node.name, tuple(parts), self._define(node, _shape(node)), _shape(node), "add"))

@@ -1,0 +1,282 @@
+"""A network as a command list with random int8 weights, and the values that it has to give, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from benchmarks.engine import memory
+from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
+from fpga_dynamo.codegen.engine.choose import chosen
+from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
+
+_SPREAD = 40.0
+"""Standard deviation that the int8 values of a result are scaled to."""
+
+
+@dataclass
+class Built:
+    """Commands with the layers that they belong to, both regions, and what each map must hold when they have run."""
+
+    commands: list[MacCommand] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
+    maps: memory.Region = field(default_factory=memory.Region)
+    weights: memory.Region = field(default_factory=memory.Region)
+    places: dict[int, int] = field(default_factory=dict)
+    values: dict[int, Tensor] = field(default_factory=dict)
+    left_out: list[Layer] = field(default_factory=list)
+
+
+class Builder:
+    """Adds layer after layer. `check`: works out the reference as well, which takes as long as eager does."""
+
+    def __init__(self, network: Network, sizes: EngineSizes, memory_model: Memory, seed: int = 0, check: bool = True) -> None:
+        self.network, self.sizes, self.memory_model, self.check = network, sizes, memory_model, check
+        self.built = Built()
+        self._writer: dict[int, int] = {}
+        self._random = torch.Generator().manual_seed(seed)
+
+    def build(self) -> Built:
+        first = self.network.maps[0]
+        values = torch.randint(-128, 128, (first.channels, first.height, first.width), dtype=torch.int8, generator=self._random)
+        self.built.values[0] = values
+        flat = values.flatten(1)
+        data = memory.folded(flat, 4) if first.channels < 4 else memory.blocked(flat)
+        self.built.places[0] = self.built.maps.put(data)
+        for layer in self.network.layers:
+            if isinstance(layer, Convolution):
+                self._convolution(layer)
+            elif isinstance(layer, Pool):
+                self._pool(layer)
+            elif isinstance(layer, Rows) and layer.kind == "add":
+                self._add(layer)
+            else:
+                self._leave_out(layer)
+        return self.built
+
+    # Maps
+
+    def _place(self, part: Part) -> int:
+        """The first line of a part of a map; reserves the map where it is new."""
+        shape = self.network.maps[part.map]
+        if part.map not in self.built.places:
+            self.built.places[part.map] = self.built.maps.reserve(memory.map_lines(shape.pixels, shape.channels))
+            if self.check:
+                self.built.values[part.map] = torch.zeros(shape.channels, shape.height, shape.width, dtype=torch.int8)
+        if part.first % CHANNELS:
+            raise ValueError(f"map {part.map} is read from channel {part.first} on, which begins no block")
+        return self.built.places[part.map] + part.first // CHANNELS * memory.map_lines(shape.pixels, 1)
+
+    def _value(self, part: Part) -> Tensor:
+        return self.built.values[part.map][part.first : part.first + part.count]
+
+    def _after(self, part: Part) -> int:
+        """How many commands ago the part was written last; 0 for what was there before."""
+        writer = self._writer.get(part.map)
+        return 0 if writer is None else len(self.built.commands) - writer
+
+    def _append(self, command: MacCommand, layer: Layer, sums: Tensor | None, epilogue: _Epilogue) -> None:
+        """Adds parameters and command, and what its result has to be."""
+        result = layer.output
+        params = memory.packed_params(epilogue.offset, epilogue.scale, epilogue.bias, epilogue.table)
+        command = replace(command, params=self.built.weights.put(params), output=self._place(result))
+        self.built.commands.append(command)
+        self.built.layers.append(layer)
+        self._writer[result.map] = len(self.built.commands) - 1
+        if sums is not None:
+            residual = self._value(epilogue.residual) if epilogue.residual is not None else None
+            shape = self.network.maps[result.map]
+            value = epilogue.result(sums, residual, command)
+            self.built.values[result.map][result.first : result.first + result.count] = value.view(
+                -1, shape.height, shape.width
+            )
+
+    # Layers
+
+    def _convolution(self, layer: Convolution) -> None:
+        source = layer.inputs[0]
+        fold = self.network.maps[source.map].channels < 4
+        inputs = layer.source.channels // layer.groups
+        weight = torch.randint(
+            -127, 128, (layer.result.channels, inputs, *layer.kernel), dtype=torch.int8, generator=self._random
+        )
+        scale = _SPREAD / (73.0 * _SPREAD * (inputs * layer.kernel[0] * layer.kernel[1]) ** 0.5)
+        epilogue = self._epilogue(layer.result.channels, scale)
+        low, high = {"relu": (0, 127), "relu6": (0, 100)}.get(layer.activation, (-128, 127))
+        flags = Flags.NONE
+        if layer.sum_last or layer.activation not in ("", "relu", "relu6"):
+            flags |= Flags.MIDDLE | Flags.MIDDLE_TABLE if layer.sum_last else Flags.TABLE
+            steps = torch.arange(-128, 128, dtype=torch.float32)
+            epilogue.table = functional.gelu(steps / 32).mul(32).round().clamp(-128, 127).to(torch.int8)
+        command = MacCommand(
+            weight_kind=WeightKind.DIAGONAL if layer.depthwise else WeightKind.PACKED,
+            input=self._place(source),
+            input_after=self._after(source),
+            pixel_channels=4 if fold else CHANNELS,
+            in_blocks=divide_up(layer.source.channels, CHANNELS),
+            in_height=layer.source.height,
+            in_width=layer.source.width,
+            out_blocks=divide_up(layer.result.channels, CHANNELS),
+            out_height=layer.result.height,
+            out_width=layer.result.width,
+            kernel=layer.kernel,
+            stride=layer.stride,
+            padding=layer.padding,
+            dilation=layer.dilation,
+            group_in=layer.source.channels,
+            group_out=divide_up(layer.result.channels, CHANNELS) * CHANNELS,
+            flags=flags,
+            low=low,
+            high=high,
+        )
+        if layer.residual is not None:
+            epilogue.residual = layer.residual
+            command = replace(
+                command,
+                residual=self._place(layer.residual),
+                residual_after=self._after(layer.residual),
+                residual_scale=1.0,
+            )
+        command = chosen(command, self.sizes, self.memory_model)
+        packed = memory.packed_weights(weight, command, self.sizes)
+        command = replace(command, weight=self.built.weights.put(packed))
+        sums = None
+        if self.check:
+            value = self._value(source).double().view(1, layer.source.channels, layer.source.height, layer.source.width)
+            padded = _padded(value, layer)
+            sums = functional.conv2d(
+                padded, weight.double(), stride=layer.stride, dilation=layer.dilation, groups=layer.groups
+            )[0]
+        self._append(command, layer, sums, epilogue)
+
+    def _pool(self, layer: Pool) -> None:
+        source = layer.inputs[0]
+        maximum = layer.kind == "max"
+        channels = layer.source.channels
+        epilogue = _Epilogue.plain(channels, 1.0 if maximum else 1.0 / (layer.kernel[0] * layer.kernel[1]))
+        command = MacCommand(
+            operation=Operation.MAXIMUM if maximum else Operation.MULTIPLY,
+            weight_kind=WeightKind.DIAGONAL,
+            input=self._place(source),
+            input_after=self._after(source),
+            in_blocks=divide_up(channels, CHANNELS),
+            in_height=layer.source.height,
+            in_width=layer.source.width,
+            out_blocks=divide_up(channels, CHANNELS),
+            out_height=layer.result.height,
+            out_width=layer.result.width,
+            kernel=layer.kernel,
+            stride=layer.stride,
+            padding=layer.padding,
+            pad=-128 if maximum else 0,
+        )
+        command = chosen(command, self.sizes, self.memory_model)
+        if not maximum:
+            ones = torch.ones(channels, 1, *layer.kernel, dtype=torch.int8)
+            command = replace(command, weight=self.built.weights.put(memory.packed_weights(ones, command, self.sizes)))
+        sums = None
+        if self.check:
+            value = self._value(source).double().view(1, channels, layer.source.height, layer.source.width)
+            padded = _padded(value, layer, -128.0 if maximum else 0.0)
+            if maximum:
+                sums = functional.max_pool2d(padded, layer.kernel, layer.stride)[0]
+            else:
+                sums = functional.avg_pool2d(padded, layer.kernel, layer.stride, divisor_override=1)[0]
+            sums = sums[:, : layer.result.height, : layer.result.width]
+        self._append(command, layer, sums, epilogue)
+
+    def _add(self, layer: Rows) -> None:
+        """A sum of two maps: a depthwise 1 × 1 kernel of ones over the one, the other as residual."""
+        channels, blocks = layer.shape.channels, divide_up(layer.shape.channels, CHANNELS)
+        first, second = layer.inputs
+        epilogue = _Epilogue.plain(channels, 1.0)
+        epilogue.residual = second
+        command = MacCommand(
+            weight_kind=WeightKind.DIAGONAL,
+            input=self._place(first),
+            input_after=self._after(first),
+            residual=self._place(second),
+            residual_after=self._after(second),
+            residual_scale=1.0,
+            in_blocks=blocks,
+            in_height=layer.shape.height,
+            in_width=layer.shape.width,
+            out_blocks=blocks,
+            out_height=layer.shape.height,
+            out_width=layer.shape.width,
+            inverse=0.7,
+        )
+        command = chosen(command, self.sizes, self.memory_model)
+        ones = torch.ones(channels, 1, 1, 1, dtype=torch.int8)
+        command = replace(command, weight=self.built.weights.put(memory.packed_weights(ones, command, self.sizes)))
+        self._append(command, layer, self._value(first).double() if self.check else None, epilogue)
+
+    def _leave_out(self, layer: Layer) -> None:
+        """What the engine has no command for: its result is there from the start, at random."""
+        self.built.left_out.append(layer)
+        place = self._place(layer.output)
+        shape = self.network.maps[layer.output.map]
+        values = torch.randint(
+            -100, 101, (shape.channels, shape.height, shape.width), dtype=torch.int8, generator=self._random
+        )
+        self.built.values[layer.output.map] = values
+        self.built.maps.write(place, memory.blocked(values.flatten(1)))
+
+    def _epilogue(self, channels: int, scale: float) -> _Epilogue:
+        spread = 0.5 + torch.rand(channels, generator=self._random)
+        bias = torch.randint(-20, 21, (channels,), generator=self._random)
+        offset = torch.randint(-500, 501, (channels,), dtype=torch.int32, generator=self._random)
+        return _Epilogue(offset, spread * scale, bias.float())
+
+
+@dataclass
+class _Epilogue:
+    """The parameters of a result's channels, and the arithmetic of hls_kernels/engine/record.hpp."""
+
+    offset: Tensor
+    scale: Tensor
+    bias: Tensor
+    table: Tensor | None = None
+    residual: Part | None = None
+
+    @staticmethod
+    def plain(channels: int, scale: float) -> _Epilogue:
+        return _Epilogue(
+            torch.zeros(channels, dtype=torch.int32), torch.full((channels,), scale), torch.zeros(channels)
+        )
+
+    def result(self, sums: Tensor, residual: Tensor | None, command: MacCommand) -> Tensor:
+        """int8 of sums (channels, …), float64 that hold integers."""
+        shape = (-1,) + (1,) * (sums.dim() - 1)
+        total = sums.long() + self.offset.long().view(shape)
+        y = total.float() * self.scale.view(shape) + self.bias.view(shape)
+        if Flags.MIDDLE in command.flags:
+            middle = y.clamp(-1e6, 1e6).round().long().clamp(-128, 127)
+            if self.table is not None and Flags.MIDDLE_TABLE in command.flags:
+                middle = self.table[middle + 128]
+            y = middle.float()
+        if residual is not None:
+            y = y + residual.float().view(y.shape) * torch.tensor(command.residual_scale)
+        rounded = (y * torch.tensor(command.inverse)).clamp(-1e6, 1e6).round().long() + command.zero
+        value = rounded.clamp(command.low, command.high)
+        return self.table[value + 128] if self.table is not None and Flags.TABLE in command.flags else value.to(torch.int8)
+
+
+def _padded(value: Tensor, layer: Convolution | Pool, fill: float = 0.0) -> Tensor:
+    """With what lies around an image as far as the windows of the result reach, below and to the right as well."""
+    sizes = (layer.source.height, layer.source.width)
+    results = (layer.result.height, layer.result.width)
+    dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
+    ends = [
+        max(0, (results[i] - 1) * layer.stride[i] + (layer.kernel[i] - 1) * dilation[i] + 1 - sizes[i] - layer.padding[i])
+        for i in range(2)
+    ]
+    return functional.pad(value, (layer.padding[1], ends[1], layer.padding[0], ends[0]), value=fill)
+
+
+__all__ = ["Builder", "Built", "Product"]

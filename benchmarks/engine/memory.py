@@ -1,0 +1,107 @@
+"""The engine's two regions of memory, and maps, weights and parameters in the order of hls_kernels/engine/layout.hpp."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fpga_dynamo.codegen.engine.command import Geometry, MacCommand, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES, EngineSizes
+
+
+class Region:
+    """Lines of 64 bytes that are given out one behind the other; the first one is the status record's."""
+
+    def __init__(self) -> None:
+        self.lines = 1
+        self._written: list[tuple[int, Tensor]] = []
+
+    def reserve(self, lines: int) -> int:
+        """The first of so many lines, at a multiple of 4 KiB, as long bursts like it."""
+        at = divide_up(self.lines, 64) * 64
+        self.lines = at + lines
+        return at
+
+    def put(self, data: Tensor) -> int:
+        """Reserves lines for uint8 data and has them filled; answers the first."""
+        at = self.reserve(divide_up(data.numel(), LINE_BYTES))
+        self._written.append((at, data))
+        return at
+
+    def write(self, at: int, data: Tensor) -> None:
+        self._written.append((at, data))
+
+    def bytes(self) -> Tensor:
+        """All of the region; what nobody has filled is 0xA5."""
+        region = torch.full((self.lines * LINE_BYTES,), 0xA5, dtype=torch.uint8)
+        for at, data in self._written:
+            region[at * LINE_BYTES : at * LINE_BYTES + data.numel()] = data
+        return region
+
+
+def map_lines(pixels: int, channels: int) -> int:
+    return divide_up(pixels * CHANNELS, LINE_BYTES) * divide_up(channels, CHANNELS)
+
+
+def blocked(values: Tensor) -> Tensor:
+    """int8 values (channels, pixels) as the bytes of a map (uint8, one dimension)."""
+    channels, pixels = values.shape
+    padded = torch.zeros(divide_up(channels, CHANNELS) * CHANNELS, divide_up(pixels, 4) * 4, dtype=torch.int8)
+    padded[:channels, :pixels] = values
+    return padded.view(-1, CHANNELS, padded.shape[1]).transpose(1, 2).contiguous().view(-1).view(torch.uint8)
+
+
+def unblocked(region: Tensor, at: int, channels: int, pixels: int) -> Tensor:
+    """int8 values (channels, pixels) of a map that begins in line `at` of a region."""
+    lines = map_lines(pixels, channels)
+    data = region[at * LINE_BYTES : (at + lines) * LINE_BYTES].view(torch.int8)
+    planes = data.view(divide_up(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, divide_up(pixels, 4) * 4)
+    return planes[:channels, :pixels]
+
+
+def folded(values: Tensor, pixel_channels: int) -> Tensor:
+    """int8 values (channels, pixels) with so many channels side by side, as the first layer reads them."""
+    channels, pixels = values.shape
+    result = torch.zeros(pixels, pixel_channels, dtype=torch.int8)
+    result[:, :channels] = values.t()
+    return result.view(-1).view(torch.uint8)
+
+
+def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> Tensor:
+    """int8 weights (out channels, channels of a group, rows, columns) as the bytes of packed or diagonal weights."""
+    c, g = command, Geometry(command, sizes)
+    outputs, inputs, rows, columns = weight.shape
+    if c.weight_kind is WeightKind.DIAGONAL:
+        taps = divide_up(g.taps, sizes.beat) * sizes.beat
+        words = torch.zeros(g.tiles, taps, CHANNELS, dtype=torch.int8)
+        all_taps = torch.zeros(g.tiles * CHANNELS, rows * columns, dtype=torch.int8)
+        all_taps[:outputs] = weight.reshape(outputs, -1)
+        words[:, : rows * columns] = all_taps.view(g.tiles, CHANNELS, -1).transpose(1, 2)
+        return words.view(-1).view(torch.uint8)
+    if g.command.tile_depth < c.in_blocks:
+        raise NotImplementedError("grouped weights: none of the measured networks has them")
+    tile = c.tile_blocks * CHANNELS
+    if c.folded:
+        fold = CHANNELS // c.pixel_channels
+        words = torch.zeros(g.tiles * tile, rows, g.columns * fold, c.pixel_channels, dtype=torch.int8)
+        words[:outputs, :, :columns, :inputs] = weight.permute(0, 2, 3, 1)
+        words = words.view(g.tiles * tile, rows * g.columns, 1, CHANNELS)
+    else:
+        words = torch.zeros(g.tiles * tile, rows * columns, c.tile_depth * CHANNELS, dtype=torch.int8)
+        words[:outputs, :, :inputs] = weight.permute(0, 2, 3, 1).reshape(outputs, rows * columns, inputs)
+        words = words.view(g.tiles * tile, rows * columns, c.tile_depth, CHANNELS)
+    # [tile][block][16 outputs][tap][depth][line of 4 inputs][4] to [tile][tap][depth][block][line][16 outputs][4]
+    shape = (g.tiles, c.tile_blocks, CHANNELS, words.shape[1], words.shape[2], 4, 4)
+    return words.view(shape).permute(0, 3, 4, 1, 5, 2, 6).contiguous().view(-1).view(torch.uint8)
+
+
+def packed_params(offset: Tensor, scale: Tensor, bias: Tensor, table: Tensor | None = None) -> Tensor:
+    """Sums' offsets (int32), scales and biases (float32) of each output channel, and a table of 256 int8, as bytes."""
+    blocks = divide_up(len(offset), CHANNELS)
+    lines = torch.zeros(blocks, 3, CHANNELS, dtype=torch.int32)
+    for row, values in enumerate((offset, scale.view(torch.int32), bias.view(torch.int32))):
+        padded = torch.zeros(blocks * CHANNELS, dtype=torch.int32)
+        padded[: len(values)] = values
+        lines[:, row] = padded.view(blocks, CHANNELS)
+    data = lines.view(-1).view(torch.uint8)
+    return data if table is None else torch.cat([data, table.view(torch.uint8)])

@@ -1,0 +1,235 @@
+"""The engine's command as an object, field by field as `mac_command` in hls_kernels/engine/record.hpp, and its geometry."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, fields
+from enum import IntEnum, IntFlag
+from functools import cached_property
+
+from .sizes import CHANNELS, EngineSizes
+
+NO_OPERAND = 0xFFFF_FFFF
+MAC = 48
+COMMAND_BYTES = 256
+
+
+class WeightKind(IntEnum):
+    """How the second operand lies in memory."""
+
+    PACKED = 0
+    DIAGONAL = 1
+    MAP = 2
+    TRANSPOSED = 3
+
+
+class Operation(IntEnum):
+    MULTIPLY = 0
+    MAXIMUM = 1
+
+
+class Flags(IntFlag):
+    NONE = 0
+    RAW = 1
+    MIDDLE = 2
+    TABLE = 4
+    MIDDLE_TABLE = 8
+
+
+class Order(IntEnum):
+    """The outer loop: windows of the input, or sets of weights."""
+
+    WINDOWS = 0
+    SETS = 1
+
+
+@dataclass(frozen=True)
+class MacCommand:
+    """Addresses, planes and strides between images count lines of 64 bytes; pairs are (rows, columns) or (outer, inner)."""
+
+    opcode: int = MAC
+    slices: int = 1
+    operation: Operation = Operation.MULTIPLY
+    weight_kind: WeightKind = WeightKind.PACKED
+    input: int = 0
+    weight: int = 0
+    params: int = 0
+    residual: int = NO_OPERAND
+    sums: int = NO_OPERAND
+    output: int = 0
+    input_after: int = 0
+    residual_after: int = 0
+    weight_after: int = 0
+    pixel_channels: int = CHANNELS
+    in_blocks: int = 1
+    in_height: int = 1
+    in_width: int = 1
+    out_blocks: int = 1
+    out_height: int = 1
+    out_width: int = 1
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    group_in: int = CHANNELS
+    group_out: int = CHANNELS
+    tile_blocks: int = 1
+    tile_depth: int = 1
+    weight_stride: tuple[int, int] = (0, 0)
+    heads: tuple[int, int] = (1, 1)
+    images: int = 1
+    input_head: tuple[int, int] = (0, 0)
+    input_image: int = 0
+    weight_head: tuple[int, int] = (0, 0)
+    residual_head: tuple[int, int] = (0, 0)
+    residual_image: int = 0
+    output_head: tuple[int, int] = (0, 0)
+    output_image: int = 0
+    pad: int = 0
+    weight_zero: int = 0
+    flags: Flags = Flags.NONE
+    inverse: float = 1.0
+    zero: int = 0
+    low: int = -128
+    high: int = 127
+    residual_scale: float = 0.0
+    residual_zero: int = 0
+    middle_inverse: float = 1.0
+    middle_scale: float = 1.0
+    middle_zero: int = 0
+    band_rows: int = 1
+    set_tiles: int = 1
+    order: Order = Order.WINDOWS
+
+    def words(self) -> bytes:
+        """The record: 64 little-endian words."""
+        data = b""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            for item in value if isinstance(value, tuple) else (value,):
+                data += struct.pack("<f", item) if isinstance(item, float) else struct.pack("<I", int(item) & 0xFFFF_FFFF)
+        return data.ljust(COMMAND_BYTES, b"\0")
+
+    @property
+    def folded(self) -> bool:
+        """Several pixels of few channels lie side by side in a word."""
+        return self.pixel_channels < CHANNELS
+
+    @property
+    def has_weights(self) -> bool:
+        return self.operation is Operation.MULTIPLY
+
+    @property
+    def second_operand_is_map(self) -> bool:
+        return self.weight_kind in (WeightKind.MAP, WeightKind.TRANSPOSED)
+
+    @property
+    def one_to_one(self) -> bool:
+        """Channel by channel: depthwise, and maxima."""
+        return self.operation is Operation.MAXIMUM or self.weight_kind is WeightKind.DIAGONAL
+
+    @property
+    def raw(self) -> bool:
+        return Flags.RAW in self.flags
+
+    @property
+    def has_residual(self) -> bool:
+        return self.residual != NO_OPERAND
+
+    @property
+    def has_sums(self) -> bool:
+        return self.sums != NO_OPERAND
+
+
+@dataclass(frozen=True)
+class Band:
+    """Rows of the output that a window is for: how many, groups of positions, and rows of the input first … last."""
+
+    begin: int
+    rows: int
+    groups: int
+    first: int
+    last: int
+
+
+def divide_up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+class Geometry:
+    """Loop counts of a command on an engine: what `plan_of` in hls_kernels/engine/plan.hpp works out, as far as hosts need it."""
+
+    def __init__(self, command: MacCommand, sizes: EngineSizes) -> None:
+        c = command
+        self.command, self.sizes = command, sizes
+        self.heads = c.heads[0] * c.heads[1]
+        self.bands = divide_up(c.out_height, c.band_rows)
+        self.windows = c.images * self.bands
+        self.tiles = divide_up(c.out_blocks, c.tile_blocks)
+        self.sets = divide_up(self.tiles, c.set_tiles)
+        self.sets_outside = self.sets == 1 or (self.windows > 1 and c.order is Order.SETS)
+        self.window_loads = self.sets * self.windows if self.sets_outside else self.windows
+        self.set_loads = self.sets if self.sets_outside else self.sets * self.windows
+        fold = CHANNELS // c.pixel_channels
+        self.columns = divide_up(c.kernel[1], fold) if c.folded else c.kernel[1]
+        self.taps = c.kernel[0] * self.columns
+        self.steps = self.taps * c.tile_depth * sizes.parts
+        planes_y = 1 if c.kernel[0] == 1 else c.stride[0]
+        planes_x = 1 if c.folded or c.kernel[1] == 1 else c.stride[1]
+        if c.folded:
+            self.pitch = c.out_width + (self.columns - 1) * (fold // c.stride[1])
+        else:
+            self.pitch = max(divide_up(c.in_width, c.stride[1]), c.out_width)
+        rows = (min(c.band_rows, c.out_height) - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1
+        self.plane = divide_up(rows, c.stride[0]) * self.pitch
+        self.block_rows = divide_up(planes_y * planes_x * self.plane, sizes.pixels)
+        self.row_elements = c.in_width * c.pixel_channels
+        self.in_plane = divide_up(c.in_height * self.row_elements, sizes.line_elements)
+        self.out_plane = divide_up(c.out_height * c.out_width, sizes.beat)
+
+    @property
+    def straight(self) -> bool:
+        """Lines of the input go to the window as they are, several words a cycle."""
+        c = self.command
+        return c.stride == (1, 1) and self.pitch == c.in_width and not c.folded
+
+    def band(self, index: int) -> Band:
+        c, p = self.command, self.sizes.pixels * self.sizes.interleave
+        begin = index * c.band_rows
+        rows = min(c.out_height - begin, c.band_rows)
+        groups = divide_up((rows - 1) * self.pitch + c.out_width, p) * self.sizes.interleave
+        top = begin * c.stride[0] - c.padding[0]
+        last = top + (rows - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0]
+        return Band(begin, rows, groups, max(top, 0), min(last, c.in_height - 1))
+
+    def input_lines(self, band: Band) -> int:
+        """Lines of a block that a band needs."""
+        if band.last < band.first:
+            return 0
+        size = self.sizes.line_elements
+        return divide_up((band.last + 1) * self.row_elements, size) - band.first * self.row_elements // size
+
+    def output_lines(self, band: Band) -> int:
+        """Lines of a block that a band writes."""
+        begin = band.begin * self.command.out_width
+        end = begin + band.rows * self.command.out_width
+        if self.command.raw:
+            return end - begin
+        return divide_up(end, self.sizes.beat) - begin // self.sizes.beat
+
+    @cached_property
+    def all_bands(self) -> tuple[Band, ...]:
+        return tuple(self.band(i) for i in range(self.bands))
+
+    def refusal(self) -> str | None:
+        """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
+        c, s = self.command, self.sizes
+        if self.taps > s.taps:
+            return f"has a kernel of {self.taps} positions, more than the {s.taps} of the engine's table"
+        if c.set_tiles > s.set_tiles:
+            return f"has {c.set_tiles} tiles in a set, more than the {s.set_tiles} whose parameters the engine holds"
+        if c.has_weights and self.steps * c.set_tiles > s.weight_steps:
+            return f"has {self.steps * c.set_tiles} steps of weights in a set, more than the engine's {s.weight_steps}"
+        if self.block_rows * c.in_blocks > s.window_rows:
+            return f"has bands whose input takes {self.block_rows * c.in_blocks} rows of the window's {s.window_rows}"
+        return None

@@ -1,0 +1,126 @@
+"""How many cycles a command takes on an engine: max(compute, each process, memory) + what cannot overlap.
+
+The terms are loop counts of hls_kernels/engine/processes, with an initiation interval of 1 each; latencies and the cycles
+between loops are those of hls_kernels/engine/qor.toml in round figures. Held against the counting card by
+tests/hls_kernels/test_engine_cycles.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .command import Geometry, MacCommand, WeightKind, divide_up
+from .sizes import CHANNELS, EngineSizes
+
+_PASS = 8
+"""Cycles of the array between two passes."""
+_WINDOW = 24
+"""Cycles of the loader between two windows."""
+_PIPELINE = 120
+"""From the last word of a window to the first line that is stored: fill, feed, array, epilogue, pack."""
+_PARAMS_LINES = 3
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the memory behind the ports gives: lines a cycle of all ports together, and cycles from a request to its data.
+
+    lines_per_cycle: bandwidth in bytes a second · efficiency / clock / 64. read, write: latency to the first beat, and to
+    the response.
+    """
+
+    lines_per_cycle: float
+    read: int = 100
+    write: int = 100
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Of a command: what each process works, lines that pass the ports, and what no other command can hide."""
+
+    array: int
+    epilogue: int
+    load: int
+    fill: int
+    weights: int
+    store: int
+    lines: int
+    begin: int
+    memory: float
+
+    @property
+    def busiest(self) -> float:
+        """The longest of what runs side by side."""
+        return max(self.array, self.epilogue, self.load, self.fill, self.weights, self.store, self.memory)
+
+    @property
+    def total(self) -> float:
+        return self.busiest + self.begin
+
+    @property
+    def bound(self) -> str:
+        """The name of the longest."""
+        terms = ("array", "epilogue", "load", "fill", "weights", "store", "memory")
+        return max(terms, key=lambda name: float(getattr(self, name)))
+
+
+def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
+    """The formula. Raises nothing: sizes that do not fit are refused by :meth:`Geometry.refusal`."""
+    c, g = command, Geometry(command, sizes)
+    turns = divide_up(sizes.pixels, 1 if c.raw or c.has_sums else sizes.words)
+    passes = g.heads * g.windows * g.sets
+    images = g.heads * c.images
+    array = epilogue = load = fill = 0
+    last_tile = c.out_blocks - (g.tiles - 1) * c.tile_blocks  # blocks
+    again = g.sets if g.sets_outside else 1
+    for band in g.all_bands:
+        steps = g.steps
+        array += band.groups * ((g.tiles - 1) * max(steps, turns * c.tile_blocks) + max(steps, turns * last_tile))
+        epilogue += band.groups * turns * c.out_blocks
+        lines, words = _window(g, band.first, band.last, g.input_lines(band))
+        load += (lines + _WINDOW) * again
+        fill += (words + _WINDOW) * again
+    weights = g.heads * _weights(g)
+    store = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
+    others = images * c.out_blocks * g.out_plane if c.has_residual else 0
+    sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
+    first = g.all_bands[0]
+    lines, words = _window(g, first.first, first.last, g.input_lines(first))
+    moved = images * load + weights + store + others + sums
+    return Cycles(
+        array=images * array + _PASS * passes,
+        epilogue=images * epilogue,
+        load=images * load,
+        fill=images * fill,
+        weights=weights,
+        store=store,
+        lines=moved,
+        begin=max(lines, words) + memory.read + memory.write + _PIPELINE,
+        memory=moved / memory.lines_per_cycle,
+    )
+
+
+def _window(g: Geometry, first: int, last: int, lines: int) -> tuple[int, int]:
+    """Lines that a window takes to read, and cycles to fill."""
+    c, sizes = g.command, g.sizes
+    read = lines * c.in_blocks
+    if c.folded:
+        return read, max(0, last - first + 1) * g.pitch
+    if g.straight:
+        return read, read * (sizes.beat // sizes.fill)
+    return read, read * sizes.beat
+
+
+def _weights(g: Geometry) -> int:
+    """Lines of weights and parameters that are read for a head."""
+    c, sizes = g.command, g.sizes
+    times = g.set_loads / g.sets
+    params = c.out_blocks * _PARAMS_LINES
+    if not c.has_weights:
+        return round(times * params)
+    if c.second_operand_is_map:
+        size = CHANNELS * CHANNELS // sizes.line_elements + sizes.parts - 1
+        return round(times * (c.out_blocks * c.tile_depth * size + params))
+    if c.weight_kind is WeightKind.DIAGONAL:
+        return round(times * (g.tiles * g.taps * sizes.parts + params))
+    return round(times * (g.tiles * g.steps * c.tile_blocks * sizes.weight_lines + params))

@@ -1,0 +1,77 @@
+"""The sizes of an engine, as a recipe gives them and `hls_kernels/engine/config.hpp` has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CHANNELS = 16
+"""Channels of a block of a map, and lanes of a word."""
+LINE_BYTES = 64
+"""Unit of all addresses, and a beat of every port."""
+SEGMENT = 64
+"""Lines of a burst where the blocks of a tile take turns."""
+
+
+@dataclass(frozen=True)
+class EngineSizes:
+    """`pixels` × `out_channels` × `in_channels` products a cycle, and what the memories around the array hold.
+
+    lanes: elements that pass the epilogue in a cycle. window_rows: words of a bank of the window, of which there are
+    `pixels`, twice. weight_steps: steps of the array whose weights a memory holds, of two. set_tiles: tiles whose
+    parameters it holds. taps: positions of a kernel. element_bytes: 1 (int8), 2 (bfloat16) or 4 (float32).
+    """
+
+    pixels: int
+    out_channels: int
+    in_channels: int = 16
+    lanes: int = 64
+    window_rows: int = 2048
+    weight_steps: int = 2048
+    set_tiles: int = 64
+    taps: int = 128
+    element_bytes: int = 1
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of output channels that the array makes at once."""
+        return self.out_channels // CHANNELS
+
+    @property
+    def parts(self) -> int:
+        """Steps that a word of 16 channels takes."""
+        return CHANNELS // self.in_channels
+
+    @property
+    def line_elements(self) -> int:
+        return LINE_BYTES // self.element_bytes
+
+    @property
+    def beat(self) -> int:
+        """Pixels of a block in a line."""
+        return self.line_elements // CHANNELS
+
+    @property
+    def words(self) -> int:
+        """Words that pass the epilogue in a cycle."""
+        return self.lanes // CHANNELS
+
+    @property
+    def interleave(self) -> int:
+        """Groups of pixels that the array works on in turn: floating-point sums return to an adder late."""
+        return 1 if self.element_bytes == 1 else 8
+
+    @property
+    def fill(self) -> int:
+        """Words that reach the window in a cycle, to as many banks."""
+        banks = 4 if self.pixels >= 4 else 2 if self.pixels >= 2 else 1
+        return min(self.beat, banks)
+
+    @property
+    def weight_lines(self) -> int:
+        """Lines of the weights of 16 output channels for a step."""
+        return self.in_channels * self.element_bytes // 4
+
+    @property
+    def macs(self) -> int:
+        """Products a cycle."""
+        return self.pixels * self.out_channels * self.in_channels
