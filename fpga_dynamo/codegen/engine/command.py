@@ -75,7 +75,7 @@ class MacCommand:
     group_out: int = CHANNELS
     tile_blocks: int = 1
     tile_depth: int = 1
-    weight_stride: tuple[int, int] = (0, 0)
+    weight_plane: int = 0
     heads: tuple[int, int] = (1, 1)
     images: int = 1
     input_head: tuple[int, int] = (0, 0)

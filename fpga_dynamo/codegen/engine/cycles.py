@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .command import Geometry, MacCommand, WeightKind, divide_up
+from .command import Band, Flags, Geometry, MacCommand, WeightKind, divide_up
 from .sizes import CHANNELS, EngineSizes
 
 _PASS = 8
@@ -77,15 +77,14 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         steps = g.steps
         array += band.groups * ((g.tiles - 1) * max(steps, turns * c.tile_blocks) + max(steps, turns * last_tile))
         epilogue += band.groups * turns * c.out_blocks
-        lines, words = _window(g, band.first, band.last, g.input_lines(band))
+        lines, words = window_cycles(g, band)
         load += (lines + _WINDOW) * again
         fill += (words + _WINDOW) * again
-    weights = g.heads * _weights(g)
+    weights = g.heads * (g.set_loads // g.sets) * sum(set_lines(g, i) for i in range(g.sets))
     store = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
     others = images * c.out_blocks * g.out_plane if c.has_residual else 0
     sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
-    first = g.all_bands[0]
-    lines, words = _window(g, first.first, first.last, g.input_lines(first))
+    lines, words = window_cycles(g, g.all_bands[0])
     moved = images * load + weights + store + others + sums
     return Cycles(
         array=images * array + _PASS * passes,
@@ -100,27 +99,28 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     )
 
 
-def _window(g: Geometry, first: int, last: int, lines: int) -> tuple[int, int]:
-    """Lines that a window takes to read, and cycles to fill."""
+def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
+    """Lines that a band's window takes to read, and cycles to fill."""
     c, sizes = g.command, g.sizes
-    read = lines * c.in_blocks
+    read = g.input_lines(band) * c.in_blocks
     if c.folded:
-        return read, max(0, last - first + 1) * g.pitch
+        return read, max(0, band.last - band.first + 1) * g.pitch
     if g.straight:
         return read, read * (sizes.beat // sizes.fill)
     return read, read * sizes.beat
 
 
-def _weights(g: Geometry) -> int:
-    """Lines of weights and parameters that are read for a head."""
+def set_lines(g: Geometry, index: int) -> int:
+    """Lines of weights and parameters of a set of tiles, which are cycles of the loader as well."""
     c, sizes = g.command, g.sizes
-    times = g.set_loads / g.sets
-    params = c.out_blocks * _PARAMS_LINES
+    tiles = min(c.set_tiles, g.tiles - index * c.set_tiles)
+    blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - index * c.set_tiles * c.tile_blocks)
+    table = 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) else 0
+    params = blocks * _PARAMS_LINES + table
     if not c.has_weights:
-        return round(times * params)
+        return params
     if c.second_operand_is_map:
-        size = CHANNELS * CHANNELS // sizes.line_elements + sizes.parts - 1
-        return round(times * (c.out_blocks * c.tile_depth * size + params))
+        return blocks * c.tile_depth * (CHANNELS * CHANNELS // sizes.line_elements + sizes.parts - 1) + params
     if c.weight_kind is WeightKind.DIAGONAL:
-        return round(times * (g.tiles * g.taps * sizes.parts + params))
-    return round(times * (g.tiles * g.steps * c.tile_blocks * sizes.weight_lines + params))
+        return tiles * g.taps * sizes.parts + params
+    return tiles * g.steps * c.tile_blocks * sizes.weight_lines + params

@@ -1,0 +1,172 @@
+"""When the commands of a list end, by the dependences between their windows, sets of weights and passes.
+
+What :func:`cycles` says of a command alone overlaps in a list: windows and weights load while the array still works on the
+command before, and a window may load as soon as the rows that it reads are stored. Here each window, set and pass gets a
+begin and an end, by the rules of hls_kernels/engine: two windows, two sets of weights and of parameters, one array, and
+ports that share the memory's bandwidth. Nothing is looked at cycle by cycle, so a list takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .command import Geometry, MacCommand, divide_up
+from .cycles import Memory, set_lines, window_cycles
+from .sizes import SEGMENT, EngineSizes
+
+_PLAN = 90
+"""From a command's record to its plan, which loaders wait for at the begin of a list only."""
+_FEED = 40
+"""From a full window to the first sums: feed and array."""
+_DRAIN = 60
+"""From the last sums of a pass to the last line that it stores: epilogue, pack, store."""
+_PASS = 10
+"""Cycles of the array between two passes."""
+_WINDOW = 20
+"""Cycles of the loader between two windows."""
+
+
+@dataclass
+class _Bank:
+    """A memory that moves so many lines a cycle at most, whoever asks."""
+
+    lines_per_cycle: float
+    free: float = 0.0
+
+    def move(self, begin: float, lines: int) -> float:
+        """When `lines` that a port asks for from cycle `begin` on have passed, at most one a cycle."""
+        self.free = max(self.free, begin) + lines / self.lines_per_cycle
+        return max(begin + lines, self.free)
+
+
+@dataclass
+class _Store:
+    """How far a command's results are: for its bands, the cycle in which memory has answered."""
+
+    command: MacCommand
+    rows_done: list[tuple[int, float]]
+    end: float
+
+    def when(self, pixels: int) -> float:
+        """The cycle from which on the first `pixels` pixels of each plane can be read."""
+        for done, at in self.rows_done:
+            if done >= pixels:
+                return at
+        return self.end
+
+
+class Timeline:
+    """Adds command after command; `ends` are the cycles in which their last line is stored."""
+
+    def __init__(self, sizes: EngineSizes, memory: Memory) -> None:
+        self.sizes, self.memory = sizes, memory
+        self.ends: list[float] = []
+        self._stores: list[_Store] = []
+        self._maps, self._weights = _Bank(memory.lines_per_cycle), _Bank(memory.lines_per_cycle)
+        self._load = self._weight_load = float(_PLAN)
+        self._window_free = [0.0, 0.0]  # of the two windows: when the array has done with them
+        self._set_free = [0.0, 0.0]
+        self._array = self._store = 0.0
+        self._window_number = self._set_number = 0
+
+    def add(self, command: MacCommand) -> float:
+        """The cycle in which the command ends."""
+        g = Geometry(command, self.sizes)
+        c, index = command, len(self._stores)
+        waits = self._stores[index - c.input_after] if c.input_after else None
+        also = [self._stores[index - n].end for n in (c.residual_after, c.weight_after) if n]
+        others = max(also, default=0.0)
+        done: list[tuple[int, float]] = []
+        windows: dict[int, float] = {}
+        sets: dict[int, float] = {}
+        turns = divide_up(self.sizes.pixels, 1 if c.raw or c.has_sums else self.sizes.words)
+        one_image = c.images == 1 and g.heads == 1
+        for _head in range(g.heads):
+            window = weights = -1
+            for outer, inner, order in _passes(g):
+                w, s = (inner, outer) if g.sets_outside else (outer, inner)
+                if order.new_window:
+                    window = self._fill(g, w % g.bands, waits, one_image, windows)
+                if order.new_set:
+                    weights = self._load_set(g, s, others if c.second_operand_is_map else 0.0, sets)
+                band = g.all_bands[w % g.bands]
+                tiles = min(c.set_tiles, g.tiles - s * c.set_tiles)
+                blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - s * c.set_tiles * c.tile_blocks)
+                work = band.groups * max(tiles * g.steps, turns * blocks)
+                begin = max(self._array + _PASS, windows[window], sets[weights])
+                self._array = begin + work
+                self._window_free[window % 2] = self._array
+                self._set_free[weights % 2] = self._array
+                lines = g.output_lines(band) * blocks
+                stored = self._maps.move(max(begin + _FEED, self._store), lines)
+                if c.has_residual:
+                    stored = max(stored, self._maps.move(max(begin, others), lines))
+                if c.has_sums:
+                    stored = max(stored, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
+                bursts = 0 if c.tile_blocks == 1 else lines // SEGMENT
+                self._store = max(stored + bursts, self._array + _DRAIN)
+                if order.last_set:
+                    done.append(((band.begin + band.rows) * c.out_width if one_image else -1, self._store + self.memory.write))
+        end = self._store + self.memory.write
+        self._stores.append(_Store(c, [d for d in done if d[0] >= 0], end))
+        self.ends.append(end)
+        return end
+
+    def _fill(
+        self, g: Geometry, index: int, waits: _Store | None, one_image: bool, windows: dict[int, float]
+    ) -> int:
+        c, band, number = g.command, g.all_bands[index], self._window_number
+        self._window_number += 1
+        ready = 0.0
+        if waits is not None:
+            partly = one_image and band.last < c.in_height - 1
+            ready = waits.when((band.last + 1) * c.in_width) if partly else waits.end
+        lines, words = window_cycles(g, band)
+        # The loader is a stream ahead of what fills the window.
+        begin = max(self._load, ready)
+        arrived = self._maps.move(begin + self.memory.read, lines)
+        begin_fill = max(self._load, self._window_free[number % 2], begin + self.memory.read)
+        self._load = max(arrived, begin_fill + words) + _WINDOW
+        windows[number] = self._load
+        return number
+
+    def _load_set(self, g: Geometry, index: int, ready: float, sets: dict[int, float]) -> int:
+        number = self._set_number
+        self._set_number += 1
+        lines = set_lines(g, index)
+        bank = self._maps if g.command.second_operand_is_map else self._weights
+        begin = max(self._weight_load, self._set_free[number % 2], ready + self.memory.read if ready else 0.0)
+        self._weight_load = bank.move(begin, lines) + _PASS
+        sets[number] = self._weight_load
+        return number
+
+
+@dataclass(frozen=True)
+class _Step:
+    new_window: bool
+    new_set: bool
+    last_set: bool
+
+
+def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
+    """Of a head: (outer, inner) indices of windows and sets, and what changes with each."""
+    result = []
+    outer, inner = (g.sets, g.windows) if g.sets_outside else (g.windows, g.sets)
+    for o in range(outer):
+        for i in range(inner):
+            if g.sets_outside:
+                step = _Step(True, i == 0, o + 1 == g.sets)
+            else:
+                step = _Step(i == 0, True, i + 1 == g.sets)
+            result.append((o, i, step))
+    return result
+
+
+def ends(commands: Sequence[MacCommand], sizes: EngineSizes, memory: Memory) -> list[float]:
+    """The cycles in which the commands of a list end."""
+    timeline = Timeline(sizes, memory)
+    for command in commands:
+        timeline.add(command)
+    return timeline.ends
+
