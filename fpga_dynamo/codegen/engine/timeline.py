@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .command import Geometry, MacCommand, divide_up
+from .command import Band, Geometry, MacCommand, divide_up
 from .cycles import Memory, set_lines, window_cycles
 from .sizes import SEGMENT, EngineSizes
 
@@ -19,8 +19,16 @@ _PLAN = 90
 """From a command's record to its plan, which loaders wait for at the begin of a list only."""
 _FEED = 40
 """From a full window to the first sums: feed and array."""
-_DRAIN = 60
-"""From the last sums of a pass to the last line that it stores: epilogue, pack, store."""
+_EPILOGUE = 70
+"""Depth of the epilogue, which every pass has to itself."""
+_DRAIN = 10
+"""From the epilogue's last word to the last line that is stored."""
+_STORE = 8
+"""Cycles of the store for a pass, beside its lines."""
+_BURST = 7
+"""And for each of its bursts."""
+_AHEAD = 128
+"""Lines that the streams before the store hold."""
 _PASS = 10
 """Cycles of the array between two passes."""
 _WINDOW = 20
@@ -67,7 +75,7 @@ class Timeline:
         self._load = self._weight_load = float(_PLAN)
         self._window_free = [0.0, 0.0]  # of the two windows: when the array has done with them
         self._set_free = [0.0, 0.0]
-        self._array = self._store = 0.0
+        self._array = self._epilogue = self._store = 0.0
         self._window_number = self._set_number = 0
 
     def add(self, command: MacCommand) -> float:
@@ -96,22 +104,34 @@ class Timeline:
                 work = band.groups * max(tiles * g.steps, turns * blocks)
                 begin = max(self._array + _PASS, windows[window], sets[weights])
                 self._array = begin + work
+                self._out(g, band, blocks, begin, others, turns)
                 self._window_free[window % 2] = self._array
                 self._set_free[weights % 2] = self._array
-                lines = g.output_lines(band) * blocks
-                stored = self._maps.move(max(begin + _FEED, self._store), lines)
-                if c.has_residual:
-                    stored = max(stored, self._maps.move(max(begin, others), lines))
-                if c.has_sums:
-                    stored = max(stored, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
-                bursts = 0 if c.tile_blocks == 1 else lines // SEGMENT
-                self._store = max(stored + bursts, self._array + _DRAIN)
                 if order.last_set:
-                    done.append(((band.begin + band.rows) * c.out_width if one_image else -1, self._store + self.memory.write))
-        end = self._store + self.memory.write
+                    done.append(((band.begin + band.rows) * c.out_width if one_image else -1, self._store))
+        end = self._store
         self._stores.append(_Store(c, [d for d in done if d[0] >= 0], end))
         self.ends.append(end)
         return end
+
+    def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> None:
+        """Epilogue and store of a pass whose sums the array begins at `begin`; the array cannot be far ahead of them."""
+        c, memory = g.command, self.memory
+        words = band.groups * turns * blocks
+        self._epilogue = max(self._epilogue + _EPILOGUE + words + blocks, self._array + _FEED + turns * c.tile_blocks)
+        lines = g.output_lines(band) * blocks
+        added = begin
+        if c.has_residual:
+            added = self._maps.move(max(begin, others), lines)
+        if c.has_sums:
+            added = max(added, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
+        self._epilogue = max(self._epilogue, added)
+        bursts = blocks * (1 if c.tile_blocks == 1 else divide_up(g.output_lines(band), SEGMENT))
+        first = max(self._store, begin + _FEED + _EPILOGUE)
+        moved = max(self._maps.move(first, lines), first + _STORE + bursts * _BURST + lines)
+        stored = max(moved, self._epilogue + _DRAIN)
+        self._store = stored + memory.write
+        self._array = max(self._array, self._epilogue - _FEED - _EPILOGUE, moved - _AHEAD - _EPILOGUE)
 
     def _fill(
         self, g: Geometry, index: int, waits: _Store | None, one_image: bool, windows: dict[int, float]
