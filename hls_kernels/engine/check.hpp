@@ -32,7 +32,9 @@ inline const char* refusal(const mac_command& c) {
                      has_residual(c) || folded(c) || c.operation == OPERATION_MAXIMUM))
         return "has a map as second operand of what is no plain product";
     if (is_raw(c) && has_residual(c)) return "adds a residual to partial sums";
-    if (ELEMENT != ELEMENT_INT8 && (c.flags & (MAC_TABLE | MAC_MIDDLE)) != 0) return "rounds to 8 bits floats";
+    if (ELEMENT != ELEMENT_INT8 && (has_table(c) || (c.flags & MAC_MIDDLE) != 0)) return "rounds to 8 bits floats";
+    if ((c.flags & MAC_TABLE) != 0 && (c.flags & MAC_MIDDLE_TABLE) != 0) return "applies its table twice";
+    if ((c.flags & MAC_MIDDLE_TABLE) != 0 && (c.flags & MAC_MIDDLE) == 0) return "applies a table to no middle";
     const plan_t p = plan_of(c);
     if (p.taps > TAPS) return "has a kernel of more positions than the engine's table";
     if (c.set_tiles > SET_TILES) return "has more tiles in a set than the engine's memory of params";

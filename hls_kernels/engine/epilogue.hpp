@@ -40,7 +40,9 @@ inline element_t finish(sum_t sum, float scale, float bias, element_t residual, 
     float y = product + bias;
     if (c.flags & MAC_MIDDLE) {
         const int32_t rounded = round_half_even(limited(y * c.middle_inverse)) + c.middle_zero;
-        y = static_cast<float>(clamped(rounded, -128, 127) - c.middle_zero) * c.middle_scale;
+        const int32_t kept = clamped(rounded, -128, 127);
+        const int32_t middle = c.flags & MAC_MIDDLE_TABLE ? table[kept + 128] : kept;
+        y = static_cast<float>(middle - c.middle_zero) * c.middle_scale;
     }
     if (has_residual(c)) {
         const float other = static_cast<float>(residual - c.residual_zero) * c.residual_scale;

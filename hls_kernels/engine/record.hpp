@@ -33,9 +33,10 @@ enum operation : int32_t {
 };
 
 enum mac_flags : int32_t {
-    MAC_RAW = 1,     // the output is the sums, 32 bits each, of which a later command makes the rest
-    MAC_MIDDLE = 2,  // the sum is rounded to 8 bits with a scale of its own before the residual is added
-    MAC_TABLE = 4,   // the 256-entry table behind the params is applied last
+    MAC_RAW = 1,           // the output is the sums, 32 bits each, of which a later command makes the rest
+    MAC_MIDDLE = 2,        // the sum is rounded to 8 bits with a scale of its own before the residual is added
+    MAC_TABLE = 4,         // the 256-entry table behind the params is applied last
+    MAC_MIDDLE_TABLE = 8,  // it is applied to what MAC_MIDDLE rounds: an activation before the residual is added
 };
 
 // Which of the two the outer loop is; the other's memory is filled again each time.
@@ -49,7 +50,9 @@ constexpr uint32_t NO_OPERAND = 0xffffffffu;
 // Result of a pixel and channel:
 //   sum = sums + params.offset + the products          (int32; float32 for the other elements)
 //   y = float(sum) * params.scale + params.bias         (two roundings)
-//   y = (round(y * middle_inverse) + middle_zero clamped to int8 - middle_zero) * middle_scale      where MAC_MIDDLE
+//   middle = clamp(round(y * middle_inverse) + middle_zero, -128, 127)                              where MAC_MIDDLE
+//   middle = table[middle]                                                                          where MAC_MIDDLE_TABLE
+//   y = (middle - middle_zero) * middle_scale                                                       where MAC_MIDDLE
 //   y = y + float(residual - residual_zero) * residual_scale                                        where there is one
 //   result = clamp(round(y * inverse) + zero, low, high), then table[result]                        where MAC_TABLE
 // round is to the nearest integer, ties to the even one. Elements other than int8 have no zeros, middle or table: there the
@@ -119,6 +122,7 @@ inline bool second_operand_is_map(const mac_command& c) {
 }
 inline bool has_sums(const mac_command& c) { return c.sums != NO_OPERAND; }
 inline bool has_residual(const mac_command& c) { return c.residual != NO_OPERAND; }
+inline bool has_table(const mac_command& c) { return (c.flags & (MAC_TABLE | MAC_MIDDLE_TABLE)) != 0; }
 inline bool is_raw(const mac_command& c) { return (c.flags & MAC_RAW) != 0; }
 // Sums take a line a pixel, and so one pixel an iteration of the epilogue.
 inline bool pixel_by_pixel(const mac_command& c) { return is_raw(c) || has_sums(c); }

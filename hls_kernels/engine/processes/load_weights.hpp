@@ -157,7 +157,7 @@ inline void load_params(port_t& port, const job_t& job, int32_t blocks, const su
         block = 0;
         tile++;
     }
-    if ((job.c.flags & MAC_TABLE) == 0) return;
+    if (!has_table(job.c)) return;
     PIPELINED(table_lines) for (int n = 0; n < TABLE_LINES; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(table_lines);
@@ -183,7 +183,7 @@ inline void ask_for_set(port_t& port, const job_t& job, int32_t set, int32_t til
     const bool packed = has_weights(c) && !second_operand_is_map(c);
     if (packed) port.read_request(c.weight + first * tile_lines, tiles_of_set(job, set) * tile_lines);
     port.read_request(c.params + first * c.tile_blocks * PARAMS_LINES, blocks_of_set(job, set) * PARAMS_LINES);
-    if (c.flags & MAC_TABLE) port.read_request(c.params + c.out_blocks * PARAMS_LINES, TABLE_LINES);
+    if (has_table(c)) port.read_request(c.params + c.out_blocks * PARAMS_LINES, TABLE_LINES);
 }
 
 inline void load_weights(jobs_t& jobs, uint32_t count, port_t port, line_stream& map, weight_blocks& weights,

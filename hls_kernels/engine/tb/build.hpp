@@ -186,7 +186,9 @@ private:
         c.middle_inverse = l.middle_inverse;
         c.middle_scale = l.middle_scale;
         c.middle_zero = l.middle_zero;
-        c.flags = (l.middle ? engine::MAC_MIDDLE : 0) | (l.table.empty() ? 0 : engine::MAC_TABLE);
+        c.flags = (l.middle ? engine::MAC_MIDDLE : 0) | (l.table.empty()  ? 0
+                                                         : l.middle_table ? engine::MAC_MIDDLE_TABLE
+                                                                          : engine::MAC_TABLE);
     }
     uint32_t put_params(const std::vector<engine::channel_params>& params, const layer& l) {
         std::vector<line_t> lines = engine::pack_params(params);

@@ -42,6 +42,7 @@ inline void random_epilogue(layer& l, int channels, double spread, const tensor*
     }
     if (random.chance(0.2))
         for (int i = 0; i < 256; i++) l.table.push_back(static_cast<int8_t>(random.integer(-128, 127)));
+    l.middle_table = l.middle && !l.table.empty() && random.chance(0.5);
 }
 
 inline weights random_weights(const layer& l, int outputs, int inputs, bool extreme, random_source& random) {

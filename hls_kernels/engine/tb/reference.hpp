@@ -18,7 +18,7 @@ struct layer {
     float inverse = 1, residual_scale = 1, middle_inverse = 1, middle_scale = 1;
     int32_t zero = 0, low = -128, high = 127, residual_zero = 0, middle_zero = 0;
     float low_float = -std::numeric_limits<float>::infinity(), high_float = std::numeric_limits<float>::infinity();
-    bool middle = false;
+    bool middle = false, middle_table = false;
     std::vector<int8_t> table;  // 256 or none
 };
 
@@ -49,12 +49,13 @@ inline int8_t quantised(int64_t sum, int channel, int residual, bool has_residua
     const int32_t wrapped = static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(sum)));
     float y = plus(times(static_cast<float>(wrapped), l.scale[channel]), l.bias[channel]);
     if (l.middle) {
-        const int32_t q = between(nearest(times(y, l.middle_inverse)) + l.middle_zero, -128, 127);
+        int32_t q = between(nearest(times(y, l.middle_inverse)) + l.middle_zero, -128, 127);
+        if (l.middle_table) q = l.table[static_cast<std::size_t>(q + 128)];
         y = times(static_cast<float>(q - l.middle_zero), l.middle_scale);
     }
     if (has_residual) y = plus(y, times(static_cast<float>(residual - l.residual_zero), l.residual_scale));
     const int32_t q = between(nearest(times(y, l.inverse)) + l.zero, l.low, l.high);
-    return l.table.empty() ? static_cast<int8_t>(q) : l.table[static_cast<std::size_t>(q + 128)];
+    return l.table.empty() || l.middle_table ? static_cast<int8_t>(q) : l.table[static_cast<std::size_t>(q + 128)];
 }
 
 // An output's sum: numbers and, for what floats may miss, of absolute values.
