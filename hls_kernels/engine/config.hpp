@@ -32,6 +32,18 @@
 #ifndef ENGINE_TAPS
 #define ENGINE_TAPS 128
 #endif
+// The vector side: lanes, words of 16 channels in a bank between two sweeps, blocks whose gamma and beta it holds.
+#ifndef ENGINE_VECTOR_LANES
+#define ENGINE_VECTOR_LANES 16
+#endif
+#ifndef ENGINE_VECTOR_DEPTH
+#define ENGINE_VECTOR_DEPTH 512
+#endif
+#ifndef ENGINE_VECTOR_BLOCKS
+#define ENGINE_VECTOR_BLOCKS 32
+#endif
+// It works on int8.
+#define ENGINE_HAS_VECTOR (ENGINE_ELEMENT == 0)
 
 namespace engine {
 
@@ -50,6 +62,7 @@ constexpr int BLOCKS = OC / CHANNELS;  // blocks of output channels that the arr
 constexpr int PARTS = CHANNELS / IC;   // steps that a word of 16 channels takes
 constexpr int LINE_BYTES = 64;         // unit of all addresses, and a beat of every port
 constexpr int LINE_ELEMENTS = LINE_BYTES / ELEMENT_BYTES;
+constexpr int TABLE_LINES = 256 / LINE_BYTES;
 constexpr int BEAT = LINE_ELEMENTS / CHANNELS;  // pixels of a block in a line
 
 // Words that pass the epilogue in a cycle; a word is one pixel's 16 channels.

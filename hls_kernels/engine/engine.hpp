@@ -13,6 +13,7 @@
 #include "processes/mac_array.hpp"
 #include "processes/pack.hpp"
 #include "processes/store.hpp"
+#include "vector/vector.hpp"
 
 namespace engine {
 
@@ -37,23 +38,25 @@ inline void run_list(port_t commands, uint32_t count, port_t weights, port_t inp
     window_blocks window("window");
     weight_blocks weight_memory("weights");
     params_blocks params("params");
+    vector_side vector;
 #pragma HLS bind_storage variable = window type = ram_s2p impl = uram
 #pragma HLS bind_storage variable = weight_memory type = ram_s2p impl = uram
 #pragma HLS bind_storage variable = params type = ram_s2p impl = lutram
 
     DATAFLOW_BEGIN(engine);
-    PROCESS(engine, fetch(commands, count, jobs));
-    PROCESS(engine, load_input(jobs.input, count, input, done_input, input_lines));
+    PROCESS(engine, fetch(commands, count, jobs, vector));
+    PROCESS(engine, load_input(jobs.input, count, input, done_input, input_lines, vector));
     PROCESS(engine, fill_window(jobs.window, count, input_lines, window));
-    PROCESS(engine, load_weights(jobs.weights, count, weights, map_lines, weight_memory, params));
-    PROCESS(engine,
-            load_residual(jobs.residual, count, residual, done_residual, residual_lines, sums_lines, map_lines));
+    PROCESS(engine, load_weights(jobs.weights, count, weights, map_lines, weight_memory, params, vector));
+    PROCESS(engine, load_residual(jobs.residual, count, residual, done_residual, residual_lines, sums_lines, map_lines,
+                                  vector));
     PROCESS(engine, feed(jobs.feed, count, window, acts));
     PROCESS(engine, mac_array(jobs.mac, count, acts, weight_memory, sums));
     PROCESS(engine, align_residual(jobs.align, count, residual_lines, residual_words));
     PROCESS(engine, epilogue(jobs.epilogue, count, sums, params, residual_words, sums_lines, results));
     PROCESS(engine, pack(jobs.pack, count, results, output_lines));
-    PROCESS(engine, store(jobs.store, count, output_lines, output, done_input, done_residual));
+    VECTOR_PROCESSES(engine, vector);
+    PROCESS(engine, store(jobs.store, count, output_lines, output, done_input, done_residual, vector));
 }
 
 }  // namespace engine

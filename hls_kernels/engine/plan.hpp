@@ -122,7 +122,8 @@ struct job_t {
     mac_command c;
     plan_t p;
     int32_t position;  // in the list
-    bool runs;         // false: its opcode is none of the engine's, and nothing is done
+    bool runs;         // on the MAC side; false: its opcode is none of the engine's, and nothing is done, unless ...
+    bool vector;       // ... it is one of the vector side's, whose processes have its record
 };
 
 // Rows of the output that a window is for, and what of the input is in it.

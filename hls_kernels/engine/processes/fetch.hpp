@@ -2,7 +2,7 @@
 #pragma once
 #include <cstring>
 
-#include "../streams.hpp"
+#include "../vector/vector.hpp"
 #ifdef ENGINE_GENERATED_DECODE
 #include "engine_decode.hpp"
 #endif
@@ -19,6 +19,13 @@ inline mac_command decode_mac(const uint32_t words[COMMAND_WORDS]) {
     std::memcpy(&c, words, sizeof c);
     return c;
 }
+#if ENGINE_HAS_VECTOR
+inline vector_command decode_vector(const uint32_t words[COMMAND_WORDS]) {
+    vector_command c;
+    std::memcpy(&c, words, sizeof c);
+    return c;
+}
+#endif
 #endif
 
 // The processes' streams of commands.
@@ -29,10 +36,9 @@ struct job_streams {
     jobs_t store{"jobs of store"};
 };
 
-inline void fetch(port_t commands, uint32_t count, job_streams& to) {
+inline void fetch(port_t commands, uint32_t count, job_streams& to, vector_side& vector) {
     bool failed = false;
-    if (count == 0) return;
-    commands.read_request(0, count * COMMAND_LINES);
+    if (count) commands.read_request(0, count * COMMAND_LINES);
 fetch_commands:
     for (uint32_t i = 0; i < count; i++) {
         sim::command(i);
@@ -51,8 +57,9 @@ fetch_commands:
         job.position = static_cast<int32_t>(i);
         job.c = decode_mac(words);
         // What comes behind a command that is none does not run either: it may wait for its result.
-        failed = failed || job.c.opcode != ENGINE_MAC;
-        job.runs = !failed;
+        job.vector = ENGINE_HAS_VECTOR && !failed && job.c.opcode == ENGINE_VECTOR;
+        failed = failed || (job.c.opcode != ENGINE_MAC && !job.vector);
+        job.runs = !failed && !job.vector;
         if (job.runs) {
             job.p = plan_of(job.c);
             CYCLES(plan);
@@ -69,7 +76,14 @@ fetch_commands:
         to.epilogue.write(job);
         to.pack.write(job);
         to.store.write(job);
+#if ENGINE_HAS_VECTOR
+        if (job.vector) {
+            CYCLES(vector_plan);
+            write_jobs(decode_vector(words), job.position, vector);
+        }
+#endif
     }
+    write_end(vector);
 }
 
 }  // namespace engine

@@ -1,7 +1,7 @@
 // Reads the input, window after window: of each block of channels the rows that a band needs, in one burst each; in a single
 // one where these are whole planes.
 #pragma once
-#include "../streams.hpp"
+#include "../vector/move.hpp"
 
 namespace engine {
 
@@ -25,14 +25,16 @@ inline int32_t pixels_needed(const job_t& job, const band_t& b) {
     return one_image && b.last < job.c.in_height - 1 ? (b.last + 1) * job.c.in_width : ALL_PIXELS;
 }
 
-inline void load_input(jobs_t& jobs, uint32_t count, port_t maps, done_stream& done, line_stream& out) {
+inline void load_input(jobs_t& jobs, uint32_t count, port_t maps, done_stream& done, line_stream& out,
+                       vector_side& vector) {
     progress_t progress;
     int32_t started = 0;  // windows since the list began
 input_commands:
     for (uint32_t i = 0; i < count; i++) {
         const job_t job = jobs.read();
-        if (!job.runs) continue;
         sim::command(i);
+        if (job.vector) load_vector_input(vector, maps, done, progress, started);
+        if (!job.runs) continue;
         const mac_command& c = job.c;
         uint32_t outer_base = c.input;
         for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer_base += c.input_head[0]) {

@@ -62,16 +62,17 @@ residual_bursts:
 }
 
 inline void load_residual(jobs_t& jobs, uint32_t count, port_t maps, done_stream& done, line_stream out[BLOCKS],
-                          line_stream sums_out[BLOCKS], line_stream& map) {
+                          line_stream sums_out[BLOCKS], line_stream& map, vector_side& vector) {
     progress_t progress;
 residual_commands:
     for (uint32_t i = 0; i < count; i++) {
         const job_t job = jobs.read();
+        sim::command(i);
+        if (job.vector) load_vector_other(vector, maps, done, progress);
         if (!job.runs) continue;
         const mac_command& c = job.c;
         const bool adds = has_residual(c) || has_sums(c), map_kind = second_operand_is_map(c);
         const uint32_t image_sums = c.out_blocks * c.out_height * c.out_width;
-        sim::command(i);
         CYCLES(residual_command);
         progress.at_least(done, static_cast<int32_t>(i) - COMMANDS_AHEAD);
         if (adds && c.residual_after) progress.until(done, i - c.residual_after, ALL_PIXELS);

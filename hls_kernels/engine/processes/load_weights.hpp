@@ -4,7 +4,7 @@
 // load_residual, which has the port to the maps; its blocks of 16 x 16 are put into the order of weights here, and its
 // column sums are taken, by which the offsets of the channels are corrected for the zero point of the first operand.
 #pragma once
-#include "../streams.hpp"
+#include "../vector/move.hpp"
 
 namespace engine {
 
@@ -12,7 +12,6 @@ constexpr int BLOCK_LINES = IC * ELEMENT_BYTES / 4;             // of 16 x IC pa
 constexpr int MAP_LINES = CHANNELS * CHANNELS / LINE_ELEMENTS;  // of 16 x 16 elements of a map
 constexpr int LINE_INPUTS = 4 / ELEMENT_BYTES;                  // input channels whose weights lie in a packed line
 constexpr int PARAMS_LINES = 3;
-constexpr int TABLE_LINES = 256 / LINE_BYTES;
 
 // Line `i` of 16 x IC packed weights: of each output channel LINE_INPUTS input channels.
 inline void unpack_line(const line_t& line, int i, weight_t& weight) {
@@ -187,14 +186,15 @@ inline void ask_for_set(port_t& port, const job_t& job, int32_t set, int32_t til
 }
 
 inline void load_weights(jobs_t& jobs, uint32_t count, port_t port, line_stream& map, weight_blocks& weights,
-                         params_blocks& params) {
+                         params_blocks& params, vector_side& vector) {
     sum_t column[SET_TILES][OC];
 #pragma HLS array_partition variable = column dim = 2 complete
 weight_commands:
     for (uint32_t i = 0; i < count; i++) {
         const job_t job = jobs.read();
-        if (!job.runs) continue;
         sim::command(i);
+        if (job.vector) load_vector_params(vector, port);
+        if (!job.runs) continue;
         const mac_command& c = job.c;
         const int32_t tile_lines = tile_lines_of(job), loads = job.p.heads * job.p.set_loads;
         int32_t set = 0, asked = 0;  // the next to be read, and the next to be asked for

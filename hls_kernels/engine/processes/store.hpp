@@ -1,48 +1,9 @@
 // Writes lines to memory in bursts and, when memory has answered, tells the processes that load how far it is.
 #pragma once
+#include "../vector/move.hpp"
 #include "tile_walk.hpp"
 
 namespace engine {
-
-constexpr int WRITES_AHEAD = 14;  // bursts whose answer has not come yet; the port allows 16
-
-// Bytes of words from `skip` on, and before `rest` if that is not 0.
-inline ap_int<LINE_BYTES> strobe_of(int32_t skip, int32_t rest) {
-#pragma HLS inline
-    constexpr int WORD_BYTES = CHANNELS * ELEMENT_BYTES;
-    ap_int<LINE_BYTES> strobe = 0;
-    for (int b = 0; b < LINE_BYTES; b++) {
-#pragma HLS unroll
-        strobe[b] = b >= skip * WORD_BYTES && (rest == 0 || b < rest * WORD_BYTES);
-    }
-    return strobe;
-}
-
-// Bursts whose answers have not come yet, and what is to be told when they have. Of a window is told when some bursts of the
-// next one have gone, so that its answers have had time to come.
-constexpr int TOLD_AFTER = 2;
-struct answers_t {
-    int32_t waiting;  // bursts in all
-    int32_t current;  // of these, of the window that is being stored
-    bool told;        // nothing is to be told of the window before
-    done_t before;
-};
-
-inline void take_answers(port_t& maps, answers_t& answers, int32_t left) {
-#pragma HLS inline
-store_responses:
-    for (; answers.waiting > left; answers.waiting--) maps.write_response();
-    answers.current = smaller(answers.current, answers.waiting);
-}
-
-// Of the window before, if anything is to be told of it.
-inline void tell(port_t& maps, answers_t& answers, done_stream& to_input) {
-#pragma HLS inline
-    if (answers.told) return;
-    take_answers(maps, answers, answers.current);
-    to_input.write(answers.before);
-    answers.told = true;
-}
 
 inline void store_pass(line_stream in[BLOCKS], port_t& maps, uint32_t base, const job_t& job, const pass_t& at,
                        answers_t& answers, done_stream& to_input) {
@@ -68,11 +29,16 @@ store_bursts:
 }
 
 inline void store(jobs_t& jobs, uint32_t count, line_stream in[BLOCKS], port_t maps, done_stream& to_input,
-                  done_stream& to_residual) {
+                  done_stream& to_residual, vector_side& vector) {
     int32_t bad = -1;
 store_commands:
     for (uint32_t i = 0; i < count; i++) {
         const job_t job = jobs.read();
+        if (job.vector) {
+            sim::command(i);
+            store_vector(vector, maps, to_input, to_residual);
+            continue;
+        }
         if (!job.runs) {
             if (bad < 0) bad = static_cast<int32_t>(i);
             continue;

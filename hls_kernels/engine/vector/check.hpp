@@ -1,0 +1,32 @@
+// What the vector side can run: the end of a sentence that says why not ("has ..."), or nullptr.
+#pragma once
+#ifndef __VITIS_HLS__
+#include "plan.hpp"
+
+namespace engine {
+
+inline const char* refusal(const vector_command& c) {
+    if (ELEMENT != ELEMENT_INT8) return "works on int8 maps, of which this engine has none";
+    if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
+    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_MULTIPLY) return "has an unknown operation";
+    for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
+        if (x < 1) return "has a size that is not positive";
+    if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
+    if (!has_other(c) && (c.operation == VECTOR_MULTIPLY || is_shared(c))) return "has no second operand";
+    const vector_plan_t p = plan_of(c);
+    const int32_t lines = smaller(c.group_lines, p.plane);
+    if (lines * BEAT > VECTOR_ROWS) return "has groups of more rows than the memory of their sums";
+    if (int64_t{lines} * p.blocks * TURNS > VECTOR_DEPTH)
+        return "has groups that are more than the memories between sweeps";
+    if (c.operation == VECTOR_SOFTMAX && c.channels > 1 << 20) return "has rows of too many keys for exact sums";
+    if (c.operation != VECTOR_NORM) return nullptr;
+    if (p.blocks > VECTOR_BLOCKS) return "has more channels than the memory of gamma and beta";
+    if (!(c.epsilon > 0)) return "has an epsilon that is not greater than 0";
+    if (c.input_weight < 0 || c.other_weight < 0 || c.input_weight > 1 << 20 || c.other_weight > 1 << 20 ||
+        int64_t{c.channels} * 128 * (int64_t{c.input_weight} + c.other_weight) >= int64_t{1} << 32)
+        return "has weights whose sums of squares exceed 64 bits";
+    return nullptr;
+}
+
+}  // namespace engine
+#endif

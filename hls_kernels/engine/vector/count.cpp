@@ -1,0 +1,51 @@
+// Cycles of one command of the vector side, as the simulator counts them with a memory that answers after 60 cycles.
+//
+//     count OPERATION HEADS PIXELS CHANNELS GROUP_LINES [other]
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../engine.hpp"
+#include "../layout.hpp"
+#include "check.hpp"
+
+int main(int argc, char** argv) {
+    if (argc < 6) {
+        std::fprintf(stderr, "count OPERATION HEADS PIXELS CHANNELS GROUP_LINES [other]\n");
+        return 2;
+    }
+    engine::vector_command c = {};
+    c.opcode = engine::ENGINE_VECTOR;
+    c.operation = std::atoi(argv[1]);
+    c.heads[0] = 1;
+    c.heads[1] = std::atoi(argv[2]);
+    c.pixels = std::atoi(argv[3]);
+    c.channels = std::atoi(argv[4]);
+    c.group_lines = std::atoi(argv[5]);
+    c.input_weight = c.other_weight = 1;
+    c.epsilon = c.input_scale = c.other_scale = 1.0f;
+    c.low = -128;
+    c.high = 127;
+    const int32_t one = static_cast<int32_t>(engine::map_lines(c.pixels, c.channels)), all = one * c.heads[1];
+    c.input = 1;
+    c.output = static_cast<uint32_t>(1 + all);
+    c.other = argc > 6 ? static_cast<uint32_t>(1 + 2 * all) : engine::NO_OPERAND;
+    c.input_head[1] = c.output_head[1] = c.other_head[1] = one;
+    if (const char* why = engine::refusal(c)) {
+        std::fprintf(stderr, "count: the command %s\n", why);
+        return 2;
+    }
+    std::vector<engine::line_t> list(4), maps(static_cast<std::size_t>(1 + 3 * all)), parameters(600);
+    std::memcpy(static_cast<void*>(list.data()), &c, sizeof c);
+    sim::memory memory;
+    sim::bank* bank = memory.add(std::make_unique<sim::ideal_bank>("DDR[0]", 60));
+    engine::port_t ports[] = {list.data(), parameters.data(), maps.data(), maps.data(), maps.data()};
+    const char* const names[] = {"commands", "weights", "input", "residual", "output"};
+    for (int i = 0; i < 5; i++) sim::bind(ports[i], {names[i], 0}, &memory, bank);
+    engine::run_list(ports[0], 1, ports[1], ports[2], ports[3], ports[4]);
+    std::printf("%s\n", sim::json::of(sim::take_report(&memory)).c_str());
+    return 0;
+}

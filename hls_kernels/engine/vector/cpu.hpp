@@ -1,0 +1,86 @@
+// The CPU schedule of the vector side's commands: the same arithmetic and so the same bits, row after row.
+#pragma once
+#ifndef __VITIS_HLS__
+#include <cstring>
+
+#include "../layout.hpp"
+#include "arithmetic.hpp"
+
+namespace engine {
+
+class cpu_vector {
+public:
+    cpu_vector(const vector_command& c, line_t* maps, const line_t* weights) : c_(c), p_(plan_of(c)), maps_(maps) {
+        if (c.operation == VECTOR_SOFTMAX)
+            for (int i = 0; i < 256; i++) exponentials_[i] = bits32_of(weights[c.params + i / 16], i % 16);
+        if (c.operation == VECTOR_NORM) norm_ = weights + c.params;
+        if (c.flags & VECTOR_TABLE) std::memcpy(table_, weights + c.params + p_.params_lines, sizeof table_);
+    }
+
+    // Part `slice` of `slices` of the work; any number of slices gives the same bits.
+    void run(uint32_t slice = 0, uint32_t slices = 1) const {
+        const int64_t lines = int64_t{p_.heads} * p_.plane;  // no two slices write to the same one
+        for (int64_t l = lines * slice / slices; l < lines * (slice + 1) / slices; l++) {
+            const int32_t head = static_cast<int32_t>(l / p_.plane), line = static_cast<int32_t>(l % p_.plane);
+            for (int32_t pixel = line * BEAT; pixel < smaller((line + 1) * BEAT, c_.pixels); pixel++) row(head, pixel);
+        }
+    }
+
+private:
+    void row(int32_t head, int32_t pixel) const {
+        const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
+        const int64_t plane = int64_t{p_.plane} * BEAT;  // words
+        const word_t* x = words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]) + pixel;
+        const word_t* other = has_other(c_) ? words(c_.other + h0 * c_.other_head[0] + h1 * c_.other_head[1]) : nullptr;
+        const int64_t other_plane = is_shared(c_) ? BEAT : plane;
+        if (other && !is_shared(c_)) other += pixel;
+        word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]) + pixel;
+        const word_t none = {};
+        row_sums_t sums = {};
+        row_scale_t scale = {};
+        if (reduces(c_)) {
+            for (int32_t b = 0; b < p_.blocks; b++)
+                sums = add_word(sums, b == 0, x[b * plane], other ? other[b * other_plane] : none,
+                                c_.channels - b * CHANNELS, c_);
+            scale.center = sums.sum;
+            scale.scale = c_.operation == VECTOR_SOFTMAX ? softmax_scale(weight(x, plane, other, other_plane, sums), c_)
+                                                         : norm_scale(sums, c_);
+        }
+        for (int32_t b = 0; b < p_.blocks; b++) {
+            const word_t key = x[b * plane], r = other ? other[b * other_plane] : none;
+            for (int k = 0; k < CHANNELS; k++) {
+                if (b * CHANNELS + k >= c_.channels) {
+                    to[b * plane].lane[k] = vector_filling(c_, table_);
+                    continue;
+                }
+                const bool norm = c_.operation == VECTOR_NORM;
+                const float gamma = norm ? float_of_bits(bits32_of(norm_[2 * b], k)) : 0.0f;
+                const float beta = norm ? float_of_bits(bits32_of(norm_[2 * b + 1], k)) : 0.0f;
+                const uint32_t e = c_.operation == VECTOR_SOFTMAX ? exponential(sums, key.lane[k], r.lane[k]) : 0;
+                to[b * plane].lane[k] = vector_result(key.lane[k], r.lane[k], e, scale, gamma, beta, c_, table_);
+            }
+        }
+    }
+    uint32_t exponential(const row_sums_t& sums, int8_t key, int8_t mask) const {
+        return mask ? 0 : exponentials_[distance(sums.greatest, key)];
+    }
+    uint64_t weight(const word_t* x, int64_t plane, const word_t* other, int64_t other_plane,
+                    const row_sums_t& sums) const {
+        uint64_t sum = 0;
+        for (int32_t k = 0; k < c_.channels; k++)
+            sum += exponential(sums, x[k / CHANNELS * plane].lane[k % CHANNELS],
+                               other ? other[k / CHANNELS * other_plane].lane[k % CHANNELS] : int8_t(0));
+        return sum;
+    }
+    word_t* words(uint32_t line) const { return reinterpret_cast<word_t*>(maps_ + line); }
+
+    vector_command c_;
+    vector_plan_t p_;
+    line_t* maps_;
+    const line_t* norm_ = nullptr;
+    uint32_t exponentials_[256] = {};
+    int8_t table_[256] = {};
+};
+
+}  // namespace engine
+#endif

@@ -1,0 +1,132 @@
+// The vector side's part of the processes that own a port: what load_input, load_residual, load_weights and store do for one of
+// its commands. Groups take the place of windows.
+#pragma once
+#include "streams.hpp"
+
+namespace engine {
+
+#if ENGINE_HAS_VECTOR
+
+// Lines of a group of a map, each block's in one burst; in a single one where these are whole planes.
+inline void read_group(port_t& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, line_stream& out) {
+    const bool whole = rows.lines == job.p.plane;
+    const int32_t bursts = whole ? 1 : job.p.blocks, length = whole ? rows.lines * job.p.blocks : rows.lines;
+    uint32_t ask = base + rows.first;
+vector_bursts:
+    for (int32_t k = 0; k < bursts + AHEAD - 1; k++) {
+        if (k < bursts) maps.read_request(ask, length);
+        ask += job.p.plane;
+        if (k < AHEAD - 1) continue;
+        PIPELINED(vector_lines) for (int32_t n = 0; n < length; n++) {
+#pragma HLS pipeline II = 1
+            ITERATION(vector_lines);
+            out.write(maps.read());
+        }
+    }
+}
+
+// `started`: windows and groups since the list began.
+inline void load_vector_input(vector_side& vector, port_t& maps, done_stream& done, progress_t& progress,
+                              int32_t& started) {
+    const vector_job_t job = vector.input_jobs.read();
+    const vector_command& c = job.c;
+    for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
+        for (int32_t h1 = 0; h1 < c.heads[1]; h1++)
+        vector_input_groups:
+            for (int32_t group = 0; group < job.p.groups; group++) {
+                const rows_t rows = rows_of(job, group);
+                CYCLES(vector_group);
+                progress.at_least(done, started - WINDOWS_AHEAD);
+                if (c.input_after) progress.until(done, job.position - c.input_after, pixels_read(job, group));
+                started++;
+                read_group(maps, c.input + h0 * c.input_head[0] + h1 * c.input_head[1], job, rows, vector.input);
+            }
+}
+
+inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& done, progress_t& progress) {
+    const vector_job_t job = vector.other_jobs.read();
+    const vector_command& c = job.c;
+    progress.at_least(done, job.position - COMMANDS_AHEAD);
+    if (!has_other(c)) return;
+    if (c.other_after) progress.until(done, job.position - c.other_after, ALL_PIXELS);
+    for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
+        for (int32_t h1 = 0; h1 < c.heads[1]; h1++)
+        vector_other_groups:
+            for (int32_t group = 0; group < job.p.groups; group++) {
+                const rows_t rows = rows_of(job, group);
+                const uint32_t base = c.other + h0 * c.other_head[0] + h1 * c.other_head[1];
+                CYCLES(vector_group);
+                if (!is_shared(c)) {
+                    read_group(maps, base, job, rows, vector.other);
+                    continue;
+                }
+                // A line a block.
+                maps.read_request(base, job.p.blocks);
+                PIPELINED(shared_lines) for (int32_t n = 0; n < job.p.blocks; n++) {
+#pragma HLS pipeline II = 1
+                    ITERATION(shared_lines);
+                    vector.other.write(maps.read());
+                }
+            }
+}
+
+inline void load_vector_params(vector_side& vector, port_t& port) {
+    const vector_job_t job = vector.params_jobs.read();
+    const int32_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
+    if (lines) port.read_request(job.c.params, lines);
+    PIPELINED(vector_params_lines) for (int32_t n = 0; n < lines; n++) {
+#pragma HLS pipeline II = 1
+        ITERATION(vector_params_lines);
+        vector.params.write(port.read());
+    }
+}
+
+inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_input, done_stream& to_residual) {
+    const vector_job_t job = vector.store_jobs.read();
+    const vector_command& c = job.c;
+    const int32_t rest = c.pixels % BEAT;
+    answers_t answers = {0, 0, true, {0, 0}};
+    for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
+        for (int32_t h1 = 0; h1 < c.heads[1]; h1++)
+        store_groups:
+            for (int32_t group = 0; group < job.p.groups; group++) {
+                const rows_t rows = rows_of(job, group);
+                const bool whole = rows.lines == job.p.plane, ends = rows.first + rows.lines == job.p.plane;
+                uint32_t at = c.output + h0 * c.output_head[0] + h1 * c.output_head[1] + rows.first;
+                answers.current = 0;
+                CYCLES(store_pass);
+            store_blocks:
+                for (int32_t block = 0; block < job.p.blocks; block++) {
+                    if (block == TOLD_AFTER) tell(maps, answers, to_input);
+                    CYCLES(store_burst);
+                    if (!whole || block == 0) {
+                        if (answers.waiting == WRITES_AHEAD) take_answers(maps, answers, WRITES_AHEAD - 1);
+                        maps.write_request(at, whole ? rows.lines * job.p.blocks : rows.lines);
+                        answers.waiting++;
+                        answers.current++;
+                    }
+                    at += job.p.plane;
+                    PIPELINED(store_vector_lines) for (int32_t n = 0; n < rows.lines; n++) {
+#pragma HLS pipeline II = 1
+                        ITERATION(store_vector_lines);
+                        maps.write(vector.output.read(), strobe_of(0, ends && n + 1 == rows.lines ? rest : 0));
+                    }
+                }
+                tell(maps, answers, to_input);
+                answers.before = {job.position, pixels_until(job, group)};
+                answers.told = false;
+            }
+    answers.current = 0;
+    answers.before.pixels = ALL_PIXELS;
+    tell(maps, answers, to_input);
+    to_residual.write({job.position, ALL_PIXELS});
+}
+
+#else
+inline void load_vector_input(vector_side&, port_t&, done_stream&, progress_t&, int32_t&) {}
+inline void load_vector_other(vector_side&, port_t&, done_stream&, progress_t&) {}
+inline void load_vector_params(vector_side&, port_t&) {}
+inline void store_vector(vector_side&, port_t&, done_stream&, done_stream&) {}
+#endif
+
+}  // namespace engine

@@ -1,0 +1,76 @@
+// The command of the vector side: what works on the rows of maps, or element by element, beside the MAC array.
+//
+// A row is one pixel's channels: the keys of a query, the features of a token. Units as in ../record.hpp; of `heads` maps
+// each has planes and pixels of its own. Elements are int8.
+#pragma once
+#include <cstdint>
+
+#include "../record.hpp"
+
+namespace engine {
+
+constexpr int32_t ENGINE_VECTOR = 49;
+
+enum vector_operation : int32_t {
+    VECTOR_SOFTMAX = 0,
+    VECTOR_NORM = 1,
+    VECTOR_ADD = 2,  // without other: one map, rescaled
+    VECTOR_MULTIPLY = 3,
+};
+
+enum vector_flags : int32_t {
+    VECTOR_TABLE = 1,   // the 256-entry table behind the params is applied last
+    VECTOR_SHARED = 2,  // other is a map of one pixel, the same for all rows of a head
+};
+
+// Result of a row's channel, x of the input, r of `other` (0 where there is none):
+//   softmax   a key whose r is not 0 is masked.  e = exponentials[max of the row's keys that are not - x], 0 if masked
+//             y = float(e) * (input_scale / float(sum of the row's e)), 0 if that sum is 0
+//   norm      t = input_weight * x + other_weight * r, integers
+//             D = channels * (sum of t^2) - (sum of t)^2, exact
+//             y = float(channels * t - sum of t) * (1 / sqrt(float(D) + epsilon)) * gamma + beta
+//   add       y = float(x - input_zero) * input_scale + float(r - other_zero) * other_scale
+//   multiply  y = float((x - input_zero) * (r - other_zero)) * input_scale
+//   result = clamp(round(y) + zero, low, high), then table[result] where VECTOR_TABLE
+// Each float32 operation rounds for itself; sums are of integers and so the same in any order. Channels that fill the last
+// block get y = 0. The scale of the output is divided out beforehand: in input_scale and other_scale, or gamma and beta.
+struct vector_command {
+    int32_t opcode;
+    int32_t slices;
+    int32_t operation;
+    int32_t flags;
+    uint32_t input;
+    uint32_t other;  // second operand or mask, or NO_OPERAND
+    uint32_t
+        params;  // softmax: 256 exponentials of 2^24 * exp(-i * scale), uint32, 16 lines; norm: [block][gamma, beta][16];
+                 // then the table in 4 lines
+    uint32_t output;      // may be the input or other
+    int32_t input_after;  // as in ../record.hpp
+    int32_t other_after;
+    int32_t channels;
+    int32_t pixels;
+    int32_t heads[2];
+    int32_t input_head[2];
+    int32_t other_head[2];
+    int32_t output_head[2];
+    int32_t group_lines;  // lines of each plane, BEAT rows each, that are in the vector side's memories at a time
+    int32_t input_weight;
+    int32_t other_weight;
+    float epsilon;  // layer norm's, times channels^2 / (scale of t)^2; greater than 0
+    float input_scale;
+    float other_scale;
+    int32_t input_zero;
+    int32_t other_zero;
+    int32_t zero;
+    int32_t low;
+    int32_t high;
+};
+
+static_assert(sizeof(vector_command) <= 64 * 4, "a command has 64 words");
+
+inline bool has_other(const vector_command& c) { return c.other != NO_OPERAND; }
+inline bool is_shared(const vector_command& c) { return (c.flags & VECTOR_SHARED) != 0; }
+// Needs sums over a row before its first result.
+inline bool reduces(const vector_command& c) { return c.operation == VECTOR_SOFTMAX || c.operation == VECTOR_NORM; }
+
+}  // namespace engine

@@ -1,0 +1,363 @@
+// Random lists of commands of the vector side, what they have to leave in memory by plain loops, and the comparison.
+#pragma once
+#include <string>
+
+#include "../../choose.hpp"
+#include "../../tb/tensors.hpp"
+#include "../check.hpp"
+#include "../cpu.hpp"
+
+namespace bench {
+
+using engine::mac_command;
+using engine::vector_command;
+
+// A map, or as many as there are heads.
+struct matrix {
+    int rows, channels, heads[2];
+    uint32_t at;
+    int32_t head[2];  // lines to the next
+    int producer;
+};
+
+class list {
+public:
+    explicit list(uint64_t seed) : maps(seed * 2 + 1), parameters(seed * 2 + 2) {}
+
+    region maps, parameters;
+
+    int size() const { return static_cast<int>(commands_.size()); }
+    std::vector<line_t> lines() const {
+        std::vector<line_t> all(commands_.size() * 4, line_t());
+        for (std::size_t i = 0; i < commands_.size(); i++)
+            if (commands_[i].opcode == engine::ENGINE_VECTOR)
+                std::memcpy(static_cast<void*>(&all[4 * i]), &commands_[i], sizeof(vector_command));
+            else
+                std::memcpy(static_cast<void*>(&all[4 * i]), &copies_[i], sizeof(mac_command));
+        return all;
+    }
+
+    void add_random(random_source& random) {
+        const matrix in = some_map(random);
+        if (in.heads[0] * in.heads[1] == 1 && random.chance(0.15)) return add_maximum(in, random);
+        vector_command c = {};
+        c.opcode = engine::ENGINE_VECTOR;
+        c.slices = 1;
+        c.operation = random.integer(0, 3);
+        c.channels = in.channels;
+        c.pixels = in.rows;
+        c.input = in.at;
+        c.input_after = after(in);
+        c.other = engine::NO_OPERAND;
+        for (int d = 0; d < 2; d++) {
+            c.heads[d] = in.heads[d];
+            c.input_head[d] = in.head[d];
+        }
+        if (c.operation == engine::VECTOR_MULTIPLY || random.chance(0.5)) add_other(c, in, random);
+        matrix out = in;
+        out.producer = size();
+        if (!random.chance(0.15)) place(out);  // else in place
+        c.output = out.at;
+        for (int d = 0; d < 2; d++) c.output_head[d] = out.head[d];
+        set_numbers(c, random);
+        choose_group(c, random);
+        for (matrix& m : maps_)
+            if (m.at == out.at) m.producer = out.producer;  // in place
+        maps_.push_back(out);
+        append(c, mac_command());
+    }
+
+    // What memory holds after the commands, one after the other.
+    void reference(std::vector<line_t>& memory) const {
+        for (std::size_t i = 0; i < commands_.size(); i++)
+            if (commands_[i].opcode == engine::ENGINE_VECTOR)
+                reference(commands_[i], memory);
+            else  // checked by the MAC side's bench
+                engine::cpu_mac(copies_[i], memory.data(), all_parameters().data()).run();
+    }
+    void run_cpu(std::vector<line_t>& memory, uint32_t slices) const {
+        for (std::size_t i = 0; i < commands_.size(); i++)
+            for (uint32_t slice = 0; slice < slices; slice++)
+                if (commands_[i].opcode == engine::ENGINE_VECTOR)
+                    engine::cpu_vector(commands_[i], memory.data(), all_parameters().data()).run(slice, slices);
+                else
+                    engine::cpu_mac(copies_[i], memory.data(), all_parameters().data()).run(slice, slices);
+    }
+    // All of memory is compared: nothing but the results may have changed.
+    std::string difference(const std::vector<line_t>& got, const std::vector<line_t>& expected) const {
+        for (std::size_t i = 0; i < got.size(); i++)
+            for (int k = 0; k < engine::LINE_BYTES; k++) {
+                if (got[i].byte[k] == expected[i].byte[k]) continue;
+                char text[200];
+                std::snprintf(text, sizeof text, "line %zu, byte %d: %d instead of %d", i, k,
+                              static_cast<int8_t>(got[i].byte[k]), static_cast<int8_t>(expected[i].byte[k]));
+                return std::string(text) + described(i);
+            }
+        return "";
+    }
+
+private:
+    int32_t after(const matrix& m) const { return m.producer < 0 ? 0 : size() - m.producer; }
+    const std::vector<line_t>& all_parameters() const { return const_cast<list*>(this)->parameters.lines(); }
+
+    void append(const vector_command& c, const mac_command& copy) {
+        commands_.push_back(c);
+        copies_.push_back(copy);
+        if (c.opcode != engine::ENGINE_VECTOR) return;
+        if (const char* why = engine::refusal(c)) {
+            std::printf("vector: a random command %s\n", why);
+            std::abort();
+        }
+    }
+    void place(matrix& m) {
+        const int32_t one = static_cast<int32_t>(engine::map_lines(m.rows, m.channels));
+        m.head[1] = one;
+        m.head[0] = one * m.heads[1];
+        m.at = maps.allocate(int64_t{m.heads[0]} * m.head[0]);
+    }
+    // One that a command made, if there is one, or a new one; sometimes with rows that are all the same or extreme.
+    matrix some_map(random_source& random) {
+        if (!maps_.empty() && random.chance(0.6))
+            return maps_[static_cast<std::size_t>(random.integer(0, static_cast<int>(maps_.size()) - 1))];
+        matrix m = {};
+        m.rows = random.pick({1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 49});
+        m.channels = random.pick({1, 2, 15, 16, 17, 32, 40, 64, 100, 129});
+        if (random.chance(0.2)) m.rows = random.integer(1, 80);
+        m.heads[0] = random.pick({1, 1, 1, 2});
+        m.heads[1] = random.pick({1, 1, 2, 3});
+        m.producer = -1;
+        place(m);
+        if (random.chance(0.3)) fill(m, random);
+        return m;
+    }
+    void fill(const matrix& m, random_source& random) {
+        const int kind = random.integer(0, 3);
+        int8_t* first = reinterpret_cast<int8_t*>(maps.lines().data() + m.at);
+        const int8_t same = static_cast<int8_t>(random.pick({-128, 0, 1, 127}));
+        for (int64_t i = 0; i < int64_t{m.heads[0]} * m.head[0] * engine::LINE_BYTES; i++)
+            first[i] = kind == 0   ? same
+                       : kind == 1 ? static_cast<int8_t>(random.pick({-128, 127}))
+                       : kind == 2 ? static_cast<int8_t>(random.chance(0.05) ? 127 : -128)
+                                   : static_cast<int8_t>(random.integer(-2, 1));
+    }
+    void add_other(vector_command& c, const matrix& in, random_source& random) {
+        const bool shared = random.chance(0.3), all_heads = random.chance(0.3);
+        for (const matrix& m : maps_)
+            if (!shared && m.rows == in.rows && m.channels == in.channels && m.heads[0] == in.heads[0] &&
+                m.heads[1] == in.heads[1] && random.chance(0.5)) {
+                c.other = m.at;
+                c.other_after = after(m);
+                for (int d = 0; d < 2; d++) c.other_head[d] = m.head[d];
+                return;
+            }
+        matrix m = in;
+        if (shared) m.rows = 1;
+        if (shared) c.flags |= engine::VECTOR_SHARED;
+        if (all_heads) m.heads[0] = m.heads[1] = 1;
+        place(m);
+        int8_t* first = reinterpret_cast<int8_t*>(maps.lines().data() + m.at);
+        const double masked = random.pick({0, 1, 5, 9, 10}) / 10.0;
+        if (c.operation == engine::VECTOR_SOFTMAX)
+            for (int64_t i = 0; i < int64_t{m.heads[0]} * m.head[0] * engine::LINE_BYTES; i++)
+                first[i] = static_cast<int8_t>(random.chance(masked) ? random.pick({1, -1, -128}) : 0);
+        c.other = m.at;
+        if (!all_heads)
+            for (int d = 0; d < 2; d++) c.other_head[d] = m.head[d];
+    }
+    void set_numbers(vector_command& c, random_source& random) {
+        c.input_zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
+        c.other_zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
+        c.zero = random.chance(0.4) ? 0 : random.integer(-128, 127);
+        c.low = random.chance(0.7) ? -128 : random.integer(-128, 0);
+        c.high = random.chance(0.7) ? 127 : random.integer(0, 127);
+        c.other_scale = static_cast<float>(random.real(-2, 2));
+        c.input_scale = static_cast<float>(random.real(0, 2));
+        std::vector<line_t> params;
+        if (c.operation == engine::VECTOR_SOFTMAX) {
+            c.input_scale = static_cast<float>(random.pick({127, 128, 256, 200}));
+            if (random.chance(0.4)) c.zero = -128;
+            const double scale = random.real(0, 1) < 0.1 ? 3.0 : random.real(0.001, 0.2);
+            params.assign(engine::EXPONENT_LINES, line_t());
+            for (int i = 0; i < 256; i++)
+                engine::set_bits32(
+                    params[static_cast<std::size_t>(i / 16)], i % 16,
+                    static_cast<uint32_t>(std::lrint(std::exp(-i * scale) * (1 << engine::EXPONENT_BITS))));
+        } else if (c.operation == engine::VECTOR_NORM) {
+            c.input_weight = random.pick({1, 1, 2, 1000, 4095});
+            c.other_weight = has_other(c) ? random.pick({0, 1, 3, 2047, 4095}) : 0;
+            c.epsilon = static_cast<float>(random.pick({1, 100000}) * 1e-5 * c.channels * c.channels);
+            const int32_t blocks = (c.channels + 15) / 16;
+            for (int32_t b = 0; b < 2 * blocks; b++) {
+                line_t line = {};
+                for (int k = 0; k < 16; k++)
+                    engine::set_bits32(line, k, engine::bits_of(static_cast<float>(random.real(-60, 60))));
+                params.push_back(line);
+            }
+        } else if (c.operation == engine::VECTOR_MULTIPLY) {
+            c.input_scale /= 64;
+        }
+        if (random.chance(0.3)) {
+            c.flags |= engine::VECTOR_TABLE;
+            for (int l = 0; l < engine::TABLE_LINES; l++) {
+                line_t line;
+                for (uint8_t& b : line.byte) b = static_cast<uint8_t>(random.integer(0, 255));
+                params.push_back(line);
+            }
+        }
+        if (!params.empty()) c.params = parameters.put(params);
+    }
+    static void choose_group(vector_command& c, random_source& random) {
+        c.group_lines = random.integer(1, 12);
+        while (c.group_lines > 1 && engine::refusal(c)) c.group_lines--;
+    }
+    // A pooling of the MAC side, for the order between both.
+    void add_maximum(const matrix& in, random_source& random) {
+        matrix out = in;
+        out.producer = size();
+        place(out);
+        mac_command c = {};
+        c.opcode = engine::ENGINE_MAC;
+        c.operation = engine::OPERATION_MAXIMUM;
+        c.weight_kind = engine::WEIGHT_DIAGONAL;
+        c.residual = c.sums = engine::NO_OPERAND;
+        c.pixel_channels = 16;
+        c.in_blocks = c.out_blocks = (in.channels + 15) / 16;
+        c.in_height = c.out_height = 1;
+        c.in_width = c.out_width = in.rows;
+        c.kernel[0] = 1;
+        c.kernel[1] = 3;
+        c.padding[1] = 1;
+        c.stride[0] = c.stride[1] = c.dilation[0] = c.dilation[1] = 1;
+        c.heads[0] = c.heads[1] = c.images = 1;
+        c.group_in = c.group_out = 16;
+        c.pad = -128;
+        c.inverse = static_cast<float>(random.real(0.5, 2));
+        c.low = -128;
+        c.high = 127;
+        c.input = in.at;
+        c.input_after = after(in);
+        c.output = out.at;
+        std::vector<engine::channel_params> params(static_cast<std::size_t>(c.out_blocks) * 16, {0, 1.0f, 0.0f});
+        c.params = parameters.put(engine::pack_params(params));
+        const std::vector<engine::part_t> parts = engine::choose(c);
+        if (parts.size() != 1) return;
+        maps_.push_back(out);
+        append(vector_command(), parts[0].c);
+    }
+
+    // record.hpp's definition, word for word.
+    void reference(const vector_command& c, std::vector<line_t>& memory) const {
+        const std::vector<line_t>& params = all_parameters();
+        const std::vector<line_t> before = memory;  // the output may be an input
+        auto element = [&](const std::vector<line_t>& of, int64_t line, int64_t rows, int row, int channel) {
+            const int64_t at = engine::map_index(rows, row, channel);
+            return static_cast<int>(static_cast<int8_t>(
+                of[static_cast<std::size_t>(line + at / 64)].byte[static_cast<std::size_t>(at % 64)]));
+        };
+        auto number = [&](int64_t line, int64_t at) {
+            return engine::bits32_of(params[static_cast<std::size_t>(line + at / 16)], static_cast<int>(at % 16));
+        };
+        const int padded = (c.channels + 15) / 16 * 16;
+        int64_t params_lines = 0;
+        if (c.operation == engine::VECTOR_SOFTMAX) params_lines = 16;
+        if (c.operation == engine::VECTOR_NORM) params_lines = padded / 8;
+        for (int h0 = 0; h0 < c.heads[0]; h0++)
+            for (int h1 = 0; h1 < c.heads[1]; h1++)
+                for (int row = 0; row < c.pixels; row++) {
+                    std::vector<int> x(static_cast<std::size_t>(padded)), r(x.size(), 0);
+                    for (int k = 0; k < padded; k++) {
+                        const std::size_t i = static_cast<std::size_t>(k);
+                        x[i] = element(before, c.input + int64_t{h0} * c.input_head[0] + int64_t{h1} * c.input_head[1],
+                                       c.pixels, row, k);
+                        const int64_t other = c.other + int64_t{h0} * c.other_head[0] + int64_t{h1} * c.other_head[1];
+                        if (has_other(c))
+                            r[i] = is_shared(c) ? element(before, other, 1, 0, k)
+                                                : element(before, other, c.pixels, row, k);
+                    }
+                    std::vector<float> y(x.size(), 0.0f);
+                    row_results(c, x, r, y, number);
+                    for (int k = 0; k < padded; k++) {
+                        const double limited = std::fmin(
+                            std::fmax(static_cast<double>(y[static_cast<std::size_t>(k)]), -1048576.0), 1048576.0);
+                        int64_t value = static_cast<int64_t>(std::nearbyint(limited)) + c.zero;
+                        value = value < c.low ? c.low : value > c.high ? c.high : value;
+                        if (c.flags & engine::VECTOR_TABLE) {
+                            const int64_t line = c.params + params_lines + (value + 128) / 64;
+                            value = params[static_cast<std::size_t>(line)]
+                                        .byte[static_cast<std::size_t>((value + 128) % 64)];
+                        }
+                        const int64_t at = engine::map_index(c.pixels, row, k);
+                        const int64_t line = c.output + int64_t{h0} * c.output_head[0] + int64_t{h1} * c.output_head[1];
+                        memory[static_cast<std::size_t>(line + at / 64)].byte[static_cast<std::size_t>(at % 64)] =
+                            static_cast<uint8_t>(value);
+                    }
+                }
+    }
+    template <class NUMBER>
+    static void row_results(const vector_command& c, const std::vector<int>& x, const std::vector<int>& r,
+                            std::vector<float>& y, NUMBER number) {
+        const std::size_t n = static_cast<std::size_t>(c.channels);
+        if (c.operation == engine::VECTOR_SOFTMAX) {
+            int greatest = -1000;
+            for (std::size_t k = 0; k < n; k++)
+                if (r[k] == 0 && x[k] > greatest) greatest = x[k];
+            std::vector<uint32_t> e(n, 0);
+            uint64_t sum = 0;
+            for (std::size_t k = 0; k < n; k++) {
+                if (r[k] == 0) e[k] = number(c.params, greatest - x[k]);
+                sum += e[k];
+            }
+            if (sum == 0) return;
+            const float scale = c.input_scale / static_cast<float>(sum);
+            for (std::size_t k = 0; k < n; k++) y[k] = static_cast<float>(e[k]) * scale;
+        } else if (c.operation == engine::VECTOR_NORM) {
+            __int128 sum = 0, squares = 0;
+            std::vector<int64_t> t(n);
+            for (std::size_t k = 0; k < n; k++) {
+                t[k] = int64_t{c.input_weight} * x[k] + int64_t{c.other_weight} * r[k];
+                sum += t[k];
+                squares += static_cast<__int128>(t[k]) * t[k];
+            }
+            const __int128 spread = c.channels * squares - sum * sum;
+            const float variance = static_cast<float>(static_cast<uint64_t>(spread)) + c.epsilon;
+            const float scale = 1.0f / std::sqrt(variance);
+            for (std::size_t k = 0; k < n; k++) {
+                const float centred = static_cast<float>(c.channels * t[k] - static_cast<int64_t>(sum));
+                const float normal = centred * scale;
+                const int64_t at = static_cast<int64_t>(k / 16) * 32 + static_cast<int64_t>(k % 16);
+                const float product = normal * engine::float_of_bits(number(c.params, at));
+                y[k] = product + engine::float_of_bits(number(c.params, at + 16));
+            }
+        } else {
+            for (std::size_t k = 0; k < n; k++) {
+                const int left = x[k] - c.input_zero, right = r[k] - c.other_zero;
+                if (c.operation == engine::VECTOR_MULTIPLY) {
+                    y[k] = static_cast<float>(left * right) * c.input_scale;
+                    continue;
+                }
+                const float first = static_cast<float>(left) * c.input_scale;
+                const float second = static_cast<float>(right) * c.other_scale;
+                y[k] = has_other(c) ? first + second : first;
+            }
+        }
+    }
+    std::string described(std::size_t line) const {
+        std::string text;
+        for (std::size_t i = 0; i < commands_.size(); i++) {
+            const vector_command& c = commands_[i];
+            char one[200];
+            std::snprintf(one, sizeof one,
+                          "; command %zu: operation %d, flags %d, %d x %d, heads %d x %d, group %d, at %u", i,
+                          c.opcode ? c.operation : -1, c.flags, c.pixels, c.channels, c.heads[0], c.heads[1],
+                          c.group_lines, c.output);
+            if (!c.opcode || c.output <= line) text += one;
+        }
+        return text;
+    }
+
+    std::vector<vector_command> commands_;
+    std::vector<mac_command> copies_;  // of those of the MAC side
+    std::vector<matrix> maps_;
+};
+
+}  // namespace bench

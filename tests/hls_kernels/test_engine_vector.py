@@ -1,0 +1,73 @@
+"""The bench of the vector side: random lists in both schedules against plain loops, and mistakes it must notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hls_kernels.engine_kit import SIZES, Mutation, compile_bench, run_bench
+
+BENCH = "vector/tb.cpp"
+LANES = {
+    "16": {"VECTOR_DEPTH": 256},
+    "32": {**SIZES["8x32x16"], "VECTOR_LANES": 32, "VECTOR_DEPTH": 128, "VECTOR_BLOCKS": 16},
+    "64": {"VECTOR_LANES": 64, "VECTOR_DEPTH": 64},
+}
+MUTATIONS = {
+    "greatest of all": Mutation("vector/arithmetic.hpp", "if (r.lane[i] == 0) greatest", "greatest"),
+    "channels that fill": Mutation("vector/arithmetic.hpp", "if (i >= channels) continue;", ""),
+    "first word": Mutation("vector/arithmetic.hpp", "(first ? 0 : before.squares)", "before.squares"),
+    "all masked": Mutation("vector/arithmetic.hpp", "sum == 0 ? 0.0f : ", ""),
+    "epsilon": Mutation("vector/arithmetic.hpp", " + c.epsilon;", ";"),
+    "zero point": Mutation("vector/arithmetic.hpp", "r - c.other_zero;", "r;"),
+    "masked weights": Mutation("vector/weigh.hpp", " && other.lane[k] == 0) sum", ") sum"),
+    "sum of a block": Mutation("vector/weigh.hpp", "(at.block == 0 ? 0 : partial[w][at.slot]) + sum", "sum"),
+    "masked results": Mutation("vector/apply.hpp", "other.lane[k] == 0 ?", "true ?"),
+    "scale of a row": Mutation("vector/apply.hpp", "scale = kept[at.slot];", "scale = kept[0];"),
+    "block's gamma": Mutation("vector/apply.hpp", "c.operation == VECTOR_NORM ? at.block : 0", "0"),
+    "filling": Mutation("vector/apply.hpp", ": vector_filling(c, params.table)", ": int8_t(0)"),
+    "rows that idle": Mutation("vector/streams.hpp", "if (slot < rows.slots) address++;", "address++;"),
+    "one row for all": Mutation("vector/collect.hpp", "? at.slot == 0", "? at.slot == 0 && at.block == 0"),
+    "strobe": Mutation("vector/move.hpp", "ends && n + 1 == rows.lines ? rest : 0", "0"),
+    "whole planes": Mutation("vector/move.hpp", "if (!whole || block == 0) {", "if (block == 0) {"),
+    "waiting for a map": Mutation("vector/move.hpp", "if (c.input_after)", "if (false)"),
+    "waiting for the other": Mutation("vector/move.hpp", "if (c.other_after)", "if (false)"),
+    "told too early": Mutation("vector/streams.hpp", "job.p.heads > 1 ? 0 : (group + 1)", "(group + 100)"),
+    "the CPU's sum": Mutation("vector/cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
+}  # fmt: skip
+QUICK = ("masked weights", "told too early")
+
+
+def passes(program: Path, lists: int, seed: int = 1) -> None:
+    result = run_bench(program, lists, seed)
+    assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
+    assert f": {lists} cases, 0 failures" in result.stdout
+
+
+@pytest.mark.parametrize("lanes", ["64"])
+def test_bench(lanes: str, tmp_path: Path) -> None:
+    passes(compile_bench(tmp_path, LANES[lanes], sanitized=True, source=BENCH), 500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", LANES)
+def test_many_lists(lanes: str, tmp_path: Path) -> None:
+    passes(compile_bench(tmp_path, LANES[lanes], sanitized=True, source=BENCH), 10_000, seed=1000)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_notices_a_mistake(name: str, tmp_path: Path) -> None:
+    notices(name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in QUICK])
+def test_notices_every_mistake(name: str, tmp_path: Path) -> None:
+    notices(name, tmp_path)
+
+
+def notices(name: str, directory: Path) -> None:
+    mutation = MUTATIONS[name]
+    program = compile_bench(directory, {}, sanitized=False, source=BENCH, mutation=mutation, optimisation="-O0")
+    assert run_bench(program, 1500).returncode, "the bench does not notice it"
