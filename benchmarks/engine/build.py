@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -9,14 +10,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.engine import memory
-from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
-from fpga_dynamo.codegen.engine.choose import chosen
+from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Rows
+from fpga_dynamo.codegen.engine.choose import channel_parts, chosen
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 
 _SPREAD = 40.0
 """Standard deviation that the int8 values of a result are scaled to."""
+_AFTER = ("input_after", "residual_after", "weight_after")
+"""Fields that say how many commands ago an operand was made."""
 
 
 @dataclass
@@ -80,13 +83,19 @@ class Builder:
         writer = self._writer.get(part.map)
         return 0 if writer is None else len(self.built.commands) - writer
 
-    def _append(self, command: MacCommand, layer: Layer, sums: Tensor | None, epilogue: _Epilogue) -> None:
-        """Adds parameters and command, and what its result has to be."""
-        result = layer.output
+    def _append(
+        self, command: MacCommand, layer: Layer, weight: Tensor | None, sums: Tensor | None, epilogue: _Epilogue
+    ) -> None:
+        """Adds parameters and commands, and what the result has to be."""
+        result, first = layer.output, len(self.built.commands)
         params = memory.packed_params(epilogue.offset, epilogue.scale, epilogue.bias, epilogue.table)
         command = replace(command, params=self.built.weights.put(params), output=self._place(result))
-        self.built.commands.append(command)
-        self.built.layers.append(layer)
+        for part in self._parts(command, weight):
+            # Parts follow each other: what the first waits for is one command further away for each that follows.
+            before = len(self.built.commands) - first
+            waits = {name: getattr(part, name) + before for name in _AFTER if getattr(part, name)}
+            self.built.commands.append(replace(part, **waits))
+            self.built.layers.append(layer)
         self._writer[result.map] = len(self.built.commands) - 1
         if sums is not None:
             residual = self._value(epilogue.residual) if epilogue.residual is not None else None
@@ -95,6 +104,20 @@ class Builder:
             self.built.values[result.map][result.first : result.first + result.count] = value.view(
                 -1, shape.height, shape.width
             )
+
+    def _parts(self, command: MacCommand, weight: Tensor | None) -> Iterator[MacCommand]:
+        """Cut for the engine, with weights packed."""
+        if command.one_to_one:
+            for block, part in channel_parts(command, self.sizes, self.memory_model):
+                of_part = None if weight is None else weight[block * CHANNELS : (block + part.in_blocks) * CHANNELS]
+                yield self._with_weights(part, of_part)
+        else:
+            yield self._with_weights(chosen(command, self.sizes, self.memory_model), weight)
+
+    def _with_weights(self, command: MacCommand, weight: Tensor | None) -> MacCommand:
+        if weight is None:
+            return command
+        return replace(command, weight=self.built.weights.put(memory.packed_weights(weight, command, self.sizes)))
 
     # Layers
 
@@ -142,9 +165,6 @@ class Builder:
                 residual_after=self._after(layer.residual),
                 residual_scale=1.0,
             )
-        command = chosen(command, self.sizes, self.memory_model)
-        packed = memory.packed_weights(weight, command, self.sizes)
-        command = replace(command, weight=self.built.weights.put(packed))
         sums = None
         if self.check:
             value = self._value(source).double().view(1, layer.source.channels, layer.source.height, layer.source.width)
@@ -152,7 +172,7 @@ class Builder:
             sums = functional.conv2d(
                 padded, weight.double(), stride=layer.stride, dilation=layer.dilation, groups=layer.groups
             )[0]
-        self._append(command, layer, sums, epilogue)
+        self._append(command, layer, weight, sums, epilogue)
 
     def _pool(self, layer: Pool) -> None:
         source = layer.inputs[0]
@@ -175,10 +195,7 @@ class Builder:
             padding=layer.padding,
             pad=-128 if maximum else 0,
         )
-        command = chosen(command, self.sizes, self.memory_model)
-        if not maximum:
-            ones = torch.ones(channels, 1, *layer.kernel, dtype=torch.int8)
-            command = replace(command, weight=self.built.weights.put(memory.packed_weights(ones, command, self.sizes)))
+        ones = None if maximum else torch.ones(channels, 1, *layer.kernel, dtype=torch.int8)
         sums = None
         if self.check:
             value = self._value(source).double().view(1, channels, layer.source.height, layer.source.width)
@@ -188,7 +205,7 @@ class Builder:
             else:
                 sums = functional.avg_pool2d(padded, layer.kernel, layer.stride, divisor_override=1)[0]
             sums = sums[:, : layer.result.height, : layer.result.width]
-        self._append(command, layer, sums, epilogue)
+        self._append(command, layer, ones, sums, epilogue)
 
     def _add(self, layer: Rows) -> None:
         """A sum of two maps: a depthwise 1 × 1 kernel of ones over the one, the other as residual."""
@@ -211,10 +228,8 @@ class Builder:
             out_width=layer.shape.width,
             inverse=0.7,
         )
-        command = chosen(command, self.sizes, self.memory_model)
         ones = torch.ones(channels, 1, 1, 1, dtype=torch.int8)
-        command = replace(command, weight=self.built.weights.put(memory.packed_weights(ones, command, self.sizes)))
-        self._append(command, layer, self._value(first).double() if self.check else None, epilogue)
+        self._append(command, layer, ones, self._value(first).double() if self.check else None, epilogue)
 
     def _leave_out(self, layer: Layer) -> None:
         """What the engine has no command for: its result is there from the start, at random."""
@@ -278,5 +293,3 @@ def _padded(value: Tensor, layer: Convolution | Pool, fill: float = 0.0) -> Tens
     ]
     return functional.pad(value, (layer.padding[1], ends[1], layer.padding[0], ends[0]), value=fill)
 
-
-__all__ = ["Builder", "Built", "Product"]

@@ -1,40 +1,44 @@
-// Runs a command list on the engine in the dataflow simulator, for run.py: one kernel, its ports bound to memories, and what
-// was counted as JSON.
+// Runs a command list on the engine in the dataflow simulator, for run.py: one kernel, its ports bound to a platform's memory,
+// and what was counted as JSON.
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 
 #include "engine/engine.hpp"
+#include "memory_generated.hpp"
+#include "sim/card.hpp"
 #include "sim/counters.hpp"
-#include "sim/memory.hpp"
 
 namespace {
 
 std::string text;
 
-std::unique_ptr<sim::bank> bank_of(const char* kind, const char* name) {
-    (void)kind;
-    return std::make_unique<sim::ideal_bank>(name, 60);
-}
-
 }  // namespace
 
-// Both regions are in lines. Answers JSON: the simulator's report, or {"error": sentence}.
+// Both regions are in lines; maps and commands lie in the platform's first bank, weights in the second where there is one.
+// Answers JSON: the simulator's report, or {"error": sentence}.
 extern "C" const char* engine_run(engine::line_t* commands, uint32_t count, engine::line_t* maps, uint64_t map_lines,
-                                  engine::line_t* weights, uint64_t weight_lines, const char* kind) {
+                                  engine::line_t* weights, uint64_t weight_lines) {
     try {
-        sim::memory memory;
-        sim::bank* all[2];
-        for (sim::bank*& bank : all) bank = memory.add(bank_of(kind, &bank == all ? "maps" : "weights"));
-        const uint64_t second = uint64_t{1} << 32;
+        sim::card_memory memory(sim::platform::banks, sim::platform::kernel_khz);
+        constexpr std::size_t BANKS = sizeof sim::platform::banks / sizeof *sim::platform::banks;
+        const sim::bank_place &first = sim::platform::banks[0], &second = sim::platform::banks[BANKS > 1];
+        const uint64_t half = first.bytes / 2, quarter = first.bytes / 4;
+        const uint64_t of_maps = first.base, of_commands = first.base + half + quarter;
+        const uint64_t of_weights = BANKS > 1 ? second.base : first.base + half;
+        struct {
+            const char* name;
+            engine::line_t* data;
+            uint64_t lines, address;
+        } const sides[] = {
+            {"commands", commands, count * uint64_t{4}, of_commands}, {"weights", weights, weight_lines, of_weights},
+            {"input", maps, map_lines, of_maps},  {"residual", maps, map_lines, of_maps},
+            {"output", maps, map_lines, of_maps},
+        };
         engine::port_t ports[] = {commands, weights, maps, maps, maps};
-        const char* names[] = {"commands", "weights", "input", "residual", "output"};
-        for (int i = 0; i < 5; i++) {
-            const bool of_maps = i >= 2;
-            const uint64_t lines = i == 0 ? count * uint64_t{4} : of_maps ? map_lines : weight_lines;
-            sim::bind(ports[i], {names[i], lines, i == 0 ? 2 * second : of_maps ? 0 : second}, &memory, all[of_maps ? 0 : 1]);
-        }
+        for (int i = 0; i < 5; i++)
+            sim::bind(ports[i], {sides[i].name, sides[i].lines, sides[i].address}, &memory,
+                      memory.holding(sides[i].address));
         engine::run_list(ports[0], count, ports[1], ports[2], ports[3], ports[4]);
         text = sim::json::of(sim::take_report(&memory));
     } catch (const std::exception& error) {

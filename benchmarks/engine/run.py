@@ -16,7 +16,8 @@ from torch import Tensor
 from benchmarks.engine.build import Built
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES, EngineSizes
 from hls_kernels import ROOT
-from xclbin_build import qor
+from xclbin_build import memory, qor
+from xclbin_build import platform as platforms
 from xclbin_build.toolchain.gxx import find_compiler
 
 
@@ -25,11 +26,11 @@ class EngineError(Exception):
 
 
 class Engine:
-    """An engine of given sizes, compiled for the simulator. `memory`: kind of the banks behind its ports."""
+    """An engine of given sizes, compiled for the simulator, before the memory of a platform (`u250`), at `mhz`."""
 
-    def __init__(self, sizes: EngineSizes, memory: str = "ideal") -> None:
-        self.sizes, self.memory = sizes, memory
-        self._library = ctypes.CDLL(str(_compiled(sizes)))
+    def __init__(self, sizes: EngineSizes, platform: str, mhz: float = 300.0) -> None:
+        self.sizes, self.mhz = sizes, mhz
+        self._library = ctypes.CDLL(str(_compiled(sizes, platform, mhz)))
         self._library.engine_run.restype = ctypes.c_char_p
 
     def run(self, built: Built) -> tuple[dict[str, Any], Tensor]:
@@ -40,7 +41,6 @@ class Engine:
             *(ctypes.c_void_p(commands.data_ptr()), ctypes.c_uint32(len(built.commands))),
             *(ctypes.c_void_p(maps.data_ptr()), ctypes.c_uint64(maps.numel() // LINE_BYTES)),
             *(ctypes.c_void_p(weights.data_ptr()), ctypes.c_uint64(weights.numel() // LINE_BYTES)),
-            ctypes.c_char_p(self.memory.encode()),
         )
         report: dict[str, Any] = json.loads(text)
         if "error" in report:
@@ -51,7 +51,7 @@ class Engine:
         return report, maps
 
 
-def _compiled(sizes: EngineSizes) -> Path:
+def _compiled(sizes: EngineSizes, platform: str, mhz: float) -> Path:
     """The shared object, kept in the temporary directory for as long as its sources are the same."""
     element = {1: 0, 2: 1, 4: 2}[sizes.element_bytes]
     options = {
@@ -67,8 +67,9 @@ def _compiled(sizes: EngineSizes) -> Path:
     }
     source = Path(__file__).with_name("run.cpp")
     header = qor.header(qor.load(ROOT / "engine" / "qor.toml"))
+    memories = platforms.load(platform).memory_header(mhz)
     flags = [f"-DENGINE_{name}={value}" for name, value in options.items()]
-    digest = hashlib.sha256(repr((flags, header, source.read_text())).encode())
+    digest = hashlib.sha256(repr((flags, header, memories, source.read_text())).encode())
     for path in sorted([*(ROOT / "engine").rglob("*.hpp"), *(ROOT / "sim").glob("*.h*")]):
         digest.update(path.read_bytes())
     directory = Path(tempfile.gettempdir()) / f"fpga-dynamo-engine-{digest.hexdigest()[:16]}"
@@ -76,6 +77,7 @@ def _compiled(sizes: EngineSizes) -> Path:
     if not library.exists():
         directory.mkdir(exist_ok=True)
         (directory / qor.HEADER).write_text(header)
+        (directory / memory.HEADER).write_text(memories)
         partial = library.with_suffix(".partial")
         command = [
             *find_compiler().command, "-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC",

@@ -182,6 +182,8 @@ class Geometry:
             self.pitch = max(divide_up(c.in_width, c.stride[1]), c.out_width)
         rows = (min(c.band_rows, c.out_height) - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1
         self.plane = divide_up(rows, c.stride[0]) * self.pitch
+        if planes_x > 1:  # two phases of a row are written at once, to different banks
+            self.plane += (2 - self.plane) % sizes.pixels
         self.block_rows = divide_up(planes_y * planes_x * self.plane, sizes.pixels)
         self.row_elements = c.in_width * c.pixel_channels
         self.in_plane = divide_up(c.in_height * self.row_elements, sizes.line_elements)

@@ -18,20 +18,26 @@ _WINDOW = 24
 """Cycles of the loader between two windows."""
 _PIPELINE = 120
 """From the last word of a window to the first line that is stored: fill, feed, array, epilogue, pack."""
-_PARAMS_LINES = 3
+PARAMS_LINES = 3
+"""Lines of a block's offsets, scales and biases."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What the memory behind the ports gives: lines a cycle of all ports together, and cycles from a request to its data.
+    """What the memory behind the ports gives: lines a cycle, and cycles from a request to its data.
 
-    lines_per_cycle: bandwidth in bytes a second · efficiency / clock / 64. read, write: latency to the first beat, and to
-    the response.
+    lines_per_cycle: what a port moves at most: bytes a second / clock / 64. read, write: latency to the first beat, and to
+    the response. shared: lines a cycle of all ports of a bank together; as much as one port if left out.
     """
 
     lines_per_cycle: float
     read: int = 100
     write: int = 100
+    shared: float | None = None
+
+    @property
+    def bank(self) -> float:
+        return self.shared if self.shared is not None else self.lines_per_cycle
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         store=store,
         lines=moved,
         begin=max(lines, words) + memory.read + memory.write + _PIPELINE,
-        memory=moved / memory.lines_per_cycle,
+        memory=moved / memory.bank,
     )
 
 
@@ -105,9 +111,14 @@ def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     read = g.input_lines(band) * c.in_blocks
     if c.folded:
         return read, max(0, band.last - band.first + 1) * g.pitch
+    rows = max(0, band.last - band.first + 1)
+    at_once = sizes.fill if c.stride[1] == 1 or (c.stride[1] == 2 and sizes.fill == 4) else 1
+    begin = band.first * c.in_width
     if g.straight:
-        return read, read * (sizes.beat // sizes.fill)
-    return read, read * sizes.beat
+        return read, c.in_blocks * divide_up(begin % sizes.beat % at_once + rows * c.in_width, at_once)
+    # A row's words come in parts that end where its lines do.
+    words = sum(divide_up((begin + row * c.in_width) % at_once + c.in_width, at_once) for row in range(rows))
+    return read, c.in_blocks * words
 
 
 def set_lines(g: Geometry, index: int) -> int:
@@ -116,7 +127,7 @@ def set_lines(g: Geometry, index: int) -> int:
     tiles = min(c.set_tiles, g.tiles - index * c.set_tiles)
     blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - index * c.set_tiles * c.tile_blocks)
     table = 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) else 0
-    params = blocks * _PARAMS_LINES + table
+    params = blocks * PARAMS_LINES + table
     if not c.has_weights:
         return params
     if c.second_operand_is_map:

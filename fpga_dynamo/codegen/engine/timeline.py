@@ -37,15 +37,16 @@ _WINDOW = 20
 
 @dataclass
 class _Bank:
-    """A memory that moves so many lines a cycle at most, whoever asks."""
+    """A memory that moves so many lines a cycle at most, whoever asks; a port alone may move fewer."""
 
     lines_per_cycle: float
+    port: float
     free: float = 0.0
 
     def move(self, begin: float, lines: int) -> float:
-        """When `lines` that a port asks for from cycle `begin` on have passed, at most one a cycle."""
+        """When `lines` that a port asks for from cycle `begin` on have passed."""
         self.free = max(self.free, begin) + lines / self.lines_per_cycle
-        return max(begin + lines, self.free)
+        return max(begin + lines / self.port, self.free)
 
 
 @dataclass
@@ -71,7 +72,8 @@ class Timeline:
         self.sizes, self.memory = sizes, memory
         self.ends: list[float] = []
         self._stores: list[_Store] = []
-        self._maps, self._weights = _Bank(memory.lines_per_cycle), _Bank(memory.lines_per_cycle)
+        port = min(1.0, memory.lines_per_cycle)
+        self._maps, self._weights = _Bank(memory.bank, port), _Bank(memory.bank, port)
         self._load = self._weight_load = float(_PLAN)
         self._window_free = [0.0, 0.0]  # of the two windows: when the array has done with them
         self._set_free = [0.0, 0.0]
@@ -108,15 +110,15 @@ class Timeline:
                 self._window_free[window % 2] = self._array
                 self._set_free[weights % 2] = self._array
                 if order.last_set:
-                    done.append(((band.begin + band.rows) * c.out_width if one_image else -1, self._store))
-        end = self._store
+                    done.append(((band.begin + band.rows) * c.out_width if one_image else -1, self._store + self.memory.write))
+        end = self._store + self.memory.write
         self._stores.append(_Store(c, [d for d in done if d[0] >= 0], end))
         self.ends.append(end)
         return end
 
     def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> None:
         """Epilogue and store of a pass whose sums the array begins at `begin`; the array cannot be far ahead of them."""
-        c, memory = g.command, self.memory
+        c = g.command
         words = band.groups * turns * blocks
         self._epilogue = max(self._epilogue + _EPILOGUE + words + blocks, self._array + _FEED + turns * c.tile_blocks)
         lines = g.output_lines(band) * blocks
@@ -129,8 +131,7 @@ class Timeline:
         bursts = blocks * (1 if c.tile_blocks == 1 else divide_up(g.output_lines(band), SEGMENT))
         first = max(self._store, begin + _FEED + _EPILOGUE)
         moved = max(self._maps.move(first, lines), first + _STORE + bursts * _BURST + lines)
-        stored = max(moved, self._epilogue + _DRAIN)
-        self._store = stored + memory.write
+        self._store = max(moved, self._epilogue + _DRAIN)
         self._array = max(self._array, self._epilogue - _FEED - _EPILOGUE, moved - _AHEAD - _EPILOGUE)
 
     def _fill(

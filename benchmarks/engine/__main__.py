@@ -1,0 +1,71 @@
+"""``python -m benchmarks.engine``: networks on the hardware engine, counted by the simulator, beside published cards."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from benchmarks.engine.measure import PICKS, Outcome, measure
+from benchmarks.engine.networks import NETWORKS
+
+# Milliseconds of a batch of one. TVM BYOC on a U250 and on a Zynq, and AMD's Vitis AI on a KV260 (ResNet-50, 84.4 frames/s).
+PUBLISHED: Mapping[str, Mapping[str, float]] = {
+    "u250": {"resnet18": 2.66, "resnet50": 5.59, "inception_v3": 7.51, "darknet53": 6.78},
+    "zcu102": {"resnet18": 5.83, "resnet50": 14.7, "inception_v3": 19.47, "darknet53": 18.29, "mobilenet_v2": 4.72},
+    "kv260": {"resnet50": 11.85},
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints a Markdown table for each platform; answers 1 if a result is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all if none is named")
+    parser.add_argument("--platform", action="append", choices=sorted(PICKS), help="all if left out")
+    parser.add_argument("--mhz", type=float, default=300.0, help="the kernel's clock")
+    parser.add_argument("--no-check", action="store_true", help="count only; results are not compared")
+    parser.add_argument("--commands", action="store_true", help="print each command's cycles as well")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.networks if name not in NETWORKS]
+    if unknown:
+        parser.error(f"no network is called {unknown[0]}; there are {', '.join(NETWORKS)}")
+    wrong = 0
+    for platform in options.platform or PICKS:
+        sizes = PICKS[platform].sizes
+        print(f"\n{platform}, one CU of {sizes.pixels} × {sizes.out_channels} × {sizes.in_channels}, {options.mhz:g} MHz\n")
+        print("| network | counted ms | cost model ms | published ms | array used | beats in bursts ≥ 16 | wrong elements |")
+        print("|---|--:|--:|--:|--:|--:|--:|")
+        for name in options.networks or NETWORKS:
+            outcome = measure(name, platform, check=not options.no_check, mhz=options.mhz)
+            print(_row(name, outcome, PUBLISHED[platform].get(name)), flush=True)
+            wrong += outcome.wrong or 0
+            if options.commands:
+                _commands(outcome)
+    return 1 if wrong else 0
+
+
+def _row(name: str, outcome: Outcome, published: float | None) -> str:
+    long, beats = outcome.bursts
+    cells = [
+        name + (f" (without {len(outcome.left_out)} layers)" if outcome.left_out else ""),
+        f"{outcome.milliseconds:.2f}",
+        f"{outcome.model_milliseconds:.2f}",
+        "–" if published is None else f"{published:.2f}",
+        f"{outcome.utilisation:.0%}",
+        f"{long / beats:.1%}",
+        "–" if outcome.wrong is None else str(outcome.wrong),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _commands(outcome: Outcome) -> None:
+    for command in outcome.commands:
+        ratio = command.model / command.cycles
+        print(f"    {command.name:32s} {command.cycles:9d} cycles, model {command.model:9.0f} ({ratio:.2f})")
+    total = sum(outcome.stalls.values())
+    print(f"    the array waited {total} cycles:", end=" ")
+    print(", ".join(f"{cause} {n}" for cause, n in sorted(outcome.stalls.items(), key=lambda item: -item[1])))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
