@@ -1,4 +1,4 @@
-# make demo | test | benches | benches-sampled | xrt | bench | fuzz | opinfo | endurance | lint | wheel | models | transformers |
+# make demo | test | benches | benches-sampled | engine | xrt | bench | fuzz | opinfo | endurance | lint | wheel | models | transformers |
 # clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -29,7 +29,7 @@ xrt_models := tests/driver/test_xrt_models.py
 # What the native module is built from; Python sources are used where they lie.
 native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: setup demo test benches benches-sampled xrt xrt-only xrt-installed bench fuzz opinfo endurance lint wheel models transformers clean
+.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance lint wheel models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -56,6 +56,12 @@ benches: $(installed)
 # A tenth of their cases at the tile shapes that `make test` leaves out.
 benches-sampled: $(installed)
 	$(bin)/python -m pytest -q --durations=5 -m sampled tests/hls_kernels
+
+# All of the hardware engine: random shapes and mistakes by thousands, networks on three platforms beside the cost model.
+engine: $(installed)
+	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m slow tests/hls_kernels/test_engine.py \
+	    tests/hls_kernels/test_engine_networks.py
+	$(bin)/python -m benchmarks.engine
 
 # All that goes through AMD's XRT, over every way that this machine has: no card is needed.
 xrt: xrt-only

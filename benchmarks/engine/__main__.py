@@ -1,4 +1,4 @@
-"""``python -m benchmarks.engine``: networks on the hardware engine, counted by the simulator, beside published cards."""
+"""``python -m benchmarks.engine``: networks on the engine, counted by the simulator, beside published figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.engine.measure import PICKS, Outcome, measure
 from benchmarks.engine.networks import NETWORKS
 
-# Milliseconds of a batch of one. TVM BYOC on a U250 and on a Zynq, and AMD's Vitis AI on a KV260 (ResNet-50, 84.4 frames/s).
+# Milliseconds of a batch of one: TVM BYOC on a U250 and on a Zynq, AMD's Vitis AI on a KV260 (84.4 frames/s).
 PUBLISHED: Mapping[str, Mapping[str, float]] = {
     "u250": {"resnet18": 2.66, "resnet50": 5.59, "inception_v3": 7.51, "darknet53": 6.78},
     "zcu102": {"resnet18": 5.83, "resnet50": 14.7, "inception_v3": 19.47, "darknet53": 18.29, "mobilenet_v2": 4.72},
@@ -32,8 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = 0
     for platform in options.platform or PICKS:
         sizes = PICKS[platform].sizes
-        print(f"\n{platform}, one CU of {sizes.pixels} × {sizes.out_channels} × {sizes.in_channels}, {options.mhz:g} MHz\n")
-        print("| network | counted ms | cost model ms | published ms | array used | beats in bursts ≥ 16 | wrong elements |")
+        array = f"{sizes.pixels} x {sizes.out_channels} x {sizes.in_channels}"
+        print(f"\n{platform}, one CU of {array}, {options.mhz:g} MHz\n")
+        print("| network | counted ms | cost model ms | published ms | array used | beats in bursts >= 16 | wrong |")
         print("|---|--:|--:|--:|--:|--:|--:|")
         for name in options.networks or NETWORKS:
             outcome = measure(name, platform, check=not options.no_check, mhz=options.mhz)
@@ -50,10 +51,10 @@ def _row(name: str, outcome: Outcome, published: float | None) -> str:
         name + (f" (without {len(outcome.left_out)} layers)" if outcome.left_out else ""),
         f"{outcome.milliseconds:.2f}",
         f"{outcome.model_milliseconds:.2f}",
-        "–" if published is None else f"{published:.2f}",
+        "-" if published is None else f"{published:.2f}",
         f"{outcome.utilisation:.0%}",
         f"{long / beats:.1%}",
-        "–" if outcome.wrong is None else str(outcome.wrong),
+        "-" if outcome.wrong is None else str(outcome.wrong),
     ]
     return "| " + " | ".join(cells) + " |"
 

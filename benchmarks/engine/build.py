@@ -38,7 +38,9 @@ class Built:
 class Builder:
     """Adds layer after layer. `check`: works out the reference as well, which takes as long as eager does."""
 
-    def __init__(self, network: Network, sizes: EngineSizes, memory_model: Memory, seed: int = 0, check: bool = True) -> None:
+    def __init__(
+        self, network: Network, sizes: EngineSizes, memory_model: Memory, seed: int = 0, check: bool = True
+    ) -> None:
         self.network, self.sizes, self.memory_model, self.check = network, sizes, memory_model, check
         self.built = Built()
         self._writer: dict[int, int] = {}
@@ -46,7 +48,9 @@ class Builder:
 
     def build(self) -> Built:
         first = self.network.maps[0]
-        values = torch.randint(-128, 128, (first.channels, first.height, first.width), dtype=torch.int8, generator=self._random)
+        values = torch.randint(
+            -128, 128, (first.channels, first.height, first.width), dtype=torch.int8, generator=self._random
+        )
         self.built.values[0] = values
         flat = values.flatten(1)
         data = memory.folded(flat, 4) if first.channels < 4 else memory.blocked(flat)
@@ -208,7 +212,7 @@ class Builder:
         self._append(command, layer, ones, sums, epilogue)
 
     def _add(self, layer: Rows) -> None:
-        """A sum of two maps: a depthwise 1 × 1 kernel of ones over the one, the other as residual."""
+        """A sum of two maps: a depthwise 1 x 1 kernel of ones over the one, the other as residual."""
         channels, blocks = layer.shape.channels, divide_up(layer.shape.channels, CHANNELS)
         first, second = layer.inputs
         epilogue = _Epilogue.plain(channels, 1.0)
@@ -279,7 +283,9 @@ class _Epilogue:
             y = y + residual.float().view(y.shape) * torch.tensor(command.residual_scale)
         rounded = (y * torch.tensor(command.inverse)).clamp(-1e6, 1e6).round().long() + command.zero
         value = rounded.clamp(command.low, command.high)
-        return self.table[value + 128] if self.table is not None and Flags.TABLE in command.flags else value.to(torch.int8)
+        return (
+            self.table[value + 128] if self.table is not None and Flags.TABLE in command.flags else value.to(torch.int8)
+        )
 
 
 def _padded(value: Tensor, layer: Convolution | Pool, fill: float = 0.0) -> Tensor:
@@ -288,8 +294,10 @@ def _padded(value: Tensor, layer: Convolution | Pool, fill: float = 0.0) -> Tens
     results = (layer.result.height, layer.result.width)
     dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
     ends = [
-        max(0, (results[i] - 1) * layer.stride[i] + (layer.kernel[i] - 1) * dilation[i] + 1 - sizes[i] - layer.padding[i])
+        max(
+            0,
+            (results[i] - 1) * layer.stride[i] + (layer.kernel[i] - 1) * dilation[i] + 1 - sizes[i] - layer.padding[i],
+        )
         for i in range(2)
     ]
     return functional.pad(value, (layer.padding[1], ends[1], layer.padding[0], ends[0]), value=fill)
-

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a map: an image of `height` × `width` pixels, or `width` rows of a matrix (`height` 1), of `channels` each."""
+    """Of a map: an image of `height` x `width` pixels, or `width` rows of a matrix (`height` 1), of `channels` each."""
 
     height: int
     width: int
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Layer:
-    """What one or few commands compute. `name`: of the FX node. `output`: None of its own for a part of a concatenation."""
+    """What one or few commands compute. name: of the FX node. output: may be a part of a concatenation."""
 
     name: str
     inputs: tuple[Part, ...]
@@ -43,7 +43,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Convolution(Layer):
-    """A convolution or, with a kernel of 1 × 1 over a map of height 1, a matrix product with constant weights.
+    """A convolution or, with a kernel of 1 x 1 over a map of height 1, a matrix product with constant weights.
 
     activation: "", "relu", "relu6", or the name of what the epilogue's table computes. residual: added before the
     activation, or with `sum_last` behind it. padding: (top, left); what lies below and to the right follows from the
@@ -72,7 +72,7 @@ class Convolution(Layer):
 
 @dataclass(frozen=True)
 class Product(Layer):
-    """`heads` products of two maps: `rows` × `inner` with `inner` × `columns` for each. transposed: Q·Kᵀ, else S·V."""
+    """`heads` products of two maps: `rows` x `inner` with `inner` x `columns` for each. transposed: Q·Kᵀ, else S·V."""
 
     heads: int
     rows: int

@@ -19,7 +19,7 @@ from fpga_dynamo.codegen.engine.timeline import ends
 
 @dataclass(frozen=True)
 class Pick:
-    """An engine for a platform, and what its memory gives by the cost model (fitted to the simulator's DRAM model)."""
+    """An engine for a platform, and what its memory gives by the cost model (fitted to the simulator's DRAM)."""
 
     sizes: EngineSizes
     memory: Memory
@@ -47,8 +47,8 @@ class Counted:
 class Outcome:
     """A network's run. wrong: elements of maps that differ from the reference; None if that was not worked out.
 
-    left_out: layers that the engine has no command for. stalls: cycles that the array waited, by cause. bursts: how many
-    beats passed in bursts of 16 and more, and how many in all.
+    left_out: layers that the engine has no command for. stalls: cycles that the array waited, by cause. bursts: how
+    many beats passed in bursts of 16 and more, and how many in all.
     """
 
     network: Network

@@ -1,4 +1,4 @@
-"""The engine's two regions of memory, and maps, weights and parameters in the order of hls_kernels/engine/layout.hpp."""
+"""The engine's two regions of memory; maps, weights and parameters in the order of hls_kernels/engine/layout.hpp."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def unblocked(region: Tensor, at: int, channels: int, pixels: int) -> Tensor:
     """int8 values (channels, pixels) of a map that begins in line `at` of a region."""
     lines = map_lines(pixels, channels)
     data = region[at * LINE_BYTES : (at + lines) * LINE_BYTES].view(torch.int8)
-    planes = data.view(divide_up(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, divide_up(pixels, 4) * 4)
+    planes = (
+        data.view(divide_up(channels, CHANNELS), -1, CHANNELS).transpose(1, 2).reshape(-1, divide_up(pixels, 4) * 4)
+    )
     return planes[:channels, :pixels]
 
 

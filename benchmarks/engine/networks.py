@@ -13,7 +13,7 @@ from fpga_dynamo.tools import zoo
 
 
 class _Residual(nn.Module):
-    """DarkNet's residual block: 1 × 1 to half the channels, 3 × 3 back, and the sum with its input."""
+    """DarkNet's residual block: 1 x 1 to half the channels, 3 x 3 back, and the sum with its input."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.
 
 
 def darknet53() -> nn.Module:
-    """The classifier of YOLOv3 (Redmon, Farhadi 2018, table 1), for images of 256 × 256."""
+    """The classifier of YOLOv3 (Redmon, Farhadi 2018, table 1), for images of 256 x 256."""
     layers: list[nn.Module] = [_convolution(3, 32, 3)]
     channels = 32
     for blocks in (1, 2, 8, 8, 4):
@@ -64,7 +64,7 @@ class _Encoder(nn.Module):
 
 
 def bert_base() -> nn.Module:
-    """The encoder of BERT-base (Devlin et al. 2018): 12 layers, 768 wide, 12 heads, 3072 inner; embeddings are left out."""
+    """The encoder of BERT-base (Devlin et al. 2018): 12 layers of 768, 12 heads, 3072 inner; no embeddings."""
     return nn.Sequential(*(_Encoder(768, 12, 3072) for _ in range(12)))
 
 

@@ -1,4 +1,4 @@
-"""From an exported network to engine layers: batch norms vanish, activations and sums join the convolution before them."""
+"""From an exported network to engine layers: batch norms vanish, activations and sums join what is before them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class _Walk:
     def _convolution(self, node: Node) -> None:
         weight = node.args[1]
         assert isinstance(weight, Node)
-        arguments = list(node.args) + [None] * (7 - len(node.args))
+        arguments: list[Any] = [*node.args, *[None] * (7 - len(node.args))]
         source, result = _shape_of(node.args[0]), _shape(node)
         self._append(
             Convolution(
@@ -190,7 +190,17 @@ class _Walk:
         if len(node.meta["val"].shape) != 4:  # a mean that leaves the averaged dimensions out
             result = Shape(1, 1, source.channels)
         self._append(
-            Pool(node.name, (self._read(node, 0),), self._define(node, result), source, result, kernel, stride, padding, kind)
+            Pool(
+                node.name,
+                (self._read(node, 0),),
+                self._define(node, result),
+                source,
+                result,
+                kernel,
+                stride,
+                padding,
+                kind,
+            )
         )
 
     def _layer_norm(self, node: Node) -> None:
@@ -238,11 +248,9 @@ class _Walk:
         layers = self.network.layers
         for at, layer in enumerate(layers):
             layers[at] = replace(layer, inputs=tuple(map(place, layer.inputs)), output=place(layer.output))
-            if isinstance(layer, Convolution) and layer.residual is not None:
-                layers[at] = replace(layers[at], residual=place(layer.residual))
-
-    def _slice(self, node: Node) -> None:
-        raise UnknownOperatorError(f"{self.network.name}: {node.format_node()}")
+            placed = layers[at]
+            if isinstance(placed, Convolution) and placed.residual is not None:
+                layers[at] = replace(placed, residual=place(placed.residual))
 
 
 def _shape_of(value: Any) -> Shape:

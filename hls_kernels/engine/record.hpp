@@ -80,8 +80,7 @@ struct mac_command {
     int32_t out_width;
     int32_t kernel[2];  // height, width
     int32_t stride[2];
-    int32_t padding
-        [2];  // above, left; below and right follow from the output's size. Above: negative to begin further down
+    int32_t padding[2];  // above, left; the rest follows from the output's size. Above: negative to begin lower
     int32_t dilation[2];
     int32_t group_in;  // channels of a group; of one that all belong to, all
     int32_t group_out;

@@ -1,1 +1,1 @@
-"""Commands of the hardware engine (hls_kernels/engine): how they are cut, laid out in memory, and how long they take."""
+"""Commands of the hardware engine (hls_kernels/engine): how they are cut, and how long they take."""

@@ -1,4 +1,4 @@
-"""How a command is cut for an engine: tiles of output channels, bands of rows, sets of weights, and which loop is outside."""
+"""How a command is cut for an engine: tiles of channels, bands of rows, sets of weights, and which loop is outside."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tiled(command: MacCommand, sizes: EngineSizes) -> MacCommand:
 
 
 def flattened(command: MacCommand, sizes: EngineSizes) -> MacCommand:
-    """A 1 × 1 convolution of stride 1 as rows of a line each, so that bands may have any size."""
+    """A 1 x 1 convolution of stride 1 as rows of a line each, so that bands may have any size."""
     c = command
     plain = c.kernel == c.stride == (1, 1) and c.padding == (0, 0) and not (c.folded or c.has_sums or c.raw)
     if not plain or (c.in_height, c.in_width) != (c.out_height, c.out_width):
@@ -64,9 +64,9 @@ def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacComman
 
 
 def channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[tuple[int, MacCommand]]:
-    """A command that works channel by channel, in as many parts as its window needs: (first block, command) of each.
+    """A command that works channel by channel, in as many parts as its window needs: (block, command) each.
 
-    Addresses of input, output, residual and params are the parts'; weights are not, since each part is packed by itself.
+    Addresses of input, output, residual and params are the parts'; weights are not: each part is packed by itself.
     Raises DoesNotFitError if one block of channels is too much.
     """
     pieces = 1
@@ -80,9 +80,7 @@ def channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> li
         pieces *= 2
 
 
-def _part(
-    command: MacCommand, first: int, blocks: int, sizes: EngineSizes, memory: Memory
-) -> tuple[int, MacCommand]:
+def _part(command: MacCommand, first: int, blocks: int, sizes: EngineSizes, memory: Memory) -> tuple[int, MacCommand]:
     c, count = command, min(blocks, command.in_blocks - first)
     in_plane = divide_up(c.in_height * c.in_width, sizes.beat)
     out_plane = divide_up(c.out_height * c.out_width, sizes.beat)

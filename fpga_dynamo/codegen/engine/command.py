@@ -1,4 +1,4 @@
-"""The engine's command as an object, field by field as `mac_command` in hls_kernels/engine/record.hpp, and its geometry."""
+"""The engine's command, field by field as `mac_command` in hls_kernels/engine/record.hpp, and its geometry."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Order(IntEnum):
 
 @dataclass(frozen=True)
 class MacCommand:
-    """Addresses, planes and strides between images count lines of 64 bytes; pairs are (rows, columns) or (outer, inner)."""
+    """Addresses, planes and strides of images count lines of 64 bytes; pairs are (rows, columns) or (outer, inner)."""
 
     opcode: int = MAC
     slices: int = 1
@@ -107,7 +107,9 @@ class MacCommand:
         for field in fields(self):
             value = getattr(self, field.name)
             for item in value if isinstance(value, tuple) else (value,):
-                data += struct.pack("<f", item) if isinstance(item, float) else struct.pack("<I", int(item) & 0xFFFF_FFFF)
+                data += (
+                    struct.pack("<f", item) if isinstance(item, float) else struct.pack("<I", int(item) & 0xFFFF_FFFF)
+                )
         return data.ljust(COMMAND_BYTES, b"\0")
 
     @property
@@ -157,7 +159,7 @@ def divide_up(a: int, b: int) -> int:
 
 
 class Geometry:
-    """Loop counts of a command on an engine: what `plan_of` in hls_kernels/engine/plan.hpp works out, as far as hosts need it."""
+    """Loop counts of a command on an engine: of `plan_of` in hls_kernels/engine/plan.hpp what hosts need."""
 
     def __init__(self, command: MacCommand, sizes: EngineSizes) -> None:
         c = command

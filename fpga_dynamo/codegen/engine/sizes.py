@@ -14,7 +14,7 @@ SEGMENT = 64
 
 @dataclass(frozen=True)
 class EngineSizes:
-    """`pixels` × `out_channels` × `in_channels` products a cycle, and what the memories around the array hold.
+    """`pixels` x `out_channels` x `in_channels` products a cycle, and what the memories around the array hold.
 
     lanes: elements that pass the epilogue in a cycle. window_rows: words of a bank of the window, of which there are
     `pixels`, twice. weight_steps: steps of the array whose weights a memory holds, of two. set_tiles: tiles whose

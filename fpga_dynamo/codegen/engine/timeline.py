@@ -1,9 +1,9 @@
 """When the commands of a list end, by the dependences between their windows, sets of weights and passes.
 
-What :func:`cycles` says of a command alone overlaps in a list: windows and weights load while the array still works on the
-command before, and a window may load as soon as the rows that it reads are stored. Here each window, set and pass gets a
-begin and an end, by the rules of hls_kernels/engine: two windows, two sets of weights and of parameters, one array, and
-ports that share the memory's bandwidth. Nothing is looked at cycle by cycle, so a list takes milliseconds.
+What :func:`cycles` says of a command alone overlaps in a list: windows and weights load while the array still works on
+the command before, and a window may load as soon as the rows that it reads are stored. Here each window, set and pass
+gets a begin and an end, by the rules of hls_kernels/engine: two windows, two sets of weights and of parameters, one
+array, and ports that share the memory's bandwidth. Nothing is looked at cycle by cycle, so a list takes milliseconds.
 """
 
 from __future__ import annotations
@@ -110,14 +110,16 @@ class Timeline:
                 self._window_free[window % 2] = self._array
                 self._set_free[weights % 2] = self._array
                 if order.last_set:
-                    done.append(((band.begin + band.rows) * c.out_width if one_image else -1, self._store + self.memory.write))
+                    done.append(
+                        ((band.begin + band.rows) * c.out_width if one_image else -1, self._store + self.memory.write)
+                    )
         end = self._store + self.memory.write
         self._stores.append(_Store(c, [d for d in done if d[0] >= 0], end))
         self.ends.append(end)
         return end
 
     def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> None:
-        """Epilogue and store of a pass whose sums the array begins at `begin`; the array cannot be far ahead of them."""
+        """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of."""
         c = g.command
         words = band.groups * turns * blocks
         self._epilogue = max(self._epilogue + _EPILOGUE + words + blocks, self._array + _FEED + turns * c.tile_blocks)
@@ -134,9 +136,7 @@ class Timeline:
         self._store = max(moved, self._epilogue + _DRAIN)
         self._array = max(self._array, self._epilogue - _FEED - _EPILOGUE, moved - _AHEAD - _EPILOGUE)
 
-    def _fill(
-        self, g: Geometry, index: int, waits: _Store | None, one_image: bool, windows: dict[int, float]
-    ) -> int:
+    def _fill(self, g: Geometry, index: int, waits: _Store | None, one_image: bool, windows: dict[int, float]) -> int:
         c, band, number = g.command, g.all_bands[index], self._window_number
         self._window_number += 1
         ready = 0.0
@@ -176,11 +176,8 @@ def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
     outer, inner = (g.sets, g.windows) if g.sets_outside else (g.windows, g.sets)
     for o in range(outer):
         for i in range(inner):
-            if g.sets_outside:
-                step = _Step(True, i == 0, o + 1 == g.sets)
-            else:
-                step = _Step(i == 0, True, i + 1 == g.sets)
-            result.append((o, i, step))
+            of_set, of_window = _Step(True, i == 0, o + 1 == g.sets), _Step(i == 0, True, i + 1 == g.sets)
+            result.append((o, i, of_set if g.sets_outside else of_window))
     return result
 
 
@@ -190,4 +187,3 @@ def ends(commands: Sequence[MacCommand], sizes: EngineSizes, memory: Memory) -> 
     for command in commands:
         timeline.add(command)
     return timeline.ends
-

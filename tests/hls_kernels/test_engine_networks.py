@@ -1,0 +1,123 @@
+"""Networks on the engine: bit for bit what the reference gives, and cycles that the cost model tells beforehand.
+
+`make test` has ResNet-18 on a U250 and a small network of everything; `make engine` the other networks and platforms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from benchmarks.engine import networks
+from benchmarks.engine.measure import PICKS, Outcome, measure
+from benchmarks.engine.networks import NETWORKS
+from fpga_dynamo.codegen.engine.choose import DoesNotFitError, chosen
+from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, Order, WeightKind
+from hls_kernels import ROOT
+from xclbin_build import records
+
+PLATFORMS = ("u250", "zcu102", "kv260")
+SUM_WITHIN = 0.05
+"""Of the counted cycles of a network."""
+NEAR = 0.25
+"""Cycles of a command that the model may be off by in the networks that are held."""
+
+
+@functools.cache
+def outcome(name: str, platform: str, check: bool) -> Outcome:
+    return measure(name, platform, check=check)
+
+
+def assert_model_agrees(found: Outcome) -> None:
+    """The sum within 5 %; commands that take at least 2 % of the whole within 25 %."""
+    total = found.cycles
+    assert abs(found.model_milliseconds / found.milliseconds - 1) <= SUM_WITHIN
+    large = [c for c in found.commands if c.cycles > 0.02 * total]
+    assert large
+    off = {c.name: round(c.model / c.cycles, 3) for c in large if abs(c.model / c.cycles - 1) > NEAR}
+    assert not off
+
+
+class _Everything(nn.Module):
+    """Odd sizes, strides, dilation, depthwise, pools, a concatenation, residuals before and behind an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 24, 5, 2, 2)
+        self.dilated = nn.Conv2d(24, 24, 3, 1, 2, dilation=2)
+        self.depthwise = nn.Conv2d(24, 24, 3, 2, 1, groups=24)
+        self.left, self.right = nn.Conv2d(24, 32, 1), nn.Conv2d(24, 16, (1, 5), padding=(0, 2))
+        self.last = nn.Conv2d(48, 48, 3, padding=1)
+        self.classes = nn.Linear(48, 37)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.dilated(x) + x)
+        x = nn.functional.max_pool2d(x, 3, 2, 1)
+        x = self.depthwise(x)
+        x = torch.cat([torch.relu(self.left(x)), nn.functional.silu(self.right(x))], 1)
+        x = x + nn.functional.leaky_relu(self.last(x))
+        result: Tensor = self.classes(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+        return result
+
+
+@pytest.fixture
+def everything(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setitem(networks.NETWORKS, "everything", (_Everything, (1, 3, 45, 51)))
+    yield "everything"
+
+
+def test_a_network_of_everything_is_exact(everything: str) -> None:
+    found = measure(everything, "u250")
+    assert found.wrong == 0
+    assert not found.left_out
+    assert len(found.commands) == 9
+
+
+def test_resnet18_is_exact_and_as_fast_as_the_model_says() -> None:
+    found = outcome("resnet18", "u250", True)
+    assert found.wrong == 0
+    assert_model_agrees(found)
+    assert found.milliseconds <= 2.6
+    assert found.utilisation >= 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str, platform: str) -> None:
+    found = outcome(name, platform, platform == "u250")
+    assert not found.wrong
+    assert_model_agrees(found)
+
+
+def test_the_command_is_the_kernel_s_record() -> None:
+    """Field by field, and the enumerations' values, as the header has them."""
+    header = records.parse_header(ROOT / "engine" / "record.hpp")
+    fields = dataclasses.fields(MacCommand)
+    record = header.records["mac"]
+    assert [f.name for f in fields] == [f.name for f in record.fields]
+    default = MacCommand()
+    for ours, theirs in zip(fields, record.fields, strict=True):
+        value = getattr(default, ours.name)
+        assert (len(value) if isinstance(value, tuple) else 1) == theirs.count, ours.name
+        assert isinstance(value, float) == (theirs.type == "float"), ours.name
+    prefixes = {"mac_flags": (Flags, "MAC_"), "mac_order": (Order, "ORDER_"), "weight_kind": (WeightKind, "WEIGHT_")}
+    for name, (ours_enum, prefix) in {**prefixes, "operation": (Operation, "OPERATION_")}.items():
+        for entry, number in header.enums[name].items():
+            assert int(ours_enum[entry.removeprefix(prefix)]) == number, entry
+
+
+def test_what_does_not_fit_is_named() -> None:
+    pick = PICKS["kv260"]
+    wide = MacCommand(in_blocks=64, in_height=3, in_width=4096, out_height=1, out_width=4094, kernel=(3, 3))
+    with pytest.raises(DoesNotFitError, match="rows of the window's 512"):
+        chosen(wide, pick.sizes, pick.memory)
+    deep = MacCommand(in_blocks=4096, in_width=8, out_width=8)
+    with pytest.raises(DoesNotFitError, match=r"more than the engine's 2048|rows of the window's"):
+        chosen(deep, pick.sizes, pick.memory)
