@@ -17,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 CORES = ROOT / "cores"
+ENGINE = ROOT / "engine"
 LIB = ROOT / "lib"
+SIM = ROOT / "sim"
 TEMPLATES = ROOT / "templates"
 RECIPES = ROOT / "recipes"

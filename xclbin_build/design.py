@@ -9,9 +9,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hls_kernels import CORES, ROOT
+from hls_kernels import CORES, ENGINE, ROOT
 
 from . import recipe as recipes
+from .engine import Engine
 from .errors import RecipeError, did_you_mean
 from .platform import NO_PART, Platform
 from .records import Header, Record, parse_command, parse_core_line, parse_header, parse_tiles
@@ -28,6 +29,18 @@ SEQUENCER_ARGUMENTS = (
     Argument("arena", "global", "fpga::vec16", 8),
     Argument("weights", "global", "fpga::vec16", 8, const=True),
 )
+
+
+# Three ports lead to the same maps, because a process of the engine owns its port.
+ENGINE_ARGUMENTS = (
+    Argument("commands", "global", "engine::line_t", 8, const=True),
+    Argument("count", "scalar", "uint32_t", 4),
+    Argument("arena", "global", "engine::line_t", 8, const=True),
+    Argument("weights", "global", "engine::line_t", 8, const=True),
+    Argument("arena_residual", "global", "engine::line_t", 8, const=True, same_as="arena"),
+    Argument("arena_output", "global", "engine::line_t", 8, same_as="arena"),
+)
+ENGINE_OPCODES = ("mac",)
 
 
 @dataclass(frozen=True)
@@ -65,16 +78,24 @@ class ComputeUnit:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of the design: with `cores` a sequencer, else a plain kernel from `source`."""
+    """A kernel of the design: with `cores` a sequencer, with `engine` an engine, else a plain kernel from `source`."""
 
     name: str
     cores: tuple[Core, ...]
     source: Path | None
     arguments: tuple[BoundArgument, ...]
     compute_units: tuple[ComputeUnit, ...]
+    engine: Engine | None = None
+
+    @property
+    def takes_commands(self) -> bool:
+        """Whether it runs a command list, whose commands the software card cuts into slices."""
+        return bool(self.cores) or self.engine is not None
 
     @property
     def opcodes(self) -> tuple[str, ...]:
+        if self.engine is not None:
+            return ENGINE_OPCODES
         return tuple(opcode for core in self.cores for opcode in core.opcodes)
 
 
@@ -91,6 +112,11 @@ class Design:
     def cores(self) -> tuple[Core, ...]:
         """Cores of all kernels, each once."""
         return tuple({core.name: core for kernel in self.kernels for core in kernel.cores}.values())
+
+    @property
+    def engine(self) -> Engine | None:
+        """The sizes of all engines of the design, if it has one."""
+        return next((kernel.engine for kernel in self.kernels if kernel.engine is not None), None)
 
     def record(self, opcode: str) -> Record:
         return self.header.records[opcode]
@@ -134,7 +160,23 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
                     opcodes[opcode] = next_user_opcode
                     next_user_opcode += 1
     _distinct_headers(recipe, cores)
+    if any(kernel.engine is not None for kernel in recipe.kernels):
+        _same_engines(recipe)
+        records = parse_header(ENGINE / "record.hpp")
+        header = header.merged(records, str(ENGINE / "record.hpp"))
+        opcodes |= {name: records.enums["engine_opcode"][f"ENGINE_{name.upper()}"] for name in ENGINE_OPCODES}
     return Design(recipe, platform, _kernels(recipe, platform, cores), header, opcodes, _tiles(recipe))
+
+
+def _same_engines(recipe: recipes.Recipe) -> None:
+    """RecipeError for engines of several sizes: on the software card they are one program."""
+    engines = {kernel.engine: kernel.name for kernel in recipe.kernels if kernel.engine is not None}
+    if len(engines) > 1:
+        one, other = list(engines.values())[:2]
+        raise RecipeError(
+            f"recipe '{recipe.name}': the engines of '{one}' and '{other}' differ; give them the same sizes, or put "
+            "them into two recipes."
+        )
 
 
 def _check_weights(core: Core, header: Header) -> None:
@@ -191,7 +233,8 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
     by_header = {core.header: core for core in cores.values()}
     for entry in recipe.kernels:
         source = recipe.resolve(entry.source) if entry.source else None
-        arguments = parse_kernel(source, entry.name) if source else SEQUENCER_ARGUMENTS
+        own = SEQUENCER_ARGUMENTS if entry.engine is None else ENGINE_ARGUMENTS
+        arguments = parse_kernel(source, entry.name) if source else own
         units = []
         for index in range(entry.cu):
             units.append(ComputeUnit(f"{entry.name}_{index + 1}", base, entry.slr[index] if entry.slr else None))
@@ -199,7 +242,8 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
         headers = [recipe.resolve(name) if is_path(name) else _own_header(name) for name in entry.cores]
         bound = _bind(recipe, entry, platform, arguments)
         _check_regions(recipe, entry, platform)
-        kernels.append(Kernel(entry.name, tuple(by_header[path] for path in headers), source, bound, tuple(units)))
+        used = tuple(by_header[path] for path in headers)
+        kernels.append(Kernel(entry.name, used, source, bound, tuple(units), entry.engine))
     total = sum(len(kernel.compute_units) for kernel in kernels)
     if total > recipes.MAX_COMPUTE_UNITS:
         raise RecipeError(
@@ -239,10 +283,15 @@ def _bind(
             near = did_you_mean(tag, tags)
             all_of_them = f" It has {_listed(tags)}." if near.startswith("did") else ""
             raise RecipeError(f"{where}: platform '{platform.name}' has no bank '{tag}'; {near}{all_of_them}")
+
+    def bank(argument: Argument) -> str | None:
+        if argument.kind != "global":
+            return None
+        # What is the same buffer lies in the same bank.
+        return entry.memory.get(argument.name, entry.memory.get(argument.same_as, tags[0]))
+
     return tuple(
-        BoundArgument(
-            argument, index, offset, entry.memory.get(argument.name, tags[0]) if argument.kind == "global" else None
-        )
+        BoundArgument(argument, index, offset, bank(argument))
         for index, (argument, offset) in enumerate(zip(arguments, register_offsets(arguments), strict=True))
     )
 

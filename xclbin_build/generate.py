@@ -11,9 +11,10 @@ from pathlib import Path
 
 import jinja2
 
-from hls_kernels import CORES, LIB, ROOT, TEMPLATES
+from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, TEMPLATES
 
-from .design import Core, Design
+from . import engine as engines
+from .design import ENGINE_OPCODES, Core, Design
 from .errors import BuildError, RecipeError
 from .records import parse_command, parse_tiles
 
@@ -44,9 +45,10 @@ def emulation_sources(design: Design) -> EmulationSources:
     opcodes = [opcode for core in design.cores for opcode in core.opcodes]
     own["core_calls.hpp"] = _render("core_calls.hpp.j2", design, opcodes=opcodes)
     for kernel in design.kernels:
-        if kernel.cores:
+        if kernel.takes_commands:
             offset = {bound.argument.name: f"0x{bound.offset:x}" for bound in kernel.arguments}
-            text = _render("cu_stub.cpp.j2", design, kernel=kernel, offset=offset)
+            template = "cu_stub.cpp.j2" if kernel.cores else "cu_engine.cpp.j2"
+            text = _render(template, design, kernel=kernel, offset=offset)
         else:
             text = _render("user_kernel_stub.cpp.j2", design, kernel=kernel)
         own[f"cu_{kernel.name}.cpp"] = text
@@ -62,6 +64,8 @@ def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
     for kernel in design.kernels:
         if kernel.cores:
             sources[f"{kernel.name}.cpp"] = _render("kernel.cpp.j2", design, kernel=kernel)
+        elif kernel.engine:
+            sources[f"{kernel.name}.cpp"] = _render("kernel_engine.cpp.j2", design, kernel=kernel)
     return sources
 
 
@@ -92,6 +96,8 @@ def user_directories(design: Design) -> list[Path]:
 def _library(design: Design) -> dict[str, str]:
     """The headers of hls_kernels, and what is generated from them and the tiles alone."""
     headers = sorted([*ROOT.glob("*.hpp"), *LIB.rglob("*.hpp"), *CORES.rglob("*.hpp")])
+    if design.engine:
+        headers += sorted([*ENGINE.glob("*.hpp"), *(ENGINE / "processes").glob("*.hpp"), *SIM.glob("*.h*")])
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in headers}
     defaults = parse_tiles(ROOT / "tiles.hpp")
     sources["tiles.hpp"] = _render("tiles.hpp.j2", design, tiles=design.tiles, defaults=defaults)
@@ -113,6 +119,10 @@ def _own(design: Design, *, built_here: bool) -> dict[str, str]:
     for kernel in design.kernels:
         if kernel.source:
             _add_user_file(sources, kernel.source, built_here)
+    if design.engine:
+        sources[engines.HEADER] = design.engine.header(design.recipe.name)
+        records = [design.record(opcode) for opcode in ENGINE_OPCODES]
+        sources["engine_decode.hpp"] = _render("engine_decode.hpp.j2", design, records=records)
     return sources
 
 

@@ -12,7 +12,9 @@ tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
 kernels           [{name, lanes, cores, opcodes, weights, compute_units: [{name, base}],
                     args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar;
-                  weights: {opcode: [NAME]}, what packed weights may be beside floats; missing in older files
+                  weights: {opcode: [NAME]}, what packed weights may be beside floats; missing in older files.
+                  Of an engine: engine, its sizes (xclbin_build/engine.py); same_as in args that take the buffer of
+                  another one
 opcodes           {name: number}
 enums             {enum: {NAME: value}} as command.hpp and user cores spell them
 commands          {opcode: [{field, type, word, count}]}
@@ -22,6 +24,7 @@ constants         {NAME: value} of command.hpp
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from .design import Design, Kernel
@@ -72,11 +75,12 @@ def describe(design: Design, target: str, isa: str, plan: str = "") -> dict[str,
 def _kernel(kernel: Kernel) -> dict[str, Any]:
     return {
         "name": kernel.name,
-        "lanes": bool(kernel.cores),  # a plain kernel cannot be cut into slices
+        "lanes": kernel.takes_commands,  # a plain kernel cannot be cut into slices
         "cores": [core.name for core in kernel.cores],
         "opcodes": list(kernel.opcodes),
         "weights": {opcode: list(names) for core in kernel.cores for opcode, names in core.weights.items()},
         "compute_units": [{"name": unit.name, "base": unit.base} for unit in kernel.compute_units],
+        **({"engine": asdict(kernel.engine)} if kernel.engine else {}),
         "args": [
             {
                 "name": bound.argument.name,
@@ -87,6 +91,7 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
                 "type": bound.argument.type,
                 "const": bound.argument.const,
                 "bank": bound.bank,
+                **({"same_as": bound.argument.same_as} if bound.argument.same_as else {}),
             }
             for bound in kernel.arguments
         ],

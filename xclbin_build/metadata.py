@@ -136,7 +136,7 @@ def _ports(kernel: Kernel) -> list[dict[str, Any]]:
         "data_width": "32",
         "port_type": "addressable",
     }
-    bits = str(_SEQUENCER_BITS if kernel.cores else 32)
+    bits = str(_SEQUENCER_BITS if kernel.takes_commands else 32)
     pointers = [bound for bound in kernel.arguments if bound.bank]
     return [control] + [
         control | {"name": _port(kernel, bound), "mode": "master", "range": _POINTER_RANGE, "data_width": bits}

@@ -9,18 +9,19 @@ from pathlib import Path
 
 from hls_kernels import RECIPES
 
+from . import engine as engines
 from . import toml_table
 from .declaration import KEYWORDS
 from .errors import RecipeError, did_you_mean
 
 MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
-_KERNEL_KEYS = ("cores", "source", "cu", "memory", "slr")
+_KERNEL_KEYS = ("cores", "source", "cu", "memory", "slr", *engines.KEYS)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,28}")  # "kernel:kernel_NN" must fit ip_data.m_name
 
 
 @dataclass(frozen=True)
 class KernelRecipe:
-    """A kernel: either a sequencer of `cores`, or a plain HLS kernel of one's own in `source`.
+    """A kernel: a sequencer of `cores`, an `engine`, or a plain HLS kernel of one's own in `source`.
 
     `cores` are names of hls_kernels/cores or paths of headers; `memory` gives the bank of pointer arguments (others
     lie in the platform's first bank); `slr` the die region of each compute unit, for the hardware targets.
@@ -29,6 +30,7 @@ class KernelRecipe:
     name: str
     cores: tuple[str, ...] = ()
     source: str = ""
+    engine: engines.Engine | None = None
     cu: int = 1
     memory: dict[str, str] = field(default_factory=dict)
     slr: tuple[str, ...] = ()
@@ -119,15 +121,21 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
     if name in KEYWORDS or name == "main":
         raise RecipeError(f"{table.where}: no function can be called '{name}' in C++; choose another name.")
     cores, source = table.strings("cores"), table.get("source", str, "")
-    if bool(cores) == bool(source):
-        raise RecipeError(f"{table.where}: give either 'cores' (a sequencer) or 'source' (a kernel of your own).")
+    engine = engines.parse(table) if "engine" in table.values else None
+    if [bool(cores), bool(source), engine is not None].count(True) != 1:
+        raise RecipeError(
+            f"{table.where}: give either 'cores' (a sequencer), 'engine' (the dataflow engine) or 'source' (a kernel "
+            "of your own)."
+        )
+    if engine is None and (lost := next((key for key in engines.KEYS if key in table.values), "")):
+        raise RecipeError(f"{table.where}: '{lost}' is a size of an engine; say which array in 'engine'.")
     if len(set(cores)) != len(cores):
         raise RecipeError(f"{table.where}: 'cores' lists a core twice.")
     cu = _checked_cu(table.where, table.get("cu", int, 1))
     slr = table.strings("slr")
     if slr and len(slr) != cu:
         raise RecipeError(f"{table.where}: 'slr' must name one region for each of the {cu} compute units.")
-    return KernelRecipe(name, tuple(cores), source, cu, table.names("memory"), tuple(slr))
+    return KernelRecipe(name, tuple(cores), source, engine, cu, table.names("memory"), tuple(slr))
 
 
 def _checked_cu(where: str, count: int) -> int:

@@ -43,13 +43,17 @@ _SCALARS_TOLD = "integers, floating-point numbers, bool, enumerations and ap_int
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a kernel: a pointer to device memory (kind "global") or a value (kind "scalar")."""
+    """An argument of a kernel: a pointer to device memory (kind "global") or a value (kind "scalar").
+
+    same_as: the argument whose buffer it is to be given, too; a kernel's ports each have their own.
+    """
 
     name: str
     kind: str
     type: str  # as C spells it: of the pointed-to element, or of the scalar
     bytes: int
     const: bool = False
+    same_as: str = ""
 
 
 def register_offsets(arguments: Sequence[Argument]) -> list[int]:

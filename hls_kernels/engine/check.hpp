@@ -5,6 +5,22 @@
 
 namespace engine {
 
+// Products of sizes stay far from 2^31, so that plans need no wider integers.
+inline bool too_large(const mac_command& c) {
+    const int64_t most = 1 << 12, area = 1 << 26;
+    for (int d = 0; d < 2; d++)
+        if (c.kernel[d] > most || c.stride[d] > most || c.dilation[d] > most || c.padding[d] > area ||
+            c.padding[d] < -area)
+            return true;
+    const int64_t height = int64_t{c.out_height} * c.stride[0] + int64_t{c.kernel[0]} * c.dilation[0];
+    const int64_t width = int64_t{c.in_width} + c.out_width + int64_t{c.kernel[1]};
+    return int64_t{c.in_height} > area || height > area || width > area || height * width > area ||
+           int64_t{c.in_height} * width > area || int64_t{c.in_blocks} * c.in_height * width > area * 8 ||
+           int64_t{c.out_blocks} * c.out_height * c.out_width > area * 8 || c.out_blocks > area || c.in_blocks > area ||
+           c.group_in > area || c.group_out > area || c.band_rows > area || int64_t{c.heads[0]} * c.heads[1] > most ||
+           c.heads[1] > most || c.images > most || int64_t{c.kernel[0]} * c.kernel[1] * c.tile_depth > area;
+}
+
 inline const char* refusal(const mac_command& c) {
     const bool map_kind = second_operand_is_map(c);
     if (c.opcode != ENGINE_MAC) return "has an opcode that is none of the engine's";
@@ -16,6 +32,7 @@ inline const char* refusal(const mac_command& c) {
                                 c.images,    c.band_rows, c.set_tiles};
     for (const int32_t x : positive)
         if (x < 1) return "has a size that is not positive";
+    if (too_large(c)) return "has sizes beyond what the engine counts";
     if (c.padding[1] < 0) return "has a negative padding on the left";
     const int32_t pc = c.pixel_channels;
     if (pc != 16 && pc != 8 && pc != 4 && pc != 2 && pc != 1) return "has pixels of neither 1, 2, 4, 8 nor 16 channels";

@@ -22,6 +22,7 @@ _FLAGS = (
     "-ffp-contract=fast",  # FMA is what the card's MAC array does; nothing else of -ffast-math is allowed
     "-Wall", "-Wno-unknown-pragmas", "-Wno-psabi", "-Wno-unused-label", "-Wno-unused-variable",
 )  # fmt: skip
+_ENGINE_FLAGS = ("-ffp-contract=off",)  # each operation of its epilogue rounds for itself, as on a card
 INCLUDES = ("-I.", "-Ilib")  # cores may name headers of lib with the folder or without
 # What hls_kernels/lib/leave.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
@@ -86,7 +87,10 @@ def build(
     own = digest([str(design.recipe.directory), design.recipe.name])[:12]
     own_flags = [*flags, f"-I{own}", *(f"-I{path}" for path in user_directories(design)), f"-ffile-prefix-map={own}/="]
     units = [Unit(name, flags) for name in _units(sources.shared)]
-    units += [Unit(f"{own}/{name}", own_flags) for name in _units(sources.own)]
+    engines = {f"cu_{kernel.name}.cpp" for kernel in design.kernels if kernel.engine}
+    units += [
+        Unit(f"{own}/{name}", [*own_flags, *(_ENGINE_FLAGS if name in engines else ())]) for name in _units(sources.own)
+    ]
     ninja, output = directory / f"{own}.ninja", f"{own}/kernels.so"
     with locked(directory):
         stage(sources.shared, directory)

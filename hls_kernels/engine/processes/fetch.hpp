@@ -10,9 +10,10 @@
 namespace engine {
 
 constexpr int COMMAND_LINES = 4;
-constexpr int COMMAND_WORDS = COMMAND_LINES * 16;
 
 #ifndef ENGINE_GENERATED_DECODE
+constexpr int COMMAND_WORDS = COMMAND_LINES * 16;
+
 // xclbin_build writes a decoder that synthesis understands; for benches the record as it lies in memory will do.
 inline mac_command decode_mac(const uint32_t words[COMMAND_WORDS]) {
     mac_command c;

@@ -1,0 +1,195 @@
+"""A kernel that is an engine: built for the software card and for Vitis, started with a command list."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xclbin_build
+from hls_kernels import ROOT
+from tests.xclbin_build.cu_card import Card, Refused, aligned, encode
+from xclbin_build import read
+from xclbin_build.build import load_design
+from xclbin_build.manifest import describe
+from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
+from xclbin_build.toolchain.vitis import link_config, write_sources
+
+RECIPE = """name = "engine test"
+[kernel.array]
+engine = "8x16x16"
+window = 64
+weights = 64
+"""
+ROWS, DEPTH, OUTPUTS = 10, 40, 24  # of the matrices
+ABSENT = 0xFFFF_FFFF
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("engine") / "engine.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def card(recipe: Path) -> Card:
+    return Card(read(xclbin_build.cached(recipe)))
+
+
+def lines(count: int) -> np.ndarray:
+    """So many lines of 64 bytes."""
+    return aligned(16 * count, np.uint32).view(np.int8).reshape(count, 64)
+
+
+class Product:
+    """A product of int8 matrices, twice in a list: the second one takes the first one's result as its residual.
+
+    Maps are [block of 16 channels][row][16], rows rounded up to 4; weights [block of 16 columns][16 of the depth][a
+    quarter of these][16 columns][4], params [block][offset, scale, bias][16]: hls_kernels/engine/layout.hpp.
+    """
+
+    def __init__(self, manifest: dict[str, Any]) -> None:
+        random = np.random.default_rng(3)
+        self.a = random.integers(-128, 128, (ROWS, DEPTH), np.int8)
+        self.b = random.integers(-128, 128, (DEPTH, OUTPUTS), np.int8)
+        scale = np.full(OUTPUTS, 2.0**-10, np.float32)
+        bias = random.integers(-20, 20, OUTPUTS).astype(np.float32)
+        blocks, columns, plane = -(-DEPTH // 16), -(-OUTPUTS // 16), -(-ROWS // 4)
+        self.arena, self.weights = lines(1 + plane * (blocks + 2 * columns)), lines(columns * (4 * blocks + 3))
+        self.plane, self.columns = plane, columns
+        padded = np.zeros((4 * plane, 16 * blocks), np.int8)
+        padded[:ROWS, :DEPTH] = self.a
+        self.arena[1 : 1 + plane * blocks] = padded.reshape(plane * 4, blocks, 16).swapaxes(0, 1).reshape(-1, 64)
+        of_b = np.zeros((16 * blocks, 16 * columns), np.int8)
+        of_b[:DEPTH, :OUTPUTS] = self.b
+        packed = of_b.reshape(blocks, 4, 4, columns, 16).transpose(3, 0, 1, 4, 2)
+        self.weights[: packed.size // 64] = packed.reshape(-1, 64)
+        params = np.zeros((columns, 3, 16), np.float32)
+        for row, values in ((1, scale), (2, bias)):
+            params[:, row] = np.resize(np.append(values, np.zeros(16 * columns - OUTPUTS)), (columns, 16))
+        self.weights[packed.size // 64 :] = params.view(np.int8).reshape(-1, 64)
+        self.output = 1 + plane * blocks
+        fields: dict[str, object] = {
+            "operation": 0, "weight_kind": 0, "input": 1, "weight": 0, "params": packed.size // 64, "residual": ABSENT,
+            "sums": ABSENT, "output": self.output, "input_after": 0, "residual_after": 0, "weight_after": 0,
+            "pixel_channels": 16, "in_blocks": blocks, "in_height": plane, "in_width": 4, "out_blocks": columns,
+            "out_height": plane, "out_width": 4, "kernel": [1, 1], "stride": [1, 1], "padding": [0, 0],
+            "dilation": [1, 1], "group_in": DEPTH, "group_out": OUTPUTS, "tile_blocks": 1, "tile_depth": blocks,
+            "weight_plane": 0, "heads": [1, 1], "images": 1, "input_head": [0, 0], "input_image": 0,
+            "weight_head": [0, 0], "residual_head": [0, 0], "residual_image": 0, "output_head": [0, 0],
+            "output_image": 0, "pad": 0, "weight_zero": 0, "flags": 0, "inverse": 1.0, "zero": 0, "low": -128,
+            "high": 127, "residual_scale": 1.0, "residual_zero": 0, "middle_inverse": 1.0, "middle_scale": 1.0,
+            "middle_zero": 0, "band_rows": 1, "set_tiles": 1, "order": 0,
+        }  # fmt: skip
+        second = {"residual": self.output, "output": self.output + plane * columns, "residual_after": 1, "slices": 3}
+        self.fields, self.manifest = fields, manifest
+        self.commands = aligned(128, np.uint32)
+        self.set(0)
+        self.set(1, **second)
+        y = np.float32(self.a.astype(np.int32) @ self.b.astype(np.int32)) * scale + bias
+        self.once = np.clip(np.rint(y), -128, 127)
+        self.twice = np.clip(np.rint(y + self.once), -128, 127)
+
+    def set(self, index: int, **changes: object) -> None:
+        self.commands[64 * index : 64 * (index + 1)] = encode(self.manifest, "mac", **(self.fields | changes))
+
+    def result(self, which: int) -> np.ndarray:
+        begin = self.output + which * self.plane * self.columns
+        rows: np.ndarray = self.arena[begin : begin + self.plane * self.columns].reshape(self.columns, -1, 16)
+        return rows.swapaxes(0, 1).reshape(-1, 16 * self.columns)[:ROWS, :OUTPUTS]
+
+    def check(self) -> None:
+        np.testing.assert_array_equal(self.result(0), self.once)
+        np.testing.assert_array_equal(self.result(1), self.twice)
+        assert list(self.arena[0].view(np.uint32)[:2]) == [0, 0]
+
+
+def start(card: Card, product: Product, **changes: int) -> list[int]:
+    arena = card.place(product.arena)
+    arguments = {
+        "commands": card.place(product.commands), "count": 2, "arena": arena, "weights": card.place(product.weights),
+        "arena_residual": arena, "arena_output": arena,
+    }  # fmt: skip
+    return card.start("array", arguments | changes)
+
+
+def test_command_list_on_the_software_card(card: Card) -> None:
+    product = Product(card.manifest)
+    assert start(card, product) == [1, 3]
+    product.check()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"opcode": 1}, "command 1 (opcode 1) has an opcode that kernel array does not execute"),
+        ({"output": 5000}, "command 1 (mac) writes floats 80000 to"),
+        ({"params": 500}, "command 1 (mac) reads floats 8000 to"),
+        ({"in_blocks": 1 << 30}, "command 1 (mac) has sizes beyond what the engine counts"),
+        ({"kernel": [20, 20]}, "command 1 (mac) has a kernel of more positions than the engine's table"),
+        ({"set_tiles": 40}, "command 1 (mac) has more weights in a set than the engine's memory"),
+        ({"images": 0}, "command 1 (mac) has a size that is not positive"),
+        ({"in_height": 400, "out_height": 400, "band_rows": 400}, "has bands whose input is more than the window"),
+    ],
+)
+def test_bad_command_is_refused_before_anything_runs(card: Card, changes: dict[str, Any], words: str) -> None:
+    product = Product(card.manifest)
+    product.set(1, **changes)
+    before = product.arena.copy()
+    with pytest.raises(Refused) as refused:
+        start(card, product)
+    assert words in str(refused.value)
+    np.testing.assert_array_equal(product.arena, before)
+
+
+def test_ports_to_the_maps_lead_to_one_buffer(card: Card) -> None:
+    product = Product(card.manifest)
+    with pytest.raises(Refused, match="argument arena_output is another buffer than arena"):
+        start(card, product, arena_output=card.place(product.weights))
+
+
+# Calls the kernel with ports that the simulator offers.
+WRAPPER = """
+#include "array.cpp"
+extern "C" void start(void* commands, uint32_t count, void* arena, void* weights) {
+    const auto port = [](void* at) { return engine::port_t(static_cast<engine::line_t*>(at)); };
+    array(port(commands), count, port(arena), port(weights), port(arena), port(arena));
+}
+"""
+
+
+def test_hls_kernel_computes_what_its_commands_say(recipe: Path, tmp_path: Path) -> None:
+    design = load_design(recipe, platform="u250")
+    write_sources(design, "hw", tmp_path)
+    (tmp_path / "wrapper.cpp").write_text(WRAPPER)
+    command = [
+        *find_compiler().command, "-std=c++17", "-O1", "-ffp-contract=off", "-Wall", "-Werror", "-Wno-unknown-pragmas",
+        "-Wno-unused-label", *INCLUDES, "wrapper.cpp", "-shared", "-fPIC", "-o", "kernel.so",
+    ]  # fmt: skip
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    product = Product(describe(design, "hw", ""))
+    kernel = ctypes.CDLL(str(tmp_path / "kernel.so")).start
+    kernel.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
+    at = (product.commands.ctypes.data, 2, product.arena.ctypes.data, product.weights.ctypes.data)
+    kernel(*at)
+    product.check()
+    # A command that is none, and what comes behind it, does not run.
+    product = Product(describe(design, "hw", ""))
+    product.commands[0] = 999
+    before = product.arena[1:].copy()
+    kernel(product.commands.ctypes.data, 2, product.arena.ctypes.data, product.weights.ctypes.data)
+    assert list(product.arena[0].view(np.uint32)[:2]) == [1, 0]
+    np.testing.assert_array_equal(product.arena[1:], before)
+
+
+def test_every_port_has_a_bank(recipe: Path) -> None:
+    config = link_config(load_design("engine-u250", platform="u250"))
+    assert "sp=engine_1.arena_output:DDR[0]" in config
+    assert "sp=engine_1.weights:DDR[1]" in config
+    assert (ROOT / "recipes" / "engine-u250.toml").is_file()

@@ -1,0 +1,89 @@
+"""Sizes of the dataflow engine of a kernel: what a recipe says of it, and the header that its sources take them from.
+
+[kernel.engine]
+engine = "8x32x16"      # pixels x output channels x input channels of the array
+element = "int8"        # or "bfloat16", "float32"
+lanes = 64              # of the epilogue; by default as many as keep up with 4 steps a tile
+window = 2048           # words of 16 channels in each of the window's banks
+weights = 1024          # steps of the array in a memory of weights
+tiles = 64              # tiles of output channels whose parameters lie there with them
+taps = 128              # positions of a kernel
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+
+from .errors import RecipeError, did_you_mean
+from .toml_table import Table
+
+KEYS = ("engine", "element", "lanes", "window", "weights", "tiles", "taps")
+ELEMENTS = ("int8", "bfloat16", "float32")
+HEADER = "engine_config.hpp"
+_ARRAY = re.compile(r"(\d{1,2})x(\d{1,2})x(\d{1,2})")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The constants of hls_kernels/engine/config.hpp, by the names that a manifest has them under."""
+
+    pixels: int
+    out_channels: int
+    in_channels: int
+    element: str
+    lanes: int
+    window_rows: int
+    weight_steps: int
+    set_tiles: int
+    taps: int
+
+    def header(self, recipe: str) -> str:
+        """The header that the engine's sources include under the name ENGINE_CONFIG."""
+        values = asdict(self) | {"element": ELEMENTS.index(self.element)}
+        lines = [f"// Made by xclbin_build from recipe '{recipe}': do not edit. Sizes of the engine.", "#pragma once"]
+        lines += [f"#define ENGINE_{name.upper()} {value}" for name, value in values.items()]
+        return "\n".join(lines) + "\n"
+
+
+def parse(table: Table) -> Engine:
+    """The engine that a kernel's table describes.
+
+    Raises RecipeError, naming the key, for an array or sizes that the sources do not allow.
+    """
+    array = _ARRAY.fullmatch(table.get("engine", str))
+    if not array:
+        raise RecipeError(f"{table.where}: 'engine' is pixels x output channels x input channels, such as \"8x32x16\".")
+    pixels, out_channels, in_channels = (int(size) for size in array.groups())
+    element = table.get("element", str, "int8")
+    if element not in ELEMENTS:
+        raise RecipeError(f"{table.where}: unknown 'element' '{element}'; {did_you_mean(element, ELEMENTS)}")
+    element_bytes = 1 << ELEMENTS.index(element)
+    if not 1 <= pixels <= 16:
+        raise RecipeError(f"{table.where}: an array has 1 to 16 pixels, not {pixels}.")
+    if out_channels not in (16, 32):
+        raise RecipeError(f"{table.where}: an array has 16 or 32 output channels, not {out_channels}.")
+    inputs = (16,) if element == "int8" else tuple(n for n in (2, 4, 8, 16) if n * element_bytes >= 4)
+    if in_channels not in inputs:
+        raise RecipeError(
+            f"{table.where}: an array of {element} has {' or '.join(str(n) for n in inputs)} input channels, "
+            f"not {in_channels}."
+        )
+    most_lanes = 64 // element_bytes
+    wanted = next((lanes for lanes in (16, 32, 64) if 4 * lanes >= pixels * out_channels), 64)
+    lanes = table.get("lanes", int, min(wanted, most_lanes))
+    if lanes not in (16, 32, 64) or lanes > most_lanes:
+        raise RecipeError(
+            f"{table.where}: 'lanes' must be 16, 32 or 64 and at most {most_lanes} of {element}, not {lanes}."
+        )
+    window = table.get("window", int, 2048)
+    if not 16 <= window <= 1 << 16 or window & (window - 1):
+        raise RecipeError(f"{table.where}: 'window' must be a power of two from 16 to 65536, not {window}.")
+    sizes = {"weights": 1024, "tiles": 64, "taps": 128}
+    for name, default in sizes.items():
+        sizes[name] = table.get(name, int, default)
+        if not 1 <= sizes[name] <= 1 << 16:
+            raise RecipeError(f"{table.where}: '{name}' must be from 1 to 65536, not {sizes[name]}.")
+    return Engine(
+        pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"]
+    )
