@@ -40,7 +40,7 @@ ENGINE_ARGUMENTS = (
     Argument("arena_residual", "global", "engine::line_t", 8, const=True, same_as="arena"),
     Argument("arena_output", "global", "engine::line_t", 8, same_as="arena"),
 )
-ENGINE_OPCODES = ("mac",)
+ENGINE_RECORDS = ("record.hpp", "vector/record.hpp")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Kernel:
     @property
     def opcodes(self) -> tuple[str, ...]:
         if self.engine is not None:
-            return ENGINE_OPCODES
+            return self.engine.opcodes
         return tuple(opcode for core in self.cores for opcode in core.opcodes)
 
 
@@ -162,9 +162,10 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
     _distinct_headers(recipe, cores)
     if any(kernel.engine is not None for kernel in recipe.kernels):
         _same_engines(recipe)
-        records = parse_header(ENGINE / "record.hpp")
-        header = header.merged(records, str(ENGINE / "record.hpp"))
-        opcodes |= {name: records.enums["engine_opcode"][f"ENGINE_{name.upper()}"] for name in ENGINE_OPCODES}
+        for path in (ENGINE / name for name in ENGINE_RECORDS):
+            header = header.merged(parse_header(path), str(path))
+        numbers = header.enums["engine_opcode"]
+        opcodes |= {name.removeprefix("ENGINE_").lower(): number for name, number in numbers.items()}
     return Design(recipe, platform, _kernels(recipe, platform, cores), header, opcodes, _tiles(recipe))
 
 

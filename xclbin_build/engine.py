@@ -8,6 +8,9 @@ window = 2048           # words of 16 channels in each of the window's banks
 weights = 1024          # steps of the array in a memory of weights
 tiles = 64              # tiles of output channels whose parameters lie there with them
 taps = 128              # positions of a kernel
+vector_lanes = 16       # of the side that works on rows and element by element (int8 only): 16, 32 or 64
+vector_depth = 512      # words of 16 channels in each of its banks
+vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
 """
 
 from __future__ import annotations
@@ -18,7 +21,10 @@ from dataclasses import asdict, dataclass
 from .errors import RecipeError, did_you_mean
 from .toml_table import Table
 
-KEYS = ("engine", "element", "lanes", "window", "weights", "tiles", "taps")
+KEYS = (
+    "engine", "element", "lanes", "window", "weights", "tiles", "taps", "vector_lanes", "vector_depth", "vector_blocks",
+)  # fmt: skip
+OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
 HEADER = "engine_config.hpp"
 _ARRAY = re.compile(r"(\d{1,2})x(\d{1,2})x(\d{1,2})")
@@ -37,6 +43,14 @@ class Engine:
     weight_steps: int
     set_tiles: int
     taps: int
+    vector_lanes: int
+    vector_depth: int
+    vector_blocks: int
+
+    @property
+    def opcodes(self) -> tuple[str, ...]:
+        """What its commands are called; the vector side works on int8."""
+        return OPCODES if self.element == "int8" else OPCODES[:1]
 
     def header(self, recipe: str) -> str:
         """The header that the engine's sources include under the name ENGINE_CONFIG."""
@@ -79,11 +93,15 @@ def parse(table: Table) -> Engine:
     window = table.get("window", int, 2048)
     if not 16 <= window <= 1 << 16 or window & (window - 1):
         raise RecipeError(f"{table.where}: 'window' must be a power of two from 16 to 65536, not {window}.")
-    sizes = {"weights": 1024, "tiles": 64, "taps": 128}
+    vector_lanes = table.get("vector_lanes", int, 16)
+    if vector_lanes not in (16, 32, 64):
+        raise RecipeError(f"{table.where}: 'vector_lanes' must be 16, 32 or 64, not {vector_lanes}.")
+    sizes = {"weights": 1024, "tiles": 64, "taps": 128, "vector_depth": 512, "vector_blocks": 32}
     for name, default in sizes.items():
         sizes[name] = table.get(name, int, default)
         if not 1 <= sizes[name] <= 1 << 16:
             raise RecipeError(f"{table.where}: '{name}' must be from 1 to 65536, not {sizes[name]}.")
     return Engine(
-        pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"]
-    )
+        pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"],
+        vector_lanes, sizes["vector_depth"], sizes["vector_blocks"],
+    )  # fmt: skip

@@ -14,7 +14,7 @@ import jinja2
 from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, TEMPLATES
 
 from . import engine as engines
-from .design import ENGINE_OPCODES, Core, Design
+from .design import Core, Design
 from .errors import BuildError, RecipeError
 from .records import parse_command, parse_tiles
 
@@ -97,7 +97,8 @@ def _library(design: Design) -> dict[str, str]:
     """The headers of hls_kernels, and what is generated from them and the tiles alone."""
     headers = sorted([*ROOT.glob("*.hpp"), *LIB.rglob("*.hpp"), *CORES.rglob("*.hpp")])
     if design.engine:
-        headers += sorted([*ENGINE.glob("*.hpp"), *(ENGINE / "processes").glob("*.hpp"), *SIM.glob("*.h*")])
+        folders = (ENGINE, ENGINE / "processes", ENGINE / "vector", SIM)
+        headers += sorted(path for folder in folders for path in folder.glob("*.h*"))
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in headers}
     defaults = parse_tiles(ROOT / "tiles.hpp")
     sources["tiles.hpp"] = _render("tiles.hpp.j2", design, tiles=design.tiles, defaults=defaults)
@@ -121,7 +122,7 @@ def _own(design: Design, *, built_here: bool) -> dict[str, str]:
             _add_user_file(sources, kernel.source, built_here)
     if design.engine:
         sources[engines.HEADER] = design.engine.header(design.recipe.name)
-        records = [design.record(opcode) for opcode in ENGINE_OPCODES]
+        records = [design.record(opcode) for opcode in engines.OPCODES]
         sources["engine_decode.hpp"] = _render("engine_decode.hpp.j2", design, records=records)
     return sources
 

@@ -10,6 +10,7 @@ namespace engine {
 
 enum engine_opcode : int32_t {
     ENGINE_MAC = 48,
+    ENGINE_VECTOR = 49,  // vector/record.hpp
 };
 
 // Status record, words 0 and 1 of the first line of the maps, written when the list has ended.

@@ -9,8 +9,6 @@
 
 namespace engine {
 
-constexpr int32_t ENGINE_VECTOR = 49;
-
 enum vector_operation : int32_t {
     VECTOR_SOFTMAX = 0,
     VECTOR_NORM = 1,
@@ -34,6 +32,8 @@ enum vector_flags : int32_t {
 //   result = clamp(round(y) + zero, low, high), then table[result] where VECTOR_TABLE
 // Each float32 operation rounds for itself; sums are of integers and so the same in any order. Channels that fill the last
 // block get y = 0. The scale of the output is divided out beforehand: in input_scale and other_scale, or gamma and beta.
+// Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16]; then the
+// table in 4 lines.
 struct vector_command {
     int32_t opcode;
     int32_t slices;
@@ -41,9 +41,7 @@ struct vector_command {
     int32_t flags;
     uint32_t input;
     uint32_t other;  // second operand or mask, or NO_OPERAND
-    uint32_t
-        params;  // softmax: 256 exponentials of 2^24 * exp(-i * scale), uint32, 16 lines; norm: [block][gamma, beta][16];
-                 // then the table in 4 lines
+    uint32_t params;
     uint32_t output;      // may be the input or other
     int32_t input_after;  // as in ../record.hpp
     int32_t other_after;
