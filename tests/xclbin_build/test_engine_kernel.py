@@ -183,7 +183,8 @@ def test_ports_to_the_maps_lead_to_one_buffer(card: Card) -> None:
 WRAPPER = """
 #include "array.cpp"
 extern "C" void start(void* commands, uint32_t count, void* arena, void* weights) {
-    const auto port = [](void* at) { return engine::port_t(static_cast<engine::line_t*>(at)); };
+    using namespace engine_sources;
+    const auto port = [](void* at) { return port_t(static_cast<line_t*>(at)); };
     array(port(commands), count, port(arena), port(weights), port(arena), port(arena));
 }
 """
@@ -212,6 +213,13 @@ def test_hls_kernel_computes_what_its_commands_say(recipe: Path, tmp_path: Path)
     kernel(product.commands.ctypes.data, 2, product.arena.ctypes.data, product.weights.ctypes.data)
     assert list(product.arena[0].view(np.uint32)[:2]) == [1, 0]
     np.testing.assert_array_equal(product.arena[1:], before)
+
+
+def test_a_kernel_may_be_called_engine(tmp_path: Path) -> None:
+    write_sources(load_design("engine-u250", platform="u250"), "hw", tmp_path)
+    command = [*find_compiler().command, "-std=c++17", "-fsyntax-only", "-w", *INCLUDES, "engine.cpp"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 def test_every_port_has_a_bank(recipe: Path) -> None:

@@ -18,7 +18,7 @@ public:
     void write_request(std::size_t at, std::size_t length) { __hls_burst_request(at_, at, length); }
     void write_response() {}
     T read() { return *static_cast<T*>(__hls_burst_pop(at_)); }
-    void write(const T& x) { *static_cast<T*>(__hls_burst_push(at_)) = x; }
+    void write(const T& x, long long = 0) { *static_cast<T*>(__hls_burst_push(at_)) = x; }
 
 private:
     T* at_;
