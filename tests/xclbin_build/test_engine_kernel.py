@@ -183,8 +183,7 @@ def test_ports_to_the_maps_lead_to_one_buffer(card: Card) -> None:
 WRAPPER = """
 #include "array.cpp"
 extern "C" void start(void* commands, uint32_t count, void* arena, void* weights) {
-    using namespace engine_sources;
-    const auto port = [](void* at) { return port_t(static_cast<line_t*>(at)); };
+    const auto port = [](void* at) { return engine::port_t(static_cast<engine::line_t*>(at)); };
     array(port(commands), count, port(arena), port(weights), port(arena), port(arena));
 }
 """
