@@ -12,6 +12,7 @@ from .axlf import read, write
 from .cache import digest, locked, xclbin_path
 from .design import Design, elaborate
 from .errors import RecipeError, XclbinError, did_you_mean
+from .estimate.design import check_fit
 from .generate import emulation_sources, hls_sources, user_directories
 from .manifest import TARGETS
 from .metadata import container
@@ -65,14 +66,17 @@ def build_design(
     isa: str | None = None,
     plan: str | None = None,
     progress: Progress | None = None,
+    fit_check: bool = True,
 ) -> Path:
-    """`build` for a recipe that has been worked out."""
+    """`build` for a recipe that has been worked out. fit_check: refuse what is too large for its card."""
     output = Path(output)
     check_output(output)
     if target in EMULATED:
         emulation = gxx.build(design, isa, plan, progress)
         write(output, container(design, target, emulation.isa, emulation.plan, emulation.shared_object))
     else:
+        if fit_check and design.platform.regions:
+            check_fit(design)
         vitis.build(design, target, output, progress)
     return output
 

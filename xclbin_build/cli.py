@@ -15,6 +15,9 @@ from . import recipe as recipes
 from .axlf import read
 from .build import EMULATED, build_design, check_output, load_design
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
+from .estimate.design import check_fit, estimate
+from .estimate.report import document
+from .estimate.report import show as show_estimate
 from .info import show, summary
 from .manifest import TARGETS
 from .progress import shown
@@ -22,6 +25,7 @@ from .toolchain import vitis
 
 _EPILOG = """\
 xclbin-build info FILE [--json]   shows what an xclbin holds.
+xclbin-build estimate --platform P [--recipe R] [--json]   what a design takes of a card, and whether it fits.
 
 examples:
   xclbin-build --target emu                                  the default recipe for the software card
@@ -35,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     errors = Console(stderr=True)
     try:
-        return _info(words[1:]) if words[:1] == ["info"] else _build(words)
+        commands = {"info": _info, "estimate": _estimate}
+        command = commands.get(words[0]) if words else None
+        return command(words[1:]) if command else _build(words)
     except (BuildError, XclbinError) as error:
         errors.print(f"[bold red]error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
         return 1
@@ -56,12 +62,38 @@ def _info(words: list[str]) -> int:
     return 0
 
 
+def _estimate(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="xclbin-build estimate",
+        description="Estimates what a design takes of a card: DSPs, block RAMs, UltraRAMs, LUTs and flip-flops of each "
+        "kernel, core and process, and whether it fits. Returns 1 if it does not.",
+    )
+    parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
+    parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml")
+    parser.add_argument("--cu", action="append", default=[], metavar="KERNEL=N", help="compute units of a kernel")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(words)
+    if not options.recipe and not options.platform:
+        raise RecipeError("give --platform, --recipe, or both, such as: xclbin-build estimate --platform u250")
+    recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
+    design = load_design(recipe, recipes.parse_compute_units(options.cu), options.platform)
+    found = estimate(design)
+    if options.json:
+        print(json.dumps(document(found), indent=1))
+    else:
+        show_estimate(found, Console())
+    return 0 if found.fit.fits else 1
+
+
 def _build(words: list[str]) -> int:
     options = _parser().parse_args(words)
     if options.target not in TARGETS:
         raise RecipeError(f"--target {options.target} is unknown; {did_you_mean(options.target, TARGETS)}")
     design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
     console = Console(stderr=True, quiet=options.quiet)
+    if options.target not in EMULATED and not options.no_fit_check and design.platform.regions:
+        for words_of in check_fit(design).fit.tight:
+            console.print(_plain(words_of), highlight=False, soft_wrap=True)
     if options.sources_only:
         if options.target in EMULATED:
             raise RecipeError(
@@ -75,7 +107,13 @@ def _build(words: list[str]) -> int:
     check_output(options.output)
     with shown(f"{options.output} (recipe {options.recipe})", quiet=options.quiet) as progress:
         output = build_design(
-            design, options.target, options.output, isa=options.isa, plan=options.plan, progress=progress
+            design,
+            options.target,
+            options.output,
+            isa=options.isa,
+            plan=options.plan,
+            progress=progress,
+            fit_check=False,  # done above
         )
     size, uuid = output.stat().st_size, read(output).uuid
     console.print(f"{_plain(str(output))}: {size} bytes, uuid {uuid}", highlight=False, soft_wrap=True)
@@ -103,6 +141,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", help="instruction set that its tiles are planned for (default: that of --isa)")
     parser.add_argument("-o", "--output", type=Path, default=Path("torch.xclbin"), help="default: torch.xclbin")
     parser.add_argument("--sources-only", type=Path, metavar="DIR", help="write the sources for Vitis, do not run it")
+    parser.add_argument(
+        "--no-fit-check", action="store_true", help="build for a card although the estimate says that it does not fit"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     return parser
 

@@ -71,6 +71,23 @@ def names() -> list[str]:
     return sorted(path.stem for path in RECIPES.glob("*.toml"))
 
 
+def for_platform(platform: str) -> list[str]:
+    """Recipes that come with hls_kernels and are made for a platform, its own first."""
+    found = [name for name in names() if load(name).platform == platform]
+    return sorted(found, key=lambda name: (name != platform, name))
+
+
+def own(platform: str) -> str:
+    """The recipe that is a platform's own: the first of those that are made for it.
+
+    Raises RecipeError if there is none.
+    """
+    found = for_platform(platform)
+    if not found:
+        raise RecipeError(f"no recipe that comes along is made for platform '{platform}'; say which one with --recipe.")
+    return found[0]
+
+
 def load(name_or_path: str | Path) -> Recipe:
     """A recipe by name (`default`, …) or from a file (a path that ends in .toml).
 

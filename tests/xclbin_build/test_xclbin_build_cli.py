@@ -52,7 +52,11 @@ def test_program_runs_as_a_module(tmp_path: Path) -> None:
         (["--recipe", str(DATA / "user.toml"), "--platform", ""], "unknown platform ''"),
         (["--cu", "sequencer=\N{SUPERSCRIPT TWO}"], "write KERNEL=COUNT"),
         (["--cu", "sequencer=2", "--cu", "sequencer=3"], "--cu sequencer=3: sequencer=2 is given, too; leave one out."),
-        (["--target", "hw", "--platform", "u250", "--sources-only", __file__], "cannot be written: "),
+        (["--target", "hw", "--recipe", "engine-u250", "--sources-only", __file__], "cannot be written: "),
+        (
+            ["--target", "hw", "--platform", "u250", "--sources-only", "x"],
+            "recipe 'default' does not fit platform 'u250'",
+        ),
         (["info", "none.xclbin"], "none.xclbin cannot be read"),
         (["info", __file__], "is no xclbin"),
     ],

@@ -1,0 +1,39 @@
+"""What the sequencer's cores take at least: their arrays of multiply-accumulate units and their largest local memories.
+
+Both are sizes of the sources, so they are counted, and no clang is needed; all other logic comes on top.
+"""
+
+from __future__ import annotations
+
+from ..design import Kernel
+from . import memories
+from .operators import Operators
+from .resources import Part, Resources
+
+_LANES = 16  # of a vector
+_MAC_CORES = ("conv2d", "winograd", "gemm", "attention")  # each has an array: it is instantiated per caller
+_SLAB_CORES = ("conv2d", "gemm", "attention")
+_PORTS = ((True, False), (True, True), (True, False))  # commands, arena, weights: whether they read, and write
+_PORT_BITS = 512
+
+
+def mac_array(tiles: dict[str, int], operators: Operators) -> Resources:
+    """One array of ROWS x MAX_VECTORS * 16 multipliers and adders of float32."""
+    units = tiles["ROWS"] * tiles["MAX_VECTORS"] * _LANES
+    return (operators.unit("fmul") + operators.unit("fadd")) * units
+
+
+def least(kernel: Kernel, tiles: dict[str, int], operators: Operators, has_uram: bool) -> Part:
+    """The counted parts of a sequencer."""
+    part = Part("kernel", kernel.name, Resources(), "counted")
+    for core in kernel.cores:
+        if core.name in _MAC_CORES:
+            part.parts.append(Part("array", f"MAC array of {core.name}", mac_array(tiles, operators), "counted"))
+        if core.name in _SLAB_CORES:
+            slab = memories.cost(memories.Memory(32, tiles["SLAB_FLOATS"]), has_uram=has_uram)
+            part.parts.append(Part("memory", f"slab of {core.name}", slab, "counted"))
+    ports = operators.control(len(kernel.arguments))
+    for reads, writes in _PORTS:
+        ports += operators.port(_PORT_BITS, reads=reads, writes=writes)
+    part.parts.append(Part("ports", "m_axi and control", ports, "formula"))
+    return part

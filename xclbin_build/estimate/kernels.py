@@ -1,0 +1,109 @@
+"""Kernels and cores of the user's: counted from the IR of their sources, which needs clang 19."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..check import frontend
+from ..design import Core, Design, Kernel
+from ..errors import BuildError
+from ..generate import hls_sources, stage
+from . import engine as engines
+from . import memories, source
+from .operators import Operators
+from .resources import Part, Resources, total
+
+
+def plain(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
+    """A plain kernel of the user's."""
+    assert kernel.source is not None
+    part = counted("kernel", kernel.name, kernel.source, kernel.name, [], operators, has_uram)
+    part.parts.append(Part("ports", "m_axi and control", _ports(kernel, operators), "formula"))
+    return part
+
+
+def user_core(core: Core, kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
+    """A core of the user's in a sequencer: a kernel with this core alone is counted, ports and all."""
+    alone = replace(kernel, cores=(core,))
+    with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
+        stage(hls_sources(replace(design, kernels=(alone,)), built_here=False), Path(folder))
+        includes = [folder, f"{folder}/lib", str(core.header.parent)]
+        file = Path(folder) / f"{kernel.name}.cpp"
+        return counted("core", core.name, file, kernel.name, includes, operators, has_uram)
+
+
+def sequencer_logic(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
+    """A sequencer, core by core: each is counted as a kernel of its own, ports and all."""
+    part = Part("kernel", kernel.name, Resources(), "source")
+    part.parts = [user_core(core, kernel, design, operators, has_uram) for core in kernel.cores]
+    return part
+
+
+def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operators) -> Part:
+    """An engine with the logic of its processes; the array, which is counted already, is taken off again."""
+    with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
+        stage(hls_sources(design, built_here=False), Path(folder))
+        file = Path(folder) / f"{kernel.name}.cpp"
+        logic = counted("logic", "processes", file, kernel.name, [folder, f"{folder}/lib"], operators, True)
+    processes = [child for child in logic.parts if child.kind == "process"]
+    for process in processes:
+        if process.name == "mac_array" and kernel.engine is not None:
+            array = engines.array_units(kernel.engine, operators)
+            rest = (max(0.0, a - b) for a, b in zip(process.own.values(), array.values(), strict=True))
+            process.own = Resources(*rest)
+    if not processes:
+        processes = [logic]
+    part.parts = [*processes, *part.parts]
+    return part
+
+
+def counted(
+    kind: str, name: str, file: Path, top: str, includes: Sequence[str], operators: Operators, has_uram: bool
+) -> Part:
+    """A part from the source of a function; without clang, or if clang refuses it, one whose figures are unknown."""
+    try:
+        kernel = frontend.load(file, top, includes=list(includes))
+    except BuildError as error:
+        return Part(kind, name, Resources(), "unknown", f"{kind} '{name}' was not counted: {error}")
+    uses = source.Counting(kernel, operators).count(intervals(kernel))
+    part = Part(kind, name, Resources(), "source")
+    for process, use in uses.items():
+        arrays = total(memories.cost(m, has_uram=has_uram) * banks for banks, m in use.arrays.values())
+        if arrays != Resources():
+            part.parts.append(Part("memory", "local arrays", arrays, "source"))
+        logic = source.resources(replace(use, arrays={}), operators, has_uram=has_uram)
+        if process:
+            part.parts.append(Part("process", process, logic, "source"))
+        else:
+            part.own = logic
+    return part
+
+
+def intervals(kernel: frontend.Kernel) -> dict[str, int]:
+    """Initiation intervals of pipelined loops, by their headers: what the source asks for."""
+    found = {}
+    for loop in kernel.flow.innermost():
+        instance = kernel.instance_of(loop)
+        if instance is None or instance.pipeline is not False:
+            found[loop.header] = (instance.target_ii if instance else None) or 1
+    return found
+
+
+def _ports(kernel: Kernel, operators: Operators) -> Resources:
+    """An adapter for each pointer, as wide as what it points to."""
+    found = operators.control(len(kernel.arguments))
+    for bound in kernel.arguments:
+        if bound.argument.kind == "global":
+            found += operators.port(_bits_of(bound.argument.type), reads=True, writes=not bound.argument.const)
+    return found
+
+
+_BITS = {"float": 32, "int": 32, "double": 64, "int8_t": 8, "int16_t": 16, "int64_t": 64, "uint8_t": 8, "half": 16}
+
+
+def _bits_of(type: str) -> int:
+    """Bits of an element by the C++ name of its type; 512 for vectors and structures, which fill a bus."""
+    return _BITS.get(type.replace("const ", "").strip(), 512 if "<" in type else 32)

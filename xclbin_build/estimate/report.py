@@ -1,0 +1,126 @@
+"""An estimate as a table for people, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..platform import Platform
+from .design import Estimate
+from .fit import shares
+from .resources import NAMES, Part, Resources, total
+from .uncertainty import BASES, bounds
+
+
+def document(estimate: Estimate) -> dict[str, Any]:
+    """The estimate as JSON: `fits`, `problems`, `used` and `available` of each resource, regions, kernels."""
+    platform = estimate.platform
+    used = total(unit.kernel.resources for unit in estimate.units)
+    available = {name: sum(region.usable[name] for region in platform.regions) for name in NAMES}
+    return {
+        "recipe": estimate.recipe,
+        "platform": platform.name,
+        "fits": estimate.fit.fits,
+        "problems": estimate.fit.problems,
+        "tight": estimate.fit.tight,
+        "unknown": estimate.unknown,
+        "used": used.table(),
+        "available": available,
+        "source_of_available": platform.source,
+        "regions": [
+            {
+                "name": load.region.name,
+                "compute_units": [unit.name for unit in load.units],
+                "used": load.used.table(),
+                "available": dict(load.region.usable),
+            }
+            for load in estimate.fit.loads
+        ],
+        "kernels": [_part(part) for part in estimate.kernels],
+        "rests_on": dict(BASES),
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "kind": part.kind,
+        "name": part.name,
+        "rests_on": part.basis,
+        "used": part.resources.table(),
+    }
+    found["bounds"] = {
+        name: [round(low), None if high == float("inf") else round(high)] for name, (low, high) in bounds(part).items()
+    }
+    if part.note:
+        found["note"] = part.note
+    if part.parts:
+        found["parts"] = [_part(child) for child in part.parts]
+    return found
+
+
+def show(estimate: Estimate, console: Console) -> None:
+    for kernel in estimate.kernels:
+        units = sum(unit.kernel is kernel for unit in estimate.units)
+        table = Table(title=f"kernel {kernel.name}, {units} compute unit{'s' * (units > 1)}", title_justify="left")
+        table.add_column("part")
+        for label in NAMES.values():
+            table.add_column(label, justify="right")
+        table.add_column("rests on")
+        for part in kernel.parts or [kernel]:
+            _row(table, part, "")
+        _total(table, kernel)
+        console.print(table)
+    console.print(_regions(estimate.platform, estimate))
+    for words in estimate.unknown:
+        console.print(f"unknown: {words}", markup=False, highlight=False, soft_wrap=True)
+    for words in estimate.fit.tight:
+        console.print(f"tight: {words}", markup=False, highlight=False, soft_wrap=True)
+    for words in [*estimate.fit.problems, estimate.advice]:
+        if words:
+            console.print(words, markup=False, highlight=False, soft_wrap=True)
+    if estimate.fit.fits:
+        console.print(f"Recipe {estimate.recipe} fits {estimate.platform.name}.", markup=False, highlight=False)
+    console.print(
+        "In brackets: the band in which the true figure is expected four times out of five. No figure has been held "
+        "against a placed design (docs/resources.md).",
+        markup=False, highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def _row(table: Table, part: Part, indent: str) -> None:
+    table.add_row(indent + part.name, *_figures(part.resources), part.basis)
+    for child in part.parts:
+        _row(table, child, indent + "  ")
+
+
+def _figures(resources: Resources) -> list[str]:
+    return [
+        f"{value:,.1f}".removesuffix(".0") if name == "bram36" else f"{value:,.0f}" for name, value in resources.items()
+    ]
+
+
+def _total(table: Table, kernel: Part) -> None:
+    table.add_section()
+    table.add_row("in all", *_figures(kernel.resources), "")
+    words = []
+    for low, high in bounds(kernel).values():
+        words.append("" if low == high == 0 else f"[{low:,.0f} to {'?' if high == float('inf') else f'{high:,.0f}'}]")
+    table.add_row("", *(word.replace("[", "\\[") for word in words), "")
+
+
+def _regions(platform: Platform, estimate: Estimate) -> Table:
+    table = Table(title=f"{platform.name}: what the shell leaves ({platform.source})", title_justify="left")
+    table.add_column("region")
+    for label in NAMES.values():
+        table.add_column(label, justify="right")
+    table.add_column("compute units")
+    for load in estimate.fit.loads:
+        cells = []
+        for name, share in shares(load.used, load.region.usable):
+            have = load.region.usable[name]
+            used = dict(load.used.items())[name]
+            cells.append(f"{used:,.0f} of {have:,}" + (f" ({share:.0%})" if have else ""))
+        table.add_row(load.region.name, *cells, ", ".join(unit.name for unit in load.units) or "-")
+    return table
