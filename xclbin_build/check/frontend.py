@@ -162,7 +162,13 @@ def _prepared(text: str, symbol: str) -> str:
         line = match[0]
         if f"@{symbol}(" in line or f'@"{symbol}"(' in line:
             return re.sub(r"\bptr (?!noalias)(?=noundef|nonnull|%)", "ptr noalias ", line)
-        return _ATTRIBUTES.sub(r") \1alwaysinline ", line, count=1)
+        at = line.index("(", line.index("@"))
+        depth, end = 0, at
+        for end in range(at, len(line)):
+            depth += (line[end] == "(") - (line[end] == ")")
+            if depth == 0:
+                break
+        return line[:end] + _ATTRIBUTES.sub(r") \1alwaysinline ", line[end:], count=1)
 
     return re.sub(r"^define [^\n]*$", define, text, flags=re.M)
 
