@@ -180,9 +180,10 @@ def parse_header(path: Path) -> Header:
                 raise RecordError(f"{where}: enum '{match['name']}' is defined twice.")
             header.enums[match["name"]] = _enum(path, _body(where, match["rest"], lines, number))
         elif match := _CONSTANT.match(line):
-            value = parse_integer(match["value"])
+            literal = match["value"].strip()
+            value = parse_integer(literal.removeprefix("-"))
             if value is not None:  # other constants are the core's own business
-                header.constants[match["name"]] = value
+                header.constants[match["name"]] = -value if literal.startswith("-") else value
     return header
 
 

@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
-from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.command import Command, OwnRecord
 from fpga_dynamo.ir.elements import ELEMENTS
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
@@ -149,8 +149,7 @@ class _Reader:
         return Lowered(
             commands=[
                 Command(
-                    opcode,
-                    {},
+                    OwnRecord(opcode, {}),
                     (),
                     (),
                     tuple(nodes),

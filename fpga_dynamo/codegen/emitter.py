@@ -11,11 +11,13 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen import cost, layout, views
+from fpga_dynamo.codegen import cost, views
+from fpga_dynamo.codegen import layout as _own_cores  # noqa: F401 - registers those of the commands that are made here
 from fpga_dynamo.codegen.core import CORES
-from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
+from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand, OwnRecord, Record
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
+from fpga_dynamo.ir.records import Convert, Move
 from fpga_dynamo.ir.sizes.size import Number, Size, at_most, identical, larger, pinned, smaller
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo
@@ -152,11 +154,7 @@ class Emitter:
         """A `move` command from `source` to `target`, of the same shape."""
         dims, (ins, outs) = collapse(source.shape, (source.strides, target.strides))
         for base_in, base_out in offsets(dims[:-6], (ins, outs)):
-            self.command(
-                layout.MOVE.opcode,
-                reads=[source],
-                writes=[target],
-                layout_change=layout_change,
+            move = Move(
                 input=Operand(source.buffer, source.offset + base_in),
                 output=Operand(target.buffer, target.offset + base_out),
                 from_weights=int(source.buffer.in_weights),
@@ -164,21 +162,20 @@ class Emitter:
                 in_stride=pad_left(ins[-6:], 6, 0),
                 out_stride=pad_left(outs[-6:], 6, 0),
             )
+            self.command(move, reads=[source], writes=[target], layout_change=layout_change)
 
     def convert(self, source: View, target: View) -> None:
         """A command that widens `source` or narrows into `target`, whichever is packed; both dense and alike."""
         narrow = target.buffer.element.is_narrow
         packed = target if narrow else source
-        self.command(
-            layout.CONVERT.opcode,
-            reads=[source],
-            writes=[target],
+        convert = Convert(
             input=Operand.of(source),
             output=Operand.of(target),
             count=source.numel,
             format=self.target.enums[f"FORMAT_{packed.buffer.element.name}"],
             narrow=int(narrow),
         )
+        self.command(convert, reads=[source], writes=[target])
 
     def widened(self, source: View) -> View:
         """A packed slot as a dense tensor of words."""
@@ -268,7 +265,7 @@ class Emitter:
 
     def command(
         self,
-        opcode: str,
+        record: Record | str,
         *,
         reads: Sequence[View | Buffer | None],
         writes: Sequence[View],
@@ -277,17 +274,18 @@ class Emitter:
         image: ImageRows | None = None,
         **fields: FieldValue,
     ) -> None:
-        """Appends a command. `reads` may hold None for operands that are absent.
+        """Appends a command: a record, or the name of an opcode with the fields of its record.
 
-        Of a core that has a description (:mod:`core`) `slices` may be left to that, and is at most what is worth it.
+        `reads` may hold None for operands that are absent. Of a core that has a description (:mod:`core`) `slices` may
+        be left to that, and is at most what is worth it.
         """
         origin = self._origin
+        record = OwnRecord(record, fields) if isinstance(record, str) else record
         if origin.check is not None:
-            origin.check(opcode, reads, writes, fields, self)
+            origin.check(record.opcode, reads, writes, vars(record), self)
         sources = [v.buffer if isinstance(v, View) else v for v in reads if v is not None]
         command = Command(
-            opcode,
-            fields,
+            record,
             reads=tuple(dict.fromkeys(sources)),
             writes=tuple(dict.fromkeys(v.buffer for v in writes)),
             nodes=origin.nodes,
@@ -297,7 +295,7 @@ class Emitter:
             image=image,
         )
         moved = cost.annotate(command, self.target)
-        if opcode in CORES and (parts := self._parts(opcode, fields)) is not None:
+        if command.opcode in CORES and (parts := self._parts(command.opcode, command.fields)) is not None:
             command.fields["slices"] = larger(1, smaller(smaller(MOST_SLICES, parts), self._slices_worth(macs, moved)))
         self.commands.append(command)
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
+import struct
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand
+from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand, OwnRecord
 from fpga_dynamo.ir.launch import CommandList, Patches
+from fpga_dynamo.ir.records import ABSENT
 from fpga_dynamo.ir.sizes.size import Size, pinned
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import RecordField, Target
 from fpga_dynamo.ir.view import Buffer, align
 from fpga_dynamo.ir.weights import WeightBuffer
 
-ABSENT = 0xFFFFFFFF
+_NOTHING = {"int32_t": 0, "uint32_t": ABSENT, "float": 0}
+"""Words of None."""
 
 _RANGES = {"int32_t": (-(1 << 31), (1 << 31) - 1), "uint32_t": (0, 0xFFFFFFFF)}
 
@@ -30,40 +35,51 @@ def encode(
     Raises :class:`FpgaError` for an opcode or a field that the xclbin does not have, or a value that does not fit it.
     """
     size = target.command_words
-    words = np.zeros(len(commands) * size, np.uint32)
+    words = [0] * (len(commands) * size)
     tail: list[int] = []
     shared: dict[tuple[int, ...], int] = {}
     fixups: list[tuple[int, WeightBuffer, int]] = []
+    records: dict[str, Mapping[str, RecordField]] = {}
     for i, command in enumerate(commands):
         if command.opcode not in target.opcodes:
             raise FpgaError(f"{_who(command)}: the xclbin has no opcode '{command.opcode}'")
-        record = fields_of(command.opcode, target)
+        record = records.get(command.opcode) or records.setdefault(command.opcode, fields_of(command.opcode, target))
         base = i * size
         words[base] = target.opcodes[command.opcode]
         for name, given in command.fields.items():
-            try:
-                entry, values = field_values(command.opcode, record, name, given)
-            except ValueError as error:
-                raise FpgaError(f"{_who(command)}: {error}") from error
-            for j, item in enumerate(values):
-                word = base + entry.word + j
-                if isinstance(item, Auxiliary):
+            entry = record.get(name)
+            values: Sequence[Any] = given if type(given) is tuple else (given,)
+            if entry is None and not isinstance(command.record, OwnRecord) and all(map(_is_left_out, values)):
+                continue  # what an xclbin of older cores does not know, and need not
+            if entry is None or len(values) != entry.count:
+                try:
+                    entry, values = field_values(command.opcode, record, name, given)
+                except ValueError as error:
+                    raise FpgaError(f"{_who(command)}: {error}") from error
+            for word, item in enumerate(values, base + entry.word):
+                kind = type(item)
+                if kind is int and entry.type == "int32_t" and -0x80000000 <= item < 0x80000000:
+                    words[word] = item & 0xFFFFFFFF
+                elif item is None:
+                    words[word] = _NOTHING[entry.type]
+                elif kind is Operand:
+                    if isinstance(item.buffer, WeightBuffer):
+                        fixups.append((word, item.buffer, pinned(item.offset)))
+                        continue
+                    words[word] = offsets[item.buffer] + hinted(item.offset)
+                    if patches is not None:
+                        patches.arena.append((word, item.buffer, item.offset))
+                elif kind is Auxiliary:
                     if item.words not in shared:
                         shared[item.words] = len(words) + len(tail)
                         tail += [*item.words, *[0] * (align(len(item.words)) - len(item.words))]
                     words[word] = shared[item.words]
-                elif isinstance(item, Operand) and isinstance(item.buffer, WeightBuffer):
-                    fixups.append((word, item.buffer, pinned(item.offset)))
-                elif isinstance(item, Operand):
-                    words[word] = offsets[item.buffer] + hinted(item.offset)
-                    if patches is not None:
-                        patches.arena.append((word, item.buffer, item.offset))
-                elif isinstance(item, Size) and patches is not None and entry.type != "float":
+                elif kind is Size and patches is not None and entry.type != "float":
                     words[word] = _checked_bits(hinted(item), entry, command)
                     patches.sizes.append((word, item))
                 else:
                     words[word] = _checked_bits(item, entry, command)
-    return CommandList(np.concatenate([words, np.array(tail, np.uint32)]), len(commands), tuple(fixups), patches)
+    return CommandList(np.array(words + tail, np.uint32), len(commands), tuple(fixups), patches)
 
 
 def _who(command: Command) -> str:
@@ -98,19 +114,30 @@ def field_values(
     return entry, values
 
 
+def _is_left_out(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and value == 0)
+
+
+def _float_bits(number: float) -> int:
+    """Of the nearest float32, an infinity for what is too large."""
+    try:
+        return int.from_bytes(struct.pack("<f", number), "little")
+    except OverflowError:
+        return int.from_bytes(struct.pack("<f", math.copysign(math.inf, number)), "little")
+
+
 def bits(value: object, field: RecordField) -> int:
     """The word of a plain value in a field of that type; None is ABSENT for an offset, and else 0.
 
     Raises ValueError, the end of a sentence, for a value that is no such number or does not fit.
     """
     if value is None:
-        return ABSENT if field.type == "uint32_t" else 0
+        return _NOTHING[field.type]
     if isinstance(value, Bits):
         return value.integer & 0xFFFFFFFF
     if field.type == "float":
         try:
-            with np.errstate(over="ignore"):
-                return int(np.float32(value).view(np.uint32))  # type: ignore[arg-type]
+            return _float_bits(float(value))  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"takes float, not {value!r}") from error
     try:

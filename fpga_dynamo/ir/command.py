@@ -1,11 +1,19 @@
-"""One command of a Program: fields of a record, with operands that get their addresses after memory planning."""
+"""One command of a Program: a record, with operands that get their addresses after memory planning.
+
+Of the built-in cores' records each is a class (records.py), of others an :class:`OwnRecord`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
+from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.view import Buffer, View
+
+R = TypeVar("R", bound="Record")
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,95 @@ class ImageRows:
 
 FieldValue = int | float | Bits | Operand | Auxiliary | None | Sequence["int | float | Operand | None"]
 
+Place = Operand | Auxiliary | None
+"""A place_t or uint32_t: somewhere in a region, ABSENT if it is None."""
+
+Real = float | Bits
+"""A float, or what is to be its bits."""
+
+_KINDS: Mapping[Any, tuple[str, frozenset[type]]] = {
+    int: ("an integer", frozenset({int, Size})),
+    int | None: ("an integer or None", frozenset({int, Size, type(None)})),
+    Real: ("a number or Bits", frozenset({float, int, Bits})),
+    Place: ("an Operand, an Auxiliary or None", frozenset({Operand, Auxiliary, type(None)})),
+}
+"""Types of fields: what they are called, and what values are of."""
+
+
+class Record:
+    """What a command says: fields by the names of its struct, in ``vars``.
+
+    Subclasses are dataclasses whose annotations are keys of _KINDS, of arrays ``Annotated[Sequence[KIND], LENGTH]``.
+    """
+
+    opcode: ClassVar[str]
+    _single: ClassVar[tuple[tuple[str, frozenset[type]], ...]] = ()
+    _arrays: ClassVar[tuple[tuple[str, frozenset[type], int], ...]] = ()
+    _kinds: ClassVar[Mapping[str, tuple[Any, int | None]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        own = {name: hint for name, hint in get_type_hints(cls, include_extras=True).items() if name in vars(cls)}
+        hints = {name: hint for name, hint in own.items() if get_origin(hint) is not ClassVar}
+        arrays = {name: hint for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+        inner = {name: get_args(get_args(hint)[0])[0] for name, hint in arrays.items()}
+        cls._kinds = {
+            name: (inner[name], hint.__metadata__[0]) if name in arrays else (hint, None)
+            for name, hint in hints.items()
+        }
+        cls._single = tuple((name, _KINDS[kind][1]) for name, (kind, count) in cls._kinds.items() if count is None)
+        cls._arrays = tuple((name, _KINDS[kind][1], n) for name, (kind, n) in cls._kinds.items() if n is not None)
+
+    def __post_init__(self) -> None:
+        """Raises TypeError, with a sentence, for a value that its field does not take."""
+        values = self.__dict__
+        for name, types in self._single:
+            if type(values[name]) not in types:
+                values[name] = self._checked(name, values[name])
+        for name, types, count in self._arrays:
+            given = values[name]
+            if type(given) is not tuple or len(given) != count or not types.issuperset(map(type, given)):
+                values[name] = self._array(name, given)
+
+    def _array(self, name: str, given: object) -> tuple[object, ...]:
+        _, count = self._kinds[name]
+        if not isinstance(given, (tuple, list)) or len(given) != count:
+            raise TypeError(f"field '{name}' of '{self.opcode}_command' takes {count} values, not {given!r}")
+        return tuple(self._checked(name, item) for item in given)
+
+    def _checked(self, name: str, given: object) -> object:
+        kind, _ = self._kinds[name]
+        what, types = _KINDS[kind]
+        if isinstance(given, tuple(types)):
+            return given
+        try:
+            if int in types and not isinstance(given, float):
+                return operator.index(given)  # type: ignore[arg-type]
+            if float in types:
+                return float(given)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            pass
+        raise TypeError(f"field '{name}' of '{self.opcode}_command' takes {what}, not {given!r}")
+
+    def replaced(self: R, **changes: FieldValue) -> R:
+        """The same with other values of these fields."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__, **changes)
+        new.__post_init__()
+        return new
+
+
+class OwnRecord(Record):
+    """The record of a core that a recipe adds; emitter and encoder check its fields against the xclbin's manifest."""
+
+    __slots__ = ("opcode",)
+
+    def __init__(self, opcode: str, fields: Mapping[str, FieldValue]) -> None:
+        self.opcode = opcode  # type: ignore[misc]
+        self.__dict__.update(fields)
+
+    def replaced(self, **changes: FieldValue) -> OwnRecord:
+        return OwnRecord(self.opcode, {**self.__dict__, **changes})
+
 
 @dataclass(eq=False)
 class Command:
@@ -69,8 +166,7 @@ class Command:
     (streams.py), how many of the commands that follow belong to it.
     """
 
-    opcode: str
-    fields: dict[str, FieldValue]
+    record: Record
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
     nodes: tuple[str, ...] = ()
@@ -81,7 +177,10 @@ class Command:
     layout_change: bool = False
     image: ImageRows | None = None
     group: int = 0
+    opcode: str = field(init=False)
+    fields: dict[str, FieldValue] = field(init=False)
     uses: tuple[Buffer, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.opcode, self.fields = self.record.opcode, vars(self.record)
         self.uses = tuple(dict.fromkeys((*self.reads, *self.writes)))

@@ -11,7 +11,7 @@ from torch import nn
 
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.core import CORES
-from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.command import Command, OwnRecord
 from fpga_dynamo.ir.target import Target
 from tests.lowering.lowering_cases import Call, programs_of, randomise
 
@@ -72,7 +72,7 @@ def test_an_adaptive_pool_counts_its_windows() -> None:
 
 
 def test_a_record_of_a_core_without_a_description_is_costed_by_its_size(target: Target) -> None:
-    command = Command("triple", {"dims": (4, 32)}, (), ())
+    command = Command(OwnRecord("triple", {"dims": (4, 32)}), (), ())
     cost.annotate(command, target)
     assert command.cycles == cost.START + 4 * 32 / 16
 

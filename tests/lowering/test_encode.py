@@ -6,10 +6,11 @@ import struct
 
 import pytest
 
-from fpga_dynamo.codegen.encode import ABSENT, encode
+from fpga_dynamo.codegen.encode import encode
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand
+from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand, OwnRecord
 from fpga_dynamo.ir.launch import CommandList
+from fpga_dynamo.ir.records import ABSENT, Pointwise
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, pack_rows
@@ -23,7 +24,7 @@ def field_words(code: CommandList, target: Target, opcode: str, name: str, posit
 
 def move(**fields: object) -> Command:
     buffers = tuple(f.buffer for f in fields.values() if isinstance(f, Operand))
-    return Command("move", fields, (), buffers)  # type: ignore[arg-type]
+    return Command(OwnRecord("move", fields), (), buffers)  # type: ignore[arg-type]
 
 
 def weight() -> WeightBuffer:
@@ -75,7 +76,7 @@ def test_weights_get_their_addresses_when_they_have_them(target: Target) -> None
 
 def test_equal_programs_are_stored_once_behind_the_records(target: Target) -> None:
     one, other = Auxiliary((1, 2, 3)), Auxiliary(tuple(range(17)))
-    commands = [Command("pointwise", {"program": words}, (), ()) for words in (one, other, Auxiliary((1, 2, 3)))]
+    commands = [Command(Pointwise(program=words), (), ()) for words in (one, other, Auxiliary((1, 2, 3)))]
     code = encode(commands, {}, target)
     places = [field_words(code, target, "pointwise", "program", i)[0] for i in range(3)]
     records = 3 * target.command_words

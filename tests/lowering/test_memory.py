@@ -12,13 +12,14 @@ from torch import nn
 
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.launch import MemoryPlan
+from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align
 from fpga_dynamo.lowering.passes.memory import STATUS_FLOATS, plan_memory
 from tests.lowering.lowering_cases import programs_of, randomise
 
 
 def command(reads: list[Buffer], writes: list[Buffer]) -> Command:
-    return Command("move", {}, tuple(reads), tuple(writes))
+    return Command(Move(), tuple(reads), tuple(writes))
 
 
 @st.composite

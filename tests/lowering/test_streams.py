@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from fpga_dynamo.codegen.encode import encode
-from fpga_dynamo.ir.command import Command, FieldValue, Operand
+from fpga_dynamo.ir.command import Command, Operand
+from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.lowering.passes.streams import group
 from fpga_dynamo.options import Options
@@ -21,11 +22,15 @@ PLACES = {Buffer(ROW): 16 + ROW * i for i in range(2 * STREAMS)}
 def move(source: Buffer | None, target: Buffer, fill: float = 0.0) -> Command:
     """A copy of a row, or a row of `fill`."""
     flat = (0, 0, 0, 0, 0, 1)
-    fields: dict[str, FieldValue] = {
-        "input": None if source is None else Operand(source), "output": Operand(target), "fill": fill,
-        "dims": (1, 1, 1, 1, 1, ROW), "in_stride": flat, "out_stride": flat,
-    }  # fmt: skip
-    return Command("move", fields, () if source is None else (source,), (target,))
+    record = Move(
+        input=None if source is None else Operand(source),
+        output=Operand(target),
+        fill=fill,
+        dims=(1, 1, 1, 1, 1, ROW),
+        in_stride=flat,
+        out_stride=flat,
+    )
+    return Command(record, () if source is None else (source,), (target,))
 
 
 def words_of_group() -> npt.NDArray[np.uint32]:

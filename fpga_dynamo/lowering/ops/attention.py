@@ -28,6 +28,7 @@ from fpga_dynamo.ir.graph import (
     value,
 )
 from fpga_dynamo.ir.graph import operand as operand_of
+from fpga_dynamo.ir.records import Attention
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.matmul.batches import (
@@ -217,11 +218,7 @@ def lower_attention(match: Match, emitter: Emitter) -> Sequence[View]:
     values = batches(operand_of(product, 1), halves, emitter)
     mask = _mask(match, halves, emitter)
     y = emitter.tensor((*halves, rows, width), result_order(match.root), pitch=align(width))
-    emitter.command(
-        ATTENTION.opcode,
-        reads=[query, key, values, mask],
-        writes=[y],
-        macs=macs_attention(match),
+    command = Attention(
         query=Operand.of(query),
         key=Operand.of(key),
         value=Operand.of(values),
@@ -241,6 +238,7 @@ def lower_attention(match: Match, emitter: Emitter) -> Sequence[View]:
         mask_in_weights=int(mask is not None and mask.buffer.in_weights),
         masked_to_zero=int(match.bound["masked_to_zero"]),
     )
+    emitter.command(command, reads=[query, key, values, mask], writes=[y], macs=macs_attention(match))
     return [reshaped(y, shape(match.root), emitter)]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch.fx import Node
@@ -100,6 +100,14 @@ ADD = Step("add", (aten.add.Tensor,), lambda value_node, add: residual_of(value_
 ACTIVATION = Step("activation", ACTIVATION_TARGETS, _plain_activation)
 
 
-def fields(act: Activation, enums: Any) -> dict[str, Any]:
+class ActivationFields(TypedDict):
+    """The fields of an activation in a record."""
+
+    activation: int
+    act_a: float
+    act_b: float
+
+
+def fields(act: Activation, enums: Mapping[str, int]) -> ActivationFields:
     """The record's activation fields."""
     return {"activation": enums[act.kind], "act_a": act.a, "act_b": act.b}

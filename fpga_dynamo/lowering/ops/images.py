@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from fpga_dynamo.codegen.core import Fields
 from fpga_dynamo.ir.command import Operand
@@ -15,7 +15,22 @@ def image_strides(view: View) -> tuple[int, int, int]:
     return (view.strides[0], view.strides[2], view.strides[3])
 
 
-def from_image_to_image(x: View, y: View) -> dict[str, Any]:
+class ImageFields(TypedDict):
+    """The fields of two images in a record."""
+
+    input: Operand
+    output: Operand
+    batch: int
+    channels: int
+    in_height: int
+    in_width: int
+    out_height: int
+    out_width: int
+    in_stride: tuple[int, int, int]
+    out_stride: tuple[int, int, int]
+
+
+def from_image_to_image(x: View, y: View) -> ImageFields:
     """The fields of a record that makes images of `y` from those of `x`, each channel by itself."""
     batch, channels, out_height, out_width = y.shape
     return {

@@ -25,9 +25,9 @@ def panel_vectors(channels: int, most: int) -> int:
     return ceil_div(channels, VEC * panels)
 
 
-def format_of(weights: Buffer, field: str, target: Target) -> dict[str, Any]:
-    """The field of a record that says what its packed weights are; none for floats, which every xclbin takes."""
-    return {} if weights.element is F32 else {field: target.enums[f"FORMAT_{weights.element.name}"]}
+def format_of(weights: Buffer, target: Target) -> int:
+    """What packed weights are, for the field of a record that says so: 0 for floats, which every xclbin takes."""
+    return 0 if weights.element is F32 else target.enums[f"FORMAT_{weights.element.name}"]
 
 
 def weight_words(count: int, format: int | None) -> int:

@@ -20,6 +20,7 @@ from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape
 from fpga_dynamo.ir.operators import Arguments, Operator, Tensors
+from fpga_dynamo.ir.records import Pool
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, ceil_div
 from fpga_dynamo.lowering.ops.calls import image, volume
@@ -165,15 +166,9 @@ def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: _Windo
 
 
 def _emit(emitter: Emitter, kind: str, x: View, out: View, window: dict[str, Any], act: Activation) -> None:
-    emitter.command(
-        POOL.opcode,
-        reads=[x],
-        writes=[out],
-        kind=emitter.target.enums[kind],
-        **from_image_to_image(x, out),
-        **window,
-        **fields(act, emitter.target.enums),
-    )
+    enums = emitter.target.enums
+    command = Pool(kind=enums[kind], **from_image_to_image(x, out), **window, **fields(act, enums))
+    emitter.command(command, reads=[x], writes=[out])
 
 
 def _divisor(node: Node) -> int:

@@ -28,6 +28,7 @@ from fpga_dynamo.ir.graph import (
     value,
 )
 from fpga_dynamo.ir.operators import Operator, Span
+from fpga_dynamo.ir.records import Scan
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div, dense, numel
@@ -154,10 +155,7 @@ def emit_scan(emitter: Emitter, kind: str, x: View, dims: tuple[int, ...], *, ba
         assert plan is not None, "a dense tensor has one contiguous dimension, and two groups that are kept"
     out, sizes, ins, outs = plan
     length, in_step, out_step = (x.shape[dims[0]], x.strides[dims[0]], out.strides[dims[0]]) if dims else (1, 0, 0)
-    emitter.command(
-        "scan",
-        reads=[x],
-        writes=[out],
+    command = Scan(
         kind=emitter.target.enums[kind],
         backward=int(backward),
         input=Operand.of(x),
@@ -167,6 +165,7 @@ def emit_scan(emitter: Emitter, kind: str, x: View, dims: tuple[int, ...], *, ba
         in_stride=(*pad_left(ins, 4, 0), in_step),
         out_stride=(*pad_left(outs, 4, 0), out_step),
     )
+    emitter.command(command, reads=[x], writes=[out])
     return out
 
 

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fpga_dynamo.codegen.core import CORES, Bands
-from fpga_dynamo.codegen.layout import MOVE
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
+from fpga_dynamo.ir.records import MOST_STREAMS, Move
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.tuning import BandLimits
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align, ceil_div
-from fpga_dynamo.lowering.passes.streams import MOST_STREAMS, group
+from fpga_dynamo.lowering.passes.streams import group
 
 
 def in_bands(commands: Sequence[Command], target: Target) -> list[Command]:
@@ -287,15 +287,14 @@ def _kept(layer: _Layer, buffer: Buffer, step: _Step) -> Command:
     """The move of rows that the next band still needs to the front of the buffer."""
     pitch = layer.image.output_pitch
     floats = (step.end - step.begin) * pitch
-    fields: dict[str, FieldValue] = {
-        "input": Operand(buffer, step.distance * pitch),
-        "output": Operand(buffer),
-        "from_weights": 0,
-        "dims": (1, 1, 1, 1, 1, floats),
-        "in_stride": (0, 0, 0, 0, 0, 1),
-        "out_stride": (0, 0, 0, 0, 0, 1),
-    }
-    return Command(MOVE.opcode, fields, (buffer,), (buffer,), layer.command.nodes, "bands", bytes=8 * floats)
+    move = Move(
+        input=Operand(buffer, step.distance * pitch),
+        output=Operand(buffer),
+        dims=(1, 1, 1, 1, 1, floats),
+        in_stride=(0, 0, 0, 0, 0, 1),
+        out_stride=(0, 0, 0, 0, 0, 1),
+    )
+    return Command(move, (buffer,), (buffer,), layer.command.nodes, "bands", bytes=8 * floats)
 
 
 def _band(layer: _Layer, own: dict[Buffer, tuple[int, Buffer]], step: _Step) -> Command:
@@ -311,16 +310,17 @@ def _band(layer: _Layer, own: dict[Buffer, tuple[int, Buffer]], step: _Step) -> 
         return Operand(buffer, operand.offset + (row - step.bases[i]) * pitch)
 
     low, _ = image.needed(step.begin, step.end)
-    fields = dict(command.fields)
-    fields["output"] = at(fields["output"], step.begin, image.output_pitch)
-    fields["residual"] = at(fields["residual"], step.begin, image.residual_pitch)
-    cutting = _cutting(command)
-    fields[cutting.input] = at(fields[cutting.input], low, image.input_pitch)
-    fields |= cutting.cut(command.fields, image, step.begin, step.end)
+    fields, cutting = command.fields, _cutting(command)
+    changes: dict[str, FieldValue] = {
+        "output": at(fields["output"], step.begin, image.output_pitch),
+        "residual": at(fields["residual"], step.begin, image.residual_pitch),
+        cutting.input: at(fields[cutting.input], low, image.input_pitch),
+        **cutting.cut(fields, image, step.begin, step.end),
+    }
     share = (step.end - step.begin) / image.count
     return replace(
         command,
-        fields=fields,
+        record=command.record.replaced(**changes),
         reads=tuple(own[b][1] if b in own else b for b in command.reads),
         writes=tuple(own[b][1] if b in own else b for b in command.writes),
         macs=round(command.macs * share),

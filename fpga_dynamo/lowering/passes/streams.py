@@ -5,12 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from fpga_dynamo.ir.command import Command, FieldValue
-
-MOST_STREAMS = 32
-"""Lengths that the record of a group's head has room for."""
-SLICES_OF_STREAM = -1
-"""What the `slices` of a stream's commands say: the lane that has the stream runs them whole."""
+from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.records import MOST_STREAMS, SLICES_OF_STREAM, Streams
 
 
 def group(streams: Sequence[Sequence[Command]]) -> list[Command]:
@@ -21,5 +17,5 @@ def group(streams: Sequence[Sequence[Command]]) -> list[Command]:
         member.fields["slices"] = SLICES_OF_STREAM
     nodes = dict.fromkeys(name for member in members for name in member.nodes)
     padded = (*lengths, *[0] * (MOST_STREAMS - len(lengths)))
-    fields: dict[str, FieldValue] = {"slices": len(lengths), "count": len(lengths), "length": padded}
-    return [Command("streams", fields, (), (), tuple(nodes), "bands", group=len(members)), *members]
+    head = Streams(slices=len(lengths), count=len(lengths), length=padded)
+    return [Command(head, (), (), tuple(nodes), "bands", group=len(members)), *members]

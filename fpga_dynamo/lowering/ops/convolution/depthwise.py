@@ -7,10 +7,11 @@ from typing import Any
 from fpga_dynamo.codegen.core import CORES, Bands, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.records import Depthwise
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, align
 from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
-from fpga_dynamo.lowering.ops.convolution.parts import cut_window, image_rows, packed_bias, window
+from fpga_dynamo.lowering.ops.convolution.parts import append, cut_window, packed_bias, window
 from fpga_dynamo.lowering.ops.images import image_strides, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import pack_depthwise
 
@@ -39,12 +40,7 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
     floats = s.kernel[0] * s.kernel[1] * align(s.groups)
     w = emitter.pack(pack_depthwise, (p.eps, s.form), p.operands, floats, f"{p.weight_name} [tap][channel]")
     b = packed_bias(c, 1, VEC, emitter)
-    emitter.command(
-        DEPTHWISE.opcode,
-        reads=[c.x, c.residual, w, b],
-        writes=[c.y],
-        macs=c.macs,
-        image=image_rows(c, emitter),
+    command = Depthwise(
         input=Operand.of(c.x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
@@ -52,6 +48,7 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
         **_sizes(s, emitter.target),
         **window(c, emitter.target),
     )
+    append(command, c, w, b, emitter)
 
 
 BY_CHANNEL = Implementation("by channel", DEPTHWISE.opcode, _can, _sizes, _emit)

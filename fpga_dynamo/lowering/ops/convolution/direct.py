@@ -7,12 +7,13 @@ from typing import Any
 from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.records import Conv2d
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div
 from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
 from fpga_dynamo.lowering.ops.convolution.parts import (
+    append,
     cut_window,
-    image_rows,
     packed_bias,
     packed_weight,
     panels_of,
@@ -66,20 +67,16 @@ def _sizes(s: Shape, target: Target) -> dict[str, Any]:
 def _emit(c: Convolution, emitter: Emitter) -> None:
     w, vectors = packed_weight(c, CONV2D.opcode, emitter)
     b = packed_bias(c, c.shape.groups, VEC * vectors, emitter)
-    emitter.command(
-        CONV2D.opcode,
-        reads=[c.x, c.residual, w, b],
-        writes=[c.y],
-        macs=c.macs,
-        image=image_rows(c, emitter),
+    command = Conv2d(
         input=Operand.of(c.x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
         in_stride=_input_strides(c.x),
+        weight_format=format_of(w, emitter.target),
         **_sizes(c.shape, emitter.target),
-        **format_of(w, "weight_format", emitter.target),
         **window(c, emitter.target),
     )
+    append(command, c, w, b, emitter)
 
 
 def _input_strides(x: View) -> tuple[int, ...]:

@@ -23,10 +23,10 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.records import Gemm
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import images
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
-from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.ops.movement.movement import fill
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.reduction.compose import elementwise, reduced
@@ -241,18 +241,11 @@ def _contraction(emitter: Emitter, x: View, gradient: View, height: Axis, width:
                 tap_step, shift_step = (row_taps[1][0] - first, row_taps[1][1] - shift) if count > 1 else (0, 0)
                 source = left.select(0, i).select(0, j)
                 place = out.select(0, first).select(0, column)
-                emitter.command(
-                    GEMM.opcode,
-                    reads=[left, right],
-                    writes=[out],
-                    macs=macs * count * rows // (channels * height.kernel * width.kernel),
+                product = Gemm(
                     slices=groups * ceil_div(count * rows, _ROWS_WORTH) * ceil_div(columns, VEC * vectors),
                     a=Operand(left.buffer, source.offset + (shift * width.windows + column_shift) * pixel),
                     b=Operand.of(right),
-                    bias=None,
-                    residual=None,
                     output=Operand.of(place),
-                    b_packed=0,
                     batch=(count, groups),
                     rows=rows,
                     columns=columns,
@@ -260,11 +253,12 @@ def _contraction(emitter: Emitter, x: View, gradient: View, height: Axis, width:
                     a_stride=(shift_step * width.windows * pixel, channels, 1, pixel),
                     b_stride=(0, columns, right.strides[2], 1),
                     out_stride=(tap_step * out.strides[0], out.strides[2], out.strides[3]),
-                    residual_stride=(0, 0, 0),
                     vectors=vectors,
                     alpha=1.0,
                     **fields(Activation(), emitter.target.enums),
                 )
+                own = macs * count * rows // (channels * height.kernel * width.kernel)
+                emitter.command(product, reads=[left, right], writes=[out], macs=own)
     return out
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from fpga_dynamo.codegen.core import Fields
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
+from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand, Record
 from fpga_dynamo.ir.graph import value
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, align, ceil_div
 from fpga_dynamo.lowering.ops.convolution.implementation import Convolution
-from fpga_dynamo.lowering.ops.epilogue import fields
+from fpga_dynamo.lowering.ops.epilogue import ActivationFields, fields
 from fpga_dynamo.lowering.ops.images import image_strides
 from fpga_dynamo.lowering.ops.packing import pack_bias, pack_weight, panel_vectors
 
@@ -51,8 +49,32 @@ def image_rows(c: Convolution, emitter: Emitter) -> ImageRows | None:
     )
 
 
-def ends(c: Convolution, target: Target) -> dict[str, Any]:
+def append(
+    record: Record, c: Convolution, weight: Buffer, bias: Buffer | None, emitter: Emitter, *, banded: bool = True
+) -> None:
+    """The command. banded: whether it may be cut into bands of rows."""
+    image = image_rows(c, emitter) if banded else None
+    emitter.command(record, reads=[c.x, c.residual, weight, bias], writes=[c.y], macs=c.macs, image=image)
+
+
+class Ends(ActivationFields):
     """The fields of the result and of what is added to it, and of the activation."""
+
+    output: Operand
+    out_stride: tuple[int, int, int]
+    residual: Operand | None
+    residual_stride: tuple[int, int, int]
+
+
+class Window(Ends):
+    """The fields that the records of the sums over windows have besides their sizes."""
+
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+
+
+def ends(c: Convolution, target: Target) -> Ends:
     return {
         "output": Operand.of(c.y),
         "out_stride": image_strides(c.y),
@@ -62,8 +84,7 @@ def ends(c: Convolution, target: Target) -> dict[str, Any]:
     }
 
 
-def window(c: Convolution, target: Target) -> dict[str, Any]:
-    """The fields that the records of the sums over windows have besides their sizes."""
+def window(c: Convolution, target: Target) -> Window:
     height, width = c.shape.height, c.shape.width
     return {
         "stride": (height.stride, width.stride),

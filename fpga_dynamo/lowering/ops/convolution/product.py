@@ -6,10 +6,11 @@ from typing import Any
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.records import Gemm
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align
 from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
-from fpga_dynamo.lowering.ops.convolution.parts import image_rows, packed_bias, packed_weight
+from fpga_dynamo.lowering.ops.convolution.parts import append, packed_bias, packed_weight
 from fpga_dynamo.lowering.ops.epilogue import fields
 from fpga_dynamo.lowering.ops.images import image_strides
 from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
@@ -56,12 +57,7 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
     x_pitch, y_pitch, residual_pitch = c.shape.pitches
     w, vectors = packed_weight(c, GEMM.opcode, emitter)
     b = packed_bias(c, 1, VEC * vectors, emitter)
-    emitter.command(
-        GEMM.opcode,
-        reads=[c.x, c.residual, w, b],
-        writes=[c.y],
-        macs=c.macs,
-        image=image_rows(c, emitter),
+    command = Gemm(
         a=Operand.of(c.x),
         b=Operand(w),
         bias=None if b is None else Operand(b),
@@ -72,10 +68,11 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
         out_stride=(0, 0, y_pitch),
         residual_stride=(0, 0, residual_pitch),
         alpha=1.0,
+        b_format=format_of(w, emitter.target),
         **_sizes(c.shape, emitter.target),
-        **format_of(w, "b_format", emitter.target),
         **fields(c.activation, emitter.target.enums),
     )
+    append(command, c, w, b, emitter)
 
 
 PRODUCT = Implementation("product", GEMM.opcode, _can, _sizes, _emit)

@@ -14,12 +14,13 @@ import torch
 from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.records import Winograd
 from fpga_dynamo.ir.sizes.size import larger
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.tuning import PLAIN_WINOGRAD
 from fpga_dynamo.ir.view import VEC, align, ceil_div
 from fpga_dynamo.lowering.ops.convolution.implementation import Convolution, Implementation, Shape
-from fpga_dynamo.lowering.ops.convolution.parts import ends, packed_bias, panels_of
+from fpga_dynamo.lowering.ops.convolution.parts import append, ends, packed_bias, panels_of
 from fpga_dynamo.lowering.ops.packing import channel_factors, in_place, packed_panels, panel_vectors
 
 POINTS: dict[int, tuple[float, ...]] = {2: (0.0, 1.0, -1.0), 4: (0.0, 0.625, -0.625, 1.5, -1.5)}
@@ -157,11 +158,7 @@ def _emit(c: Convolution, emitter: Emitter, tile_size: int) -> None:
         f"{p.weight_name} [panel][{elements}][k][{width}]",
     )
     b = packed_bias(c, 1, width, emitter)
-    emitter.command(
-        WINOGRAD.opcode,
-        reads=[c.x, c.residual, w, b],
-        writes=[c.y],
-        macs=c.macs,
+    command = Winograd(
         input=Operand.of(c.x),
         weight=Operand(w),
         bias=None if b is None else Operand(b),
@@ -171,6 +168,7 @@ def _emit(c: Convolution, emitter: Emitter, tile_size: int) -> None:
         **_sizes(c.shape, emitter.target, tile_size),
         **ends(c, emitter.target),
     )
+    append(command, c, w, b, emitter, banded=False)
 
 
 def _of_tile(tile_size: int, stays: float) -> Implementation:

@@ -21,6 +21,7 @@ from fpga_dynamo.ir.command import Auxiliary
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS
 from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.records import Pointwise
 from fpga_dynamo.ir.sizes.size import at_most, identical
 from fpga_dynamo.ir.target import MicroLimits
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
@@ -298,10 +299,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
     for places in offsets(outer, strides):
         walk = [pad_left(s[-4:], 4, 0) for s in strides]
         blank = (0,) * (emitter.target.micro_limits.streams - len(views))
-        emitter.command(
-            POINTWISE.opcode,
-            reads=list(inputs),
-            writes=[out],
+        command = Pointwise(
             program=Auxiliary(assembly.words(emitter.target.enums)),
             instructions=len(assembly.instructions),
             constants=Auxiliary(assembly.constant_words),
@@ -317,6 +315,7 @@ def emit_micro(emitter: Emitter, assembly: Assembly, inputs: Sequence[View], out
             stride1=tuple(w[1] for w in walk) + blank,
             stride2=tuple(w[2] for w in walk) + blank,
         )
+        emitter.command(command, reads=list(inputs), writes=[out])
 
 
 def _merged(sizes: list[int], walks: list[list[int]], views: Sequence[View]) -> tuple[tuple[int, ...], list[list[int]]]:

@@ -17,6 +17,7 @@ from fpga_dynamo.codegen.emitter import Emitter, offsets, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.records import Gather
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import indices, rows
@@ -124,10 +125,7 @@ def emit_gather(
     outer, inner = tuple(dims[:-4]), tuple(dims[-4:])
     for table_at, index_at, out_at in offsets(outer, strides):
         table_stride, index_stride, out_stride = (pad_left(tuple(walk[-4:]), 4, 0) for walk in strides)
-        emitter.command(
-            GATHER.opcode,
-            reads=[table, index],
-            writes=[out],
+        gather = Gather(
             table=Operand(table.buffer, table.offset + table_at),
             index=Operand(index.buffer, index.offset + index_at),
             output=Operand(out.buffer, out.offset + out_at),
@@ -139,6 +137,7 @@ def emit_gather(
             index_stride=index_stride,
             out_stride=out_stride,
         )
+        emitter.command(gather, reads=[table, index], writes=[out])
 
 
 TABLE.add(

@@ -17,6 +17,7 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.records import Gemm
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
@@ -30,7 +31,6 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
     unmerged,
 )
 from fpga_dynamo.lowering.ops.matmul.flatten import flattened
-from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
 from fpga_dynamo.lowering.ops.packing import format_of, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 
@@ -133,11 +133,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     bias = _bias(match, panels * VEC * vectors, emitter)
     residual = _residual(match, halves, emitter)
     act = activation(match.bound.get("activation")) or Activation()
-    emitter.command(
-        GEMM.opcode,
-        reads=[a, b, bias, residual],
-        writes=[y],
-        macs=macs_matmul(match),
+    product = Gemm(
         a=Operand.of(a),
         b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
         bias=None if bias is None else Operand(bias),
@@ -154,9 +150,10 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
         vectors=vectors,
         alpha=_alpha(match),
-        **format_of(b if isinstance(b, Buffer) else b.buffer, "b_format", emitter.target),
+        b_format=format_of(b if isinstance(b, Buffer) else b.buffer, emitter.target),
         **fields(act, emitter.target.enums),
     )
+    emitter.command(product, reads=[a, b, bias, residual], writes=[y], macs=macs_matmul(match))
     return [reshaped(y, shape(match.root), emitter)]
 
 

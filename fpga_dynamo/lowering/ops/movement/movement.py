@@ -18,6 +18,7 @@ from fpga_dynamo.ir.command import Bits, Operand
 from fpga_dynamo.ir.dtypes import FLOATS, HALVES, INTEGERS, span_of
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Call, Operator
+from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, common_dtype
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
@@ -107,17 +108,13 @@ def fill(emitter: Emitter, out: View, number: float) -> None:
     integer = out.dtype in INTEGERS
     if out.dtype in HALVES:
         number = torch.tensor(number).to(out.dtype).item()
-    emitter.command(
-        "move",
-        reads=[],
-        writes=[out],
-        input=None,
+    move = Move(
         output=Operand(out.buffer),
         fill=Bits(int(number)) if integer else float(number),
         dims=pad_left((out.buffer.floats,), 6, 1),
-        in_stride=(0,) * 6,
         out_stride=pad_left((1,), 6, 0),
     )
+    emitter.command(move, reads=[], writes=[out])
 
 
 def lower_full(match: Match, emitter: Emitter) -> Sequence[View]:

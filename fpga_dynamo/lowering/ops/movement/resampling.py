@@ -14,6 +14,7 @@ from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float
 from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.records import Resample
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
@@ -55,10 +56,7 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
     align_corners = bool(argument(node, "align_corners", 2)) if bilinear else False
     x = emitter.channels_last(emitter.view(operand(node, 0)))
     out = emitter.image(node)
-    emitter.command(
-        RESAMPLE.opcode,
-        reads=[x],
-        writes=[out],
+    command = Resample(
         mode=emitter.target.enums["RESAMPLE_BILINEAR" if bilinear else "RESAMPLE_NEAREST"],
         align_corners=int(align_corners),
         scale=tuple(
@@ -67,6 +65,7 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
         ),
         **from_image_to_image(x, out),
     )
+    emitter.command(command, reads=[x], writes=[out])
     return [out]
 
 

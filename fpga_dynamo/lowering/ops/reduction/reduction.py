@@ -28,6 +28,7 @@ from fpga_dynamo.ir.graph import (
     value,
 )
 from fpga_dynamo.ir.operators import Operator, Span
+from fpga_dynamo.ir.records import Reduce
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
@@ -266,10 +267,7 @@ def _emit(
     def six(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
         return (*pad_left(a, 3, 0), *pad_left(b, 3, 0))
 
-    emitter.command(
-        REDUCE.opcode,
-        reads=[x, scale, shift],
-        writes=results,
+    command = Reduce(
         kind=emitter.target.enums[kind],
         input=Operand.of(x),
         output=Operand.of(results[0]),
@@ -284,6 +282,7 @@ def _emit(
         eps=eps,
         **fields(Activation(), emitter.target.enums),
     )
+    emitter.command(command, reads=[x, scale, shift], writes=results)
 
 
 def lower_with_index(match: Match, emitter: Emitter) -> Sequence[View]:

@@ -1,0 +1,333 @@
+"""Records of the built-in cores, as hls_kernels/command.hpp has them.
+
+Written by ``python -m fpga_dynamo.tools.records``; do not edit it by hand. What fields mean, and their units, is said
+there. What is left out is 0, of operands None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from fpga_dynamo.ir.command import Place, Real, Record
+
+ABSENT = 4294967295
+"""The offset of an operand that there is none of."""
+
+SLICES_OF_STREAM = -1
+"""What the `slices` of a stream's commands say: the lane that has the stream runs them whole."""
+
+MOST_STREAMS = 32
+"""Lengths that the record of a group of streams has room for."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Attention(Record):
+    """``attention_command``."""
+
+    opcode: ClassVar[str] = "attention"
+    query: Place = None
+    key: Place = None
+    value: Place = None
+    mask: Place = None
+    output: Place = None
+    batch: Annotated[Sequence[int], 2] = (0,) * 2
+    rows: int = 0
+    keys: int = 0
+    width: int = 0
+    value_width: int = 0
+    query_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    key_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    value_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    mask_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    scale: Real = 0.0
+    mask_in_weights: int = 0
+    masked_to_zero: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Conv2d(Record):
+    """``conv2d_command``."""
+
+    opcode: ClassVar[str] = "conv2d"
+    input: Place = None
+    weight: Place = None
+    bias: Place = None
+    residual: Place = None
+    output: Place = None
+    batch: int = 0
+    groups: int = 0
+    in_channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_channels: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    kernel: Annotated[Sequence[int], 2] = (0,) * 2
+    stride: Annotated[Sequence[int], 2] = (0,) * 2
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    dilation: Annotated[Sequence[int], 2] = (0,) * 2
+    in_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    vectors: int = 0
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    weight_format: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Depthwise(Record):
+    """``depthwise_command``."""
+
+    opcode: ClassVar[str] = "depthwise"
+    input: Place = None
+    weight: Place = None
+    bias: Place = None
+    residual: Place = None
+    output: Place = None
+    batch: int = 0
+    channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    kernel: Annotated[Sequence[int], 2] = (0,) * 2
+    stride: Annotated[Sequence[int], 2] = (0,) * 2
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    dilation: Annotated[Sequence[int], 2] = (0,) * 2
+    in_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Gemm(Record):
+    """``gemm_command``."""
+
+    opcode: ClassVar[str] = "gemm"
+    a: Place = None
+    b: Place = None
+    bias: Place = None
+    residual: Place = None
+    output: Place = None
+    b_packed: int = 0
+    batch: Annotated[Sequence[int], 2] = (0,) * 2
+    rows: int = 0
+    columns: int = 0
+    depth: int = 0
+    a_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    b_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    vectors: int = 0
+    alpha: Real = 0.0
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    b_format: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Move(Record):
+    """``move_command``."""
+
+    opcode: ClassVar[str] = "move"
+    input: Place = None
+    output: Place = None
+    from_weights: int = 0
+    fill: Real = 0.0
+    dims: Annotated[Sequence[int], 6] = (0,) * 6
+    in_stride: Annotated[Sequence[int], 6] = (0,) * 6
+    out_stride: Annotated[Sequence[int], 6] = (0,) * 6
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Gather(Record):
+    """``gather_command``."""
+
+    opcode: ClassVar[str] = "gather"
+    table: Place = None
+    index: Place = None
+    output: Place = None
+    table_in_weights: int = 0
+    limit: int = 0
+    row_stride: int = 0
+    dims: Annotated[Sequence[int], 4] = (0,) * 4
+    table_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    index_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    out_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Resample(Record):
+    """``resample_command``."""
+
+    opcode: ClassVar[str] = "resample"
+    mode: int = 0
+    input: Place = None
+    output: Place = None
+    batch: int = 0
+    channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    align_corners: int = 0
+    scale: Annotated[Sequence[Real], 2] = (0.0,) * 2
+    in_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Convert(Record):
+    """``convert_command``."""
+
+    opcode: ClassVar[str] = "convert"
+    input: Place = None
+    output: Place = None
+    count: int = 0
+    format: int = 0
+    narrow: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Streams(Record):
+    """``streams_command``."""
+
+    opcode: ClassVar[str] = "streams"
+    count: int = 0
+    length: Annotated[Sequence[int], 32] = (0,) * 32
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Pointwise(Record):
+    """``pointwise_command``."""
+
+    opcode: ClassVar[str] = "pointwise"
+    program: Place = None
+    instructions: int = 0
+    constants: Place = None
+    constant_count: int = 0
+    inputs: int = 0
+    outputs: int = 0
+    dims: Annotated[Sequence[int], 4] = (0,) * 4
+    broadcast: int = 0
+    in_weights: int = 0
+    stream: Annotated[Sequence[Place], 10] = (None,) * 10
+    stride0: Annotated[Sequence[int], 10] = (0,) * 10
+    stride1: Annotated[Sequence[int], 10] = (0,) * 10
+    stride2: Annotated[Sequence[int], 10] = (0,) * 10
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Pool(Record):
+    """``pool_command``."""
+
+    opcode: ClassVar[str] = "pool"
+    kind: int = 0
+    input: Place = None
+    output: Place = None
+    batch: int = 0
+    channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    kernel: Annotated[Sequence[int], 2] = (0,) * 2
+    stride: Annotated[Sequence[int], 2] = (0,) * 2
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    dilation: Annotated[Sequence[int], 2] = (0,) * 2
+    adaptive: int = 0
+    count_include_pad: int = 0
+    divisor: int = 0
+    in_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Reduce(Record):
+    """``reduce_command``."""
+
+    opcode: ClassVar[str] = "reduce"
+    kind: int = 0
+    input: Place = None
+    output: Place = None
+    scale: Place = None
+    shift: Place = None
+    second: Place = None
+    kept: Annotated[Sequence[int], 3] = (0,) * 3
+    reduced: Annotated[Sequence[int], 3] = (0,) * 3
+    in_stride: Annotated[Sequence[int], 6] = (0,) * 6
+    out_stride: Annotated[Sequence[int], 6] = (0,) * 6
+    affine_stride: Annotated[Sequence[int], 6] = (0,) * 6
+    eps: Real = 0.0
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Scan(Record):
+    """``scan_command``."""
+
+    opcode: ClassVar[str] = "scan"
+    kind: int = 0
+    backward: int = 0
+    input: Place = None
+    output: Place = None
+    kept: Annotated[Sequence[int], 4] = (0,) * 4
+    length: int = 0
+    in_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Winograd(Record):
+    """``winograd_command``."""
+
+    opcode: ClassVar[str] = "winograd"
+    input: Place = None
+    weight: Place = None
+    bias: Place = None
+    residual: Place = None
+    output: Place = None
+    tile_size: int = 0
+    batch: int = 0
+    in_channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_channels: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    in_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    vectors: int = 0
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    slices: int | None = None
