@@ -79,6 +79,13 @@ class run(_pyxrt.run):
         Zeros for a step that was part of another one. DeviceError while the run is under way.
         """
 
+    @property
+    def counters(self) -> str:
+        """What the last start has counted, as JSON, if the xclbin was built for `cycles` and it has completed (ours).
+
+        Else empty. DeviceError while the run is under way.
+        """
+
 def fingerprints(addresses: Sequence[int], sizes: Sequence[int], samples: int) -> list[int]:
     """A hash of each block of memory: of `samples` (at least 2) words spread over it, or of every byte if 0 (ours)."""
 

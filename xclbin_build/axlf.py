@@ -212,7 +212,7 @@ def _parse(data: bytes, foreign: bool) -> Axlf:
     if foreign:
         return axlf
     target = axlf.manifest["target"]
-    if target in ("emu", "sw_emu") and axlf.uuid != axlf.content_uuid():
+    if target in manifests.EMULATED and axlf.uuid != axlf.content_uuid():
         raise XclbinError("the content does not match the UUID in the header; the file is damaged, build it anew.")
     for kind in (
         Section.BITSTREAM,
@@ -221,7 +221,7 @@ def _parse(data: bytes, foreign: bool) -> Axlf:
         Section.MEM_TOPOLOGY,
         Section.CONNECTIVITY,
     ):
-        if kind not in sections and target in ("emu", "sw_emu"):
+        if kind not in sections and target in manifests.EMULATED:
             raise XclbinError(f"section {kind.name} is missing; build the file anew.")
     return axlf
 

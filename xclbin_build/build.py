@@ -14,13 +14,11 @@ from .design import Design, elaborate
 from .errors import RecipeError, XclbinError, did_you_mean
 from .estimate.design import check_fit
 from .generate import emulation_sources, hls_sources, user_directories
-from .manifest import TARGETS
+from .manifest import EMULATED, TARGETS
 from .metadata import container
 from .toolchain import gxx, vitis
 from .toolchain import isa as isas
 from .toolchain.ninja_file import Progress
-
-EMULATED = ("emu", "sw_emu")
 
 
 def load_design(
@@ -47,7 +45,8 @@ def build(
 ) -> Path:
     """Builds an xclbin and returns its path.
 
-    target: `emu` or `sw_emu` (the software card; the kernels are compiled by g++ or clang++), `hw_emu` or `hw` (Vitis).
+    target: `emu` or `sw_emu` (the software card; the kernels are compiled by g++ or clang++), `cycles` (the same, of
+    plain kernels whose processes count their cycles), `hw_emu` or `hw` (Vitis).
     isa: instruction set of an emulation, by default $FPGA_DYNAMO_ISA or the best that this machine has.
     plan: instruction set that its tiles are planned for, by default $FPGA_DYNAMO_PLAN or the same.
     progress: called as (steps finished, steps in all, what has finished).
@@ -72,7 +71,7 @@ def build_design(
     output = Path(output)
     check_output(output)
     if target in EMULATED:
-        emulation = gxx.build(design, isa, plan, progress)
+        emulation = gxx.build(design, isa, plan, progress, counting=target == "cycles")
         write(output, container(design, target, emulation.isa, emulation.plan, emulation.shared_object))
     else:
         if fit_check and design.platform.regions:
@@ -127,7 +126,7 @@ def _key(design: Design, target: str, isa: str, plan: str) -> str:
     if target in EMULATED:
         compiler = gxx.find_compiler()
         tool = [*compiler.command, compiler.version, isa, plan]
-        emulation = emulation_sources(design)
+        emulation = emulation_sources(design, counting=target == "cycles")
         sources = emulation.shared | emulation.own
     else:
         tool, sources = [target], hls_sources(design)

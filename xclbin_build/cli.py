@@ -13,13 +13,13 @@ from rich.console import Console
 from . import platform as platforms
 from . import recipe as recipes
 from .axlf import read
-from .build import EMULATED, build_design, check_output, load_design
+from .build import build_design, check_output, load_design
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .estimate.design import check_fit, estimate
 from .estimate.report import document
 from .estimate.report import show as show_estimate
 from .info import show, summary
-from .manifest import TARGETS
+from .manifest import EMULATED, TARGETS
 from .progress import shown
 from .toolchain import vitis
 
@@ -126,7 +126,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument(
-        "--target", default="emu", help="emu or sw_emu: the software card; hw_emu or hw: Vitis (default: emu)"
+        "--target",
+        default="emu",
+        help="emu or sw_emu: the software card; cycles: the same, counting cycles; hw_emu or hw: Vitis (default: emu)",
     )
     parser.add_argument(
         "--recipe", default="default", help=f"{', '.join(recipes.names())}, or the path of a .toml (default: default)"

@@ -13,6 +13,7 @@ import jinja2
 
 from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, TEMPLATES
 
+from . import counting as cycles
 from . import engine as engines
 from .design import Core, Design
 from .errors import BuildError, RecipeError
@@ -36,9 +37,15 @@ class EmulationSources:
     own: dict[str, str]
 
 
-def emulation_sources(design: Design) -> EmulationSources:
-    """Renders the sources for the software card."""
+def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSources:
+    """Renders the sources for the software card.
+
+    counting: those of kernels that count cycles; raises RecipeError for a design that cannot.
+    """
     shared, own = _library(design), _own(design, built_here=True)
+    shared |= {path.relative_to(ROOT).as_posix(): path.read_text() for path in [*SIM.glob("*.hpp"), *SIM.glob("*.h")]}
+    if counting:
+        own |= cycles.headers(design)
     shared["leave.cpp"] = (LIB / "leave.cpp").read_text()
     for core in design.cores:
         (own if core.user else shared)[f"core_{core.name}.cpp"] = _render("core_unit.cpp.j2", design, core=core)
@@ -48,9 +55,12 @@ def emulation_sources(design: Design) -> EmulationSources:
         if kernel.takes_commands:
             offset = {bound.argument.name: f"0x{bound.offset:x}" for bound in kernel.arguments}
             template = "cu_stub.cpp.j2" if kernel.cores else "cu_engine.cpp.j2"
-            text = _render(template, design, kernel=kernel, offset=offset)
+            text = _render(template, design, kernel=kernel, offset=offset, counting=counting)
+            if counting:
+                own[f"hardware_{kernel.name}.hpp"] = _render("kernel_engine.cpp.j2", design, kernel=kernel)
         else:
-            text = _render("user_kernel_stub.cpp.j2", design, kernel=kernel)
+            ports = cycles.ports(kernel)
+            text = _render("user_kernel_stub.cpp.j2", design, kernel=kernel, ports=ports, counting=counting)
         own[f"cu_{kernel.name}.cpp"] = text
     return EmulationSources(shared, own)
 
@@ -61,6 +71,7 @@ def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
     built_here: the compiler is to speak of the user's files by the paths that they have on this machine.
     """
     sources = _library(design) | _own(design, built_here=built_here)
+    sources["sim/dataflow.hpp"] = (SIM / "dataflow.hpp").read_text()  # which has nothing but AMD's headers for Vitis
     for kernel in design.kernels:
         if kernel.cores:
             sources[f"{kernel.name}.cpp"] = _render("kernel.cpp.j2", design, kernel=kernel)

@@ -2,7 +2,7 @@
 
 manifest_version  version of this layout
 command_version   COMMAND_VERSION of the command.hpp that the kernels were built from
-target            emu | sw_emu | hw_emu | hw
+target            emu | sw_emu | cycles | hw_emu | hw
 isa, plan         instruction set of an emulation's shared object, and the one that its tiles are planned for (the same
                   where there is none); "" for hardware
 recipe, platform  name of the recipe; table of the platform (name, speeds for the cost model, resources)
@@ -33,7 +33,8 @@ from .errors import XclbinError
 KEY = "fpga_dynamo"
 MANIFEST_VERSION = 1
 COMMAND_VERSION = 1  # newest command record that this package understands
-TARGETS = ("emu", "sw_emu", "hw_emu", "hw")
+TARGETS = ("emu", "sw_emu", "cycles", "hw_emu", "hw")
+EMULATED = ("emu", "sw_emu", "cycles")  # compiled by g++, run by the software card
 
 # Required keys and their types: what the reader promises to everybody who uses a manifest.
 _TOP = {

@@ -14,8 +14,8 @@ from .sections import clock_topology, connectivity, ip_layout, mem_topology
 _CONTROL_PORT = "S_AXI_CONTROL"
 _POINTER_RANGE = "0xFFFFFFFFFFFFFFFF"
 _SEQUENCER_BITS = 512
-MODES = {"emu": Mode.SW_EMU, "sw_emu": Mode.SW_EMU, "hw_emu": Mode.HW_EMU, "hw": Mode.FLAT}
-_XML_TARGETS = {"emu": "csim", "sw_emu": "csim", "hw_emu": "hw_em", "hw": "bitstream"}
+MODES = {"emu": Mode.SW_EMU, "sw_emu": Mode.SW_EMU, "cycles": Mode.SW_EMU, "hw_emu": Mode.HW_EMU, "hw": Mode.FLAT}
+_XML_TARGETS = {"emu": "csim", "sw_emu": "csim", "cycles": "csim", "hw_emu": "hw_em", "hw": "bitstream"}
 
 
 def container(design: Design, target: str, isa: str, plan: str, bitstream: bytes) -> Axlf:

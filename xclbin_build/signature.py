@@ -36,6 +36,7 @@ _SCALARS = {
     **{f"{sign}int_fast{bits}_t": 1 if bits == 8 else 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 _NUMBERS_OF_BITS = ("ap_int", "ap_uint", "ap_fixed", "ap_ufixed")
+_BURSTS = "burst_maxi"  # an m_axi port whose bursts the kernel asks for itself
 _STREAMS = ("stream", "stream_of_blocks", "task")
 
 _SCALARS_TOLD = "integers, floating-point numbers, bool, enumerations and ap_int of up to 64 bits"
@@ -54,6 +55,7 @@ class Argument:
     bytes: int
     const: bool = False
     same_as: str = ""
+    burst: bool = False  # hls::burst_maxi<type> instead of a pointer
 
 
 def register_offsets(arguments: Sequence[Argument]) -> list[int]:
@@ -157,9 +159,11 @@ def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str
     if not given.base or not given.name:
         raise RecipeError(f"{where} needs a type and a name.")
     words = _unqualified(what.base)
-    if what.is_pointer and words not in (["void"], ["auto"]) and not _is_stream(words):
+    if what.is_pointer and words not in (["void"], ["auto"]) and words[:1] != [_BURSTS] and not _is_stream(words):
         element = given.base if given.is_pointer else what.base
         return Argument(given.name, "global", _spelled(element), 8, what.const)
+    if what.is_value and words[:2] == [_BURSTS, "<"] and words[-1] == ">":
+        return Argument(given.name, "global", _spelled(words[2:-1]), 8, burst=True)
     if what.is_value and (size := types.scalar_bytes(what.base)):
         return Argument(given.name, "scalar", _spelled(what.base), size)
     raise RecipeError(f"{where} {_why_not(what, words)}")
@@ -176,6 +180,8 @@ def _why_not(what: Declarator, words: Sequence[str]) -> str:
     if what.stars + bool(what.extents) > 1:
         return "is neither a pointer to data nor a scalar: a host cannot write addresses into device memory; pass a "\
             "pointer to the data, and numbers that say where in it things lie."  # fmt: skip
+    if words[:1] == [_BURSTS]:
+        return "is no port by value; write hls::burst_maxi<T> without a pointer or an extent."
     if what.stars or what.extents:
         return "does not say what it points to; give the type of the elements."
     if words[:1] and words[0] in _NUMBERS_OF_BITS:

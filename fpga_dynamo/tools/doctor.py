@@ -154,5 +154,5 @@ def _xclbin(path: Path) -> list[Finding]:
         target, platform = content.manifest["target"], content.platform
     except (xclbin_build.XclbinError, KeyError) as error:
         return [Finding(str(path), WRONG, str(error), "build it with xclbin-build")]
-    runs = "the software card runs it" if target in ("emu", "sw_emu") else "a card with this shell runs it"
+    runs = "the software card runs it" if target in ("emu", "sw_emu", "cycles") else "a card with this shell runs it"
     return [Finding(str(path), GOOD, f"target {target}, platform {platform}: {runs}")]

@@ -45,6 +45,10 @@ struct cu_entry {
     uint64_t stack;  // bytes that these take of a thread's stack, at most
 };
 
+// A shared object whose kernel counts exports a variable `fpga_counters_<kernel>` of this type besides: what the last run that
+// has completed on this compute unit counted, as JSON (hls_kernels/sim/counters.hpp), until the next one begins.
+using counters_function = const char* (*)();
+
 // A shared object may export a variable `fpga_leave` of this type, in which the card puts a function: that ends the run that
 // the calling thread is in, with the end of a sentence about it ("called exit(3)"), and returns if it is in none.
 using leave_function = void (*)(const char* what);

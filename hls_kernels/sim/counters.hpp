@@ -85,6 +85,7 @@ struct bank_count {
 
 struct report {
     cycle_t first = 0, cycles = 0;  // when the first process began, and how long it was until the last one ended
+    uint32_t clock_khz = 0;         // of the kernel; 0: nobody said
     std::vector<process_count> processes;
     std::vector<port_count> ports;
     std::vector<bank_count> banks;
@@ -161,7 +162,7 @@ inline std::string of(const bank_count& b) {
            field("turnarounds", b.turnarounds) + ", " + field("busy", b.busy) + ", " + field("late", b.late) + "}";
 }
 inline std::string of(const report& r) {
-    return "{" + field("first", r.first) + ", " + field("cycles", r.cycles) +
+    return "{" + field("first", r.first) + ", " + field("cycles", r.cycles) + ", " + field("clock_khz", r.clock_khz) +
            ",\n\"processes\": " + list(r.processes, [](const process_count& p) { return "\n" + of(p); }) +
            ",\n\"ports\": " + list(r.ports, [](const port_count& p) { return "\n" + of(p); }) +
            ",\n\"banks\": " + list(r.banks, [](const bank_count& b) { return "\n" + of(b); }) + "}\n";

@@ -92,6 +92,17 @@ public:
         ready_.push_front(current_);
         go_to(f);
     }
+    // Forgets all fibers but the thread's own: a run was left by a jump, and what it had on its stacks is lost.
+    void abandon() {
+        if (!root_) return;
+        current_ = root_;
+        root_->state_ = fiber::state::running;
+        root_->thing_ = nullptr;
+        ready_.clear();
+        live_.assign(1, root_);
+        idle_ = nullptr;
+        failure_ = nullptr;
+    }
     void set_idle_work(idle_work* work) { idle_ = work; }
     idle_work* get_idle_work() const { return idle_; }
     const fiber* live(uint64_t id) const {
@@ -198,13 +209,11 @@ inline void scheduler::enter() {
 inline void scheduler::run_current() {
     fiber& me = *current_;
     std::exception_ptr failure;
-    if (!failed()) {
-        try {
-            me.body_();
-        } catch (const cancelled&) {
-        } catch (...) {
-            failure = std::current_exception();
-        }
+    try {
+        me.body_();
+    } catch (const cancelled&) {
+    } catch (...) {
+        failure = std::current_exception();
     }
     me.body_ = nullptr;
     me.state_ = fiber::state::ended;

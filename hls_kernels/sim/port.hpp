@@ -47,7 +47,8 @@ struct port_settings {
     std::string name;
     uint64_t elements = 0;  // how many elements of T lie behind the pointer; 0: not known, and not checked
     uint64_t address = 0;   // device address of element 0, in bytes
-    uint32_t max_burst = 64, outstanding = 16;
+    uint32_t max_burst = 64, outstanding = 16;  // of reads, and of writes unless these say more
+    uint32_t max_write_burst = 0, write_outstanding = 0;
 };
 
 class port : public stall_cause {
@@ -115,13 +116,12 @@ public:
         if (s.waiting.empty()) return NEVER;
         const burst& b = s.waiting.front();
         cycle_t at = std::max(b.asked, s.last_issue);
-        if (s.received.size() >= settings_.outstanding)
-            at = std::max(at, s.received[s.received.size() - settings_.outstanding]);
+        if (s.received.size() >= outstanding(s)) at = std::max(at, s.received[s.received.size() - outstanding(s)]);
         if (write) return b.complete ? std::max(at, b.complete) : NEVER;
-        if (b.end > room()) {  // beats up to b.end - room must have left the buffer
-            if (s.used < b.end - room()) return NEVER;
+        if (b.end > room(s)) {  // beats up to b.end - room must have left the buffer
+            if (s.used < b.end - room(s)) return NEVER;
             for (const event& e : s.done)
-                if (e.end >= b.end - room()) {
+                if (e.end >= b.end - room(s)) {
                     at = std::max(at, e.cycle);
                     break;
                 }
@@ -141,7 +141,7 @@ public:
             s.done.push_back({b.end, w.drained});
             s.responses.push_back({b.end, received = w.response});
         } else {
-            while (s.done.size() > 1 && s.done.front().end + room() < b.end) s.done.pop_front();
+            while (s.done.size() > 1 && s.done.front().end + room(s) < b.end) s.done.pop_front();
             arriving_.resize(b.beats);
             bank_->read({b.address, b.beats, beat_bytes_, at, link_}, arriving_.data());
             s.arrivals.insert(s.arrivals.end(), arriving_.begin(), arriving_.end());
@@ -150,7 +150,7 @@ public:
         }
         s.granted = b.end;
         s.received.push_back(received);
-        while (s.received.size() > settings_.outstanding) s.received.pop_front();
+        while (s.received.size() > outstanding(s)) s.received.pop_front();
         s.counts.latency += received - at;
         if (waiting_) fibers().wake(*std::exchange(waiting_, nullptr));
     }
@@ -198,8 +198,14 @@ private:
         port_count counts;
     };
 
+    uint32_t max_burst(const side& s) const {
+        return &s == &write_ && settings_.max_write_burst ? settings_.max_write_burst : settings_.max_burst;
+    }
+    uint32_t outstanding(const side& s) const {
+        return &s == &write_ && settings_.write_outstanding ? settings_.write_outstanding : settings_.outstanding;
+    }
     // Beats that a buffer holds.
-    uint64_t room() const { return uint64_t{settings_.outstanding} * settings_.max_burst; }
+    uint64_t room(const side& s) const { return uint64_t{outstanding(s)} * max_burst(s); }
     void request(side& s, uint64_t offset, uint64_t beats) {
         process& me = self();
         if (!beats) throw misuse("requests no beats; leave out a request of length 0");
@@ -216,7 +222,7 @@ private:
         uint64_t address = settings_.address + offset * beat_bytes_;
         for (uint64_t end = s.requested - beats; beats;) {
             const uint64_t to_page = (AXI_PAGE - address % AXI_PAGE + beat_bytes_ - 1) / beat_bytes_;
-            const uint32_t n = static_cast<uint32_t>(std::min({beats, to_page, uint64_t{settings_.max_burst}}));
+            const uint32_t n = static_cast<uint32_t>(std::min({beats, to_page, uint64_t{max_burst(s)}}));
             s.waiting.push_back({address, end += n, n, asked, 0});
             s.counts.bursts++;
             s.counts.beats += n;
@@ -238,9 +244,9 @@ private:
     void write_beat(process& me) {
         side& s = write_;
         cycle_t stamp = 0;
-        if (s.taken > room()) {
-            while (s.granted < s.taken - room()) wait(me, WRITE_DATA);
-            while (s.done.front().end < s.taken - room()) s.done.pop_front();
+        if (s.taken > room(s)) {
+            while (s.granted < s.taken - room(s)) wait(me, WRITE_DATA);
+            while (s.done.front().end < s.taken - room(s)) s.done.pop_front();
             stamp = s.done.front().cycle;
         }
         const cycle_t cycle = pass(me, s, stamp, WRITE_DATA);
@@ -277,7 +283,7 @@ private:
         return error(self().name() + ": port '" + settings_.name + "' " + what + ".");
     }
 
-    port_settings settings_{"m_axi", 0, 0, 64, 16};
+    port_settings settings_{"m_axi", 0, 0, 64, 16, 0, 0};
     uint32_t beat_bytes_;
     bank* bank_ = nullptr;
     port_link link_;

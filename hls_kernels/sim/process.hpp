@@ -113,11 +113,13 @@ private:
 namespace detail {
 inline thread_local process* current = nullptr;
 
-__attribute__((noinline)) inline process& make_root() {
-    static thread_local process root("main");
-    fibers().set_root(root);
-    return *(current = &root);
+// The process that is the thread itself.
+inline process& root() {
+    static thread_local process of_thread("main");
+    if (!of_thread.id()) fibers().set_root(of_thread);
+    return of_thread;
 }
+__attribute__((noinline)) inline process& make_root() { return *(current = &root()); }
 }  // namespace detail
 
 // The process that is running; the thread itself is one, called "main".

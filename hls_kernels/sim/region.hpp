@@ -43,6 +43,16 @@ inline void restart() {
     ended_processes().clear();
 }
 
+// After a run that was broken off by a signal or a jump: the thread is as if nothing had run.
+inline void abandon() {
+    fibers().abandon();
+    detail::current = nullptr;
+    process& root = detail::root();
+    root.in_loop = nullptr;
+    root.in_flight.clear();
+    detail::current = &root;
+}
+
 class region : public stall_cause {
 public:
     explicit region(const char* name) : name_(name), parent_(self()), unwinding_(std::uncaught_exceptions()) {
@@ -55,6 +65,7 @@ public:
     // `call`: the text of a call, whose function's name the process gets.
     template <class F>
     void run(const char* call, F body) {
+        if (fibers().failed()) return;  // one of those before has, and the end of the region tells
         std::string name(call);
         name = name.substr(0, name.find('('));
         while (!name.empty() && name.back() == ' ') name.pop_back();

@@ -33,7 +33,7 @@
 
 namespace sim {
 
-constexpr std::size_t STACK_BYTES = std::size_t{1} << 20;  // of a process; pages that are not touched cost nothing
+constexpr std::size_t STACK_BYTES = std::size_t{16} << 20;  // of a process; pages that are not touched cost nothing
 
 // Memory of one stack, with a page below it that traps. Kept for the next process when it is no longer used.
 class stack_memory {

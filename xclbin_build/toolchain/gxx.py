@@ -69,17 +69,24 @@ def find_compiler() -> Compiler:
 
 
 def build(
-    design: Design, isa: str | None = None, plan: str | None = None, progress: Progress | None = None
+    design: Design,
+    isa: str | None = None,
+    plan: str | None = None,
+    progress: Progress | None = None,
+    *,
+    counting: bool = False,
 ) -> Emulation:
     """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
     isa: a level of x86-64 (`x86-64-v3`), the host's by default. plan: the level that tiles are planned for, by default
-    the same; see `isa.chosen`.
+    the same; see `isa.chosen`. counting: processes of plain kernels count their cycles.
     """
     compiler = find_compiler()
     isa, plan = isas.chosen(isa, plan)
     flags = [*_FLAGS, *isas.compiler_flags(isa), *isas.plan_flags(isa, plan), *INCLUDES]
-    sources = emulation_sources(design)
+    if counting:
+        flags.append("-DFPGA_COUNT_CYCLES=1")
+    sources = emulation_sources(design, counting=counting)
     # A directory for all recipes with the same tiles, so that they share the objects of the cores; in it one for each
     # recipe. What follows from the content of files is ninja's business.
     tiles = [f"{name}={value}" for name, value in design.tiles.items()]

@@ -247,6 +247,7 @@ void compute_unit::load_code() {
     if (entry_) return;
     copy_ = code_.copy();
     entry_ = &kernel_code::entry(*copy_, kernel_.name);
+    counters_ = kernel_code::counters(*copy_, kernel_.name);
 }
 
 void compute_unit::step_through(activity& a) {
@@ -276,6 +277,8 @@ void compute_unit::step_through(activity& a) {
     // A cancelled run may still tidy up; a second cancellation ends that too.
     const int tolerated = a.failed ? a.command.cancelled.load() : 0;
     a.run("in end", [&] { entry_->end(&a.call, a.status, a.step); }, tolerated);
+    const char* volatile counted = nullptr;
+    if (counters_ && !a.failed && a.run("in its counters", [&] { counted = counters_(); })) a.command.counters = counted;
 }
 
 void compute_unit::interrupt_running(ert_command& command, ert_state as) {

@@ -69,6 +69,7 @@ class compute_unit {
     // This unit's copy of the code, from the first run on, and the kernel in it: for whoever runs a command.
     std::shared_ptr<shared_object> copy_;
     const fpga::cu_entry* entry_ = nullptr;
+    fpga::counters_function counters_ = nullptr;  // null if the kernel does not count
     lane_team& team_;
     const size_t board_;
     const address_space& memory_;

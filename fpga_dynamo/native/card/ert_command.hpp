@@ -65,6 +65,7 @@ class ert_command {
     std::atomic<bool> sliced{false};                        // whether lanes have shared a step of it
     bool trace_steps = false;                               // whether `steps` is written
     std::vector<step_time> steps;                           // those that ran; valid once the command has ended
+    std::string counters;                                   // JSON of a kernel that counts; the same
 
   private:
     static bool is_busy(ert_state state) {

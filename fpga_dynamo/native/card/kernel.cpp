@@ -185,6 +185,7 @@ void run::latch(std::vector<fpga::cu_window> windows) {
     command_->windows = std::move(windows);
     command_->cancelled.store(0);
     command_->status.store(0);
+    command_->counters.clear();
     command_->trace_steps = trace_steps_.load(std::memory_order_relaxed);
     command_->set_state(ert_state::queued);
     kernel_->owner()->counters().runs.fetch_add(1, std::memory_order_relaxed);
@@ -256,6 +257,13 @@ const std::vector<step_time>& run::steps() const {
         throw error("this run of kernel '" + kernel_->info().name + "' is under way; its step times can be read when "
                     "it has ended");
     return command_->steps;
+}
+
+const std::string& run::counters() const {
+    if (command_->busy())
+        throw error("this run of kernel '" + kernel_->info().name + "' is under way; its counters can be read when it "
+                    "has ended");
+    return command_->counters;
 }
 
 ert_state run::abort() {

@@ -82,6 +82,9 @@ class run {
     void trace_steps(bool wanted) { trace_steps_.store(wanted, std::memory_order_relaxed); }
     // Of the last start; empty unless it was traced. Throws error while the run is under way.
     const std::vector<step_time>& steps() const;
+    // What a kernel that counts has counted in the last start, as JSON; empty if it does not, or has not completed.
+    // Throws error while the run is under way.
+    const std::string& counters() const;
 
     ert_command& command() { return *command_; }
     const ert_command& command() const { return *command_; }

@@ -28,6 +28,11 @@ const fpga::cu_entry& kernel_code::entry(const shared_object& copy, const std::s
     return *entry;
 }
 
+fpga::counters_function kernel_code::counters(const shared_object& copy, const std::string& kernel) {
+    const auto* function = static_cast<const fpga::counters_function*>(copy.symbol("fpga_counters_" + kernel));
+    return function ? *function : nullptr;
+}
+
 std::shared_ptr<shared_object> kernel_code::copy() {
     {
         std::lock_guard lock(mutex_);

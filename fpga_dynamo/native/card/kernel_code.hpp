@@ -21,6 +21,8 @@ class kernel_code {
     // A copy that nobody else has; the first one if it is free. Throws error.
     std::shared_ptr<shared_object> copy();
     static const fpga::cu_entry& entry(const shared_object& copy, const std::string& kernel);  // throws error
+    // Null if the kernel does not count.
+    static fpga::counters_function counters(const shared_object& copy, const std::string& kernel);
 
   private:
     const std::string& object_;

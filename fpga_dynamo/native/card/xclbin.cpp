@@ -152,7 +152,7 @@ void xclbin::read_container(const std::string& bytes) {
     read_compute_units(section(IP_LAYOUT, "IP_LAYOUT"));
     read_connectivity(section(CONNECTIVITY, "CONNECTIVITY"), sections[IP_LAYOUT]);
     bitstream_ = section(BITSTREAM, "BITSTREAM");
-    if (target_ == "emu" || target_ == "sw_emu") check_content(bytes, count);
+    if (emulated()) check_content(bytes, count);
 }
 
 // The UUID that xclbin-build gives a file follows from its content: a loader that meets damaged code crashes.
@@ -274,7 +274,7 @@ void xclbin::read_connectivity(const std::string& section, const std::string& ip
 }
 
 void xclbin::check_runs_here() const {
-    if (target_ != "emu" && target_ != "sw_emu")
+    if (!emulated())
         fail("it was built for target '" + target_ + "', the software card runs 'emu'; build it with " +
              "`xclbin-build --target emu`, or run it on a card with driver 'xrt'");
     if (bitstream_.size() < 4 || bitstream_.compare(0, 4, "\177ELF") != 0)

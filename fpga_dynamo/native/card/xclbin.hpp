@@ -53,6 +53,8 @@ class xclbin {
     const uuid& id() const { return id_; }
     const std::string& platform() const { return platform_; }
     const std::string& target() const { return target_; }
+    // Whether its kernels are a shared object: `cycles` is `emu` with kernels that count.
+    bool emulated() const { return target_ == "emu" || target_ == "sw_emu" || target_ == "cycles"; }
     const std::string& manifest() const { return manifest_; }  // JSON
     const std::vector<memory_info>& memories() const { return memories_; }
     const std::vector<kernel_info>& kernels() const { return kernels_; }

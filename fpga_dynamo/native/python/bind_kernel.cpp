@@ -156,6 +156,7 @@ void bind_kernel(nb::module_& module) {
         .def("add_callback", &add_callback, nb::arg("state"), nb::arg("callback"), nb::arg("data") = nb::none())
         .def("trace_steps", &run::trace_steps, nb::arg("wanted"))
         .def_prop_ro("step_times", &step_times)
+        .def_prop_ro("counters", [](const python_run& self) { return self.counters(); })
         .def_prop_ro("error", [](const python_run& self) { return self.command().error(); })
         .def_prop_ro("compute_unit",
                      [](const python_run& self) -> nb::object {

@@ -118,7 +118,7 @@ def choose(wanted: str | None, target: str) -> str:
     chosen = wanted or os.environ.get("FPGA_DYNAMO_DRIVER")
     if chosen:
         return chosen
-    return "emulated" if target in ("emu", "sw_emu") else "xrt"
+    return "emulated" if target in ("emu", "sw_emu", "cycles") else "xrt"
 
 
 def select(name: str) -> Driver:

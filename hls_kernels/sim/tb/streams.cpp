@@ -213,6 +213,7 @@ void twice(hls::stream<int>& in, int& sum) {
         sum += in.read();
     }
 }
+void fail(hls::stream<int>&) { throw sim::error("of its own accord"); }
 void outer(hls::stream<int>& in, std::vector<int>& got) {
     PIPELINED(outer)
     for (int i = 0; i < 2; i++) {
@@ -237,6 +238,14 @@ void mistakes() {
              PROCESS(two, receive_slowly(s, 5, got));
          }),
          "'s' is read by two processes, 'receive' and 'receive_slowly'");
+    says("a first process that fails at once", error_of([&] {
+             hls::stream<int> s("s"), t("t");
+             DATAFLOW_BEGIN(at_once);
+             PROCESS(at_once, fail(s));
+             PROCESS(at_once, send(s, 10));
+             PROCESS(at_once, receive(t, 5, got));
+         }),
+         "of its own accord");
     says("a stream without a reader", error_of([&] {
              hls::stream<int> s("s");
              for (int i = 0; i < 3; i++) s.write(i);
