@@ -1,8 +1,8 @@
 """What a kernel needs to count cycles (`--target cycles`): its ports, the contract of its loops, the platform's memory.
 
-An engine counts, in its hardware schedule. A plain kernel counts if its arguments are `hls::burst_maxi` and it is written with `sim/dataflow.hpp` (see
-`hls_kernels/sim/README.md`). Beside its source lies `qor.toml`. Bursts are as long, and as many of them outstanding, as
-its `#pragma HLS INTERFACE m_axi` says.
+An engine counts in its hardware schedule. A plain kernel counts if its arguments are `hls::burst_maxi` and it is
+written with `sim/dataflow.hpp` (see `hls_kernels/sim/README.md`). Beside its source lies `qor.toml`. Bursts are as
+long, and as many of them outstanding, as its `#pragma HLS INTERFACE m_axi` says.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import pytest
 import xclbin_build
 from fpga_dynamo.runtime.drivers import choose
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
-from xclbin_build import BuildError, RecipeError, counting
+from tests.xclbin_build.test_engine_kernel import RECIPE, Product
+from xclbin_build import BuildError, RecipeError, counting, read
 from xclbin_build.build import load_design
 from xclbin_build.generate import hls_sources
 from xclbin_build.signature import Argument, parse_kernel
@@ -183,3 +184,31 @@ def test_signature_with_ports(tmp_path: Path) -> None:
 def test_vitis_gets_the_header_that_leads_to_its_own(recipe: Path) -> None:
     sources = hls_sources(load_design(recipe))
     assert [name for name in sources if name.startswith("sim/")] == ["sim/dataflow.hpp"]
+
+
+def test_engine_counts_in_its_hardware_schedule(tmp_path: Path) -> None:
+    (tmp_path / "engine.toml").write_text(RECIPE)
+    xclbin = xclbin_build.build("cycles", tmp_path / "engine.toml", output=tmp_path / "k.xclbin", platform="u280")
+    product = Product(read(xclbin).manifest)
+    device = pyxrt.device(0)
+    kernel = pyxrt.kernel(device, device.load_xclbin(str(xclbin)), "array")
+    arrays = {"commands": product.commands, "arena": product.arena, "weights": product.weights}
+    buffers = {}
+    for index, name in ((0, "commands"), (2, "arena"), (3, "weights")):
+        data = arrays[name].tobytes()
+        buffers[name] = pyxrt.bo(device, len(data), pyxrt.bo.flags.normal, kernel.group_id(index))
+        buffers[name].write(data, 0)
+        buffers[name].sync(pyxrt.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, len(data), 0)
+    arena = buffers["arena"]
+    run = kernel(buffers["commands"], 2, arena, buffers["weights"], arena, arena)
+    assert run.wait(20_000) == COMPLETED, run.error
+    arena.sync(pyxrt.xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE, product.arena.nbytes, 0)
+    product.arena[:] = np.frombuffer(arena.read(product.arena.nbytes, 0), np.int8).reshape(product.arena.shape)
+    product.check()
+    counted = json.loads(run.counters)
+    array = next(process for process in counted["processes"] if process["process"] == "mac_array")
+    assert [command["index"] for command in array["commands"] if command["index"] >= 0] == [0, 1]
+    assert {port["port"] for port in counted["ports"]} == {
+        "commands", "arena", "weights", "arena_residual", "arena_output",
+    }  # fmt: skip
+    assert sum(port["bytes"] for port in counted["ports"] if port["port"] == "commands") == 2 * 256
