@@ -66,7 +66,7 @@ def _estimate(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="xclbin-build estimate",
         description="Estimates what a design takes of a card: DSPs, block RAMs, UltraRAMs, LUTs and flip-flops of each "
-        "kernel, core and process, and whether it fits. Returns 1 if it does not.",
+        "kernel, core and process, and whether it fits. Returns 1 if it does not, or if that is not known.",
     )
     parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
     parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml")
@@ -82,7 +82,7 @@ def _estimate(words: list[str]) -> int:
         print(json.dumps(document(found), indent=1))
     else:
         show_estimate(found, Console())
-    return 0 if found.fit.fits else 1
+    return 0 if found.fits else 1
 
 
 def _build(words: list[str]) -> int:

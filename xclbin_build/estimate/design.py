@@ -28,6 +28,13 @@ class Estimate:
     unknown: list[str] = field(default_factory=list)
     advice: str = ""
 
+    @property
+    def fits(self) -> bool | None:
+        """Whether the design fits; None where what is known does, and not all is known."""
+        if not self.fit.fits:
+            return False
+        return None if self.unknown else True
+
 
 def estimate(design: Design, *, whole: bool = True, advise: bool = True) -> Estimate:
     """Estimates a design. whole: with the logic, from the sources' IR, which needs clang 19 and takes minutes; else
@@ -71,7 +78,6 @@ def check_fit(design: Design) -> Estimate:
             f"recipe '{name}' does not fit platform '{platform}': {problems} {found.advice} "
             f"(`xclbin-build estimate --recipe {name} --platform {platform}` shows each part; "
             "--no-fit-check builds all the same.)"
-            "the same.)"
         )
     return found
 

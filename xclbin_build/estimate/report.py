@@ -15,14 +15,14 @@ from .uncertainty import BASES, bounds
 
 
 def document(estimate: Estimate) -> dict[str, Any]:
-    """The estimate as JSON: `fits`, `problems`, `used` and `available` of each resource, regions, kernels."""
+    """The estimate as JSON: `fits` (null where parts are unknown), `problems`, `used` and `available` of each resource, regions, kernels."""
     platform = estimate.platform
     used = total(unit.kernel.resources for unit in estimate.units)
     available = {name: sum(region.usable[name] for region in platform.regions) for name in NAMES}
     return {
         "recipe": estimate.recipe,
         "platform": platform.name,
-        "fits": estimate.fit.fits,
+        "fits": estimate.fits,
         "problems": estimate.fit.problems,
         "tight": estimate.fit.tight,
         "unknown": estimate.unknown,
@@ -80,10 +80,15 @@ def show(estimate: Estimate, console: Console) -> None:
     for words in [*estimate.fit.problems, estimate.advice]:
         if words:
             console.print(words, markup=False, highlight=False, soft_wrap=True)
-    if estimate.fit.fits:
+    if estimate.fits is None:
+        console.print(
+            f"What is known of recipe {estimate.recipe} fits {estimate.platform.name}; whether all of it does is not known.",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    if estimate.fits:
         console.print(f"Recipe {estimate.recipe} fits {estimate.platform.name}.", markup=False, highlight=False)
     console.print(
-        "In brackets: the band in which the true figure is expected four times out of five. No figure has been held "
+        "In brackets: a band, set by hand, in which the true figure is expected. No figure has been held "
         "against a placed design (docs/resources.md).",
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip

@@ -1,10 +1,8 @@
-"""How far off an estimate may be: for each way to a figure the band in which four of five reports lie.
+"""How far off an estimate may be: for each way to a figure a band, set by hand.
 
-The bands of `source` come from the half of the ForgeHLS designs that nothing was fitted to (docs/resources.md). Those
-of
-`formula` are these and what the formula adds; for `counted` things the sources give the number, and what is open is
-what the
-tools make of it. None has been held against a placed design.
+The bands of `source` were set with the errors on ForgeHLS' designs in view (docs/resources.md), not computed from them.
+Those of `formula` are these and what the formula adds; for `counted` things the sources give the number, and what is open
+is what the tools make of it. None has been held against a placed design.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ BASES = {
     "unknown": "nothing: it could not be counted",
 }
 
-# Report / estimate, (10th, 90th percentile). E: "estimate", where there is no yardstick.
+# Report / estimate, (least, most) that is expected.
 BANDS: dict[str, dict[str, tuple[float, float]]] = {
     "counted": {"dsp": (1.0, 1.0), "bram36": (0.9, 1.1), "uram": (0.9, 1.1), "lut": (0.7, 1.3), "ff": (0.7, 1.3)},
     "source": {"dsp": (0.8, 1.25), "bram36": (1.0, 1.2), "uram": (1.0, 1.0), "lut": (0.75, 1.6), "ff": (0.6, 2.0)},
