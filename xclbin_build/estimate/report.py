@@ -15,7 +15,7 @@ from .uncertainty import BASES, bounds
 
 
 def document(estimate: Estimate) -> dict[str, Any]:
-    """The estimate as JSON: `fits` (null where parts are unknown), `problems`, `used` and `available` of each resource, regions, kernels."""
+    """The estimate as JSON: `fits` (null where parts are unknown), `problems`, `used`, `available`, regions, kernels."""
     platform = estimate.platform
     used = total(unit.kernel.resources for unit in estimate.units)
     available = {name: sum(region.usable[name] for region in platform.regions) for name in NAMES}
@@ -82,7 +82,7 @@ def show(estimate: Estimate, console: Console) -> None:
             console.print(words, markup=False, highlight=False, soft_wrap=True)
     if estimate.fits is None:
         console.print(
-            f"What is known of recipe {estimate.recipe} fits {estimate.platform.name}; whether all of it does is not known.",
+            f"What is known of recipe {estimate.recipe} fits {estimate.platform.name}; all of it is not known.",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
     if estimate.fits:

@@ -1,8 +1,8 @@
 """How far off an estimate may be: for each way to a figure a band, set by hand.
 
 The bands of `source` were set with the errors on ForgeHLS' designs in view (docs/resources.md), not computed from them.
-Those of `formula` are these and what the formula adds; for `counted` things the sources give the number, and what is open
-is what the tools make of it. None has been held against a placed design.
+Those of `formula` are these and what the formula adds; for `counted` things the sources give the number, and what is
+open is what the tools make of it. None has been held against a placed design.
 """
 
 from __future__ import annotations
