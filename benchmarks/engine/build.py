@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.engine import memory
-from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Rows
+from benchmarks.engine import attention, memory
+from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
 from fpga_dynamo.codegen.engine.choose import channel_parts, chosen
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
+from fpga_dynamo.codegen.engine.vector import VectorCommand
 
 _SPREAD = 40.0
 """Standard deviation that the int8 values of a result are scaled to."""
@@ -24,15 +25,27 @@ _AFTER = ("input_after", "residual_after", "weight_after")
 
 @dataclass
 class Built:
-    """Commands with the layers that they belong to, both regions, and what each map must hold when they have run."""
+    """Commands with the layers that they belong to, both regions, and what each map must hold when they have run.
 
-    commands: list[MacCommand] = field(default_factory=list)
+    heads: of a map whose pixels are the rows of so many heads, each of which is a map of its own.
+    """
+
+    commands: list[MacCommand | VectorCommand] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)
     maps: memory.Region = field(default_factory=memory.Region)
     weights: memory.Region = field(default_factory=memory.Region)
     places: dict[int, int] = field(default_factory=dict)
     values: dict[int, Tensor] = field(default_factory=dict)
-    left_out: list[Layer] = field(default_factory=list)
+    heads: dict[int, int] = field(default_factory=dict)
+
+    def stored(self, region: Tensor, index: int) -> Tensor:
+        """What the maps' region holds as map `index`, int8 in the shape of `values`."""
+        shape = self.values[index].shape
+        heads = self.heads.get(index, 1)
+        pixels = shape[1:].numel() // heads
+        lines = memory.map_lines(pixels, shape[0])
+        parts = [memory.unblocked(region, self.places[index] + h * lines, shape[0], pixels) for h in range(heads)]
+        return torch.cat(parts, 1).reshape(shape)
 
 
 class Builder:
@@ -44,12 +57,12 @@ class Builder:
         self.network, self.sizes, self.memory_model, self.check = network, sizes, memory_model, check
         self.built = Built()
         self._writer: dict[int, int] = {}
-        self._random = torch.Generator().manual_seed(seed)
+        self.random = torch.Generator().manual_seed(seed)
 
     def build(self) -> Built:
         first = self.network.maps[0]
         values = torch.randint(
-            -128, 128, (first.channels, first.height, first.width), dtype=torch.int8, generator=self._random
+            -128, 128, (first.channels, first.height, first.width), dtype=torch.int8, generator=self.random
         )
         self.built.values[0] = values
         flat = values.flatten(1)
@@ -60,15 +73,17 @@ class Builder:
                 self._convolution(layer)
             elif isinstance(layer, Pool):
                 self._pool(layer)
+            elif isinstance(layer, Product):
+                attention.product(self, layer)
             elif isinstance(layer, Rows) and layer.kind == "add":
                 self._add(layer)
-            else:
-                self._leave_out(layer)
+            elif isinstance(layer, Rows):
+                attention.rows(self, layer)
         return self.built
 
     # Maps
 
-    def _place(self, part: Part) -> int:
+    def place(self, part: Part) -> int:
         """The first line of a part of a map; reserves the map where it is new."""
         shape = self.network.maps[part.map]
         if part.map not in self.built.places:
@@ -79,10 +94,10 @@ class Builder:
             raise ValueError(f"map {part.map} is read from channel {part.first} on, which begins no block")
         return self.built.places[part.map] + part.first // CHANNELS * memory.map_lines(shape.pixels, 1)
 
-    def _value(self, part: Part) -> Tensor:
+    def value(self, part: Part) -> Tensor:
         return self.built.values[part.map][part.first : part.first + part.count]
 
-    def _after(self, part: Part) -> int:
+    def after(self, part: Part) -> int:
         """How many commands ago the part was written last; 0 for what was there before."""
         writer = self._writer.get(part.map)
         return 0 if writer is None else len(self.built.commands) - writer
@@ -93,21 +108,42 @@ class Builder:
         """Adds parameters and commands, and what the result has to be."""
         result, first = layer.output, len(self.built.commands)
         params = memory.packed_params(epilogue.offset, epilogue.scale, epilogue.bias, epilogue.table)
-        command = replace(command, params=self.built.weights.put(params), output=self._place(result))
+        command = replace(command, params=self.built.weights.put(params), output=self.place(result))
         for part in self._parts(command, weight):
             # Parts follow each other: what the first waits for is one command further away for each that follows.
             before = len(self.built.commands) - first
             waits = {name: getattr(part, name) + before for name in _AFTER if getattr(part, name)}
             self.built.commands.append(replace(part, **waits))
             self.built.layers.append(layer)
-        self._writer[result.map] = len(self.built.commands) - 1
+        value = None
         if sums is not None:
-            residual = self._value(epilogue.residual) if epilogue.residual is not None else None
-            shape = self.network.maps[result.map]
+            residual = self.value(epilogue.residual) if epilogue.residual is not None else None
             value = epilogue.result(sums, residual, command)
-            self.built.values[result.map][result.first : result.first + result.count] = value.view(
-                -1, shape.height, shape.width
-            )
+        self._written(layer, value)
+
+    def append_product(self, command: MacCommand, layer: Product, sums: Tensor | None, scale: float) -> None:
+        """Adds a product: sums (channels, heads, rows), of heads with the same parameters."""
+        epilogue = _Epilogue.plain(layer.columns, scale)
+        params = memory.packed_params(epilogue.offset, epilogue.scale, epilogue.bias)
+        command = replace(command, params=self.built.weights.put(params), output=self.place(layer.output))
+        value = None if sums is None else epilogue.result(sums, None, command)
+        if value is not None and not layer.transposed:
+            value = value.transpose(0, 1)
+        self.append(command, layer, value)
+
+    def append(self, command: MacCommand | VectorCommand, layer: Layer, value: Tensor | None) -> None:
+        """Adds a command, and what it has to give, in the order of its result's channels and pixels."""
+        self.built.commands.append(command)
+        self.built.layers.append(layer)
+        self._written(layer, value)
+
+    def _written(self, layer: Layer, value: Tensor | None) -> None:
+        result = layer.output
+        self._writer[result.map] = len(self.built.commands) - 1
+        if value is not None:
+            shape = self.network.maps[result.map]
+            whole = self.built.values[result.map]
+            whole[result.first : result.first + result.count] = value.reshape(-1, shape.height, shape.width)
 
     def _parts(self, command: MacCommand, weight: Tensor | None) -> Iterator[MacCommand]:
         """Cut for the engine, with weights packed."""
@@ -130,7 +166,7 @@ class Builder:
         fold = self.network.maps[source.map].channels < 4
         inputs = layer.source.channels // layer.groups
         weight = torch.randint(
-            -127, 128, (layer.result.channels, inputs, *layer.kernel), dtype=torch.int8, generator=self._random
+            -127, 128, (layer.result.channels, inputs, *layer.kernel), dtype=torch.int8, generator=self.random
         )
         scale = _SPREAD / (73.0 * _SPREAD * (inputs * layer.kernel[0] * layer.kernel[1]) ** 0.5)
         epilogue = self._epilogue(layer.result.channels, scale)
@@ -142,8 +178,8 @@ class Builder:
             epilogue.table = functional.gelu(steps / 32).mul(32).round().clamp(-128, 127).to(torch.int8)
         command = MacCommand(
             weight_kind=WeightKind.DIAGONAL if layer.depthwise else WeightKind.PACKED,
-            input=self._place(source),
-            input_after=self._after(source),
+            input=self.place(source),
+            input_after=self.after(source),
             pixel_channels=4 if fold else CHANNELS,
             in_blocks=divide_up(layer.source.channels, CHANNELS),
             in_height=layer.source.height,
@@ -165,13 +201,13 @@ class Builder:
             epilogue.residual = layer.residual
             command = replace(
                 command,
-                residual=self._place(layer.residual),
-                residual_after=self._after(layer.residual),
+                residual=self.place(layer.residual),
+                residual_after=self.after(layer.residual),
                 residual_scale=1.0,
             )
         sums = None
         if self.check:
-            value = self._value(source).double().view(1, layer.source.channels, layer.source.height, layer.source.width)
+            value = self.value(source).double().view(1, layer.source.channels, layer.source.height, layer.source.width)
             padded = _padded(value, layer)
             sums = functional.conv2d(
                 padded, weight.double(), stride=layer.stride, dilation=layer.dilation, groups=layer.groups
@@ -186,8 +222,8 @@ class Builder:
         command = MacCommand(
             operation=Operation.MAXIMUM if maximum else Operation.MULTIPLY,
             weight_kind=WeightKind.DIAGONAL,
-            input=self._place(source),
-            input_after=self._after(source),
+            input=self.place(source),
+            input_after=self.after(source),
             in_blocks=divide_up(channels, CHANNELS),
             in_height=layer.source.height,
             in_width=layer.source.width,
@@ -202,7 +238,7 @@ class Builder:
         ones = None if maximum else torch.ones(channels, 1, *layer.kernel, dtype=torch.int8)
         sums = None
         if self.check:
-            value = self._value(source).double().view(1, channels, layer.source.height, layer.source.width)
+            value = self.value(source).double().view(1, channels, layer.source.height, layer.source.width)
             padded = _padded(value, layer, -128.0 if maximum else 0.0)
             if maximum:
                 sums = functional.max_pool2d(padded, layer.kernel, layer.stride)[0]
@@ -219,10 +255,10 @@ class Builder:
         epilogue.residual = second
         command = MacCommand(
             weight_kind=WeightKind.DIAGONAL,
-            input=self._place(first),
-            input_after=self._after(first),
-            residual=self._place(second),
-            residual_after=self._after(second),
+            input=self.place(first),
+            input_after=self.after(first),
+            residual=self.place(second),
+            residual_after=self.after(second),
             residual_scale=1.0,
             in_blocks=blocks,
             in_height=layer.shape.height,
@@ -233,23 +269,12 @@ class Builder:
             inverse=0.7,
         )
         ones = torch.ones(channels, 1, 1, 1, dtype=torch.int8)
-        self._append(command, layer, ones, self._value(first).double() if self.check else None, epilogue)
-
-    def _leave_out(self, layer: Layer) -> None:
-        """What the engine has no command for: its result is there from the start, at random."""
-        self.built.left_out.append(layer)
-        place = self._place(layer.output)
-        shape = self.network.maps[layer.output.map]
-        values = torch.randint(
-            -100, 101, (shape.channels, shape.height, shape.width), dtype=torch.int8, generator=self._random
-        )
-        self.built.values[layer.output.map] = values
-        self.built.maps.write(place, memory.blocked(values.flatten(1)))
+        self._append(command, layer, ones, self.value(first).double() if self.check else None, epilogue)
 
     def _epilogue(self, channels: int, scale: float) -> _Epilogue:
-        spread = 0.5 + torch.rand(channels, generator=self._random)
-        bias = torch.randint(-20, 21, (channels,), generator=self._random)
-        offset = torch.randint(-500, 501, (channels,), dtype=torch.int32, generator=self._random)
+        spread = 0.5 + torch.rand(channels, generator=self.random)
+        bias = torch.randint(-20, 21, (channels,), generator=self.random)
+        offset = torch.randint(-500, 501, (channels,), dtype=torch.int32, generator=self.random)
         return _Epilogue(offset, spread * scale, bias.float())
 
 

@@ -64,6 +64,9 @@ def _compiled(sizes: EngineSizes, platform: str, mhz: float) -> Path:
         "WEIGHT_STEPS": sizes.weight_steps,
         "SET_TILES": sizes.set_tiles,
         "TAPS": sizes.taps,
+        "VECTOR_LANES": sizes.vector_lanes,
+        "VECTOR_DEPTH": sizes.vector_depth,
+        "VECTOR_BLOCKS": sizes.vector_blocks,
     }
     source = Path(__file__).with_name("run.cpp")
     header = qor.header(qor.load(ROOT / "engine" / "qor.toml"))

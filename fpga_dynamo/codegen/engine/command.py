@@ -6,8 +6,12 @@ import struct
 from dataclasses import dataclass, fields
 from enum import IntEnum, IntFlag
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from .sizes import CHANNELS, EngineSizes
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 NO_OPERAND = 0xFFFF_FFFF
 MAC = 48
@@ -41,6 +45,17 @@ class Order(IntEnum):
 
     WINDOWS = 0
     SETS = 1
+
+
+def record_bytes(command: DataclassInstance) -> bytes:
+    """The fields of a command's object as its record, padded: floats and integers of 32 bits, little-endian."""
+    data = b""
+    for field in fields(command):
+        value = getattr(command, field.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            bits = struct.pack("<f", item) if isinstance(item, float) else struct.pack("<I", int(item) & 0xFFFF_FFFF)
+            data += bits
+    return data.ljust(COMMAND_BYTES, b"\0")
 
 
 @dataclass(frozen=True)
@@ -103,14 +118,7 @@ class MacCommand:
 
     def words(self) -> bytes:
         """The record: 64 little-endian words."""
-        data = b""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            for item in value if isinstance(value, tuple) else (value,):
-                data += (
-                    struct.pack("<f", item) if isinstance(item, float) else struct.pack("<I", int(item) & 0xFFFF_FFFF)
-                )
-        return data.ljust(COMMAND_BYTES, b"\0")
+        return record_bytes(self)
 
     @property
     def folded(self) -> bool:

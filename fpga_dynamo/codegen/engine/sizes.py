@@ -19,6 +19,8 @@ class EngineSizes:
     lanes: elements that pass the epilogue in a cycle. window_rows: words of a bank of the window, of which there are
     `pixels`, twice. weight_steps: steps of the array whose weights a memory holds, of two. set_tiles: tiles whose
     parameters it holds. taps: positions of a kernel. element_bytes: 1 (int8), 2 (bfloat16) or 4 (float32).
+    vector_lanes: channels that pass the vector side in a cycle; vector_depth: words in each bank of its memories;
+    vector_blocks: blocks of channels whose layer norm parameters it holds.
     """
 
     pixels: int
@@ -30,6 +32,9 @@ class EngineSizes:
     set_tiles: int = 64
     taps: int = 128
     element_bytes: int = 1
+    vector_lanes: int = 32
+    vector_depth: int = 2048
+    vector_blocks: int = 256
 
     @property
     def blocks(self) -> int:
@@ -70,6 +75,11 @@ class EngineSizes:
     def weight_lines(self) -> int:
         """Lines of the weights of 16 output channels for a step."""
         return self.in_channels * self.element_bytes // 4
+
+    @property
+    def vector_words(self) -> int:
+        """Words, each of another row, that pass the vector side in a cycle."""
+        return self.vector_lanes // CHANNELS
 
     @property
     def macs(self) -> int:

@@ -1,0 +1,140 @@
+"""Attention's products, softmax, layer norms and tables as commands, and what they have to give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from benchmarks.engine import memory
+from benchmarks.engine.layers import Product, Rows
+from fpga_dynamo.codegen.engine.choose import chosen
+from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.codegen.engine.vector import EXPONENT_BITS, VectorCommand, VectorFlags, VectorOperation, grouped
+
+if TYPE_CHECKING:
+    from benchmarks.engine.build import Builder
+
+_PROBABILITY = 256.0
+"""1 / scale of softmax's results, whose zero point is -128."""
+
+
+def product(builder: Builder, layer: Product) -> None:
+    """Q·Kᵀ, whose heads get a map each, or S·V, whose heads are channels side by side."""
+    first, second = layer.inputs
+    keys = layer.columns if layer.transposed else layer.inner
+    pad = 0 if layer.transposed else -128  # zero point of the probabilities
+    map_head = memory.map_lines(layer.rows, layer.columns)
+    command = MacCommand(
+        weight_kind=WeightKind.MAP if layer.transposed else WeightKind.TRANSPOSED,
+        input=builder.place(first),
+        input_after=builder.after(first),
+        weight=builder.place(second),
+        weight_after=builder.after(second),
+        weight_plane=memory.map_lines(keys, CHANNELS),
+        in_blocks=divide_up(layer.inner, CHANNELS),
+        in_width=layer.rows,
+        out_blocks=divide_up(layer.columns, CHANNELS),
+        out_width=layer.rows,
+        group_in=layer.inner,
+        group_out=divide_up(layer.columns, CHANNELS) * CHANNELS,
+        heads=(1, layer.heads),
+        input_head=(0, memory.map_lines(layer.rows, layer.inner)),
+        weight_head=(0, memory.map_lines(keys, layer.inner if layer.transposed else layer.columns)),
+        output_head=(0, map_head),
+        pad=pad,
+    )
+    command = chosen(command, builder.sizes, builder.memory_model)
+    scale = 1.0 / 320 if layer.transposed else 4.0 / _PROBABILITY
+    if layer.transposed:
+        builder.built.heads[layer.output.map] = layer.heads
+    sums = None
+    if builder.check:
+        a, b = builder.value(first).double().flatten(1), builder.value(second).double().flatten(1)
+        if layer.transposed:
+            q, k = a.view(layer.heads, layer.inner, -1), b.view(layer.heads, layer.inner, -1)
+            sums = (k.transpose(1, 2) @ q).permute(1, 0, 2)  # (keys, heads, rows)
+        else:
+            scores = a.view(layer.inner, layer.heads, -1).permute(1, 0, 2) - pad
+            sums = (b.view(layer.heads, layer.columns, -1) @ scores).permute(1, 0, 2)  # (columns, heads, rows)
+    builder.append_product(command, layer, sums, scale)
+
+
+def rows(builder: Builder, layer: Rows) -> None:
+    """Softmax, layer norm, or a table alone, on the vector side. Of other kinds it has no command: KeyError."""
+    source = layer.inputs[0]
+    heads = builder.built.heads.get(source.map, 1)
+    channels, pixels = layer.shape.channels, layer.shape.pixels // heads
+    operation, flags = VectorOperation.ADD, VectorFlags.NONE
+    zero, scale, epsilon = 0, 1.0, 1.0
+    x = builder.value(source).flatten(1).long() if builder.check else None
+    value: Tensor | None = None
+    if layer.kind == "softmax":
+        operation, zero, scale = VectorOperation.SOFTMAX, -128, _PROBABILITY
+        entries = (torch.exp(-0.05 * torch.arange(256, dtype=torch.float64)) * (1 << EXPONENT_BITS)).round().long()
+        params = entries.to(torch.int32).view(torch.uint8)
+        value = None if x is None else _softmax(x, entries, scale) + zero
+    elif layer.kind == "layer_norm":
+        operation, epsilon = VectorOperation.NORM, 1e-5 * (channels * 40.0) ** 2
+        gamma = 20 + 20 * torch.rand(channels, generator=builder.random)
+        beta = torch.randint(-10, 11, (channels,), generator=builder.random).float()
+        padded = torch.zeros(2, divide_up(channels, CHANNELS) * CHANNELS)
+        padded[0, :channels], padded[1, :channels] = gamma, beta
+        params = padded.view(2, -1, CHANNELS).transpose(0, 1).contiguous().view(-1).view(torch.uint8)
+        value = None if x is None else _norm(x, epsilon, gamma, beta)
+    else:
+        flags = VectorFlags.TABLE
+        steps = torch.arange(-128, 128, dtype=torch.float32)
+        table = _TABLES[layer.kind](steps / 32).mul(32).round().clamp(-128, 127).to(torch.int8)
+        params = table.view(torch.uint8)
+        value = None if x is None else table[x + 128].long()
+    head = memory.map_lines(pixels, channels)
+    command = VectorCommand(
+        operation=operation,
+        flags=flags,
+        input=builder.place(source),
+        input_after=builder.after(source),
+        params=builder.built.weights.put(params),
+        output=builder.place(layer.output),
+        channels=channels,
+        pixels=pixels,
+        heads=(1, heads),
+        input_head=(0, head),
+        output_head=(0, head),
+        epsilon=float(torch.tensor(epsilon, dtype=torch.float32)),
+        input_scale=scale,
+        zero=zero,
+    )
+    if heads > 1:
+        builder.built.heads[layer.output.map] = heads
+    command = grouped(command, builder.sizes, builder.memory_model)
+    builder.append(command, layer, None if value is None else value.clamp(-128, 127).to(torch.int8))
+
+
+_TABLES: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "relu": functional.relu,
+    "relu6": functional.relu6,
+    "silu": functional.silu,
+    "leaky_relu": functional.leaky_relu,
+}
+
+
+def _softmax(x: Tensor, entries: Tensor, scale: float) -> Tensor:
+    """Of columns: x (keys, rows), entries (256) the exponentials of distances to a row's greatest key."""
+    e = entries[x.amax(0, keepdim=True) - x]
+    factor = torch.tensor(scale) / e.sum(0).float()
+    return (e.float() * factor).round().long()
+
+
+def _norm(x: Tensor, epsilon: float, gamma: Tensor, beta: Tensor) -> Tensor:
+    """Of columns: x (channels, rows)."""
+    channels, sums = x.shape[0], x.sum(0)
+    spread = channels * (x * x).sum(0) - sums * sums
+    scale = 1.0 / (spread.float() + torch.tensor(epsilon, dtype=torch.float32)).sqrt()
+    y = (channels * x - sums).float() * scale * gamma[:, None]
+    return (y + beta[:, None]).clamp(-1e6, 1e6).round().long()

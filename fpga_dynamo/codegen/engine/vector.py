@@ -1,0 +1,153 @@
+"""The vector side's command as an object, `vector_command` in hls_kernels/engine/vector/record.hpp, and its cycles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum, IntFlag
+
+from .choose import DoesNotFitError
+from .command import NO_OPERAND, divide_up, record_bytes
+from .cycles import Memory
+from .sizes import CHANNELS, EngineSizes
+
+VECTOR = 49
+EXPONENT_BITS = 24
+"""Fractional bits of softmax's exponentials."""
+_ROWS = 256
+"""Rows of a group, at most."""
+_LEAST_SLOTS = 8
+_GROUP = 10
+"""Cycles of a process between two groups: rows of the group, and a lock."""
+_BURST = 6
+"""Of a loader or the store for a burst, beside its lines."""
+_COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE = 16, 14, 84, 48, 3
+"""Depths of the loops, as in hls_kernels/engine/qor.toml."""
+_BEGIN = 190
+"""From the begin of a list until a first command's loader begins: its record is fetched, its plan worked out."""
+
+
+class VectorOperation(IntEnum):
+    SOFTMAX = 0
+    NORM = 1
+    ADD = 2
+    MULTIPLY = 3
+
+
+class VectorFlags(IntFlag):
+    NONE = 0
+    TABLE = 1
+    SHARED = 2
+
+
+@dataclass(frozen=True)
+class VectorCommand:
+    """Addresses and strides between heads count lines of 64 bytes; record.hpp says what each operation computes."""
+
+    opcode: int = VECTOR
+    slices: int = 1
+    operation: VectorOperation = VectorOperation.ADD
+    flags: VectorFlags = VectorFlags.NONE
+    input: int = 0
+    other: int = NO_OPERAND
+    params: int = 0
+    output: int = 0
+    input_after: int = 0
+    other_after: int = 0
+    channels: int = 1
+    pixels: int = 1
+    heads: tuple[int, int] = (1, 1)
+    input_head: tuple[int, int] = (0, 0)
+    other_head: tuple[int, int] = (0, 0)
+    output_head: tuple[int, int] = (0, 0)
+    group_lines: int = 1
+    input_weight: int = 1
+    other_weight: int = 0
+    epsilon: float = 1.0
+    input_scale: float = 1.0
+    other_scale: float = 0.0
+    input_zero: int = 0
+    other_zero: int = 0
+    zero: int = 0
+    low: int = -128
+    high: int = 127
+
+    def words(self) -> bytes:
+        """The record: 64 little-endian words."""
+        return record_bytes(self)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of channels."""
+        return divide_up(self.channels, CHANNELS)
+
+    @property
+    def reduces(self) -> bool:
+        """Each row needs sums over all of it before its first result."""
+        return self.operation in (VectorOperation.SOFTMAX, VectorOperation.NORM)
+
+    @property
+    def params_lines(self) -> int:
+        """Lines of exponentials, or of gamma and beta, and of the table."""
+        own = {VectorOperation.SOFTMAX: 16, VectorOperation.NORM: 2 * self.blocks}.get(self.operation, 0)
+        return own + (4 if VectorFlags.TABLE in self.flags else 0)
+
+    def refusal(self, sizes: EngineSizes) -> str | None:
+        """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
+        lines = min(self.group_lines, divide_up(self.pixels, sizes.beat))
+        if sizes.element_bytes != 1:
+            return "works on int8 maps, of which this engine has none"
+        if lines * sizes.beat > _ROWS:
+            return f"has groups of {lines * sizes.beat} rows, more than the {_ROWS} whose sums the engine holds"
+        words = lines * self.blocks * (sizes.beat // sizes.vector_words)
+        if words > sizes.vector_depth:
+            return f"has groups of {words} words a bank, more than the engine's {sizes.vector_depth}"
+        if self.operation is VectorOperation.NORM and self.blocks > sizes.vector_blocks:
+            most = sizes.vector_blocks * CHANNELS
+            return f"has {self.channels} channels, more than the engine's {most} of gamma and beta"
+        return None
+
+
+def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> float:
+    """Cycles of a command alone, from the begin of its list to the last line's response.
+
+    A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
+    and has one of two memories to put them into. Held against the counting card by
+    tests/hls_kernels/test_engine_vector.py.
+    """
+    c = command
+    plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat // sizes.vector_words
+    lines_ahead = 128
+    load = float(_BEGIN)
+    collect, weigh, apply = [0.0, 0.0], [float(_BEGIN + memory.read + c.params_lines), 0.0], [0.0, 0.0]
+    store = 0.0
+    weigh[1] = weigh[0]
+    for _head in range(c.heads[0] * c.heads[1]):
+        for first in range(0, plane, c.group_lines):
+            lines = min(c.group_lines, plane - first)
+            slots = lines * turns
+            words, walked = slots * c.blocks, max(slots, _LEAST_SLOTS) * c.blocks
+            bursts = 1 if lines == plane else c.blocks
+            moved = lines * c.blocks + bursts * _BURST
+            moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
+            load = max(load + _GROUP + memory.read + moved, collect[-1] + walked - lines_ahead * turns)
+            begin = max(collect[-1], weigh[-2])
+            collect.append(max(begin + _GROUP + walked + _COLLECT, load + turns + _COLLECT))
+            begin = max(weigh[-1], collect[-1], apply[-2])
+            weigh.append(begin + _GROUP + walked + _WEIGH)
+            begin = max(apply[-1], weigh[-1])
+            if c.operation is VectorOperation.SOFTMAX:  # its first scale comes a division behind its sum
+                begin = max(begin, weigh[-1] - slots + _SCALE)
+            apply.append(begin + _GROUP + words + _APPLY)
+            stored = _GROUP + lines * c.blocks + c.blocks * _BURST + memory.write * (bursts > 1)
+            store = max(store + stored, apply[-1] + _MOVE)
+    return store + memory.write
+
+
+def grouped(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> VectorCommand:
+    """With groups of the fewest cycles. Raises DoesNotFitError, which says what is too large."""
+    plane = divide_up(command.pixels, sizes.beat)
+    cuts = [replace(command, group_lines=n) for n in sorted({min(plane, 1 << k) for k in range(7)})]
+    fitting = [cut for cut in cuts if cut.refusal(sizes) is None]
+    if not fitting:
+        raise DoesNotFitError(cuts[0].refusal(sizes) or "has no cut")
+    return min(fitting, key=lambda cut: vector_cycles(cut, sizes, memory))
