@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _row(name: str, outcome: Outcome, published: float | None) -> str:
     long, beats = outcome.bursts
     cells = [
-        name + (f" (without {len(outcome.left_out)} layers)" if outcome.left_out else ""),
+        name,
         f"{outcome.milliseconds:.2f}",
         f"{outcome.model_milliseconds:.2f}",
         "-" if published is None else f"{published:.2f}",

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.sizes import EngineSizes
+from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, vector_cycles
+from hls_kernels import ROOT
 from tests.hls_kernels.engine_kit import SIZES, Mutation, compile_bench, run_bench
+from xclbin_build import records
 
 BENCH = "vector/tb.cpp"
 LANES = {
@@ -71,3 +79,30 @@ def notices(name: str, directory: Path) -> None:
     mutation = MUTATIONS[name]
     program = compile_bench(directory, {}, sanitized=False, source=BENCH, mutation=mutation, optimisation="-O0")
     assert run_bench(program, 1500).returncode, "the bench does not notice it"
+
+
+def test_the_command_is_the_kernel_s_record() -> None:
+    """Field by field, as the header has them."""
+    record = records.parse_header(ROOT / "engine" / "vector" / "record.hpp").records["vector"]
+    default = VectorCommand()
+    assert [f.name for f in dataclasses.fields(default)] == [f.name for f in record.fields]
+    for theirs in record.fields:
+        value = getattr(default, theirs.name)
+        assert (len(value) if isinstance(value, tuple) else 1) == theirs.count, theirs.name
+        assert isinstance(value, float) == (theirs.type == "float"), theirs.name
+
+
+def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
+    """Of commands alone: (operation, heads, pixels, channels, lines of a group)."""
+    sizes = EngineSizes(2, 16, vector_lanes=32, vector_depth=2048, vector_blocks=64)
+    options = {"VECTOR_LANES": 32, "VECTOR_DEPTH": 2048, "VECTOR_BLOCKS": 64}
+    program = compile_bench(tmp_path, options, sanitized=False, counting=True, source="vector/count.cpp")
+    shapes = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2), (1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
+    for operation, heads, pixels, channels, lines in shapes:
+        sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines)]
+        result = subprocess.run([str(program), *sizes_of], capture_output=True, text=True, check=True)
+        counted = json.loads(result.stdout)["cycles"]
+        command = VectorCommand(
+            operation=VectorOperation(operation), heads=(1, heads), pixels=pixels, channels=channels, group_lines=lines
+        )
+        assert abs(vector_cycles(command, sizes, Memory(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of

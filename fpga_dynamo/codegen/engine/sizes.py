@@ -34,7 +34,7 @@ class EngineSizes:
     element_bytes: int = 1
     vector_lanes: int = 32
     vector_depth: int = 2048
-    vector_blocks: int = 256
+    vector_blocks: int = 64
 
     @property
     def blocks(self) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from .command import Band, Geometry, MacCommand, divide_up
 from .cycles import Memory, set_lines, window_cycles
 from .sizes import SEGMENT, EngineSizes
+from .vector import VectorCommand, vector_cycles
 
 _PLAN = 90
 """From a command's record to its plan, which loaders wait for at the begin of a list only."""
@@ -53,7 +54,7 @@ class _Bank:
 class _Store:
     """How far a command's results are: for its bands, the cycle in which memory has answered."""
 
-    command: MacCommand
+    command: MacCommand | VectorCommand
     rows_done: list[tuple[int, float]]
     end: float
 
@@ -80,8 +81,10 @@ class Timeline:
         self._array = self._epilogue = self._store = 0.0
         self._window_number = self._set_number = 0
 
-    def add(self, command: MacCommand) -> float:
+    def add(self, command: MacCommand | VectorCommand) -> float:
         """The cycle in which the command ends."""
+        if isinstance(command, VectorCommand):
+            return self._add_vector(command)
         g = Geometry(command, self.sizes)
         c, index = command, len(self._stores)
         waits = self._stores[index - c.input_after] if c.input_after else None
@@ -115,6 +118,18 @@ class Timeline:
                     )
         end = self._store + self.memory.write
         self._stores.append(_Store(c, [d for d in done if d[0] >= 0], end))
+        self.ends.append(end)
+        return end
+
+    def _add_vector(self, command: VectorCommand) -> float:
+        """Of the vector side, which loads and stores through the same ports."""
+        after = [self.ends[len(self.ends) - n] for n in (command.input_after, command.other_after) if n]
+        begin = max(self._load, *after, 0.0)
+        lines = command.lines(self.sizes)
+        self._load = self._maps.move(begin + self.memory.read, lines)
+        end = max(begin + vector_cycles(command, self.sizes, self.memory, begin=0), self._store)
+        self._store = end - self.memory.write
+        self._stores.append(_Store(command, [], end))
         self.ends.append(end)
         return end
 
@@ -181,7 +196,7 @@ def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
     return result
 
 
-def ends(commands: Sequence[MacCommand], sizes: EngineSizes, memory: Memory) -> list[float]:
+def ends(commands: Sequence[MacCommand | VectorCommand], sizes: EngineSizes, memory: Memory) -> list[float]:
     """The cycles in which the commands of a list end."""
     timeline = Timeline(sizes, memory)
     for command in commands:

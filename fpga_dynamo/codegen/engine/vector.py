@@ -91,6 +91,10 @@ class VectorCommand:
         own = {VectorOperation.SOFTMAX: 16, VectorOperation.NORM: 2 * self.blocks}.get(self.operation, 0)
         return own + (4 if VectorFlags.TABLE in self.flags else 0)
 
+    def lines(self, sizes: EngineSizes) -> int:
+        """Lines of the input."""
+        return self.heads[0] * self.heads[1] * self.blocks * divide_up(self.pixels, sizes.beat)
+
     def refusal(self, sizes: EngineSizes) -> str | None:
         """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
         lines = min(self.group_lines, divide_up(self.pixels, sizes.beat))
@@ -107,8 +111,8 @@ class VectorCommand:
         return None
 
 
-def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> float:
-    """Cycles of a command alone, from the begin of its list to the last line's response.
+def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory, begin: float = _BEGIN) -> float:
+    """Cycles of a command alone, from the begin of its list to the last line's response. begin: of its loader.
 
     A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
     and has one of two memories to put them into. Held against the counting card by
@@ -117,8 +121,8 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) ->
     c = command
     plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat // sizes.vector_words
     lines_ahead = 128
-    load = float(_BEGIN)
-    collect, weigh, apply = [0.0, 0.0], [float(_BEGIN + memory.read + c.params_lines), 0.0], [0.0, 0.0]
+    load = begin
+    collect, weigh, apply = [0.0, 0.0], [load + memory.read + c.params_lines, 0.0], [0.0, 0.0]
     store = 0.0
     weigh[1] = weigh[0]
     for _head in range(c.heads[0] * c.heads[1]):
@@ -130,14 +134,14 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) ->
             moved = lines * c.blocks + bursts * _BURST
             moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
             load = max(load + _GROUP + memory.read + moved, collect[-1] + walked - lines_ahead * turns)
-            begin = max(collect[-1], weigh[-2])
-            collect.append(max(begin + _GROUP + walked + _COLLECT, load + turns + _COLLECT))
-            begin = max(weigh[-1], collect[-1], apply[-2])
-            weigh.append(begin + _GROUP + walked + _WEIGH)
-            begin = max(apply[-1], weigh[-1])
+            ready = max(collect[-1], weigh[-2])
+            collect.append(max(ready + _GROUP + walked + _COLLECT, load + turns + _COLLECT))
+            ready = max(weigh[-1], collect[-1], apply[-2])
+            weigh.append(ready + _GROUP + walked + _WEIGH)
+            ready = max(apply[-1], weigh[-1])
             if c.operation is VectorOperation.SOFTMAX:  # its first scale comes a division behind its sum
-                begin = max(begin, weigh[-1] - slots + _SCALE)
-            apply.append(begin + _GROUP + words + _APPLY)
+                ready = max(ready, weigh[-1] - slots + _SCALE)
+            apply.append(ready + _GROUP + words + _APPLY)
             stored = _GROUP + lines * c.blocks + c.blocks * _BURST + memory.write * (bursts > 1)
             store = max(store + stored, apply[-1] + _MOVE)
     return store + memory.write
