@@ -15,7 +15,7 @@ from .uncertainty import BASES, bounds
 
 
 def document(estimate: Estimate) -> dict[str, Any]:
-    """The estimate as JSON: `fits` (null where parts are unknown), `problems`, `used`, `available`, regions, kernels."""
+    """The estimate as JSON: `fits` (null where parts are unknown), `problems`, `used`, `available`, and more."""
     platform = estimate.platform
     used = total(unit.kernel.resources for unit in estimate.units)
     available = {name: sum(region.usable[name] for region in platform.regions) for name in NAMES}
