@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from benchmarks.engine.measure import PICKS, Outcome, measure
+from benchmarks.engine.measure import MEMORIES, Outcome, measure, sizes_of
 from benchmarks.engine.networks import NETWORKS
 
 # Milliseconds of a batch of one: TVM BYOC on a U250 and on a Zynq, AMD's Vitis AI on a KV260 (84.4 frames/s).
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a Markdown table for each platform; answers 1 if a result is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all if none is named")
-    parser.add_argument("--platform", action="append", choices=sorted(PICKS), help="all if left out")
+    parser.add_argument("--platform", action="append", choices=sorted(MEMORIES), help="all if left out")
     parser.add_argument("--mhz", type=float, default=300.0, help="the kernel's clock")
     parser.add_argument("--no-check", action="store_true", help="count only; results are not compared")
     parser.add_argument("--commands", action="store_true", help="print each command's cycles as well")
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no network is called {unknown[0]}; there are {', '.join(NETWORKS)}")
     wrong = 0
-    for platform in options.platform or PICKS:
-        sizes = PICKS[platform].sizes
+    for platform in options.platform or MEMORIES:
+        sizes = sizes_of(platform)
         array = f"{sizes.pixels} x {sizes.out_channels} x {sizes.in_channels}"
         print(f"\n{platform}, one CU of {array}, {options.mhz:g} MHz\n")
         print("| network | counted ms | cost model ms | published ms | array used | beats in bursts >= 16 | wrong |")

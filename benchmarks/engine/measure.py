@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 
 from torch import Tensor
@@ -16,24 +16,32 @@ from benchmarks.engine.walk import network
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.timeline import ends
+from xclbin_build import engine, recipe
 
-
-@dataclass(frozen=True)
-class Pick:
-    """An engine for a platform, and what its memory gives by the cost model (fitted to the simulator's DRAM)."""
-
-    sizes: EngineSizes
-    memory: Memory
-
-
-# The arrays of the design study; windows and weights as large as each platform's memories hold.
-PICKS: Mapping[str, Pick] = {
-    "u250": Pick(EngineSizes(8, 32, lanes=64, vector_lanes=64, vector_depth=1024), Memory(0.93, 70, 70)),
-    "zcu102": Pick(
-        EngineSizes(8, 16, lanes=32, window_rows=512, weight_steps=512, vector_depth=512), Memory(0.25, 75, 75, 0.9)
-    ),
-    "kv260": Pick(EngineSizes(7, 16, lanes=32, window_rows=512, vector_depth=512), Memory(0.25, 75, 75, 0.9)),
+# What a platform's memory gives by the cost model, fitted to the simulator's DRAM.
+MEMORIES: Mapping[str, Memory] = {
+    "u250": Memory(0.93, 70, 70),
+    "zcu102": Memory(0.25, 75, 75, 0.9),
+    "kv260": Memory(0.25, 75, 75, 0.9),
 }
+
+
+def engine_recipe(platform: str) -> engine.Engine:
+    """The engine of the recipe that comes along for the platform, `engine-PLATFORM`.
+
+    Raises xclbin_build.errors.RecipeError if there is no such recipe, ValueError if it has no engine or several.
+    """
+    found = [kernel.engine for kernel in recipe.load(f"engine-{platform}").kernels if kernel.engine]
+    if len(found) != 1:
+        raise ValueError(f"recipe 'engine-{platform}' has {len(found)} kernels that are engines; one is measured.")
+    return found[0]
+
+
+@cache
+def sizes_of(platform: str) -> EngineSizes:
+    """The sizes of the platform's engine. Raises as `engine_recipe` does."""
+    values = asdict(engine_recipe(platform))
+    return EngineSizes(element_bytes=1 << engine.ELEMENTS.index(values.pop("element")), **values)
 
 
 @dataclass(frozen=True)
@@ -82,25 +90,25 @@ class Outcome:
 
 @cache
 def engine_of(platform: str, mhz: float = 300.0) -> Engine:
-    """The platform's engine, compiled for the simulator. Raises KeyError for a platform without one."""
-    return Engine(PICKS[platform].sizes, platform, mhz)
+    """The engine of the platform's recipe, compiled for the simulator. Raises as `sizes_of` does."""
+    return Engine(sizes_of(platform), platform, mhz)
 
 
 def measure(name: str, platform: str, *, check: bool = True, mhz: float = 300.0) -> Outcome:
     """Runs a network by name. Raises EngineError if it does not run to its end."""
-    pick = PICKS[platform]
+    sizes, memory = sizes_of(platform), MEMORIES[platform]
     layers = network(name, exported(name).graph)
-    built = Builder(layers, pick.sizes, pick.memory, check=check).build()
+    built = Builder(layers, sizes, memory, check=check).build()
     report, maps = engine_of(platform, mhz).run(built)
     processes = {process["process"]: process for process in report["processes"]}
     begin = min(process["first"] for process in processes.values())
     counted = [c["last"] - begin for c in processes["store"]["commands"] if c["index"] >= 0]
-    model = ends(built.commands, pick.sizes, pick.memory)
+    model = ends(built.commands, sizes, memory)
     lengths = [port["burst_lengths"] for port in report["ports"] if port["port"] != "commands"]
     beats = [(int(length), int(length) * count) for of_port in lengths for length, count in of_port.items()]
     return Outcome(
         layers,
-        pick.sizes,
+        sizes,
         mhz,
         tuple(
             Counted(layer.name, layer.macs, end - before, told - told_before)

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.engine import networks
-from benchmarks.engine.measure import PICKS, Outcome, measure
+from benchmarks.engine.measure import MEMORIES, Outcome, engine_recipe, measure, sizes_of
 from benchmarks.engine.networks import NETWORKS
 from fpga_dynamo.codegen.engine.choose import DoesNotFitError, chosen
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, Order, WeightKind
 from hls_kernels import ROOT
 from xclbin_build import records
+from xclbin_build.errors import RecipeError
 
 PLATFORMS = ("u250", "zcu102", "kv260")
 SUM_WITHIN = 0.05
@@ -95,6 +96,21 @@ def test_networks(name: str, platform: str) -> None:
     assert_model_agrees(found)
 
 
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_what_is_measured_is_the_recipe_that_comes_along(platform: str) -> None:
+    """Size by size, with those that `xclbin-build` gives the kernel's sources."""
+    text = engine_recipe(platform).header(f"engine-{platform}")
+    given = dict(line.split()[1:] for line in text.splitlines() if line.startswith("#define"))
+    sizes = dataclasses.asdict(sizes_of(platform))
+    assert sizes.pop("element_bytes") == 1 << int(given.pop("ENGINE_ELEMENT"))
+    assert {f"ENGINE_{name.upper()}": str(value) for name, value in sizes.items()} == given
+
+
+def test_a_platform_without_an_engine_is_refused() -> None:
+    with pytest.raises(RecipeError, match="unknown recipe 'engine-emu'"):
+        sizes_of("emu")
+
+
 def test_the_command_is_the_kernel_s_record() -> None:
     """Field by field, and the enumerations' values, as the header has them."""
     header = records.parse_header(ROOT / "engine" / "record.hpp")
@@ -113,10 +129,10 @@ def test_the_command_is_the_kernel_s_record() -> None:
 
 
 def test_what_does_not_fit_is_named() -> None:
-    pick = PICKS["kv260"]
+    sizes, memory = sizes_of("kv260"), MEMORIES["kv260"]
     wide = MacCommand(in_blocks=64, in_height=3, in_width=4096, out_height=1, out_width=4094, kernel=(3, 3))
     with pytest.raises(DoesNotFitError, match="rows of the window's 512"):
-        chosen(wide, pick.sizes, pick.memory)
+        chosen(wide, sizes, memory)
     deep = MacCommand(in_blocks=4096, in_width=8, out_width=8)
-    with pytest.raises(DoesNotFitError, match=r"more than the engine's 2048|rows of the window's"):
-        chosen(deep, pick.sizes, pick.memory)
+    with pytest.raises(DoesNotFitError, match=r"more than the engine's 1024|rows of the window's"):
+        chosen(deep, sizes, memory)
