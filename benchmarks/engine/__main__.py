@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.engine.measure import MEMORIES, Outcome, measure, sizes_of
 from benchmarks.engine.networks import NETWORKS
+from fpga_dynamo.codegen.engine.choose import DoesNotFitError
 
 # Milliseconds of a batch of one: TVM BYOC on a U250 and on a Zynq, AMD's Vitis AI on a KV260 (84.4 frames/s).
 PUBLISHED: Mapping[str, Mapping[str, float]] = {
@@ -37,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("| network | counted ms | cost model ms | published ms | array used | beats in bursts >= 16 | wrong |")
         print("|---|--:|--:|--:|--:|--:|--:|")
         for name in options.networks or NETWORKS:
-            outcome = measure(name, platform, check=not options.no_check, mhz=options.mhz)
+            try:
+                outcome = measure(name, platform, check=not options.no_check, mhz=options.mhz)
+            except DoesNotFitError as error:
+                print(f"| {name} | does not fit: a layer {error} | | | | | |", flush=True)
+                continue
             print(_row(name, outcome, PUBLISHED[platform].get(name)), flush=True)
             wrong += outcome.wrong or 0
             if options.commands:

@@ -25,6 +25,8 @@ from xclbin_build.errors import RecipeError
 PLATFORMS = ("u250", "zcu102", "kv260")
 SUM_WITHIN = 0.05
 """Of the counted cycles of a network."""
+TOO_DEEP = {("resnet18", "zcu102"), ("resnet50", "zcu102"), ("darknet53", "zcu102")}
+"""Networks with 3 x 3 kernels over 512 channels, of which a recipe's weights hold too few steps."""
 NEAR = 0.25
 """Cycles of a command that the model may be off by in the networks that are held."""
 
@@ -91,6 +93,10 @@ def test_resnet18_is_exact_and_as_fast_as_the_model_says() -> None:
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str, platform: str) -> None:
+    if (name, platform) in TOO_DEEP:
+        with pytest.raises(DoesNotFitError, match="288 steps of weights in a set, more than the engine's 256"):
+            outcome(name, platform, False)
+        return
     found = outcome(name, platform, platform == "u250")
     assert not found.wrong
     assert_model_agrees(found)
