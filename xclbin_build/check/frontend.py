@@ -44,7 +44,8 @@ _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\
 @dataclass
 class Kernel:
     """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
-    scalar evolution. notes: what could not be understood."""
+    scalar evolution. notes: what could not be understood. members: of blocks that are parameters, the memories that
+    they consist of, each with the bytes that it begins and ends at."""
 
     top: str
     source: Source
@@ -56,6 +57,7 @@ class Kernel:
     scev: str
     clock_ns: float
     notes: list[str] = field(default_factory=list)
+    members: dict[str, list[tuple[int, int, Array]]] = field(default_factory=dict)
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
         """What a loop of the IR is in the source."""
@@ -87,6 +89,7 @@ def load(
         final = _optimised(_edited(inlined, symbol, plan), symbol, _UNROLL, files)
         scev = _scev(final, files)
     module = ir.parse(final)
+    module.structs = {**ir.parse(raw).structs, **module.structs}  # also of those that are no longer written out
     function = module.function(symbol)
     if function is None:
         raise clang.SourceError(f"{path}: nothing is left of '{top}' after optimisation; does it have any effect?")
@@ -161,6 +164,8 @@ def _prepared(text: str, symbol: str) -> str:
     def define(match: re.Match[str]) -> str:
         line = match[0]
         if f"@{symbol}(" in line or f'@"{symbol}"(' in line:
+            # A function that others may leave out has to stay: a process of a dataflow region is checked alone.
+            line = re.sub(r"\b(?:linkonce_odr|weak_odr|internal|dso_local|comdat) ?", "", line)
             return re.sub(r"\bptr (?!noalias)(?=noundef|nonnull|%)", "ptr noalias ", line)
         at = line.index("(", line.index("@"))
         depth, end = 0, at

@@ -298,7 +298,8 @@ def _find_arrays(
         if instruction.opcode != "alloca" or not instruction.name or not instruction.source_type:
             continue
         extents, element = extents_of(instruction.source_type)
-        kind = Kind.MEMORY if extents else Kind.REGISTERS
+        # Structures are taken apart; what is left of one is no memory.
+        kind = Kind.MEMORY if extents and ".sroa." not in instruction.name else Kind.REGISTERS
         name = names.get(instruction.name, instruction.name[1:])
         plan.arrays[instruction.name] = Array(
             instruction.name, name, kind, extents, module.size_of(element), element_type=element

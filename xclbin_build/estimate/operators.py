@@ -67,6 +67,11 @@ class Operators:
         rows = self._units.get(kind)
         return min(rows, key=lambda entry: abs(entry[0] - self.clock_ns))[1] if rows else None
 
+    def clock_ns_of(self, kind: str) -> float | None:
+        """The clock that the row of a unit was reported at."""
+        rows = self._units.get(kind)
+        return min((clock for clock, _ in rows), key=lambda clock: abs(clock - self.clock_ns)) if rows else None
+
     def shared_kind(self, i: ir.Instruction) -> str | None:
         """The kind of unit that an instruction is done by, if it is one that others may share."""
         if i.opcode in _FLOAT:

@@ -1,0 +1,300 @@
+"""Accesses to memory in a loop: which array and bank, which of them may meet, and how many there are a cycle."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from . import cfg, ir, scev
+from .arrays import Array, Kind
+from .frontend import Kernel
+from .instances import Dependence, base_of
+
+BEAT_BYTES = 64  # of a port that Vitis HLS widens (UG1399, config_interface -m_axi_max_widen_bitwidth)
+_POP, _PUSH = ("__hls_fifo_pop", "__hls_burst_pop"), ("__hls_fifo_push", "__hls_burst_push")
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or a store, or a value taken from or given to a stream. index: of the instruction among the loop's. form:
+    the address in bytes without the array's own; size: in bytes. key: of the stream."""
+
+    index: int
+    write: bool
+    array: Array | None
+    form: scev.Linear = field(hash=False)
+    size: int
+    block: str
+    stream: str | None = None
+
+    @property
+    def constant(self) -> int:
+        return self.form.get("", 0)
+
+    @property
+    def variable(self) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted((key, value) for key, value in self.form.items() if key))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What limits the initiation interval to no less than `ii`. kind: memory, m_axi or stream."""
+
+    ii: int
+    kind: str
+    words: str
+
+
+class Accesses:
+    """All accesses of a loop. code: its instructions in the order of the control flow."""
+
+    def __init__(self, kernel: Kernel, loop: cfg.Loop, code: list[ir.Instruction], evolution: scev.Evolution) -> None:
+        self._kernel, self._loop = kernel, loop
+        self._definitions = kernel.function.definitions()
+        self._inside = {i.name for i in code if i.name}
+        self._counter = "#" + loop.header
+        self._evolution = evolution
+        self.unknown = 0  # accesses of which it is not known which array they go to
+        self.all = [access for index, i in enumerate(code) for access in self._of(index, i)]
+
+    def _of(self, index: int, i: ir.Instruction) -> list[Access]:
+        """The accesses of an instruction: two of a copy of a structure."""
+        if i.opcode in ("call", "invoke") and i.callee in (*_POP, *_PUSH):
+            form = self._form(i.operands[0]) if i.operands else {}
+            name = "+".join(f"{value}*{key}" for key, value in sorted(form.items()))
+            return [Access(index, i.callee in _PUSH, None, {}, 0, i.block, name)]
+        if i.opcode in ("call", "invoke") and (i.callee or "").startswith(("llvm.memcpy", "llvm.memmove")):
+            to, source, size = i.operands[:3]
+            bytes = int(size) if size.isdigit() else 0
+            both = (self._at(index, i, source, bytes, write=False), self._at(index, i, to, bytes, write=True))
+            return [access for access in both if access is not None]
+        if i.opcode not in ("load", "store") or i.pointer is None:
+            return []
+        size_of = self._kernel.module.size_of(i.type)
+        access = self._at(index, i, i.pointer, size_of, write=i.opcode == "store")
+        return [access] if access is not None else []
+
+    def _at(self, index: int, i: ir.Instruction, pointer: str, size: int, *, write: bool) -> Access | None:
+        base = self._base(pointer)
+        made = self._definitions.get(base) if base else None
+        if made is not None and made.callee in (*_POP, *_PUSH):
+            return None  # the value of a stream's call
+        array = self._kernel.arrays.get(base) if base else None
+        if array is None:
+            self.unknown += 1
+            return None
+        if array.kind is Kind.STREAM:
+            return None
+        form = dict(self._form(pointer))
+        form.pop(array.value, None)
+        for start, end, member in self._kernel.members.get(array.value, ()):
+            if start <= form.get("", 0) < end:
+                array = member
+                form[""] = form.get("", 0) - start
+                break
+        return Access(index, write, array, form, size, i.block)
+
+    def _base(self, pointer: str, depth: int = 0) -> str | None:
+        """What a pointer leads to; of a choice between pointers, where all lead to the same."""
+        base, _ = base_of(self._definitions, self._kernel.module, pointer)
+        if base is not None or depth > 8:
+            return base
+        made = self._definitions.get(pointer)
+        while made is not None and made.opcode in ("getelementptr", "bitcast", "freeze", "addrspacecast"):
+            made = self._definitions.get(made.operands[0])
+        if made is None or made.opcode not in ("phi", "select"):
+            return None
+        choices = made.operands[1:] if made.opcode == "select" else made.operands
+        bases = {self._base(o, depth + 1) for o in choices if o[:1] in "%@" and o != made.name}
+        return bases.pop() if len(bases) == 1 else None
+
+    def _form(self, pointer: str) -> scev.Linear:
+        words = self._evolution.values.get(pointer)
+        return scev.linear(words) if words else {pointer: 1}
+
+    def varies(self, access: Access) -> bool:
+        """Whether the address changes from iteration to iteration in a way that is no constant step."""
+        return any(key[:1] == "?" or key in self._inside for key in access.form)
+
+    def step(self, access: Access) -> int:
+        """Bytes from one iteration to the next."""
+        return access.form.get(self._counter, 0)
+
+    def distance(self, earlier: Access, later: Access) -> int | None:
+        """After how many iterations, one or more, `later` may meet what `earlier` touched; None for never."""
+        if self.varies(earlier) or self.varies(later):
+            a, b = self._variable_part(earlier), self._variable_part(later)
+            if a == b and earlier.constant == later.constant:
+                return self._period(a) or 1
+            return 1
+        difference = scev.difference(earlier.form, later.form)
+        if any(key for key in difference):
+            return 1
+        apart, step = difference.get("", 0), self.step(earlier)
+        if step == 0:
+            return 1 if abs(apart) < max(earlier.size, later.size) else None
+        # earlier at iteration n meets later at n + d: apart = step * d
+        if apart % step == 0 and apart // step >= 1:
+            return apart // step
+        return None
+
+    def same(self, a: Access, b: Access) -> bool:
+        """Whether two accesses may meet in one iteration."""
+        difference = scev.difference(a.form, b.form)
+        if any(key for key in difference):
+            return True
+        apart = difference.get("", 0)
+        return -a.size < -apart < b.size
+
+    def _variable_part(self, access: Access) -> tuple[tuple[str, int], ...]:
+        return tuple(pair for pair in access.variable if pair[0] != self._counter)
+
+    def _period(self, variable: tuple[tuple[str, int], ...]) -> int | None:
+        """After how many iterations an address that counts and wraps around comes back."""
+        for key, _ in variable:
+            wraps = re.fullmatch(rf"\?mod(\d+):1\*{re.escape(self._counter)}(\+-?\d+)?", key)
+            if wraps:
+                return 1 << int(wraps[1])
+        return None
+
+    def bounds(self) -> list[Bound]:
+        """Limits by the ports of memories, m_axi bundles and streams."""
+        found: list[Bound] = []
+        by_array: dict[str, list[Access]] = defaultdict(list)
+        for access in self.all:
+            by_array[access.stream or (access.array.value if access.array else "")].append(access)
+        bundles: Counter[tuple[str, bool]] = Counter()
+        for group in by_array.values():
+            array = group[0].array
+            if group[0].stream is not None:
+                for write in (False, True):
+                    count = self._on_a_path(a for a in group if a.write == write)
+                    found.append(Bound(count, "stream", f"{count} values a stream in an iteration"))
+            elif array is not None and array.kind is Kind.PORT:
+                for write in (False, True):
+                    bundle = array.bundle or "gmem"
+                    bundles[bundle, write] += self._beats([a for a in group if a.write == write])
+            elif array is not None and array.kind is Kind.MEMORY and not array.complete():
+                found.append(self._memory_bound(array, group))
+        for (bundle, write), count in bundles.items():
+            words = f"{count} {'writes' if write else 'reads'} of bundle '{bundle}', which takes one a cycle"
+            found.append(Bound(count, "m_axi", words))
+        return [bound for bound in found if bound.ii > 1]
+
+    def _memory_bound(self, array: Array, group: list[Access]) -> Bound:
+        both, reads, writes = array.ports
+        worst = Bound(1, "memory", "")
+        for bank, there in self.by_bank(array, group).items():
+            r = self._on_a_path(self._distinct(a for a in there if not a.write))
+            w = self._on_a_path(self._distinct(a for a in there if a.write))
+            ii = max(math.ceil((r + w) / both), math.ceil(r / reads), math.ceil(w / writes))
+            if ii > worst.ii:
+                where = f"bank {bank} of '{array.name}'" if array.banks > 1 else f"'{array.name}'"
+                worst = Bound(ii, "memory", f"{r} reads and {w} writes of {where}, which takes {both} a cycle")
+        return worst
+
+    def by_bank(self, array: Array, group: Iterable[Access]) -> dict[str, list[Access]]:
+        """Accesses by bank; one whose bank is known at run time only counts for every bank ("any" without others)."""
+        found: dict[str, list[Access]] = defaultdict(list)
+        floating = []
+        for access in group:
+            if array.banks > 1 and not static_bank(array, access.variable):
+                floating.append(access)
+            else:
+                place = array.bank(access.constant)
+                found[",".join(map(str, place)) or "0"].append(access)
+        if floating and not found:
+            found["any"] = []
+        for there in found.values():
+            there += floating
+        return found
+
+    def _distinct(self, accesses: Iterable[Access]) -> list[Access]:
+        """One of those that have the same address, and so share a port, in the same block or one that follows."""
+        seen: dict[object, Access] = {}
+        for access in accesses:
+            array = access.array
+            word = array.element_bytes * _reshaped(array) if array else 1
+            key = (access.variable, access.constant // max(1, word), access.block if access.write else "")
+            if access.write and word == (array.element_bytes if array else 0) and access.size >= word:
+                key = (access.variable, access.constant, access.index)
+            seen.setdefault(key, access)
+        return list(seen.values())
+
+    def _on_a_path(self, accesses: Iterable[Access]) -> int:
+        """The most accesses on one way through the loop: of two branches only one is taken."""
+        flow = self._kernel.flow
+        count = Counter(access.block for access in accesses)
+        if len(count) <= 1:
+            return sum(count.values())
+        best: dict[str, int] = {}
+        for block in flow.order:
+            if block not in self._loop.blocks:
+                continue
+            before = [best[p] for p in flow.predecessors[block] if p in best and p in self._loop.blocks]
+            best[block] = max(before, default=0) + count[block]
+        return max(best.values(), default=0)
+
+    def _beats(self, accesses: list[Access]) -> int:
+        """Beats an iteration of one port: neighbours that fill what an iteration advances by share beats."""
+        if not accesses:
+            return 0
+        total = 0
+        by_form: dict[object, list[Access]] = defaultdict(list)
+        for access in accesses:
+            by_form[access.variable].append(access)
+        for group in by_form.values():
+            low = min(a.constant for a in group)
+            high = max(a.constant + a.size for a in group)
+            covered = len({a.constant for a in group}) * group[0].size
+            step = abs(self.step(group[0]))
+            if high - low == covered and step in (0, covered):
+                total += max(1, math.ceil(covered / BEAT_BYTES)) if covered > group[0].size else 1
+            else:
+                total += len({a.constant for a in group})
+        return total
+
+
+def forgiven(dependences: list[Dependence], array: Array) -> bool:
+    """Whether a pragma says that iterations do not depend on each other through this array."""
+    return any(not d.true and d.inter and d.array in (None, array.value) for d in dependences)
+
+
+def stated(dependences: list[Dependence], array: Array) -> int | None:
+    """The distance that a pragma gives for a dependence through this array."""
+    return next((d.distance for d in dependences if d.true and d.distance and d.array in (None, array.value)), None)
+
+
+def static_bank(array: Array, variable: Iterable[tuple[str, int]]) -> bool:
+    """Whether the bank of an address is known when the loop is built: its variable part moves by whole turns."""
+    strides: list[int] = []
+    stride = array.element_bytes
+    for extent in reversed(array.extents):
+        strides.insert(0, stride)
+        stride *= max(1, extent)
+    for partition in array.partitions:
+        if partition.reshape:
+            continue
+        dimensions = range(1, len(strides) + 1) if partition.dimension == 0 else [partition.dimension]
+        for dimension in dimensions:
+            if dimension > len(strides):
+                continue
+            size, extent = strides[dimension - 1], max(1, array.extents[dimension - 1])
+            turn = size * (max(1, partition.factor) if partition.kind == "cyclic" else extent)
+            for _, step in variable:
+                if abs(step) >= size and step % turn:
+                    return False
+    return True
+
+
+def _reshaped(array: Array | None) -> int:
+    """Elements of a word of a reshaped array."""
+    count = 1
+    for partition in array.partitions if array else ():
+        if partition.reshape:
+            extent = array.extents[partition.dimension - 1] if array and partition.dimension else 1
+            count *= extent if partition.kind == "complete" else max(1, partition.factor)
+    return count

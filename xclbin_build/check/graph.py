@@ -1,0 +1,169 @@
+"""The dependence graph of a loop: what an operator waits for, in the same iteration or in an earlier one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+
+from . import cfg, ir
+from .accesses import Access, Accesses, forgiven, stated
+from .arrays import Kind
+from .frontend import Kernel
+from .instances import Instance
+from .timing import Cost, Timing
+
+_MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each other
+
+
+class Wait(Enum):
+    """How long an edge waits. VALUE: until the value is there, perhaps in the same cycle. MEMORY: until the cycle after
+    the write. ORDER: not before."""
+
+    VALUE = 0
+    MEMORY = 1
+    ORDER = 2
+
+
+@dataclass(frozen=True)
+class Edge:
+    """to: index of an instruction. distance: iterations between the two."""
+
+    to: int
+    wait: Wait
+    distance: int
+
+
+@dataclass
+class Graph:
+    """code: the loop's instructions in the order of the control flow; costs: of each. out: edges by index."""
+
+    code: list[ir.Instruction]
+    costs: list[Cost]
+    out: list[list[Edge]]
+    accesses: Accesses
+    notes: list[str] = field(default_factory=list)
+
+    def edge(self, start: int, to: int, wait: Wait = Wait.VALUE, distance: int = 0) -> None:
+        self.out[start].append(Edge(to, wait, distance))
+
+
+def build(
+    kernel: Kernel, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction], timing: Timing, bursts: set[int],
+    instance: Instance | None,
+) -> Graph:  # fmt: skip
+    """The graph of a loop without loops in it. bursts: indices of accesses to ports that are parts of bursts."""
+    by_index = {access.index: access for access in accesses.all if access.array is not None}
+    by_index |= {access.index: access for access in accesses.all if access.array is not None and not access.write}
+    costs = []
+    for index, i in enumerate(code):
+        access = by_index.get(index)
+        if i.opcode in ("load", "store") or access is not None:
+            array = access.array if access else None
+            write = access.write if access else i.opcode == "store"
+            costs.append(timing.of_access(array, write=write, burst=index in bursts))
+        elif i.opcode == "phi" and i.block == loop.header:
+            costs.append(Cost())  # a register that the last iteration wrote
+        else:
+            costs.append(timing.of(i))
+    graph = Graph(code, costs, [[] for _ in code], accesses)
+    place = {i.name: index for index, i in enumerate(code) if i.name}
+    conditions = _conditions(kernel.flow, loop, code, place)
+    for index, i in enumerate(code):
+        if i.opcode == "phi" and i.block == loop.header:
+            for value, block in i.incoming:
+                if block in loop.blocks and value in place:
+                    graph.edge(place[value], index, distance=1)
+            continue
+        for value in i.values:
+            if value in place and place[value] != index:
+                graph.edge(place[value], index)
+        if i.opcode == "phi":
+            for block in kernel.flow.predecessors[i.block]:
+                terminator = kernel.flow.terminator(block)
+                if len(kernel.flow.successors.get(block, [])) > 1:
+                    for value in terminator.operands:
+                        if value in place:
+                            graph.edge(place[value], index)
+        elif (
+            i.opcode == "store" or (i.callee or "").startswith(("__hls_", "llvm.mem")) or _is_port(by_index.get(index))
+        ):
+            for condition in conditions.get(i.block, ()):
+                graph.edge(condition, index)
+    _memory_edges(graph, instance)
+    return graph
+
+
+def _is_port(access: Access | None) -> bool:
+    return access is not None and access.array is not None and access.array.kind is Kind.PORT
+
+
+def _conditions(
+    flow: cfg.Flow, loop: cfg.Loop, code: list[ir.Instruction], place: dict[str, int]
+) -> dict[str, list[int]]:
+    """What decides whether a block is entered: indices of the conditions of branches around it."""
+    blocks = [b for b in flow.order if b in loop.blocks]
+    bit = {b: 1 << n for n, b in enumerate(blocks)}
+    reach: dict[str, int] = {}
+    for block in reversed(blocks):
+        reach[block] = bit[block]
+        for after in flow.successors[block]:
+            if after in reach and after != loop.header:
+                reach[block] |= reach[after]
+    found: dict[str, list[int]] = defaultdict(list)
+    for block in blocks:
+        targets = [t for t in flow.successors[block] if t in reach and t != loop.header]
+        if len(flow.successors[block]) < 2:
+            continue
+        decided = [place[v] for v in flow.terminator(block).operands if v in place]
+        if not decided:
+            continue
+        every = -1
+        for target in flow.successors[block]:
+            every &= reach[target] if target in reach and target != loop.header else 0
+        some = 0
+        for target in targets:
+            some |= reach[target]
+        for other in blocks:
+            if other != block and bit[other] & some and not bit[other] & every:
+                found[other] += decided
+    return found
+
+
+def _memory_edges(graph: Graph, instance: Instance | None) -> None:
+    """Order between accesses to one array, within an iteration and between iterations."""
+    groups: dict[str, list[Access]] = defaultdict(list)
+    for access in graph.accesses.all:
+        if access.array is not None:
+            groups[access.array.value].append(access)
+    dependences = instance.dependences if instance else []
+    for group in groups.values():
+        writes = [a for a in group if a.write]
+        if not writes:
+            continue
+        array = group[0].array
+        assert array is not None  # they were grouped by it
+        if len(writes) * len(group) > _MOST_PAIRS:
+            graph.notes.append(f"'{array.name}': too many accesses to compare; dependences through it are left out")
+            continue
+        wait = Wait.VALUE if array.kind is Kind.REGISTERS or array.complete() else Wait.MEMORY
+        free, told = forgiven(dependences, array), stated(dependences, array)
+        for write in writes:
+            for other in group:
+                if other is write:
+                    continue
+                meet = graph.accesses.same(write, other)
+                if other.write:
+                    if meet and write.index < other.index:
+                        graph.edge(write.index, other.index, Wait.ORDER)
+                    continue
+                if meet:
+                    if write.index < other.index:
+                        graph.edge(write.index, other.index, wait)
+                    else:
+                        graph.edge(other.index, write.index, Wait.ORDER)
+                if free:
+                    continue
+                distance = told or graph.accesses.distance(write, other)
+                if distance:
+                    graph.edge(write.index, other.index, wait, distance)

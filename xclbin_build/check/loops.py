@@ -1,0 +1,193 @@
+"""The loops of a kernel, each with its initiation interval, what limits it, its bursts and its latency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import bursts, cfg, graph, interfaces, scev
+from .accesses import Accesses
+from .frontend import Kernel
+from .instances import Instance
+from .interval import Scheduler
+from .timing import Timing
+
+_MOST_CODE = 60_000  # instructions of a loop after unrolling
+
+
+@dataclass
+class Loop:
+    """One loop after inlining and unrolling.
+
+    name: label, or what Vitis HLS calls a loop without one. path: functions that it was inlined through, its own first.
+    ii: initiation interval in cycles; None for a loop that is not pipelined or that could not be followed. target_ii:
+    what its pragma asks for. kind, limit: what keeps the interval above 1. depth: latency of an iteration, in cycles.
+    trips: (least, most) iterations, None where not known. latency: cycles of the whole loop, the loops in it included.
+    """
+
+    name: str
+    labelled: bool
+    file: str
+    line: int
+    path: tuple[str, ...]
+    pipelined: bool
+    ii: int | None
+    target_ii: int | None
+    kind: str
+    limit: str
+    depth: int
+    trips: tuple[int, int] | None
+    latency: int | None
+    bursts: list[bursts.Burst] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass
+class Check:
+    """loops: of a kernel, in the order of the source. latency: of the whole kernel in cycles, None where a trip count
+    is not known or processes run side by side. sources: the reports that units' figures are from."""
+
+    top: str
+    clock_ns: float
+    loops: list[Loop]
+    latency: int | None
+    notes: list[str]
+    sources: dict[str, str]
+
+
+def check(kernel: Kernel) -> Check:
+    """Checks all loops of a kernel."""
+    interfaces.classify(kernel)
+    return _Checker(kernel).run()
+
+
+class _Checker:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._flow = kernel.flow
+        self._evolution = scev.parse(kernel.scev, kernel.top)
+        self._timing = Timing(kernel)
+        self._notes = list(kernel.notes)
+        self._found: dict[str, Loop] = {}
+
+    def run(self) -> Check:
+        roots = [h for h in self._flow.order if h in self._flow.loops and self._flow.loops[h].parent is None]
+        total: int | None = 0
+        for header in roots:
+            latency = self._visit(self._flow.loops[header])
+            total = None if total is None or latency is None else total + latency
+        outside = self._straight({b for b in self._flow.order if self._flow.around(b) is None})
+        dataflow = any(p.kind == "dataflow" for p in self._kernel.source.pragmas.values())
+        latency = None if total is None or dataflow else total + outside
+        in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
+        notes = self._notes + sorted(self._timing.doubts)
+        return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self._timing.sources)
+
+    def _visit(self, loop: cfg.Loop) -> int | None:
+        """Checks a loop and those in it; the latency of the whole."""
+        instance = self._kernel.instance_of(loop)
+        children = [self._flow.loops[header] for header in loop.children]
+        inner = [self._visit(child) for child in children]
+        trips = self._trips(loop, instance)
+        found = self._described(loop, instance, trips)
+        self._found[loop.header] = found
+        if not children:
+            self._innermost(loop, instance, found)
+            return found.latency
+        own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
+        if len(children) == 1 and self._flattens(loop, children[0], instance):
+            only = self._found[children[0].header]
+            if trips and only.trips and only.ii is not None:
+                found.note = f"one loop with '{only.name}'"
+                found.latency = only.depth + only.ii * max(0, trips[1] * only.trips[1] - 1)
+                return found.latency
+        if trips is None or any(latency is None for latency in inner):
+            return None
+        # Entering and leaving a loop takes a state each.
+        found.depth = own + sum(latency + 1 for latency in inner if latency is not None)
+        found.latency = trips[1] * found.depth
+        return found.latency
+
+    def _described(self, loop: cfg.Loop, instance: Instance | None, trips: tuple[int, int] | None) -> Loop:
+        source = instance.source if instance else None
+        return Loop(
+            name=instance.name if instance else loop.header,
+            labelled=bool(source and source.label),
+            file=source.file if source else "",
+            line=source.line if source else 0,
+            path=instance.path if instance else (),
+            pipelined=False,
+            ii=None,
+            target_ii=instance.target_ii if instance else None,
+            kind="",
+            limit="",
+            depth=0,
+            trips=trips,
+            latency=None,
+        )
+
+    def _innermost(self, loop: cfg.Loop, instance: Instance | None, found: Loop) -> None:
+        code = [i for b in self._flow.order if b in loop.blocks for i in self._flow.function.blocks[b]]
+        if len(code) > _MOST_CODE:
+            found.note = f"not checked: {len(code)} instructions after unrolling, more than {_MOST_CODE}"
+            return
+        accesses = Accesses(self._kernel, loop, code, self._evolution)
+        if accesses.unknown:
+            found.note = f"{accesses.unknown} accesses whose array is not known are left out"
+        found.bursts = bursts.find(self._kernel, loop, accesses)
+        in_burst = {index for burst in found.bursts if burst.inferred for index in burst.indices}
+        made = graph.build(self._kernel, loop, accesses, code, self._timing, in_burst, instance)
+        self._notes += [note for note in made.notes if note not in self._notes]
+        found.pipelined = instance is None or instance.pipeline is not False
+        interval = Scheduler(made, self._timing.period_ns).run(found.target_ii, accesses.bounds())
+        found.depth = interval.depth
+        trips = found.trips[1] if found.trips else None
+        if not found.pipelined:
+            found.latency = None if trips is None else trips * interval.depth
+            return
+        found.ii, found.kind, found.limit = interval.ii, interval.kind, interval.limit
+        found.latency = None if trips is None else interval.depth + interval.ii * max(0, trips - 1)
+
+    def _trips(self, loop: cfg.Loop, instance: Instance | None) -> tuple[int, int] | None:
+        """Iterations: a count of the header's backedge is one less than the iterations of a loop that tests at its end,
+        and as many as those of one that tests at its beginning."""
+        taken = self._evolution.trips.get(loop.header)
+        if taken is not None and taken >= 0:
+            exits = {b for b in loop.blocks if any(t not in loop.blocks for t in self._flow.successors[b])}
+            at_end = exits <= set(loop.latches)
+            return (taken + at_end, taken + at_end)
+        if instance and instance.trips:
+            return instance.trips
+        most = self._evolution.most.get(loop.header)
+        return None if most is None or most < 0 or most > 1 << 24 else (0, most)
+
+    def _flattens(self, loop: cfg.Loop, child: cfg.Loop, instance: Instance | None) -> bool:
+        """Whether two loops become one: nothing but counting lies between them (UG1399, loop_flatten)."""
+        inner = self._found[child.header]
+        if not inner.pipelined or (instance and not instance.flatten):
+            return False
+        own = [i for b in loop.blocks - child.blocks for i in self._flow.function.blocks[b]]
+        return all(i.opcode in ("phi", "br", "add", "sub", "icmp", "getelementptr", "zext", "sext", "trunc", "shl")
+                   for i in own)  # fmt: skip
+
+    def _straight(self, blocks: set[str]) -> int:
+        """Cycles of code without loops: the longest chain of operators, one after the other."""
+        ready: dict[str, float] = {}
+        last = 0.0
+        for block in self._flow.order:
+            if block not in blocks:
+                continue
+            for i in self._flow.function.blocks[block]:
+                start = max((ready.get(v, 0.0) for v in i.values), default=0.0)
+                if i.opcode in ("load", "store"):
+                    cost = self._timing.of_access(None, write=False, burst=False)
+                    start += i.opcode == "load"
+                else:
+                    cost = self._timing.of(i)
+                part = min(1.0, cost.ns / self._timing.period_ns)
+                if start % 1 + part > 1:
+                    start = float(int(start) + 1)
+                end = float(int(start) + cost.cycles) if cost.cycles else start + part
+                if i.name:
+                    ready[i.name] = end
+                last = max(last, end)
+        return int(last) + 1

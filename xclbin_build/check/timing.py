@@ -1,0 +1,98 @@
+"""How long the operators of a loop take: cycles between input and output, and nanoseconds of logic.
+
+Figures are those of `estimate/operators.toml`, each with the report that it comes from. Operators depend much on the
+clock, so a unit of which no report has a clock within a quarter of the one asked for is named: its figure is that of
+the nearest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..estimate.operators import Operators
+from ..estimate.widths import Widths
+from . import ir
+from .arrays import Array, Kind
+from .frontend import Kernel
+
+FREE = frozenset([
+    "br", "switch", "ret", "getelementptr", "zext", "sext", "trunc", "bitcast", "freeze", "inttoptr", "ptrtoint",
+    "extractvalue", "insertvalue", "alloca", "unreachable", "addrspacecast", "fneg",
+])  # fmt: skip
+_LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns; FIFO of xcu55c at 5 ns; Sel of xck26
+# readreq of xck26 and xcu200: 71 states at 3.33 and 4 ns, 7 or 8 at 10 ns and more.
+_REQUEST_CYCLES, _SLOW_REQUEST_CYCLES, _SLOW_NS = 70, 7, 7.5
+
+
+@dataclass(frozen=True)
+class Cost:
+    """cycles: registers between input and output, 0 for logic that others can be chained to. ns: of the last stage."""
+
+    cycles: int = 0
+    ns: float = 0.0
+
+
+class Timing:
+    """Costs of a kernel's instructions at its clock. doubts: units whose figures are of another clock."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._operators = Operators(kernel.clock_ns)
+        self._widths = Widths(kernel.function, kernel.scev)
+        self.period_ns = self._operators.period_ns
+        self._clock_ns = kernel.clock_ns
+        self.doubts: set[str] = set()
+        self.sources: dict[str, str] = {}
+
+    def of(self, i: ir.Instruction) -> Cost:
+        """The cost of anything but a load or a store."""
+        if i.opcode in FREE:
+            return Cost()
+        if i.opcode == "phi":
+            return Cost(0, _CHOICE_NS)
+        if i.opcode in ("call", "invoke") and (i.callee or "").startswith(("__hls_fifo", "__hls_burst")):
+            return Cost(0, _STREAM_NS)
+        if i.opcode in ("call", "invoke") and not self._operators.shared_kind(i):
+            known = (i.callee or "").startswith(("llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin", "llvm.abs"))
+            return Cost(0, 1.4 if known else 0.0)
+        if i.opcode == "mul":
+            if any(_is_number(o) for o in i.operands):
+                return Cost(0, 1.1)
+            a, b = (self._widths.of(o, i.type).bits for o in i.operands)
+            found = self._operators.product_timing(a, b)
+        else:
+            found = self._operators.timing(i, self._bits(i))
+        if kind := self._operators.shared_kind(i):
+            self._cite(kind)
+        return Cost(found.cycles, found.delay_ns)
+
+    def of_access(self, array: Array | None, *, write: bool, burst: bool) -> Cost:
+        """The cost of a load or a store."""
+        if array is None or array.kind in (Kind.REGISTERS, Kind.SCALAR) or array.complete():
+            return Cost(0, _CHOICE_NS)
+        if array.kind is Kind.PORT:
+            if write or burst:
+                return Cost(1, 0.0)
+            return Cost(_REQUEST_CYCLES if self._clock_ns < _SLOW_NS else _SLOW_REQUEST_CYCLES, 0.0)
+        return Cost(1, 0.0) if write else Cost(1, _LOAD_NS)
+
+    def _bits(self, i: ir.Instruction) -> int:
+        if i.opcode == "icmp":
+            bits = [self._widths.of(o, i.type).bits for o in i.operands if ir.bits_of(i.type)]
+            return max(bits, default=1)
+        if i.type[:1] == "i" and i.name:
+            return self._widths.of(i.name, i.type).bits
+        return ir.bits_of(i.type)
+
+    def _cite(self, kind: str) -> None:
+        row = self._operators.row(kind)
+        if row is None:
+            self.doubts.add(f"no report has the unit '{kind}'; it is taken as one cycle")
+            return
+        self.sources[kind] = row.source
+        nearest = self._operators.clock_ns_of(kind)
+        if nearest and not 0.75 <= nearest / self._clock_ns <= 1.34:
+            self.doubts.add(f"'{kind}' is known at {nearest:g} ns only, not at {self._clock_ns:g}")
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdigit()
