@@ -14,6 +14,7 @@ from . import platform as platforms
 from . import recipe as recipes
 from .axlf import read
 from .build import build_design, check_output, load_design
+from .check import command as check
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .estimate.design import check_fit, estimate
 from .estimate.report import document
@@ -26,6 +27,7 @@ from .toolchain import vitis
 _EPILOG = """\
 xclbin-build info FILE [--json]   shows what an xclbin holds.
 xclbin-build estimate --platform P [--recipe R] [--json]   what a design takes of a card, and whether it fits.
+xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their interval, and why.
 
 examples:
   xclbin-build --target emu                                  the default recipe for the software card
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     errors = Console(stderr=True)
     try:
-        commands = {"info": _info, "estimate": _estimate}
+        commands = {"info": _info, "estimate": _estimate, "check": check.run}
         command = commands.get(words[0]) if words else None
         return command(words[1:]) if command else _build(words)
     except (BuildError, XclbinError) as error:

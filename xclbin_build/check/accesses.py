@@ -216,12 +216,11 @@ class Accesses:
         """One of those that have the same address, and so share a port, in the same block or one that follows."""
         seen: dict[object, Access] = {}
         for access in accesses:
-            array = access.array
-            word = array.element_bytes * _reshaped(array) if array else 1
-            key = (access.variable, access.constant // max(1, word), access.block if access.write else "")
-            if access.write and word == (array.element_bytes if array else 0) and access.size >= word:
-                key = (access.variable, access.constant, access.index)
-            seen.setdefault(key, access)
+            element = access.array.element_bytes if access.array else 1
+            word = max(1, element * _reshaped(access.array))
+            # Two writes of a whole element are two, even to the same place; parts of an element are written together.
+            own = access.index if access.write and word == element and access.size >= word else access.block
+            seen.setdefault((access.variable, access.constant // word, own if access.write else ""), access)
         return list(seen.values())
 
     def _on_a_path(self, accesses: Iterable[Access]) -> int:
@@ -284,8 +283,10 @@ def static_bank(array: Array, variable: Iterable[tuple[str, int]]) -> bool:
                 continue
             size, extent = strides[dimension - 1], max(1, array.extents[dimension - 1])
             turn = size * (max(1, partition.factor) if partition.kind == "cyclic" else extent)
-            for _, step in variable:
-                if abs(step) >= size and step % turn:
+            for key, step in variable:
+                # What moves within an element of this dimension does not change its index; a step that is only known
+                # at run time ("?#") may.
+                if step % turn and (abs(step) >= size or key.startswith("?#")):
                     return False
     return True
 

@@ -82,7 +82,9 @@ class Array:
 
     def complete(self) -> bool:
         """Whether every element is a register."""
-        if self.kind is Kind.REGISTERS or (self.elements <= COMPLETE_THRESHOLD and self.kind is Kind.MEMORY):
+        if self.kind is Kind.REGISTERS:
+            return True
+        if self.kind is Kind.MEMORY and -1 not in self.extents and self.elements <= COMPLETE_THRESHOLD:
             return True
         done = {p.dimension for p in self.partitions if p.kind == "complete" and not p.reshape}
         if 0 in done:

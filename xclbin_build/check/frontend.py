@@ -65,6 +65,30 @@ class Kernel:
         return self.instances.get(number) if number is not None else None
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """A source as clang has read it, before anything is inlined; several functions of it can be analysed."""
+
+    path: Path
+    raw: str
+    source: Source
+
+    def functions(self) -> list[str]:
+        """Symbols of all functions, in the order of the text."""
+        return ir.parse(self.raw).names()
+
+
+def compiled(path: Path, *, includes: list[str] | None = None, defines: list[str] | None = None) -> Compiled:
+    """Has clang read a source. includes, defines: as for a compiler, without -I and -D.
+
+    Raises SourceError if clang refuses the source, ToolchainError without clang.
+    """
+    marked = source.read(path, includes=includes or [], defines=defines or [])
+    with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
+        raw, marked = _compile(marked, Path(folder))
+    return Compiled(path, raw, marked)
+
+
 def load(
     path: Path,
     top: str,
@@ -79,23 +103,31 @@ def load(
     includes, defines: as for a compiler. automatic: loops without a pragma are treated as Vitis HLS does of its own.
     Raises SourceError if clang refuses the source, ToolchainError without clang.
     """
-    marked = source.read(path, includes=includes or [], defines=defines or [])
+    return analysed(
+        compiled(path, includes=includes, defines=defines), top, clock_ns=clock_ns, automatic=automatic
+    )  # fmt: skip
+
+
+def analysed(unit: Compiled, top: str, *, clock_ns: float = 3.333, automatic: bool = True) -> Kernel:
+    """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol.
+
+    Raises SourceError if there is no such function.
+    """
+    symbol = find_top(unit.raw, top, unit.path)
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         files = Path(folder)
-        raw, marked = _compile(marked, files)
-        symbol = find_top(raw, top, path)
-        inlined = _optimised(_prepared(raw, symbol), symbol, _INLINE, files)
-        plan = make_plan(inlined, symbol, marked, _scev(inlined, files), automatic=automatic)
+        inlined = _optimised(_prepared(unit.raw, symbol), symbol, _INLINE, files)
+        plan = make_plan(inlined, symbol, unit.source, _scev(inlined, files), automatic=automatic)
         final = _optimised(_edited(inlined, symbol, plan), symbol, _UNROLL, files)
         scev = _scev(final, files)
     module = ir.parse(final)
-    module.structs = {**ir.parse(raw).structs, **module.structs}  # also of those that are no longer written out
+    module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
     function = module.function(symbol)
     if function is None:
-        raise clang.SourceError(f"{path}: nothing is left of '{top}' after optimisation; does it have any effect?")
+        raise clang.SourceError(f"{unit.path}: nothing is left of '{top}' after optimisation; does it have any effect?")
     return Kernel(
-        symbol, marked, module, function, cfg.analyse(function), plan.instances, plan.arrays, scev, clock_ns,
-        [*marked.notes, *plan.notes],
+        symbol, unit.source, module, function, cfg.analyse(function), plan.instances, plan.arrays, scev, clock_ns,
+        [*unit.source.notes, *plan.notes],
     )  # fmt: skip
 
 

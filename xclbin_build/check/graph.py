@@ -61,13 +61,15 @@ def build(
         if i.opcode in ("load", "store") or access is not None:
             array = access.array if access else None
             write = access.write if access else i.opcode == "store"
-            costs.append(timing.of_access(array, write=write, burst=index in bursts))
+            fixed = access is not None and not any(access.form.keys() - {""})
+            costs.append(timing.of_access(array, write=write, burst=index in bursts, fixed=fixed))
         elif i.opcode == "phi" and i.block == loop.header:
             costs.append(Cost())  # a register that the last iteration wrote
         else:
             costs.append(timing.of(i))
     graph = Graph(code, costs, [[] for _ in code], accesses)
     place = {i.name: index for index, i in enumerate(code) if i.name}
+    sums = _sums(code, place)
     conditions = _conditions(kernel.flow, loop, code, place)
     for index, i in enumerate(code):
         if i.opcode == "phi" and i.block == loop.header:
@@ -77,7 +79,8 @@ def build(
             continue
         for value in i.values:
             if value in place and place[value] != index:
-                graph.edge(place[value], index)
+                carried = _carries(code[place[value]], loop, by_index.get(place[value]))
+                graph.edge(place[value], sums.get(index, index) if carried else index)
         if i.opcode == "phi":
             for block in kernel.flow.predecessors[i.block]:
                 terminator = kernel.flow.terminator(block)
@@ -92,6 +95,33 @@ def build(
                 graph.edge(condition, index)
     _memory_edges(graph, instance)
     return graph
+
+
+def _sums(code: list[ir.Instruction], place: dict[str, int]) -> dict[int, int]:
+    """For additions of integers that only another addition uses: the last of the chain.
+
+    Vitis HLS balances such sums (UG1399, expression_balance), so what comes from the last iteration is added last.
+    """
+    users: dict[int, list[int]] = defaultdict(list)
+    for index, i in enumerate(code):
+        for value in i.values:
+            if value in place:
+                users[place[value]].append(index)
+    found: dict[int, int] = {}
+    for index in range(len(code) - 1, -1, -1):
+        if code[index].opcode == "add" and len(users[index]) == 1:
+            (user,) = users[index]
+            if code[user].opcode == "add" and user > index:
+                found[index] = found.get(user, user)
+    return found
+
+
+def _carries(i: ir.Instruction, loop: cfg.Loop, access: Access | None) -> bool:
+    """Whether a value may come from the last iteration: a phi of the header, or a register that the loop may write."""
+    if i.opcode == "phi":
+        return i.block == loop.header
+    array = access.array if access else None
+    return i.opcode == "load" and array is not None and (array.kind is Kind.REGISTERS or array.complete())
 
 
 def _is_port(access: Access | None) -> bool:

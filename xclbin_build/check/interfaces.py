@@ -15,10 +15,11 @@ from .frontend import Kernel
 _CLASS = re.compile(r'DICompositeType\([^\n]*?name: "([^"]*)"')
 
 
-def classify(kernel: Kernel) -> None:
+def classify(kernel: Kernel, *, memories: bool = False) -> None:
     """Sets the kind and the bundle of every parameter, and finds the members of blocks (`Kernel.members`).
 
-    A pointer without a pragma is an m_axi port of the bundle gmem, as in the Vitis flow of kernels. A block of a
+    A pointer without a pragma is an m_axi port of the bundle gmem, as in the Vitis flow of kernels.
+    memories: pointers without a pragma are memories of the caller instead, as in the Vivado flow. A block of a
     `stream_of_blocks` is a memory for each member of its structure, whose elements are words: as if it had the pragma
     `aggregate`.
     """
@@ -35,6 +36,9 @@ def classify(kernel: Kernel) -> None:
             array.kind = Kind.STREAM
         elif what and not what.startswith("burst_maxi<"):
             array.kind = Kind.SCALAR  # a structure by reference: registers
+        elif memories and array.kind is Kind.PORT and not what:
+            array.kind = Kind.MEMORY
+            array.element_bytes = array.element_bytes or 4
     _pragmas(kernel, set(parameters))
 
 

@@ -54,9 +54,9 @@ class Check:
     sources: dict[str, str]
 
 
-def check(kernel: Kernel) -> Check:
-    """Checks all loops of a kernel."""
-    interfaces.classify(kernel)
+def check(kernel: Kernel, *, memories: bool = False) -> Check:
+    """Checks all loops of a kernel. memories: pointers without a pragma are memories, as in the Vivado flow."""
+    interfaces.classify(kernel, memories=memories)
     return _Checker(kernel).run()
 
 

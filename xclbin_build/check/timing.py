@@ -20,6 +20,8 @@ FREE = frozenset([
     "extractvalue", "insertvalue", "alloca", "unreachable", "addrspacecast", "fneg",
 ])  # fmt: skip
 _LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns; FIFO of xcu55c at 5 ns; Sel of xck26
+# Lines through Adder and Cmp of xczu7ev at 10 ns (i2 0.54, i4 0.79, i32 1.01), xck26 at 3.33 ns, xcku115 at 3.12 ns.
+_COMPARE_NS, _COMPARE_NS_A_BIT = 0.7, 0.006
 # readreq of xck26 and xcu200: 71 states at 3.33 and 4 ns, 7 or 8 at 10 ns and more.
 _REQUEST_CYCLES, _SLOW_REQUEST_CYCLES, _SLOW_NS = 70, 7, 7.5
 
@@ -54,6 +56,8 @@ class Timing:
         if i.opcode in ("call", "invoke") and not self._operators.shared_kind(i):
             known = (i.callee or "").startswith(("llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin", "llvm.abs"))
             return Cost(0, 1.4 if known else 0.0)
+        if i.opcode in ("add", "sub", "icmp") and (bits := self._bits(i)):
+            return Cost(0, _adder_ns(bits) if i.opcode != "icmp" else _COMPARE_NS + _COMPARE_NS_A_BIT * bits)
         if i.opcode == "mul":
             if any(_is_number(o) for o in i.operands):
                 return Cost(0, 1.1)
@@ -65,10 +69,10 @@ class Timing:
             self._cite(kind)
         return Cost(found.cycles, found.delay_ns)
 
-    def of_access(self, array: Array | None, *, write: bool, burst: bool) -> Cost:
-        """The cost of a load or a store."""
+    def of_access(self, array: Array | None, *, write: bool, burst: bool, fixed: bool = False) -> Cost:
+        """The cost of a load or a store. fixed: always the same element; of registers that takes no multiplexer."""
         if array is None or array.kind in (Kind.REGISTERS, Kind.SCALAR) or array.complete():
-            return Cost(0, _CHOICE_NS)
+            return Cost(0, 0.0 if fixed else _CHOICE_NS)
         if array.kind is Kind.PORT:
             if write or burst:
                 return Cost(1, 0.0)
@@ -92,6 +96,10 @@ class Timing:
         nearest = self._operators.clock_ns_of(kind)
         if nearest and not 0.75 <= nearest / self._clock_ns <= 1.34:
             self.doubts.add(f"'{kind}' is known at {nearest:g} ns only, not at {self._clock_ns:g}")
+
+
+def _adder_ns(bits: int) -> float:
+    return 0.7 + 0.0065 * bits + (0.1 if bits > 8 else 0.0)
 
 
 def _is_number(text: str) -> bool:

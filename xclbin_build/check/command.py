@@ -1,0 +1,78 @@
+"""The command `xclbin-build check`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from .. import platform as platforms
+from .. import qor
+from .. import recipe as recipes
+from ..build import load_design
+from ..errors import RecipeError
+from . import clang
+from .report import document, show
+from .run import Checked, Part, check_design, check_source
+
+_CLOCK_NS = 1000 / 300
+
+
+def run(words: list[str]) -> int:
+    """Runs the command; 0 if every loop keeps its contract, 1 if one does not or could not be checked."""
+    options = _parser().parse_args(words)
+    clang.find()
+    if options.source is not None:
+        checked = Checked(_source(options))
+    elif options.recipe or options.platform:
+        recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
+        checked = check_design(load_design(recipe, {}, options.platform))
+    else:
+        raise RecipeError("give a source, --recipe or --platform, such as: xclbin-build check vadd.cpp --top vadd")
+    if options.json:
+        print(json.dumps(document(checked), indent=1))
+    else:
+        show(checked, Console(), every=options.all)
+    return 0 if checked.passes else 1
+
+
+def _source(options: argparse.Namespace) -> list[Part]:
+    path: Path = options.source
+    if not path.is_file():
+        raise RecipeError(f"there is no source '{path}'.")
+    clock_ns = options.clock
+    if clock_ns is None and options.platform:
+        clock_ns = 1000 / platforms.load(options.platform).speeds["clock_mhz"]
+    beside = path.parent / "qor.toml"
+    file = options.contract or (beside if beside.is_file() else None)
+    return check_source(
+        path,
+        options.top or path.stem,
+        includes=options.include,
+        defines=options.define,
+        clock_ns=clock_ns or _CLOCK_NS,
+        contract=qor.load(file) if file else None,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xclbin-build check",
+        description="Checks the loops of kernels without Vitis: initiation intervals and what limits them, bursts, "
+        "latencies. Needs clang 19. Returns 1 if a loop is slower than its contract (qor.toml) or its pragma asks for.",
+    )
+    parser.add_argument("source", nargs="?", type=Path, help="a C++ or C source (default: the kernels of the recipe)")
+    parser.add_argument("--top", help="the function to check (default: the source's name)")
+    parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
+    parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml; gives the clock")
+    parser.add_argument(
+        "--clock", type=float, metavar="NS", help="the clock's period (default: the platform's, or 3.33)"
+    )
+    parser.add_argument("--contract", type=Path, metavar="TOML", help="default: qor.toml beside the source")
+    parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="as for a compiler")
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="as for a compiler")
+    parser.add_argument("--all", action="store_true", help="show loops that are not pipelined, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser

@@ -1,0 +1,79 @@
+"""The processes of a dataflow region: each is a function that is checked by itself.
+
+Vitis HLS schedules processes apart from each other, too. Inlined into one function, those of a large region would be
+more code than scalar evolution gets through.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import ir
+from .frontend import Compiled, find_top
+from .source import PROBE
+
+_MOST_DEEP = 8
+
+
+def processes(unit: Compiled, top: str) -> list[str]:
+    """Symbols of the processes that the region in `top` calls, in the order of the calls; empty without a region.
+
+    A function that is inlined (`#pragma HLS inline`) is part of the region, and so are those that it calls.
+    """
+    module = ir.parse(unit.raw)
+    symbol = find_top(unit.raw, top, unit.path)
+    function = module.function(symbol)
+    if function is None or not _says(unit, function, "dataflow"):
+        return []
+    with_loops = {loop.function for loop in unit.source.loops.values()}
+    found: list[str] = []
+    _collect(unit, module, function, set(module.names()), with_loops, found, 0)
+    return found
+
+
+def name_of(module: ir.Module, symbol: str) -> str:
+    """A function's name in the source, by its debug information."""
+    line = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\([^\n]*!dbg !(\d+)', module.text, re.M)
+    name = re.search(r'name: "([^"]*)"', module.metadata.get(int(line[1]), "")) if line else None
+    return name[1] if name else symbol
+
+
+def _collect(
+    unit: Compiled, module: ir.Module, function: ir.Function, known: set[str], with_loops: set[str],
+    found: list[str], depth: int,
+) -> None:  # fmt: skip
+    for i in function.instructions():
+        if i.opcode not in ("call", "invoke") or i.callee not in known or i.callee in found:
+            continue
+        called = module.function(i.callee)
+        if called is None:
+            continue
+        if _says(unit, called, "inline") and depth < _MOST_DEEP:
+            _collect(unit, module, called, known, with_loops, found, depth + 1)
+        elif _loops_in(module, called, known, with_loops, set()):
+            found.append(i.callee)
+
+
+def _says(unit: Compiled, function: ir.Function, kind: str) -> bool:
+    """Whether a pragma of this kind stands directly in a function."""
+    for i in function.instructions():
+        if i.callee == PROBE and i.operands and i.operands[0].isdigit():
+            pragma = unit.source.pragmas.get(int(i.operands[0]))
+            if pragma is not None and pragma.kind == kind and "off" not in pragma.words:
+                return True
+    return False
+
+
+def _loops_in(module: ir.Module, function: ir.Function, known: set[str], with_loops: set[str], seen: set[str]) -> bool:
+    """Whether a function or one that it calls has loops in the source."""
+    if function.name in seen:
+        return False
+    seen.add(function.name)
+    if name_of(module, function.name) in with_loops:
+        return True
+    for i in function.instructions():
+        if i.opcode in ("call", "invoke") and i.callee in known:
+            called = module.function(i.callee)
+            if called is not None and _loops_in(module, called, known, with_loops, seen):
+                return True
+    return False

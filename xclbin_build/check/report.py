@@ -1,0 +1,122 @@
+"""A check as a table for people, and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .loops import Loop
+from .run import Checked, Part, asked_of
+
+RESTS_ON = (
+    "Initiation intervals, depths and bursts are worked out from clang's IR; no synthesis has confirmed them. "
+    "Latencies of operators are those of published reports at the nearest clock."
+)
+
+
+def document(checked: Checked) -> dict[str, Any]:
+    """The check as JSON: `passes` (null where a part could not be checked), `misses`, and `parts` with their loops."""
+    return {
+        "passes": checked.passes,
+        "misses": [
+            {
+                "kernel": miss.part.kernel,
+                "part": miss.part.name,
+                "loop": miss.loop.name,
+                "ii": miss.loop.ii,
+                "asked": miss.asked,
+                "by": miss.by,
+                "limit": miss.loop.limit,
+            }
+            for miss in checked.misses
+        ],
+        "parts": [_part(part) for part in checked.parts],
+        "rests_on": RESTS_ON,
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    found: dict[str, Any] = {"kernel": part.kernel, "name": part.name}
+    if part.check is None:
+        return found | {"note": part.note}
+    return found | {
+        "clock_ns": round(part.check.clock_ns, 3),
+        "latency": part.check.latency,
+        "loops": [_loop(loop, part) for loop in part.check.loops],
+        "notes": part.check.notes,
+        "operators": part.check.sources,
+    }
+
+
+def _loop(loop: Loop, part: Part) -> dict[str, Any]:
+    by, asked = asked_of(loop, part.contract)
+    return {
+        "name": loop.name,
+        "labelled": loop.labelled,
+        "file": loop.file,
+        "line": loop.line,
+        "inlined_through": list(loop.path),
+        "pipelined": loop.pipelined,
+        "ii": loop.ii,
+        "asked": asked,
+        "asked_by": by if asked is not None else None,
+        "limited_by": loop.kind or None,
+        "limit": loop.limit or None,
+        "depth": loop.depth,
+        "trips": list(loop.trips) if loop.trips else None,
+        "latency": loop.latency,
+        "bursts": [
+            {
+                "port": burst.port,
+                "bundle": burst.bundle,
+                "direction": "write" if burst.write else "read",
+                "burst": burst.inferred,
+                "why_not": burst.why or None,
+                "bytes": burst.bytes,
+            }
+            for burst in loop.bursts
+        ],
+        "note": loop.note or None,
+    }
+
+
+def show(checked: Checked, console: Console, *, every: bool = False) -> None:
+    """Prints a table of the pipelined loops, and what misses its contract. every: loops that are not pipelined, too."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("part", "loop", "line", "II", "asked", "depth", "iterations", "what limits it"):
+        table.add_column(name, justify="right" if name in ("line", "II", "asked", "depth", "iterations") else "left",
+                         overflow="fold")  # fmt: skip
+    for part in checked.parts:
+        if part.check is None:
+            table.add_row(part.name, "-", "", "?", "", "", "", f"not checked: {part.note}")
+            continue
+        for loop in part.check.loops:
+            if loop.ii is None and not every and not loop.note:
+                continue
+            _row(table, part, loop)
+    console.print(table)
+    for note in sorted({note for part in checked.parts if part.check for note in part.check.notes}):
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+    misses = len(checked.misses)
+    loops = sum(loop.ii is not None for part in checked.parts if part.check for loop in part.check.loops)
+    console.print(
+        f"{loops} pipelined loops, {misses} of them slower than asked. {RESTS_ON}" if misses else
+        f"{loops} pipelined loops, none slower than asked. {RESTS_ON}", highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def _row(table: Table, part: Part, loop: Loop) -> None:
+    _, asked = asked_of(loop, part.contract)
+    slow = asked is not None and loop.ii is not None and loop.ii > asked
+    trips = "?" if loop.trips is None else "-".join(str(n) for n in dict.fromkeys(loop.trips))
+    single = [
+        f"{'write' if b.write else 'read'} of {b.port} is no burst: {b.why}" for b in loop.bursts if not b.inferred
+    ]
+    words = "; ".join(word for word in (loop.limit, *single, loop.note) if word)
+    ii = "-" if loop.ii is None else f"[bold red]{loop.ii}[/]" if slow else str(loop.ii)
+    place = f"{Path(loop.file).name}:{loop.line}" if loop.line else ""
+    table.add_row(part.name, loop.name, place, ii, "" if asked is None else str(asked), str(loop.depth), trips,
+                  words.replace("[", r"\["))  # fmt: skip

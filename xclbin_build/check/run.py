@@ -1,0 +1,154 @@
+"""What `xclbin-build check` looks at, a function or the kernels of a recipe, and whether it keeps its contract."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hls_kernels import ENGINE
+
+from .. import qor
+from ..design import Design
+from ..design import Kernel as DesignKernel
+from ..errors import BuildError
+from ..generate import hls_sources, stage
+from . import frontend, ir
+from .loops import Check, Loop, check
+from .processes import name_of, processes
+
+
+@dataclass
+class Part:
+    """A function that was checked: a kernel, a process of one, or a core. check: None if it could not be, with why in
+    `note`."""
+
+    kernel: str
+    name: str
+    check: Check | None
+    contract: qor.Contract | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A loop that takes longer than it should. asked: the interval of its contract, or else of its pragma."""
+
+    part: Part
+    loop: Loop
+    asked: int
+    by: str
+
+
+@dataclass
+class Checked:
+    """All parts, in order."""
+
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def misses(self) -> list[Miss]:
+        """Loops whose initiation interval is above what their contract or their pragma asks for."""
+        found = []
+        for part in self.parts:
+            for loop in part.check.loops if part.check else ():
+                by, asked = asked_of(loop, part.contract)
+                if asked is not None and loop.ii is not None and loop.ii > asked:
+                    found.append(Miss(part, loop, asked, by))
+        return found
+
+    @property
+    def passes(self) -> bool | None:
+        """Whether every loop keeps its contract; None where the known ones do, and a part could not be checked."""
+        if self.misses:
+            return False
+        return None if any(part.check is None for part in self.parts) else True
+
+
+def asked_of(loop: Loop, contract: qor.Contract | None) -> tuple[str, int | None]:
+    """Who asks for a loop's interval, and which: its contract, its pragma, or nobody."""
+    if contract is not None and loop.name in contract.loops:
+        return "contract", contract.loops[loop.name].ii
+    return "pragma", loop.target_ii
+
+
+def check_source(
+    path: Path,
+    top: str,
+    *,
+    includes: Sequence[str] = (),
+    defines: Sequence[str] = (),
+    clock_ns: float = 3.333,
+    contract: qor.Contract | None = None,
+    kernel: str = "",
+) -> list[Part]:
+    """Checks a function of a source; of a dataflow region, every process by itself.
+
+    clock_ns: the period that operators are to fit. Raises SourceError if clang refuses the source or has no such
+    function, ToolchainError without clang 19.
+    """
+    unit = frontend.compiled(path, includes=list(includes), defines=list(defines))
+    symbols = processes(unit, top) or [frontend.find_top(unit.raw, top, path)]
+    names = ir.parse(unit.raw)
+
+    def one(symbol: str) -> Part:
+        part = Part(kernel or top, name_of(names, symbol), None, contract)
+        try:
+            part.check = check(frontend.analysed(unit, symbol, clock_ns=clock_ns))
+        except BuildError as error:
+            part.note = str(error)
+        return part
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(one, symbols))
+
+
+def check_design(design: Design) -> Checked:
+    """Checks every kernel of a recipe at its platform's clock: processes of engines, plain kernels, sequencers' cores.
+
+    A `qor.toml` beside a source is its contract. Raises ToolchainError without clang 19.
+    """
+    clock_ns = 1000 / design.platform.speeds["clock_mhz"]
+    found = Checked()
+    for kernel in design.kernels:
+        if kernel.source is not None:
+            contract = _contract(kernel.source.parent)
+            found.parts += _tried(kernel.name, kernel.name, kernel.source, [], clock_ns, contract)
+        elif kernel.engine is not None:
+            found.parts += _staged(kernel, design, kernel.name, clock_ns, _contract(ENGINE))
+        else:
+            for core in kernel.cores:
+                alone = replace(kernel, cores=(core,))
+                found.parts += _staged(alone, design, core.name, clock_ns, _contract(core.header.parent))
+    return found
+
+
+def _contract(folder: Path) -> qor.Contract | None:
+    file = folder / "qor.toml"
+    return qor.load(file) if file.exists() else None
+
+
+def _staged(
+    kernel: DesignKernel, design: Design, name: str, clock_ns: float, contract: qor.Contract | None
+) -> list[Part]:
+    """A kernel whose source is generated."""
+    with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
+        stage(hls_sources(replace(design, kernels=(kernel,)), built_here=False), Path(folder))
+        includes = [folder, f"{folder}/lib", *(str(core.header.parent) for core in kernel.cores)]
+        return _tried(kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, clock_ns, contract)
+
+
+def _tried(
+    kernel: str, name: str, path: Path, includes: list[str], clock_ns: float, contract: qor.Contract | None
+) -> list[Part]:
+    """The parts of one source of a design; one that clang refuses is no reason to leave out the others."""
+    try:
+        parts = check_source(path, kernel, includes=includes, clock_ns=clock_ns, contract=contract, kernel=kernel)
+    except frontend.clang.SourceError as error:
+        return [Part(kernel, name, None, contract, str(error))]
+    if len(parts) == 1:
+        parts[0].name = name
+    return parts
