@@ -112,6 +112,8 @@ def _advice(design: Design) -> str:
             continue
         if other.fit.fits:
             fitting.append(name)
+    if design.recipe.name in fitting:  # as far as sizes tell, from which what was too large is missing
+        return "Its sizes alone fit, its logic does not: give it a smaller array, fewer lanes or no vector side."
     if not fitting:
         return "No recipe that comes along fits this platform; make its engine or its tiles smaller."
     return f"The sizes of recipe '{fitting[0]}' fit."

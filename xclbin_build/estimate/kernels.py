@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from ..check import frontend
+from ..check import frontend, interfaces, ir
+from ..check.processes import name_of, processes
 from ..design import Core, Design, Kernel
 from ..errors import BuildError
 from ..generate import hls_sources, stage
@@ -43,20 +46,50 @@ def sequencer_logic(kernel: Kernel, design: Design, operators: Operators, has_ur
 
 
 def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operators) -> Part:
-    """An engine with the logic of its processes; the array, which is counted already, is taken off again."""
+    """An engine with the logic of its processes; the array, which is counted already, is taken off again.
+
+    Each process is read by itself (`check.processes`): all of them inlined into one function are more code than scalar
+    evolution gets through.
+    """
     with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
         stage(hls_sources(design, built_here=False), Path(folder))
         file = Path(folder) / f"{kernel.name}.cpp"
-        logic = counted("logic", "processes", file, kernel.name, [folder, f"{folder}/lib"], operators, True)
-    processes = [child for child in logic.parts if child.kind == "process"]
-    for process in processes:
+        try:
+            unit = frontend.compiled(file, includes=[folder, f"{folder}/lib"])
+            names = ir.parse(unit.raw)
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                found = pool.map(
+                    lambda symbol: _process(unit, symbol, name_of(names, symbol), operators),
+                    processes(unit, kernel.name),
+                )
+                logic = list(found)
+        except BuildError as error:
+            words = f"the logic of '{kernel.name}' was not counted: {error}"
+            logic = [Part("logic", "processes", Resources(), "unknown", words)]
+    for process in logic:
         if process.name == "mac_array" and kernel.engine is not None:
             array = engines.array_units(kernel.engine, operators)
             rest = (max(0.0, a - b) for a, b in zip(process.own.values(), array.values(), strict=True))
             process.own = Resources(*rest)
-    if not processes:
-        processes = [logic]
-    part.parts = [*processes, *part.parts]
+    part.parts = [*logic, *part.parts]
+    return part
+
+
+def _process(unit: frontend.Compiled, symbol: str, name: str, operators: Operators) -> Part:
+    """A process of an engine, with its own memories; ports, streams and blocks are counted by their sizes."""
+    try:
+        kernel = frontend.analysed(unit, symbol)
+    except BuildError as error:
+        return Part("process", name, Resources(), "unknown", f"process '{name}' was not counted: {error}")
+    interfaces.classify(kernel)
+    parameters = {value for value, kind in kernel.function.parameters if kind == "ptr"}
+    part = Part("process", name, Resources(), "source")
+    for use in source.Counting(kernel, operators).count(intervals(kernel)).values():
+        own = {value: memory for value, memory in use.arrays.items() if value not in parameters}
+        arrays = total(memories.cost(m) * banks for banks, m in own.values())
+        if arrays != Resources():
+            part.parts.append(Part("memory", "local arrays", arrays, "source"))
+        part.own += source.resources(replace(use, arrays={}), operators)
     return part
 
 
