@@ -61,6 +61,7 @@ def measured(design: dict[str, Any]) -> Row:
                 continue
             try:
                 kernel = frontend.load(path, top, includes=[folder], clock_ns=float(design["TargetClockPeriod"]))
+                kernel.part = design["Part"]
                 found = check(kernel, memories=True)
                 return Row(name, reported, found.latency, _always_one(found))
             except (BuildError, RecursionError) as error:

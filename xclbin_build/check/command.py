@@ -42,9 +42,11 @@ def _source(options: argparse.Namespace) -> list[Part]:
     path: Path = options.source
     if not path.is_file():
         raise RecipeError(f"there is no source '{path}'.")
-    clock_ns = options.clock
-    if clock_ns is None and options.platform:
-        clock_ns = 1000 / platforms.load(options.platform).speeds["clock_mhz"]
+    clock_ns, part = options.clock, ""
+    if options.platform:
+        platform = platforms.load(options.platform)
+        part = platform.part
+        clock_ns = clock_ns or 1000 / platform.speeds["clock_mhz"]
     beside = path.parent / "qor.toml"
     file = options.contract or (beside if beside.is_file() else None)
     return check_source(
@@ -54,6 +56,7 @@ def _source(options: argparse.Namespace) -> list[Part]:
         defines=options.define,
         clock_ns=clock_ns or _CLOCK_NS,
         contract=qor.load(file) if file else None,
+        part=part,
     )
 
 

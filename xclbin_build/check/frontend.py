@@ -45,7 +45,7 @@ _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\
 class Kernel:
     """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
     scalar evolution. notes: what could not be understood. members: of blocks that are parameters, the memories that
-    they consist of, each with the bytes that it begins and ends at."""
+    they consist of, each with the bytes that it begins and ends at. part: the FPGA's name, "" for any."""
 
     top: str
     source: Source
@@ -58,6 +58,7 @@ class Kernel:
     clock_ns: float
     notes: list[str] = field(default_factory=list)
     members: dict[str, list[tuple[int, int, Array]]] = field(default_factory=dict)
+    part: str = ""
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
         """What a loop of the IR is in the source."""

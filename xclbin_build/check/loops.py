@@ -11,7 +11,7 @@ from .instances import Instance
 from .interval import Scheduler
 from .timing import Timing
 
-_MOST_CODE = 60_000  # instructions of a loop after unrolling
+_MOST_CODE = 20_000  # instructions of a loop after unrolling
 
 
 @dataclass

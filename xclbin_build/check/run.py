@@ -84,23 +84,26 @@ def check_source(
     clock_ns: float = 3.333,
     contract: qor.Contract | None = None,
     kernel: str = "",
+    part: str = "",
 ) -> list[Part]:
     """Checks a function of a source; of a dataflow region, every process by itself.
 
-    clock_ns: the period that operators are to fit. Raises SourceError if clang refuses the source or has no such
-    function, ToolchainError without clang 19.
+    clock_ns: the period that operators are to fit; part: the FPGA's name, where units differ. Raises SourceError if
+    clang refuses the source or has no such function, ToolchainError without clang 19.
     """
     unit = frontend.compiled(path, includes=list(includes), defines=list(defines))
     symbols = processes(unit, top) or [frontend.find_top(unit.raw, top, path)]
     names = ir.parse(unit.raw)
 
     def one(symbol: str) -> Part:
-        part = Part(kernel or top, name_of(names, symbol), None, contract)
+        made = Part(kernel or top, name_of(names, symbol), None, contract)
         try:
-            part.check = check(frontend.analysed(unit, symbol, clock_ns=clock_ns))
+            read = frontend.analysed(unit, symbol, clock_ns=clock_ns)
+            read.part = part
+            made.check = check(read)
         except BuildError as error:
-            part.note = str(error)
-        return part
+            made.note = str(error)
+        return made
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(one, symbols))
@@ -116,7 +119,7 @@ def check_design(design: Design) -> Checked:
     for kernel in design.kernels:
         if kernel.source is not None:
             contract = _contract(kernel.source.parent)
-            found.parts += _tried(kernel.name, kernel.name, kernel.source, [], clock_ns, contract)
+            found.parts += _tried(kernel.name, kernel.name, kernel.source, [], clock_ns, contract, design.platform.part)
         elif kernel.engine is not None:
             found.parts += _staged(kernel, design, kernel.name, clock_ns, _contract(ENGINE))
         else:
@@ -138,15 +141,19 @@ def _staged(
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         stage(hls_sources(replace(design, kernels=(kernel,)), built_here=False), Path(folder))
         includes = [folder, f"{folder}/lib", *(str(core.header.parent) for core in kernel.cores)]
-        return _tried(kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, clock_ns, contract)
+        return _tried(
+            kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, clock_ns, contract, design.platform.part
+        )
 
 
 def _tried(
-    kernel: str, name: str, path: Path, includes: list[str], clock_ns: float, contract: qor.Contract | None
+    kernel: str, name: str, path: Path, includes: list[str], clock_ns: float, contract: qor.Contract | None, part: str
 ) -> list[Part]:
     """The parts of one source of a design; one that clang refuses is no reason to leave out the others."""
     try:
-        parts = check_source(path, kernel, includes=includes, clock_ns=clock_ns, contract=contract, kernel=kernel)
+        parts = check_source(
+            path, kernel, includes=includes, clock_ns=clock_ns, contract=contract, kernel=kernel, part=part
+        )
     except frontend.clang.SourceError as error:
         return [Part(kernel, name, None, contract, str(error))]
     if len(parts) == 1:

@@ -38,7 +38,7 @@ class Timing:
     """Costs of a kernel's instructions at its clock. doubts: units whose figures are of another clock."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._operators = Operators(kernel.clock_ns)
+        self._operators = Operators(kernel.clock_ns, part=kernel.part)
         self._widths = Widths(kernel.function, kernel.scev)
         self.period_ns = self._operators.period_ns
         self._clock_ns = kernel.clock_ns

@@ -25,8 +25,7 @@ _LIBRARY = re.compile(
 @dataclass(frozen=True)
 class Row:
     """A unit. cycles: its latency at `period_ns`. silent: reports of Vitis HLS leave out its LUTs and registers.
-    source:
-    who says so."""
+    source: who says so. part: beginning of the parts that it holds for alone; "" for all."""
 
     name: str
     resources: Resources
@@ -34,6 +33,7 @@ class Row:
     delay_ns: float
     silent: bool
     source: str
+    part: str = ""
 
 
 @functools.cache
@@ -44,33 +44,46 @@ def _tables() -> tuple[dict[str, list[tuple[float, Row]]], dict[str, float], dic
         numbers = {key: entry.get(key, float, 0.0) for key in ("dsp", "bram36", "lut", "ff")}
         row = Row(
             entry.get("name", str), Resources(**numbers), entry.get("cycles", int), entry.get("delay_ns", float),
-            entry.get("silent", bool, False), entry.get("source", str),
+            entry.get("silent", bool, False), entry.get("source", str), entry.get("part", str, ""),
         )  # fmt: skip
         rows.setdefault(row.name, []).append((entry.get("period_ns", float), row))
     return rows, table.get("logic", dict), table.get("port", dict)
 
 
 class Operators:
-    """Costs at one clock. as_reported: leave out what reports of Vitis HLS leave out.
+    """Costs at one clock. part: the FPGA's name; some units differ between parts. as_reported: leave out what reports
+    of Vitis HLS leave out.
 
     uncertainty: the share of the period that Vitis HLS keeps free (UG1399, clock_uncertainty).
     """
 
-    def __init__(self, clock_ns: float, *, uncertainty: float = 0.27, as_reported: bool = False) -> None:
+    def __init__(
+        self, clock_ns: float, *, part: str = "", uncertainty: float = 0.27, as_reported: bool = False
+    ) -> None:
         self.clock_ns = clock_ns
+        self._part = part
         self.period_ns = clock_ns * (1 - uncertainty)
         self._as_reported = as_reported
         self._units, self._logic, self._port = _tables()
 
     def row(self, kind: str) -> Row | None:
-        """The row of a unit whose clock is nearest to this one."""
-        rows = self._units.get(kind)
-        return min(rows, key=lambda entry: abs(entry[0] - self.clock_ns))[1] if rows else None
+        """The row of a unit whose clock is nearest to this one; of the part's own, where the clock is alike."""
+        found = self._nearest(kind)
+        return found[1] if found else None
 
     def clock_ns_of(self, kind: str) -> float | None:
         """The clock that the row of a unit was reported at."""
-        rows = self._units.get(kind)
-        return min((clock for clock, _ in rows), key=lambda clock: abs(clock - self.clock_ns)) if rows else None
+        found = self._nearest(kind)
+        return found[0] if found else None
+
+    def _nearest(self, kind: str) -> tuple[float, Row] | None:
+        def order(entry: tuple[float, Row]) -> tuple[bool, bool, float]:
+            clock, row = entry
+            far = not 0.75 <= clock / self.clock_ns <= 1.34
+            return far, not row.part, abs(clock - self.clock_ns)
+
+        rows = [entry for entry in self._units.get(kind, ()) if self._part.startswith(entry[1].part)]
+        return min(rows, key=order) if rows else None
 
     def shared_kind(self, i: ir.Instruction) -> str | None:
         """The kind of unit that an instruction is done by, if it is one that others may share."""

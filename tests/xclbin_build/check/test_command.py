@@ -1,0 +1,120 @@
+"""`xclbin-build check`: sources, contracts, dataflow regions, JSON, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hls_kernels import ENGINE
+from xclbin_build.check.run import check_source
+from xclbin_build.cli import main
+
+SUM = """
+extern "C" void top(const float* x, float* out) {
+#pragma HLS interface m_axi port = x
+#pragma HLS interface m_axi port = out
+    float sum = 0;
+adds:
+    for (int i = 0; i < 64; i++) {
+#pragma HLS pipeline
+        sum += x[i];
+    }
+    out[0] = sum;
+}
+"""
+REGION = """
+#include <hls_stream.h>
+static void load(const int* in, hls::stream<int>& out) {
+read:
+    for (int i = 0; i < 64; i++) out.write(in[i]);
+}
+static void twice(hls::stream<int>& in, hls::stream<int>& out) {
+pairs:
+    for (int i = 0; i < 32; i++) {
+#pragma HLS pipeline II = 1
+        out.write(in.read() + in.read());
+    }
+}
+static void region(const int* in, int* out) {
+#pragma HLS inline
+    hls::stream<int> a, b;
+    load(in, a);
+    twice(a, b);
+    for (int i = 0; i < 32; i++) out[i] = b.read();
+}
+extern "C" void top(const int* in, int* out) {
+#pragma HLS dataflow
+    region(in, out);
+}
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    path = tmp_path / "top.cpp"
+    path.write_text(SUM)
+    return path
+
+
+def test_a_contract_beside_the_source_decides(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(kernel)]) == 0  # its pragma asks for no interval
+    contract = kernel.parent / "qor.toml"
+    contract.write_text('[loop.adds]\nii = 4\ndepth = 9\nwhy = "hoped for"\n')
+    capsys.readouterr()
+    assert main(["check", str(kernel), "--json"]) == 1
+    words = json.loads(capsys.readouterr().out)
+    (miss,) = words["misses"]
+    assert (miss["loop"], miss["ii"], miss["asked"], miss["by"]) == ("adds", 6, 4, "contract")
+    assert words["passes"] is False
+    (part,) = words["parts"]
+    assert part["loops"][0]["limited_by"] == "recurrence" and "xcu" in part["operators"]["fadd"]
+    contract.write_text(contract.read_text().replace("ii = 4", "ii = 6"))
+    assert main(["check", str(kernel)]) == 0
+
+
+def test_the_clock_is_the_platforms(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(kernel), "--clock", "10", "--json"]) == 0
+    slow = json.loads(capsys.readouterr().out)["parts"][0]
+    assert main(["check", str(kernel), "--platform", "u250", "--json"]) == 0
+    fast = json.loads(capsys.readouterr().out)["parts"][0]
+    assert (slow["clock_ns"], fast["clock_ns"]) == (10.0, 3.333)
+    assert slow["loops"][0]["ii"] < fast["loops"][0]["ii"]
+
+
+def test_processes_of_a_region_are_checked_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "region.cpp"
+    path.write_text(REGION)
+    parts = check_source(path, "top")
+    assert [part.name for part in parts] == ["load", "twice"]
+    found = {loop.name: (loop.ii, loop.kind) for part in parts if part.check for loop in part.check.loops}
+    assert found == {"read": (1, ""), "pairs": (2, "stream")}
+
+
+def test_the_engines_reader_of_the_window_needs_a_bank_for_every_pixel(tmp_path: Path) -> None:
+    """The engine's own sources: a process of it, which takes seconds where all of it takes a minute."""
+    path = tmp_path / "engine.cpp"
+    path.write_text('#include "engine/engine.hpp"\nvoid top(hls::stream<engine::job_t, 2>& jobs, uint32_t count,\n'
+                    "    engine::window_blocks& windows, engine::acts_stream& out) {\n"
+                    "    engine::feed(jobs, count, windows, out);\n}\n")  # fmt: skip
+    (part,) = check_source(path, "top", includes=[str(ENGINE.parent)], defines=["ENGINE_PIXELS=8"])
+    assert part.check is not None
+    steps = next(loop for loop in part.check.loops if loop.name == "feed_steps")
+    assert (steps.ii, steps.kind) == (4, "memory") and "8 reads and 0 writes of 'windows'" in steps.limit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give a source, --recipe or --platform"),
+        (["nowhere.cpp"], "there is no source 'nowhere.cpp'"),
+        (["{kernel}", "--top", "other"], "has no function 'other'; it has top"),
+        (["--platform", "u251"], "u251"),
+    ],
+)
+def test_wrong_input_is_told(
+    arguments: list[str], words: str, kernel: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *(word.format(kernel=kernel) for word in arguments)]) == 1
+    assert words in capsys.readouterr().err.replace("\n", " ")
