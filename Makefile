@@ -1,5 +1,5 @@
-# make demo | test | benches | benches-sampled | engine | xrt | bench | fuzz | opinfo | endurance | lint | wheel | models | transformers |
-# clean; each installs into a virtual environment of its own first.
+# make demo | test | benches | benches-sampled | engine | xrt | bench | fuzz | opinfo | endurance | lint | format | wheel |
+# models | transformers | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -27,9 +27,10 @@ pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(VENV)/.installed
 xrt_models := tests/driver/test_xrt_models.py
 # What the native module is built from; Python sources are used where they lie.
-native := CMakeLists.txt $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
+cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
+native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance lint wheel models transformers clean
+.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance lint format wheel models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -84,8 +85,13 @@ lint: $(installed)
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports
-	$(bin)/clang-format --dry-run --Werror $$(find hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+	$(bin)/clang-format --dry-run --Werror $(cpp)
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
+
+# What the linters of `make lint` mend by themselves.
+format: $(installed)
+	$(bin)/ruff check --fix .
+	$(bin)/clang-format -i $(cpp)
 
 # The wheel: built, installed into an environment of its own, and used far from this checkout.
 wheel: $(installed)

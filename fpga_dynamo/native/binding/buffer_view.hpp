@@ -5,7 +5,7 @@
 #include <cstdint>
 
 class buffer_view {
-  public:
+public:
     explicit buffer_view(nanobind::handle object) {
         if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_C_CONTIGUOUS) != 0) nanobind::raise_python_error();
     }
@@ -15,6 +15,6 @@ class buffer_view {
     const void* data() const { return buffer_.buf; }
     uint64_t bytes() const { return static_cast<uint64_t>(buffer_.len); }
 
-  private:
+private:
     Py_buffer buffer_;
 };

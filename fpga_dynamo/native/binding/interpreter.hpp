@@ -9,7 +9,7 @@
 #include "process.hpp"
 
 class interpreter_gate {
-  public:
+public:
     static interpreter_gate& instance();
 
     // Between enter and leave the interpreter stays; false: it shuts down, and the GIL must not be asked for.
@@ -18,7 +18,7 @@ class interpreter_gate {
     // Called by an atexit handler, without the GIL. Returns when nobody is inside; the caller may enter still.
     void close();
 
-  private:
+private:
     std::atomic<int> inside_{0};
     std::atomic<bool> closed_{false};
     pthread_t closer_{};
@@ -26,13 +26,13 @@ class interpreter_gate {
 
 // Releases the GIL for a scope. A (daemon) thread that comes back during shut-down sleeps until the process is gone.
 class without_gil {
-  public:
+public:
     without_gil() : state_(PyEval_SaveThread()) {}
     ~without_gil();
     without_gil(const without_gil&) = delete;
     without_gil& operator=(const without_gil&) = delete;
 
-  private:
+private:
     PyThreadState* state_;
 };
 

@@ -30,7 +30,7 @@ struct crossing {
 };
 
 class launchable {
-  public:
+public:
     virtual ~launchable() = default;
     // A launch will follow within microseconds: what it needs may get ready meanwhile.
     virtual void announce() {}

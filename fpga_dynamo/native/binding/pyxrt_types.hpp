@@ -17,10 +17,9 @@ template <typename State, typename Direction>
 void bind_enums(nanobind::module_& module) {
     using card_model::ert_state;
     nanobind::enum_<State> state(module, "ert_cmd_state");
-    for (const ert_state value :
-         {ert_state::created, ert_state::queued, ert_state::running, ert_state::completed, ert_state::error,
-          ert_state::abort, ert_state::submitted, ert_state::timeout, ert_state::no_response, ert_state::sk_error,
-          ert_state::sk_crashed})
+    for (const ert_state value : {ert_state::created, ert_state::queued, ert_state::running, ert_state::completed,
+                                  ert_state::error, ert_state::abort, ert_state::submitted, ert_state::timeout,
+                                  ert_state::no_response, ert_state::sk_error, ert_state::sk_crashed})
         state.value(to_string(value), static_cast<State>(value));
     nanobind::enum_<Direction>(module, "xclBOSyncDirection")
         .value("XCL_BO_SYNC_BO_TO_DEVICE", static_cast<Direction>(card_model::direction::to_device))

@@ -8,7 +8,7 @@
 #include "error.hpp"
 
 class scalar {
-  public:
+public:
     // An int has to fit, signed or unsigned; a float becomes an IEEE number of the argument's size.
     scalar(nanobind::handle value, uint64_t bytes, const std::string& title) {
         if (PyFloat_Check(value.ptr()) && (bytes == 4 || bytes == 8)) {
@@ -22,12 +22,13 @@ class scalar {
             std::memcpy(image_, &bits, bytes);
         } else {
             const auto type = nanobind::cast<std::string>(nanobind::handle(value.type()).attr("__name__"));
-            throw nanobind::type_error((title + " cannot be a " + type + ": a bo, an int or a float is wanted").c_str());
+            throw nanobind::type_error(
+                (title + " cannot be a " + type + ": a bo, an int or a float is wanted").c_str());
         }
     }
     const void* data() const { return image_; }
 
-  private:
+private:
     static uint64_t bits_of(nanobind::handle number, uint64_t bytes, const std::string& title) {
         int overflow = 0;
         const long long low = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);

@@ -13,7 +13,7 @@ struct buffer_extent {
 
 // One per loaded xclbin.
 class address_space {
-  public:
+public:
     virtual ~address_space() = default;
     // Host pointer of a card address and how far its buffer goes on from there; null if no buffer lies there.
     virtual void* translate(uint64_t address, uint64_t* bytes) const = 0;

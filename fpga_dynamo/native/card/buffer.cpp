@@ -79,8 +79,10 @@ void buffer::sync(direction way, uint64_t bytes, uint64_t offset) const {
     check_range("a sync", bytes, offset);
     uint8_t* host = map();
     if (one_memory()) return;
-    if (way == direction::to_device) std::memcpy(device() + offset, host + offset, bytes);
-    else std::memcpy(host + offset, device() + offset, bytes);
+    if (way == direction::to_device)
+        std::memcpy(device() + offset, host + offset, bytes);
+    else
+        std::memcpy(host + offset, device() + offset, bytes);
     count(way, bytes);
 }
 

@@ -22,14 +22,14 @@ enum class direction { to_device = 0, from_device = 1 };
 
 // Memory of the host that takes up room only where it has been touched.
 class staging {
-  public:
+public:
     explicit staging(uint64_t bytes);
     ~staging();
     staging(const staging&) = delete;
     staging& operator=(const staging&) = delete;
     uint8_t* data() const { return data_; }
 
-  private:
+private:
     uint8_t* data_;
     uint64_t bytes_;
 };
@@ -37,7 +37,7 @@ class staging {
 // Copies are cheap handles of the same memory. All members throw error on a range outside the buffer, and on the host
 // side of a device_only one. Two threads may use a buffer at once as long as their ranges are disjoint.
 class buffer {
-  public:
+public:
     buffer(std::shared_ptr<card> card, uint64_t bytes, buffer_flags flags, uint32_t group);
     buffer(const buffer& parent, uint64_t bytes, uint64_t offset);  // a part of the parent, sharing its memory
 
@@ -65,7 +65,7 @@ class buffer {
     const std::shared_ptr<allocation>& memory() const { return memory_; }
     const std::shared_ptr<card>& owner() const { return card_; }
 
-  private:
+private:
     uint8_t* device() const { return memory_->data() + offset_; }
     bool one_memory() const { return flags_ == buffer_flags::host_only || flags_ == buffer_flags::p2p; }
     void count(direction way, uint64_t bytes) const;

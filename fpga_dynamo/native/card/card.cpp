@@ -57,7 +57,8 @@ std::shared_ptr<card> card::beside(unsigned index) {
     auto fresh = std::make_shared<card>(index);
     std::lock_guard lock(all().mutex);
     auto& known = all().beside;
-    known.erase(std::remove_if(known.begin(), known.end(), [](const auto& card) { return card.expired(); }), known.end());
+    known.erase(std::remove_if(known.begin(), known.end(), [](const auto& card) { return card.expired(); }),
+                known.end());
     known.push_back(fresh);
     return fresh;
 }
@@ -112,7 +113,8 @@ void card::adopt(std::shared_ptr<const ert_command> command, std::shared_ptr<voi
 void card::release_ended() {
     std::vector<orphan> ended;  // let go without the lock
     std::lock_guard lock(mutex_);
-    const auto first = std::partition(orphans_.begin(), orphans_.end(), [](const orphan& o) { return o.command->busy(); });
+    const auto first = std::partition(orphans_.begin(), orphans_.end(),
+                                      [](const orphan& o) { return o.command->busy(); });
     std::move(first, orphans_.end(), std::back_inserter(ended));
     orphans_.erase(first, orphans_.end());
 }

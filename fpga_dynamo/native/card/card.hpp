@@ -17,7 +17,7 @@ struct traffic {
 };
 
 class card {
-  public:
+public:
     // The same card for the same index. Throws error if there is none.
     static std::shared_ptr<card> open(unsigned index);
     // A card of that number beside all others: with an xclbin, memory and compute units of its own, as if the card were
@@ -33,7 +33,7 @@ class card {
     // Makes the card what the file says; the same UUID again changes nothing. Throws xclbin_error, or error while a run
     // is under way.
     void load(const xclbin& file);
-    std::shared_ptr<image> loaded() const;   // throws error if nothing has been loaded
+    std::shared_ptr<image> loaded() const;  // throws error if nothing has been loaded
     std::shared_ptr<image> try_loaded() const;
 
     // Keeps what a run that nobody refers to any more still needs, until it has ended.
@@ -42,7 +42,7 @@ class card {
 
     traffic& counters() { return traffic_; }
 
-  private:
+private:
     struct orphan {
         std::shared_ptr<const ert_command> command;
         std::shared_ptr<void> needs;

@@ -34,7 +34,7 @@ void* translate(void* card, uint64_t address, uint64_t* bytes) {
 
 // Fills a command's step times if it wants them.
 class step_clock {
-  public:
+public:
     step_clock(ert_command& command, uint32_t steps) : command_(command) {
         command_.steps.clear();
         if (command_.trace_steps) command_.steps.reserve(steps);
@@ -49,7 +49,7 @@ class step_clock {
         if (command_.trace_steps) command_.steps.push_back({0, 0});
     }
 
-  private:
+private:
     ert_command& command_;
     int64_t start_ns_ = 0;
 };
@@ -63,7 +63,7 @@ struct compute_unit::activity {
     fpga::cu_call call{};
     uint32_t step = 0;
     uint32_t slices = 1;
-    std::mutex mutex{};                 // of the first failure
+    std::mutex mutex{};  // of the first failure
     std::atomic<bool> failed{false};
     outcome how = outcome::returned;
     uint32_t status = 0;
@@ -99,8 +99,10 @@ struct compute_unit::activity {
     void check_buffers() {
         const std::string stray = take_stray_writes(unit.kernel_, command, unit.memory_);
         if (stray.empty()) return;
-        if (failed) error += "; it also " + stray;
-        else fail(outcome::returned, STATUS_CRASHED, stray);
+        if (failed)
+            error += "; it also " + stray;
+        else
+            fail(outcome::returned, STATUS_CRASHED, stray);
     }
 
     std::string text_of(outcome result, const fault& what, const std::string& where) const {
@@ -124,18 +126,24 @@ struct compute_unit::activity {
         if (failed.load(std::memory_order_acquire)) return;
         volatile uint32_t code = 0;
         fault what;
-        const outcome result = guarded(command.cancelled, 0, what, [&] {
-            code = unit.entry_->execute(&call, step, slice, slices);
-        });
-        if (result != outcome::returned) fail(result, STATUS_CRASHED, text_of(result, what, position(slice)));
-        else if (code != 0) fail(result, code, behind("reported status " + std::to_string(code), position(slice)));
+        const outcome result = guarded(command.cancelled, 0, what,
+                                       [&] { code = unit.entry_->execute(&call, step, slice, slices); });
+        if (result != outcome::returned)
+            fail(result, STATUS_CRASHED, text_of(result, what, position(slice)));
+        else if (code != 0)
+            fail(result, code, behind("reported status " + std::to_string(code), position(slice)));
     }
 };
 
 compute_unit::compute_unit(const kernel_info& kernel, compute_unit_info info, kernel_code& code, lane_team& team,
                            size_t board, const address_space& memory)
-    : kernel_(kernel), info_(std::move(info)), code_(code), stack_(code.entry(kernel.name).stack), team_(team),
-      board_(board), memory_(memory) {
+    : kernel_(kernel),
+      info_(std::move(info)),
+      code_(code),
+      stack_(code.entry(kernel.name).stack),
+      team_(team),
+      board_(board),
+      memory_(memory) {
     team_.need_stack(stack_);
 }
 
@@ -278,7 +286,8 @@ void compute_unit::step_through(activity& a) {
     const int tolerated = a.failed ? a.command.cancelled.load() : 0;
     a.run("in end", [&] { entry_->end(&a.call, a.status, a.step); }, tolerated);
     const char* volatile counted = nullptr;
-    if (counters_ && !a.failed && a.run("in its counters", [&] { counted = counters_(); })) a.command.counters = counted;
+    if (counters_ && !a.failed && a.run("in its counters", [&] { counted = counters_(); }))
+        a.command.counters = counted;
 }
 
 void compute_unit::interrupt_running(ert_command& command, ert_state as) {
@@ -298,8 +307,10 @@ void compute_unit::cancel(ert_command& command, ert_state as) {
     {
         std::lock_guard lock(mutex_);
         if (current_ == &command) return interrupt_running(command, as);
-        const auto mine = std::find_if(queue_.begin(), queue_.end(), [&](const auto& c) { return c.get() == &command; });
-        if (mine == queue_.end()) {  // on its way to this unit (perform will see it), or over by now (latching resets it)
+        const auto mine = std::find_if(queue_.begin(), queue_.end(),
+                                       [&](const auto& c) { return c.get() == &command; });
+        if (mine == queue_.end()) {
+            // On its way to this unit (perform will see it), or over by now (latching resets it).
             command.cancel_state.store(as);
             command.cancelled.fetch_add(1, std::memory_order_seq_cst);
             return;
@@ -328,14 +339,18 @@ void compute_unit::open(bool exclusive) {
     if (exclusive_user_ || (exclusive && shared_users_))
         throw error("compute unit '" + info_.name + "' is in " + (exclusive_user_ ? "exclusive" : "shared") +
                     " use by another kernel object; release that one first or open both as shared");
-    if (exclusive) exclusive_user_ = true;
-    else ++shared_users_;
+    if (exclusive)
+        exclusive_user_ = true;
+    else
+        ++shared_users_;
 }
 
 void compute_unit::close() {
     std::lock_guard lock(mutex_);
-    if (exclusive_user_) exclusive_user_ = false;
-    else --shared_users_;
+    if (exclusive_user_)
+        exclusive_user_ = false;
+    else
+        --shared_users_;
 }
 
 }  // namespace card_model

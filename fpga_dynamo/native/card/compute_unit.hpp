@@ -20,7 +20,7 @@
 namespace card_model {
 
 class compute_unit {
-  public:
+public:
     // Throws error if `code` does not have the kernel.
     compute_unit(const kernel_info& kernel, compute_unit_info info, kernel_code& code, lane_team& team, size_t board,
                  const address_space& memory);
@@ -54,7 +54,7 @@ class compute_unit {
     void open(bool exclusive);
     void close();
 
-  private:
+private:
     struct activity;
     void serve();
     void perform(ert_command& command);
@@ -79,7 +79,7 @@ class compute_unit {
     std::deque<std::shared_ptr<ert_command>> queue_;
     ert_command* current_ = nullptr;  // running, on executor_
     pthread_t executor_{};
-    kernel_thread thread_;            // started by the first enqueue
+    kernel_thread thread_;  // started by the first enqueue
     bool stopping_ = false;
     std::atomic<size_t> load_{0};
     int shared_users_ = 0;

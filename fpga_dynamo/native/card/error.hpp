@@ -6,25 +6,25 @@
 namespace card_model {
 
 class error : public std::runtime_error {
-  public:
+public:
     using std::runtime_error::runtime_error;
 };
 
 // The file is no xclbin, or none that this card can run.
 class xclbin_error : public error {
-  public:
+public:
     using error::error;
 };
 
 // A bank has no room left for a buffer.
 class out_of_memory : public error {
-  public:
+public:
     using error::error;
 };
 
 // A run ended in a state other than COMPLETED (only wait2 throws it; wait returns the state).
 class command_error : public error {
-  public:
+public:
     using error::error;
 };
 

@@ -37,7 +37,7 @@ struct step_time {
 };
 
 class ert_command {
-  public:
+public:
     using callback = std::function<void(ert_state)>;
 
     ert_state state() const { return state_.load(std::memory_order_acquire); }
@@ -56,7 +56,7 @@ class ert_command {
     void finish(ert_state state, std::string error);
 
     alignas(64) uint8_t registers[fpga::CU_REGISTER_BYTES] = {};
-    std::vector<fpga::cu_window> windows;                   // of this start
+    std::vector<fpga::cu_window> windows;  // of this start
     cancel_level cancelled{0};
     std::atomic<ert_state> cancel_state{ert_state::abort};  // what a cancelled command ends as
     std::atomic<uint32_t> status{0};                        // what the kernel returned
@@ -67,7 +67,7 @@ class ert_command {
     std::vector<step_time> steps;                           // those that ran; valid once the command has ended
     std::string counters;                                   // JSON of a kernel that counts; the same
 
-  private:
+private:
     static bool is_busy(ert_state state) {
         return state == ert_state::queued || state == ert_state::running || state == ert_state::submitted;
     }

@@ -52,8 +52,10 @@ void forward(int signal, siginfo_t* info, void* context) {
         return;
     }
     forwarding = here;
-    if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
-    else before.sa_handler(signal);
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(signal, info, context);
+    else
+        before.sa_handler(signal);
     forwarding = nullptr;
 }
 
@@ -112,7 +114,7 @@ sigset_t our_signals() {
 
 // A handler needs a stack of its own when the fault is that the thread's stack is full.
 class signal_stack {
-  public:
+public:
     signal_stack() {
         stack_t current = {};
         if (sigaltstack(nullptr, &current) != 0 || !(current.ss_flags & SS_DISABLE)) return;  // somebody's: good enough
@@ -135,7 +137,7 @@ class signal_stack {
         munmap(memory_, BYTES);
     }
 
-  private:
+private:
     static constexpr size_t BYTES = size_t{64} << 10;
     void* memory_ = nullptr;
 };

@@ -14,13 +14,13 @@
 namespace card_model {
 
 class image : public address_space {
-  public:
+public:
     // Throws xclbin_error if the file does not run here, out_of_memory if its banks find no address space.
     static std::shared_ptr<image> create(xclbin file, unsigned lanes);
 
     const xclbin& file() const { return file_; }
     const std::vector<std::shared_ptr<bank>>& banks() const { return banks_; }
-    const kernel_info& kernel(const std::string& name) const;              // throws error if there is none
+    const kernel_info& kernel(const std::string& name) const;  // throws error if there is none
     // Of a kernel, in the file's order.
     std::vector<compute_unit*> compute_units(const kernel_info& kernel) const;
     const std::vector<std::unique_ptr<compute_unit>>& compute_units() const { return units_; }
@@ -32,7 +32,7 @@ class image : public address_space {
     bool find_near(const void* host, buffer_extent* found) const override;
     std::string describe(const void* host) const override;
 
-  private:
+private:
     image(xclbin file, unsigned lanes);
 
     const xclbin file_;

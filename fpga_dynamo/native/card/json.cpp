@@ -36,7 +36,7 @@ void append_utf8(std::string& out, uint32_t code) {
 }  // namespace
 
 class parser {
-  public:
+public:
     explicit parser(std::string_view text) : text_(text) {}
 
     value document() {
@@ -46,7 +46,7 @@ class parser {
         return result;
     }
 
-  private:
+private:
     [[noreturn]] void fail(const char* what) const {
         throw error("JSON: " + std::string(what) + " at byte " + std::to_string(at_));
     }
@@ -131,10 +131,14 @@ class parser {
         uint32_t code = 0;
         for (int i = 0; i < 4; ++i, ++at_) {
             const char c = peek();
-            if (c >= '0' && c <= '9') code = code * 16 + static_cast<uint32_t>(c - '0');
-            else if (c >= 'a' && c <= 'f') code = code * 16 + static_cast<uint32_t>(c - 'a' + 10);
-            else if (c >= 'A' && c <= 'F') code = code * 16 + static_cast<uint32_t>(c - 'A' + 10);
-            else fail("a bad \\u escape");
+            if (c >= '0' && c <= '9')
+                code = code * 16 + static_cast<uint32_t>(c - '0');
+            else if (c >= 'a' && c <= 'f')
+                code = code * 16 + static_cast<uint32_t>(c - 'a' + 10);
+            else if (c >= 'A' && c <= 'F')
+                code = code * 16 + static_cast<uint32_t>(c - 'A' + 10);
+            else
+                fail("a bad \\u escape");
         }
         return code;
     }
@@ -165,7 +169,9 @@ class parser {
             const char escape = peek();
             ++at_;
             switch (escape) {
-                case '"': case '\\': case '/': out += escape; break;
+                case '"':
+                case '\\':
+                case '/': out += escape; break;
                 case 'b': out += '\b'; break;
                 case 'f': out += '\f'; break;
                 case 'n': out += '\n'; break;

@@ -9,7 +9,7 @@
 namespace card_model::json {
 
 class value {
-  public:
+public:
     enum class type { null, boolean, number, string, array, object };
 
     // Each accessor throws error naming `what` when the value is missing or of another type.
@@ -17,11 +17,11 @@ class value {
     uint64_t as_unsigned(const char* what) const;
     bool as_bool(const char* what) const;
     const std::vector<value>& as_array(const char* what) const;
-    const value& at(const std::string& key) const;       // throws if the key is missing
-    const value* find(const std::string& key) const;     // null if the key is missing
+    const value& at(const std::string& key) const;    // throws if the key is missing
+    const value* find(const std::string& key) const;  // null if the key is missing
     type kind() const { return type_; }
 
-  private:
+private:
     friend class parser;
     type type_ = type::null;
     bool boolean_ = false;

@@ -19,14 +19,16 @@ bool fits_a_window(const transfer& t) {
 bool reaches(const compute_unit& unit, const std::vector<std::shared_ptr<allocation>>& buffers) {
     for (size_t i = 0; i < buffers.size(); ++i) {
         const auto& banks = unit.info().banks[i];
-        if (buffers[i] && std::find(banks.begin(), banks.end(), buffers[i]->owner()->index()) == banks.end()) return false;
+        if (buffers[i] && std::find(banks.begin(), banks.end(), buffers[i]->owner()->index()) == banks.end())
+            return false;
     }
     return true;
 }
 
 // Between tensors and the card's memory, those that are `shown` instead left out.
 template <typename Shown>
-void copy_all(const buffer& memory, direction way, const std::vector<transfer>& transfers, const Shown& shown, unsigned lanes) {
+void copy_all(const buffer& memory, direction way, const std::vector<transfer>& transfers, const Shown& shown,
+              unsigned lanes) {
     const bool in = way == direction::to_device;
     uint64_t bytes = 0;
     for (const transfer& t : transfers)
@@ -36,8 +38,10 @@ void copy_all(const buffer& memory, direction way, const std::vector<transfer>& 
         if (shown(t)) continue;
         uint8_t* const host = reinterpret_cast<uint8_t*>(t.host);
         uint8_t* const card = memory.window(way, t.bytes, t.offset);
-        if (bytes < SHARED_COPY_BYTES) std::memcpy(in ? card : host, in ? host : card, t.bytes);
-        else copies.push_back({in ? card : host, in ? host : card, t.bytes});
+        if (bytes < SHARED_COPY_BYTES)
+            std::memcpy(in ? card : host, in ? host : card, t.bytes);
+        else
+            copies.push_back({in ? card : host, in ? host : card, t.bytes});
     }
     if (!copies.empty()) copy_shared(copies, lanes);
 }
@@ -79,13 +83,14 @@ kernel::~kernel() {
 
 void kernel::select_units(const std::string& list) {
     if (list.size() < 3 || list.front() != '{' || list.back() != '}')
-        throw error("'" + info_->name + ":" + list + "' is no kernel name; compute units are chosen as " +
-                    info_->name + ":{" + units_.front()->name() + "}");
+        throw error("'" + info_->name + ":" + list + "' is no kernel name; compute units are chosen as " + info_->name +
+                    ":{" + units_.front()->name() + "}");
     std::vector<compute_unit*> chosen;
     for (size_t start = 1; start < list.size();) {
         const size_t end = std::min(list.find(',', start), list.size() - 1);
         const std::string name = list.substr(start, end - start);
-        const auto unit = std::find_if(units_.begin(), units_.end(), [&](compute_unit* u) { return u->name() == name; });
+        const auto unit = std::find_if(units_.begin(), units_.end(),
+                                       [&](compute_unit* u) { return u->name() == name; });
         if (unit == units_.end()) throw error("kernel '" + info_->name + "' has no compute unit '" + name + "'");
         chosen.push_back(*unit);
         start = end + 1;
@@ -152,9 +157,10 @@ void run::set_buffer(uint32_t index, const buffer& value) {
     for (compute_unit* unit : kernel_->units())
         if (reaches(*unit, with_this)) wired.push_back(unit);
     if (wired.empty())
-        throw error(title + " is wired to bank '" + place->tag() + "', where the buffer lies, on no compute unit that "
-                    "reaches the other buffers too; allocate it in group " + std::to_string(kernel_->group_id(index)) +
-                    " (kernel.group_id(" + std::to_string(index) + "))");
+        throw error(title + " is wired to bank '" + place->tag() +
+                    "', where the buffer lies, on no compute unit that "
+                    "reaches the other buffers too; allocate it in group " +
+                    std::to_string(kernel_->group_id(index)) + " (kernel.group_id(" + std::to_string(index) + "))");
     units_ = std::move(wired);
     buffers_ = std::move(with_this);
     const uint64_t address = value.address();
@@ -175,7 +181,8 @@ void run::set_scalar(uint32_t index, const void* bytes, size_t count) {
 void run::latch(std::vector<fpga::cu_window> windows) {
     kernel_->check_startable();
     if (command_->busy())
-        throw error("this run of kernel '" + kernel_->info().name + "' is under way already; wait for it, or make "
+        throw error("this run of kernel '" + kernel_->info().name +
+                    "' is under way already; wait for it, or make "
                     "another run object");
     for (size_t i = 0; i < set_.size(); ++i)
         if (!set_[i])
@@ -254,14 +261,16 @@ ert_state run::execute_io(const buffer& memory, const std::vector<transfer>& inp
 
 const std::vector<step_time>& run::steps() const {
     if (command_->busy())
-        throw error("this run of kernel '" + kernel_->info().name + "' is under way; its step times can be read when "
+        throw error("this run of kernel '" + kernel_->info().name +
+                    "' is under way; its step times can be read when "
                     "it has ended");
     return command_->steps;
 }
 
 const std::string& run::counters() const {
     if (command_->busy())
-        throw error("this run of kernel '" + kernel_->info().name + "' is under way; its counters can be read when it "
+        throw error("this run of kernel '" + kernel_->info().name +
+                    "' is under way; its counters can be read when it "
                     "has ended");
     return command_->counters;
 }

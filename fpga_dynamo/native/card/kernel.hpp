@@ -19,7 +19,7 @@ constexpr uint64_t WINDOW_BEAT = 64;
 enum class access_mode { exclusive = 0, shared = 1, none = 2 };
 
 class kernel {
-  public:
+public:
     // name: "vadd", or "vadd:{vadd_1,vadd_3}" for some of its compute units. Throws error if the card has another
     // xclbin than `id`, or there is no such kernel or unit.
     kernel(std::shared_ptr<card> card, const uuid& id, const std::string& name, access_mode mode);
@@ -36,7 +36,7 @@ class kernel {
     const std::shared_ptr<image>& program() const { return image_; }
     void check_startable() const;
 
-  private:
+private:
     void select_units(const std::string& list);
 
     std::shared_ptr<card> card_;
@@ -48,13 +48,13 @@ class kernel {
 
 // One piece of host memory and its place in a buffer.
 struct transfer {
-    uint64_t host;   // address
+    uint64_t host;  // address
     uint64_t bytes;
     uint64_t offset;
 };
 
 class run {
-  public:
+public:
     explicit run(std::shared_ptr<kernel> kernel);
     ~run();  // a run under way goes on; what it needs stays
     run(const run&) = delete;
@@ -89,18 +89,18 @@ class run {
     ert_command& command() { return *command_; }
     const ert_command& command() const { return *command_; }
 
-  private:
+private:
     ert_state execute_with(std::vector<fpga::cu_window> windows, unsigned timeout_ms);
     void latch(std::vector<fpga::cu_window> windows);
     compute_unit& least_loaded() const;
 
     std::shared_ptr<kernel> kernel_;
     std::shared_ptr<ert_command> command_;
-    std::vector<uint8_t> registers_;               // as set by the host; the command has what was latched
+    std::vector<uint8_t> registers_;                    // as set by the host; the command has what was latched
     std::vector<std::shared_ptr<allocation>> buffers_;  // per argument
     std::vector<bool> set_;
-    std::vector<compute_unit*> units_;             // those wired to the banks of the buffers
-    compute_unit* unit_ = nullptr;                 // that has or had the command
+    std::vector<compute_unit*> units_;  // those wired to the banks of the buffers
+    compute_unit* unit_ = nullptr;      // that has or had the command
     std::atomic<bool> trace_steps_{false};
     std::atomic<bool> windows_refused_{false};  // for the commands of its argument
     std::mutex start_mutex_;

@@ -11,7 +11,7 @@
 namespace card_model {
 
 class kernel_code {
-  public:
+public:
     // Loads a first copy. `object`, an ELF file, must outlive this. Throws error with the loader's reason.
     explicit kernel_code(const std::string& object);
 
@@ -24,7 +24,7 @@ class kernel_code {
     // Null if the kernel does not count.
     static fpga::counters_function counters(const shared_object& copy, const std::string& kernel);
 
-  private:
+private:
     const std::string& object_;
     const std::shared_ptr<shared_object> first_;
     std::mutex mutex_;

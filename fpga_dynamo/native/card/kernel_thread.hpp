@@ -10,7 +10,7 @@ namespace card_model {
 // A thread with room for `stack` bytes of kernel code's local arrays, whatever the program's limit for stacks is. Like
 // std::thread it must have been joined before it goes.
 class kernel_thread {
-  public:
+public:
     kernel_thread() = default;
     kernel_thread(size_t stack, std::function<void()> body);  // throws out_of_memory if no thread can be started
     kernel_thread(kernel_thread&& other) noexcept;
@@ -21,7 +21,7 @@ class kernel_thread {
     void join();
     pthread_t native_handle() const { return handle_; }
 
-  private:
+private:
     pthread_t handle_{};
     bool running_ = false;
 };

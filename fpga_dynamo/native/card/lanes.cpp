@@ -19,8 +19,7 @@ constexpr auto SPIN_TIME = std::chrono::milliseconds(1);
 
 }  // namespace
 
-lane_team::lane_team(unsigned lanes, size_t boards)
-    : lanes_(lanes), boards_(new board[boards]), board_count_(boards) {
+lane_team::lane_team(unsigned lanes, size_t boards) : lanes_(lanes), boards_(new board[boards]), board_count_(boards) {
     for (size_t i = 0; i < boards; ++i) boards_[i].ranges.reset(new range[lanes]);
 }
 
@@ -76,8 +75,10 @@ void lane_team::run(size_t index, uint32_t count, slice_task task) {
     uint32_t slice = 0, mine = 0;
     for (; claim(b, 0, &slice); ++mine) task.run(task.context, slice);
     for (int spins = 0; b.finished.load(std::memory_order_acquire) != count - mine; ++spins)
-        if (spins < RELAXED_SPINS) cpu_relax();
-        else sched_yield();
+        if (spins < RELAXED_SPINS)
+            cpu_relax();
+        else
+            sched_yield();
 }
 
 void lane_team::wake() {
@@ -111,8 +112,10 @@ void lane_team::serve(unsigned lane) {
             return published_.load(std::memory_order_seq_cst) != seen || stopping_.load(std::memory_order_relaxed);
         };
         for (int spins = 0; !news() && (spins < RELAXED_SPINS || clock::now() - idle_since < SPIN_TIME); ++spins)
-            if (spins < RELAXED_SPINS) cpu_relax();
-            else sched_yield();
+            if (spins < RELAXED_SPINS)
+                cpu_relax();
+            else
+                sched_yield();
         if (news()) continue;
         std::unique_lock lock(mutex_);
         parked_.fetch_add(1, std::memory_order_seq_cst);

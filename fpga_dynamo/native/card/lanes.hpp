@@ -21,7 +21,7 @@ struct slice_task {
 // `lanes - 1` helper threads, shared by all compute units of a card so that they never ask for more CPUs than there
 // are; the thread that runs the step is the other lane. Helpers spin for a moment after the last slice, then park.
 class lane_team {
-  public:
+public:
     lane_team(unsigned lanes, size_t boards);
     ~lane_team();
     lane_team(const lane_team&) = delete;
@@ -41,7 +41,7 @@ class lane_team {
     // Makes the helpers look at the cancel level of the slice that they are in.
     void interrupt();
 
-  private:
+private:
     // The slices of a step that a lane has not claimed yet: epoch << 32 | end << 16 | next. The epoch keeps a helper that
     // slept between reading the range and claiming from taking a slice of a later step.
     struct alignas(64) range {
@@ -53,8 +53,8 @@ class lane_team {
     struct alignas(64) board {
         std::unique_ptr<range[]> ranges;  // of each lane
         std::atomic<uint32_t> finished{0};
-        slice_task task;         // published by the ranges, stays until all claimed slices have finished
-        uint32_t epoch = 0;      // the caller's
+        slice_task task;     // published by the ranges, stays until all claimed slices have finished
+        uint32_t epoch = 0;  // the caller's
     };
 
     bool claim(board& b, unsigned lane, uint32_t* slice);

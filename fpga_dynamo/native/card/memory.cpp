@@ -68,7 +68,9 @@ bool bank::take(uint64_t span, uint64_t alignment, uint64_t* offset) {
 
 std::shared_ptr<allocation> bank::allocate(uint64_t bytes) {
     if (bytes == 0) throw error("a buffer must have at least one byte");
-    const auto describe_want = [&] { return "bank '" + info_.tag + "': a buffer of " + std::to_string(bytes) + " bytes"; };
+    const auto describe_want = [&] {
+        return "bank '" + info_.tag + "': a buffer of " + std::to_string(bytes) + " bytes";
+    };
     std::unique_lock lock(mutex_);
     const uint64_t free = info_.bytes - used_;
     const uint64_t span = bytes > info_.bytes ? 0 : span_of(bytes);

@@ -20,7 +20,7 @@ class bank;
 // A piece of a bank, given back when it goes. Zeroed, aligned to 4 KiB, between pages that nobody may touch; what is
 // left of its last page is a red zone.
 class allocation {
-  public:
+public:
     allocation(std::shared_ptr<bank> owner, uint64_t offset, uint64_t bytes);
     ~allocation();
     allocation(const allocation&) = delete;
@@ -28,16 +28,16 @@ class allocation {
 
     uint64_t address() const;  // on the card
     uint64_t bytes() const { return bytes_; }
-    uint8_t* data() const;     // the same memory as the host sees it
+    uint8_t* data() const;  // the same memory as the host sees it
     const bank* owner() const { return owner_.get(); }
 
-  private:
+private:
     std::shared_ptr<bank> owner_;
     uint64_t offset_, bytes_;
 };
 
 class bank : public std::enable_shared_from_this<bank> {
-  public:
+public:
     bank(const memory_info& info, uint32_t index);
     ~bank();
     bank(const bank&) = delete;
@@ -56,10 +56,10 @@ class bank : public std::enable_shared_from_this<bank> {
     uint32_t index() const { return index_; }
     uint64_t base() const { return info_.base; }
     uint64_t bytes() const { return info_.bytes; }
-    uint64_t used() const;     // with guard pages
+    uint64_t used() const;  // with guard pages
     size_t buffers() const;
 
-  private:
+private:
     friend class allocation;
     void release(uint64_t offset, uint64_t bytes);
     buffer_extent extent(const std::pair<const uint64_t, uint64_t>& live) const {
@@ -75,9 +75,9 @@ class bank : public std::enable_shared_from_this<bank> {
     uint64_t reserved_ = 0;
     uint8_t* host_ = nullptr;  // of the bank's first byte, aligned to a huge page
     mutable std::shared_mutex mutex_;
-    std::map<uint64_t, uint64_t> holes_;                   // offset -> span
+    std::map<uint64_t, uint64_t> holes_;                     // offset -> span
     std::set<std::pair<uint64_t, uint64_t>> holes_by_span_;  // (span, offset)
-    std::map<uint64_t, uint64_t> live_;                    // offset -> bytes asked for
+    std::map<uint64_t, uint64_t> live_;                      // offset -> bytes asked for
     uint64_t used_ = 0;
 };
 

@@ -7,11 +7,11 @@
 namespace card_model {
 
 class sha256 {
-  public:
+public:
     void update(std::string_view bytes);
     std::array<uint8_t, 32> finish();
 
-  private:
+private:
     void compress(const uint8_t* block);
 
     std::array<uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,

@@ -5,7 +5,7 @@
 namespace card_model {
 
 class shared_object {
-  public:
+public:
     // Throws error with the loader's reason.
     explicit shared_object(const std::string& image);
     ~shared_object();
@@ -14,7 +14,7 @@ class shared_object {
 
     void* symbol(const std::string& name) const;  // null if missing
 
-  private:
+private:
     void* handle_ = nullptr;
 };
 

@@ -32,7 +32,8 @@ void watchdog::arm(compute_unit& unit, ert_command& command, unsigned timeout_ms
 
 void watchdog::disarm(ert_command& command) {
     std::lock_guard lock(mutex_);
-    const auto mine = std::find_if(alarms_.begin(), alarms_.end(), [&](const alarm& a) { return a.command == &command; });
+    const auto mine = std::find_if(alarms_.begin(), alarms_.end(),
+                                   [&](const alarm& a) { return a.command == &command; });
     if (mine == alarms_.end()) return;
     *mine = alarms_.back();
     alarms_.pop_back();
@@ -42,8 +43,10 @@ void watchdog::serve() {
     block_foreign_signals();
     std::unique_lock lock(mutex_);
     for (;;) {
-        if (next_look_ == clock::time_point::max()) earlier_.wait(lock);
-        else earlier_.wait_until(lock, next_look_);
+        if (next_look_ == clock::time_point::max())
+            earlier_.wait(lock);
+        else
+            earlier_.wait_until(lock, next_look_);
         const auto now = clock::now();
         next_look_ = clock::time_point::max();
         for (alarm& due : alarms_) {

@@ -12,14 +12,14 @@ class compute_unit;
 class ert_command;
 
 class watchdog {
-  public:
+public:
     static watchdog& instance();
 
     // From arm to disarm both must live; after disarm neither is touched any more.
     void arm(compute_unit& unit, ert_command& command, unsigned timeout_ms);
     void disarm(ert_command& command);
 
-  private:
+private:
     using clock = std::chrono::steady_clock;
     struct alarm {
         clock::time_point deadline;

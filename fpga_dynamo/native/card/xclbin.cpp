@@ -24,13 +24,13 @@ constexpr size_t PLATFORM_NAME = HEADER + 48;  // m_platformVBNV[64]
 constexpr size_t UUID = HEADER + 112;
 constexpr size_t SECTION_COUNT = HEADER + 144;
 constexpr size_t SECTIONS = 456;
-constexpr size_t SECTION_BYTES = 40;           // kind, name[16], pad, offset, size
+constexpr size_t SECTION_BYTES = 40;  // kind, name[16], pad, offset, size
 constexpr uint32_t MAX_SECTIONS = 1024;
 
 enum section_kind : uint32_t { BITSTREAM = 0, MEM_TOPOLOGY = 6, CONNECTIVITY = 7, IP_LAYOUT = 8, USER_METADATA = 16 };
-constexpr size_t MEMORY_BYTES = 40;            // type, used, pad[6], size in KiB, base, tag[16]
-constexpr size_t IP_BYTES = 80;                // type, properties, base, name[64]
-constexpr size_t CONNECTION_BYTES = 12;        // argument, ip, memory
+constexpr size_t MEMORY_BYTES = 40;      // type, used, pad[6], size in KiB, base, tag[16]
+constexpr size_t IP_BYTES = 80;          // type, properties, base, name[64]
+constexpr size_t CONNECTION_BYTES = 12;  // argument, ip, memory
 constexpr uint32_t IP_KERNEL = 1;
 constexpr uint64_t NO_ADDRESS = ~uint64_t{0};
 

@@ -20,9 +20,9 @@ struct memory_info {
 
 struct argument_info {
     std::string name;
-    bool global = false;     // a pointer into a bank; otherwise a scalar
-    uint32_t offset = 0;     // in the register map
-    uint32_t bytes = 0;      // in the register map
+    bool global = false;  // a pointer into a bank; otherwise a scalar
+    uint32_t offset = 0;  // in the register map
+    uint32_t bytes = 0;   // in the register map
 };
 
 struct compute_unit_info {
@@ -33,7 +33,7 @@ struct compute_unit_info {
 
 struct kernel_info {
     std::string name;
-    bool lanes = false;      // its steps may be cut into slices that run side by side
+    bool lanes = false;  // its steps may be cut into slices that run side by side
     // Whether the ends of its buffers are looked at after each run. Of a sequencer the commands are checked before it.
     bool watch_buffers = false;
     std::vector<argument_info> arguments;
@@ -41,7 +41,7 @@ struct kernel_info {
 };
 
 class xclbin {
-  public:
+public:
     // Both throw xclbin_error: the file cannot be read, is truncated, or contradicts itself.
     static xclbin from_file(const std::string& path);
     static xclbin from_bytes(std::string bytes, std::string name);
@@ -60,7 +60,7 @@ class xclbin {
     const std::vector<kernel_info>& kernels() const { return kernels_; }
     const std::string& bitstream() const { return bitstream_; }
 
-  private:
+private:
     void read_container(const std::string& bytes);
     void check_content(const std::string& bytes, uint32_t count) const;
     void read_manifest(const std::string& user_metadata);

@@ -53,36 +53,41 @@ PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 void bind_buffer(nb::module_& module) {
     nb::class_<buffer> bo(module, "bo", nb::type_slots(buffer_slots));
     bind_flags<buffer_flags>(bo);
-    bo.def("__init__",
-           [](buffer* self, const device& owner, uint64_t size, buffer_flags flags, uint32_t group) {
-               new (self) buffer(owner.card, size, flags, group);
-           },
-           nb::arg("device"), nb::arg("size"), nb::arg("flags"), nb::arg("group"), release_gil())
+    bo.def(
+          "__init__",
+          [](buffer* self, const device& owner, uint64_t size, buffer_flags flags, uint32_t group) {
+              new (self) buffer(owner.card, size, flags, group);
+          },
+          nb::arg("device"), nb::arg("size"), nb::arg("flags"), nb::arg("group"), release_gil())
         .def(nb::init<const buffer&, uint64_t, uint64_t>(), nb::arg("parent"), nb::arg("size"), nb::arg("offset"))
         .def("size", &buffer::size)
         .def("address", &buffer::address)
         .def("map", &map_memory)
         .def("write", &write_bytes, nb::arg("data"), nb::arg("seek") = 0)
         .def("read", &read_bytes, nb::arg("size"), nb::arg("skip") = 0)
-        .def("write_ptr",
-             [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
-                 self.write(reinterpret_cast<const void*>(address), bytes, offset);
-             },
-             nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
-        .def("upload_ptr",
-             [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
-                 self.upload(reinterpret_cast<const void*>(address), bytes, offset);
-             },
-             nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
+        .def(
+            "write_ptr",
+            [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
+                self.write(reinterpret_cast<const void*>(address), bytes, offset);
+            },
+            nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
+        .def(
+            "upload_ptr",
+            [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
+                self.upload(reinterpret_cast<const void*>(address), bytes, offset);
+            },
+            nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
         .def("populate", &buffer::populate, release_gil())
         .def("discard", &buffer::discard, nb::arg("nbytes"), nb::arg("offset"), release_gil())
-        .def("read_ptr",
-             [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
-                 self.read(reinterpret_cast<void*>(address), bytes, offset);
-             },
-             nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
-        .def("sync", [](const buffer& self, direction way) { self.sync(way, self.size(), 0); }, nb::arg("direction"),
-             release_gil())
+        .def(
+            "read_ptr",
+            [](const buffer& self, uint64_t address, uint64_t bytes, uint64_t offset) {
+                self.read(reinterpret_cast<void*>(address), bytes, offset);
+            },
+            nb::arg("address"), nb::arg("nbytes"), nb::arg("offset") = 0, release_gil())
+        .def(
+            "sync", [](const buffer& self, direction way) { self.sync(way, self.size(), 0); }, nb::arg("direction"),
+            release_gil())
         .def("sync", &buffer::sync, nb::arg("direction"), nb::arg("size"), nb::arg("offset"), release_gil())
         .def("copy", &buffer::copy, nb::arg("source"), nb::arg("size") = 0, nb::arg("source_offset") = 0,
              nb::arg("offset") = 0, release_gil());

@@ -80,12 +80,13 @@ void bind_xclbin(nb::module_& module) {
                  new (self) xclbin(xclbin::from_file(path));
              })
         .def("get_kernels", [](const xclbin& self) { return self.kernels(); })
-        .def("get_mems", [](const xclbin& self) {
-            std::vector<xclbin_memory> memories;
-            for (const memory_info& memory : self.memories())
-                memories.push_back({memory, static_cast<uint32_t>(memories.size())});
-            return memories;
-        })
+        .def("get_mems",
+             [](const xclbin& self) {
+                 std::vector<xclbin_memory> memories;
+                 for (const memory_info& memory : self.memories())
+                     memories.push_back({memory, static_cast<uint32_t>(memories.size())});
+                 return memories;
+             })
         .def("get_uuid", [](const xclbin& self) { return self.id(); })
         .def("get_xsa_name", [](const xclbin& self) { return self.platform(); })
         .def("get_manifest", [](const xclbin& self) { return self.manifest(); });
@@ -96,7 +97,9 @@ void bind_xclbin(nb::module_& module) {
 void bind_device(nb::module_& module) {
     bind_xclbin(module);
     nb::class_<device>(module, "device")
-        .def("__init__", [](device* self, unsigned index) { new (self) device{card::open(index)}; }, nb::arg("index") = 0)
+        .def(
+            "__init__", [](device* self, unsigned index) { new (self) device{card::open(index)}; },
+            nb::arg("index") = 0)
         .def("load_xclbin",
              [](const device& self, const xclbin& file) {
                  without_gil release;

@@ -55,7 +55,8 @@ std::vector<int64_t> fingerprints(const std::vector<uintptr_t>& addresses, const
     nb::gil_scoped_release release;
     std::vector<int64_t> result(addresses.size());
     for (size_t i = 0; i < addresses.size(); ++i)
-        result[i] = static_cast<int64_t>(fingerprint(reinterpret_cast<const uint8_t*>(addresses[i]), sizes[i], samples));
+        result[i] =
+            static_cast<int64_t>(fingerprint(reinterpret_cast<const uint8_t*>(addresses[i]), sizes[i], samples));
     return result;
 }
 

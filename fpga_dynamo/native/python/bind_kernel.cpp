@@ -55,8 +55,8 @@ void set_argument(python_run& self, uint32_t index, nb::handle value) {
     buffer* memory = nullptr;
     if (nb::try_cast(value, memory) && memory) return self.set_buffer(index, *memory);
     const card_model::argument_info& wanted = self.of().argument(index);
-    const std::string title =
-        "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + self.of().info().name + "'";
+    const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" +
+                              self.of().info().name + "'";
     if (wanted.global) throw card_model::error(title + " takes a buffer");
     self.set_scalar(index, scalar(value, wanted.bytes, title).data(), wanted.bytes);
 }
@@ -85,7 +85,8 @@ std::vector<transfer> transfers(nb::handle pieces) {
     return result;
 }
 
-ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs, const buffer& memory, unsigned timeout_ms) {
+ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs, const buffer& memory,
+                     unsigned timeout_ms) {
     const auto from = transfers(inputs), to = transfers(outputs);
     without_gil release;
     return self.execute_io(memory, from, to, timeout_ms);
@@ -93,7 +94,7 @@ ert_state execute_io(python_run& self, nb::sequence inputs, nb::sequence outputs
 
 // Windows are the card's memory, and need no sync.
 class emulated_launch : public launchable {
-  public:
+public:
     emulated_launch(run& target, const buffer& memory) : run_(target), memory_(memory) {}
     void announce() override { run_.announce(); }
     uint8_t* window(card_model::direction way, uint64_t bytes, uint64_t offset) override {
@@ -103,7 +104,7 @@ class emulated_launch : public launchable {
         return run_.execute_io(memory_, inputs.pieces, outputs.pieces, timeout_ms);
     }
 
-  private:
+private:
     run& run_;
     buffer memory_;
 };
@@ -130,10 +131,11 @@ void bind_kernel(nb::module_& module) {
     nb::class_<kernel> kernels(module, "kernel");
     bind_access_mode<access_mode>(kernels);
     kernels
-        .def("__init__",
-             [](kernel* self, const device& owner, const card_model::uuid& id, const std::string& name,
-                access_mode mode) { new (self) kernel(owner.card, id, name, mode); },
-             nb::arg("device"), nb::arg("uuid"), nb::arg("name"), nb::arg("mode") = access_mode::shared)
+        .def(
+            "__init__",
+            [](kernel* self, const device& owner, const card_model::uuid& id, const std::string& name,
+               access_mode mode) { new (self) kernel(owner.card, id, name, mode); },
+            nb::arg("device"), nb::arg("uuid"), nb::arg("name"), nb::arg("mode") = access_mode::shared)
         .def("group_id", &kernel::group_id, nb::arg("argument"))
         .def("__call__", &call);
 
@@ -145,11 +147,12 @@ void bind_kernel(nb::module_& module) {
         .def("wait2", &wait2, nb::arg("timeout_ms") = 0, release_gil())
         .def("execute", &run::execute, nb::arg("timeout_ms") = 0, release_gil())
         .def("execute_io", &execute_io, nb::arg("inputs"), nb::arg("outputs"), nb::arg("bo"), nb::arg("timeout_ms") = 0)
-        .def("launchable",
-             [](python_run& self, const buffer& memory) {
-                 return hand_over(std::make_unique<emulated_launch>(self, memory));
-             },
-             nb::arg("bo"))
+        .def(
+            "launchable",
+            [](python_run& self, const buffer& memory) {
+                return hand_over(std::make_unique<emulated_launch>(self, memory));
+            },
+            nb::arg("bo"))
         .def("abort", &run::abort, release_gil())
         .def("state", [](const python_run& self) { return self.command().state(); })
         .def("return_code", [](const python_run& self) { return self.command().status.load(); })
@@ -166,9 +169,12 @@ void bind_kernel(nb::module_& module) {
         .def_prop_ro("start_ns", [](const python_run& self) { return self.command().start_ns.load(); })
         .def_prop_ro("stop_ns", [](const python_run& self) { return self.command().stop_ns.load(); });
 
-    module.def("_shut_down", [] {
-        card_model::card::shut_down();
-        if (!card_model::forked()) interpreter_gate::instance().close();
-    }, release_gil());
+    module.def(
+        "_shut_down",
+        [] {
+            card_model::card::shut_down();
+            if (!card_model::forked()) interpreter_gate::instance().close();
+        },
+        release_gil());
     nb::module_::import_("atexit").attr("register")(module.attr("_shut_down"));
 }

@@ -56,12 +56,20 @@ direct_totals direct_call::totals;
 direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object gate, nb::callable empty,
                          nb::callable profiling, Py_ssize_t arity, nb::sequence inputs, nb::sequence outputs,
                          uint64_t commands, unsigned timeout_ms, int samples)
-    : otherwise_(std::move(otherwise)), failed_(std::move(failed)), empty_(std::move(empty)),
-      profiling_(std::move(profiling)), gate_object_(gate), gate_(&nb::cast<bypass&>(gate)), arity_(arity),
-      commands_(commands), timeout_ms_(timeout_ms), samples_(samples) {
+    : otherwise_(std::move(otherwise)),
+      failed_(std::move(failed)),
+      empty_(std::move(empty)),
+      profiling_(std::move(profiling)),
+      gate_object_(gate),
+      gate_(&nb::cast<bypass&>(gate)),
+      arity_(arity),
+      commands_(commands),
+      timeout_ms_(timeout_ms),
+      samples_(samples) {
     for (const nb::handle slot : inputs) {
         const auto kind = element_of(nb::cast<std::string>(slot[1]));
-        inputs_.push_back({nb::cast<Py_ssize_t>(slot[0]), kind, nb::cast<size_t>(slot[2]), nb::cast<uint64_t>(slot[3])});
+        inputs_.push_back(
+            {nb::cast<Py_ssize_t>(slot[0]), kind, nb::cast<size_t>(slot[2]), nb::cast<uint64_t>(slot[3])});
         bytes_in_ += inputs_.back().bytes();
         input_extent_ = input_extent_.with(inputs_.back().offset, inputs_.back().bytes());
         if (inputs_.back().position < 0 || inputs_.back().position >= arity_) throw nb::value_error("no such input");
@@ -126,7 +134,8 @@ bool direct_call::unchanged(const binding& b, PyObject* args) const {
     for (size_t i = 0; i < b.sources.size(); ++i) {
         if (samples_ > 0 && i + AHEAD < b.sources.size()) {
             const source& later = b.sources[i + AHEAD];
-            prefetch_samples(reinterpret_cast<const uint8_t*>(later.address), later.bytes, static_cast<size_t>(samples_));
+            prefetch_samples(reinterpret_cast<const uint8_t*>(later.address), later.bytes,
+                             static_cast<size_t>(samples_));
         }
         const source& s = b.sources[i];
         PyObject* tensor = s.position < 0 ? s.tensor : PyTuple_GET_ITEM(args, s.position);

@@ -18,7 +18,7 @@ struct direct_totals {
 };
 
 class direct_call {
-  public:
+public:
     // Where a graph input goes; `offset` in bytes.
     struct input {
         Py_ssize_t position;
@@ -56,9 +56,9 @@ class direct_call {
     // otherwise(*inputs): the whole way, for all that the direct one cannot do. failed(run, state): told that a launch did
     // not complete, with the number of its state, before the inputs go the whole way. empty(size, stride, dtype) makes a
     // tensor. While profiling() is true there are no direct calls.
-    direct_call(nb::callable otherwise, nb::callable failed, nb::object gate, nb::callable empty, nb::callable profiling,
-                Py_ssize_t arity, nb::sequence inputs, nb::sequence outputs, uint64_t commands, unsigned timeout_ms,
-                int samples);
+    direct_call(nb::callable otherwise, nb::callable failed, nb::object gate, nb::callable empty,
+                nb::callable profiling, Py_ssize_t arity, nb::sequence inputs, nb::sequence outputs, uint64_t commands,
+                unsigned timeout_ms, int samples);
 
     // run: of either driver, with its arguments set; memory: the buffer that has its inputs and outputs.
     // `sources`: (position, tensor, bytes, address, version, print) of each parameter as it was packed. Everything stays
@@ -72,7 +72,7 @@ class direct_call {
 
     static direct_totals totals;
 
-  private:
+private:
     enum class ending { done, refused, failed };
 
     std::shared_ptr<binding> find(PyObject* args) const;
@@ -80,7 +80,8 @@ class direct_call {
     bool accepted(const binding& b, PyObject* args) const;
     nb::object new_results() const;
     ending launch(const binding& b, PyObject* args, nb::object& results, card_model::ert_state& state);
-    card_model::ert_state run(const binding& b, const std::vector<const void*>& from, const std::vector<void*>& to) const;
+    card_model::ert_state run(const binding& b, const std::vector<const void*>& from,
+                              const std::vector<void*>& to) const;
 
     nb::callable otherwise_, failed_, empty_, profiling_;
     nb::object gate_object_;

@@ -12,10 +12,9 @@
 
 namespace {
 
-constexpr size_t MOST_WIDTH = 64;     // lanes of a panel that are computed side by side
+constexpr size_t MOST_WIDTH = 64;  // lanes of a panel that are computed side by side
 constexpr size_t MOST_TAPS = 9, MOST_POINTS = 8;
 constexpr size_t WORTH_A_THREAD = 1 << 17;  // packed floats: some hundred microseconds
-
 
 // y = G x, of three rows each `step` rows apart.
 void transform_rows(const std::vector<double>& g, const double (*x)[MOST_WIDTH], size_t step, size_t width,
@@ -44,7 +43,8 @@ bool pack_panel(const panel_job& job, size_t panel) {
     const size_t first = panel * job.width, used = std::min(job.width, job.outs - first);
     const size_t elements = job.elements(), points = job.points();
     float* target = static_cast<float*>(job.panels) + panel * elements * job.ins * job.width;
-    double taps[MOST_TAPS][MOST_WIDTH] = {}, half[3 * MOST_POINTS][MOST_WIDTH], whole[MOST_POINTS * MOST_POINTS][MOST_WIDTH];
+    double taps[MOST_TAPS][MOST_WIDTH] = {}, half[3 * MOST_POINTS][MOST_WIDTH],
+           whole[MOST_POINTS * MOST_POINTS][MOST_WIDTH];
     for (size_t in = 0; in < job.ins; ++in) {
         for (size_t l = 0; l < used; ++l) {
             const float* from = job.channel<float>(first + l, in);
@@ -55,7 +55,7 @@ bool pack_panel(const panel_job& job, size_t panel) {
             transform_rows(job.transform, taps + column, 3, job.width, half + column, 3);
         for (size_t p = 0; p < points; ++p)  // (G g) G^T
             transform_rows(job.transform, half + 3 * p, 1, job.width, whole + p * points, 1);
-        const double(*value)[MOST_WIDTH] = points ? whole : taps;
+        const double (*value)[MOST_WIDTH] = points ? whole : taps;
         for (size_t e = 0; e < elements; ++e) {
             float* to = target + (e * job.ins + in) * job.width;
             for (size_t l = 0; l < job.width; ++l) to[l] = static_cast<float>(value[e][l]);
@@ -126,11 +126,12 @@ void bind_pack_panels(nb::module_& module) {
     module.def(
         "pack_panels",
         [](uintptr_t weight, uintptr_t factors, uintptr_t panels, size_t outs, size_t ins, size_t width,
-           ptrdiff_t out_stride, ptrdiff_t in_stride, const std::vector<ptrdiff_t>& taps,
-           uint16_t infinity, const std::vector<double>& transform, unsigned threads) {
+           ptrdiff_t out_stride, ptrdiff_t in_stride, const std::vector<ptrdiff_t>& taps, uint16_t infinity,
+           const std::vector<double>& transform, unsigned threads) {
             const bool sound = outs && width && width <= MOST_WIDTH && transform.size() % 3 == 0 &&
                                transform.size() <= 3 * MOST_POINTS && (transform.empty() || taps.size() == MOST_TAPS);
-            if (!sound) throw nb::value_error("panels are of 1 to 64 channels, and a transform is one of 3 x 3 filters");
+            if (!sound)
+                throw nb::value_error("panels are of 1 to 64 channels, and a transform is one of 3 x 3 filters");
             if (infinity && (factors || !transform.empty()))
                 throw nb::value_error("weights of 16 bits have neither factors nor a transform");
             without_gil release;
@@ -141,6 +142,5 @@ void bind_pack_panels(nb::module_& module) {
         },
         nb::kw_only(), nb::arg("weight"), nb::arg("factors"), nb::arg("panels"), nb::arg("outs"), nb::arg("ins"),
         nb::arg("width"), nb::arg("out_stride"), nb::arg("in_stride"), nb::arg("taps"), nb::arg("infinity"),
-        nb::arg("transform"),
-        nb::arg("threads"));
+        nb::arg("transform"), nb::arg("threads"));
 }

@@ -19,7 +19,8 @@ struct panel_job {
 
     template <class T>
     const T* channel(size_t out, size_t in) const {
-        return static_cast<const T*>(weight) + static_cast<ptrdiff_t>(out) * out_stride + static_cast<ptrdiff_t>(in) * in_stride;
+        return static_cast<const T*>(weight) + static_cast<ptrdiff_t>(out) * out_stride +
+               static_cast<ptrdiff_t>(in) * in_stride;
     }
     size_t count() const { return (outs + width - 1) / width; }
     size_t points() const { return transform.size() / 3; }

@@ -11,7 +11,7 @@
 
 // A Python function that threads without the GIL may hold, call and let go.
 class python_callback {
-  public:
+public:
     python_callback(nb::callable function, nb::object data)
         : function_(function.release().ptr()), data_(data.release().ptr()) {}
     ~python_callback() {
@@ -43,13 +43,13 @@ class python_callback {
         Py_CLEAR(data_);
     }
 
-  private:
+private:
     PyObject *function_, *data_;
 };
 
 // A run and those of its callbacks that Python objects see.
 class python_run : public card_model::run {
-  public:
+public:
     using card_model::run::run;
     std::vector<std::shared_ptr<python_callback>> callbacks;  // guarded by the GIL
 };

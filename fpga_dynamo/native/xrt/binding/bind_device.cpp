@@ -56,50 +56,55 @@ xrt::xclbin read_xclbin(const std::string& path) {
 
 xrt::uuid load(const device& self, const xrt::xclbin& file) {
     card& opened = *self.opened;
-    return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; }, [&] {
-        std::lock_guard one_by_one(opened.loading);
-        const xrt::uuid id = file.get_uuid();
-        if (opened.loaded && opened.loaded.get_uuid() == id) return id;
-        opened.close_kernels();
-        std::lock_guard lock(opened.mutex);
-        const keep_signal_handlers keep;
-        enlarge_message_buffer(opened.handle());
-        const forget_mappings forget(static_cast<bool>(opened.loaded));
-        const xrt::uuid result = opened.device.load_xclbin(file);
-        watch_model();
-        opened.loaded = file;
-        return result;
-    });
+    return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; },
+                   [&] {
+                       std::lock_guard one_by_one(opened.loading);
+                       const xrt::uuid id = file.get_uuid();
+                       if (opened.loaded && opened.loaded.get_uuid() == id) return id;
+                       opened.close_kernels();
+                       std::lock_guard lock(opened.mutex);
+                       const keep_signal_handlers keep;
+                       enlarge_message_buffer(opened.handle());
+                       const forget_mappings forget(static_cast<bool>(opened.loaded));
+                       const xrt::uuid result = opened.device.load_xclbin(file);
+                       watch_model();
+                       opened.loaded = file;
+                       return result;
+                   });
 }
 
 #ifdef FPGA_DYNAMO_HW_CONTEXT
 xrt::uuid register_xclbin(const device& self, const xrt::xclbin& file) {
     card& opened = *self.opened;
-    return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; }, [&] {
-        std::lock_guard lock(opened.mutex);
-        const xrt::uuid id = opened.device.register_xclbin(file);
-        opened.loaded = file;
-        return id;
-    });
+    return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; },
+                   [&] {
+                       std::lock_guard lock(opened.mutex);
+                       const xrt::uuid id = opened.device.register_xclbin(file);
+                       opened.loaded = file;
+                       return id;
+                   });
 }
 #endif
 
 std::string describe(const device& self, device_info what) {
     const xrt::device& opened = self.opened->device;
-    return checked([] { return "the card does not say that of itself"; }, [&]() -> std::string {
-        switch (what) {
-            case device_info::bdf: return opened.get_info<xrt::info::device::bdf>();
-            case device_info::name: return opened.get_info<xrt::info::device::name>();
-            case device_info::offline: return opened.get_info<xrt::info::device::offline>() ? "true" : "false";
-        }
-        throw device_error("unknown device information");
-    });
+    return checked([] { return "the card does not say that of itself"; },
+                   [&]() -> std::string {
+                       switch (what) {
+                           case device_info::bdf: return opened.get_info<xrt::info::device::bdf>();
+                           case device_info::name: return opened.get_info<xrt::info::device::name>();
+                           case device_info::offline:
+                               return opened.get_info<xrt::info::device::offline>() ? "true" : "false";
+                       }
+                       throw device_error("unknown device information");
+                   });
 }
 
 nb::list memory_of(const device& self) {
     card& opened = *self.opened;
     std::lock_guard lock(opened.mutex);
-    if (!opened.loaded) throw device_error("card " + std::to_string(opened.index) + " has no xclbin; call load_xclbin first");
+    if (!opened.loaded)
+        throw device_error("card " + std::to_string(opened.index) + " has no xclbin; call load_xclbin first");
     nb::list banks;
     for (const auto& memory : opened.loaded.get_mems()) {
         if (!memory.get_used()) continue;
@@ -182,15 +187,15 @@ std::shared_ptr<card> card::open(unsigned index) {
 void bind_device(nb::module_& module) {
     bind_xclbin(module);
     nb::class_<device>(module, "device")
-        .def("__init__",
-             [](device* self, unsigned index) {
-                 new (self) device{checked([&] { return "card " + std::to_string(index) + " cannot be opened"; },
-                                           [&] { return card::open(index); })};
-             },
-             nb::arg("index") = 0)
+        .def(
+            "__init__",
+            [](device* self, unsigned index) {
+                new (self) device{checked([&] { return "card " + std::to_string(index) + " cannot be opened"; },
+                                          [&] { return card::open(index); })};
+            },
+            nb::arg("index") = 0)
         .def("load_xclbin", &load)
-        .def("load_xclbin",
-             [](const device& self, const std::string& path) { return load(self, read_xclbin(path)); })
+        .def("load_xclbin", [](const device& self, const std::string& path) { return load(self, read_xclbin(path)); })
 #ifdef FPGA_DYNAMO_HW_CONTEXT
         .def("register_xclbin", &register_xclbin)
 #endif
@@ -205,7 +210,8 @@ void bind_device(nb::module_& module) {
     module.def("enumerate_devices", [] {
         return checked([] { return "XRT's driver cannot be loaded"; }, [] { return xrt::system::enumerate_devices(); });
     });
-    const nb::object ini = module.def_submodule("ini", "XRT's configuration (xrt.ini), before the first card is opened.");
+    const nb::object ini = module.def_submodule("ini",
+                                                "XRT's configuration (xrt.ini), before the first card is opened.");
     nb::cast<nb::module_>(ini).def("set", [](const std::string& key, const std::string& value) {
         checked([&] { return "XRT does not take " + key; }, [&] { xrt::ini::set(key, value); });
     });

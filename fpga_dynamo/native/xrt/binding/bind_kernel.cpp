@@ -25,8 +25,8 @@ const argument& kernel::at(uint32_t index) const {
 
 void kernel::check_loaded() const {
     if (load && load != owner->loads.load(std::memory_order_relaxed))
-        throw device_error("card " + std::to_string(owner->index) + " was given another xclbin since kernel '" +
-                           name + "' was opened; open it again");
+        throw device_error("card " + std::to_string(owner->index) + " was given another xclbin since kernel '" + name +
+                           "' was opened; open it again");
 }
 
 kernel::~kernel() {
@@ -50,30 +50,33 @@ namespace {
 
 // Opens a kernel of xclbin `id`, which the card must hold, by a call of XRT's.
 template <typename Open>
-std::shared_ptr<kernel> open(const std::shared_ptr<card>& owner, const xrt::uuid& id, const std::string& name, Open&& by_xrt) {
+std::shared_ptr<kernel> open(const std::shared_ptr<card>& owner, const xrt::uuid& id, const std::string& name,
+                             Open&& by_xrt) {
     auto result = std::make_shared<kernel>();
     result->owner = owner;
     result->name = name.substr(0, name.find(':'));
     const size_t first = name.find('{'), last = name.find('}');
     if (first != std::string::npos && last != std::string::npos && name.find(',') == std::string::npos)
         result->unit = name.substr(first + 1, last - first - 1);
-    checked([&] { return "kernel '" + name + "' cannot be opened"; }, [&] {
-        std::lock_guard lock(owner->mutex);
-        const std::string index = std::to_string(owner->index);
-        if (!owner->loaded) throw device_error("card " + index + " has no xclbin; call load_xclbin first");
-        if (owner->loaded.get_uuid() != id)
-            throw device_error("card " + index + " holds xclbin " + owner->loaded.get_uuid().to_string() + ", not " +
-                               id.to_string() + "; load that one first");
-        const xrt::xclbin::kernel described = owner->loaded.get_kernel(result->name);
-        if (!described) throw device_error("the xclbin has no kernel '" + result->name + "'");
-        for (const auto& one : described.get_args())
-            result->arguments.push_back({one.get_name(), !one.get_mems().empty(), one.get_size()});
-        result->object = by_xrt();
-    });
+    checked([&] { return "kernel '" + name + "' cannot be opened"; },
+            [&] {
+                std::lock_guard lock(owner->mutex);
+                const std::string index = std::to_string(owner->index);
+                if (!owner->loaded) throw device_error("card " + index + " has no xclbin; call load_xclbin first");
+                if (owner->loaded.get_uuid() != id)
+                    throw device_error("card " + index + " holds xclbin " + owner->loaded.get_uuid().to_string() +
+                                       ", not " + id.to_string() + "; load that one first");
+                const xrt::xclbin::kernel described = owner->loaded.get_kernel(result->name);
+                if (!described) throw device_error("the xclbin has no kernel '" + result->name + "'");
+                for (const auto& one : described.get_args())
+                    result->arguments.push_back({one.get_name(), !one.get_mems().empty(), one.get_size()});
+                result->object = by_xrt();
+            });
     return result;
 }
 
-std::shared_ptr<kernel> open_on_device(const device& owner, const xrt::uuid& id, const std::string& name, access_mode mode) {
+std::shared_ptr<kernel> open_on_device(const device& owner, const xrt::uuid& id, const std::string& name,
+                                       access_mode mode) {
     card& opened = *owner.opened;
     const unsigned load = opened.loads;
     auto result = open(owner.opened, id, name, [&] { return xrt::kernel(opened.device, id, name, mode); });
@@ -96,7 +99,10 @@ context make_context(const device& owner, const xrt::uuid& id, xrt::hw_context::
 void bind_context(nb::module_& module) {
     using mode = xrt::hw_context::access_mode;
     nb::class_<context> contexts(module, "hw_context");
-    nb::enum_<mode>(contexts, "access_mode").value("exclusive", mode::exclusive).value("shared", mode::shared).export_values();
+    nb::enum_<mode>(contexts, "access_mode")
+        .value("exclusive", mode::exclusive)
+        .value("shared", mode::shared)
+        .export_values();
     contexts.def(nb::new_(&make_context), nb::arg("device"), nb::arg("uuid"), nb::arg("mode") = mode::shared);
 }
 #endif
@@ -115,7 +121,8 @@ void set_argument(running& self, uint32_t index, nb::handle value) {
     buffer* memory = nullptr;
     if (nb::try_cast(value, memory) && memory) return self.set_buffer(index, *memory);
     const argument& wanted = self.of().at(index);
-    const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + self.of().name + "'";
+    const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" +
+                              self.of().name + "'";
     if (wanted.global) throw device_error(title + " takes a buffer");
     self.set_scalar(index, scalar(value, wanted.bytes, title).data(), wanted.bytes);
 }
@@ -144,7 +151,7 @@ ert_cmd_state launch(running& self, const buffer& memory, const crossing& inputs
 }
 
 class xrt_launch : public launchable {
-  public:
+public:
     xrt_launch(running& target, const buffer& memory) : run_(target), memory_(memory) { memory_.map(); }
     uint8_t* window(card_model::direction, uint64_t bytes, uint64_t offset) override {
         memory_.check("a copy", bytes, offset);
@@ -154,7 +161,7 @@ class xrt_launch : public launchable {
         return static_cast<card_model::ert_state>(::launch(run_, memory_, inputs, outputs, timeout_ms));
     }
 
-  private:
+private:
     running& run_;
     buffer memory_;
 };
@@ -216,9 +223,10 @@ void bind_kernel(nb::module_& module) {
         .def("start", &running::start, release_gil())
         .def("wait", &running::wait, nb::arg("timeout_ms") = 0, release_gil())
         .def("execute_io", &execute_io, nb::arg("inputs"), nb::arg("outputs"), nb::arg("bo"), nb::arg("timeout_ms") = 0)
-        .def("launchable",
-             [](running& self, const buffer& memory) { return hand_over(std::make_unique<xrt_launch>(self, memory)); },
-             nb::arg("bo"))
+        .def(
+            "launchable",
+            [](running& self, const buffer& memory) { return hand_over(std::make_unique<xrt_launch>(self, memory)); },
+            nb::arg("bo"))
         .def("abort", &running::abort, release_gil())
         .def("state", &running::state)
         .def("add_callback", &add_callback, nb::arg("state"), nb::arg("callback"), nb::arg("data") = nb::none())

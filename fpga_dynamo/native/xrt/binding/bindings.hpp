@@ -39,15 +39,15 @@ class running;
 struct card {
     const unsigned index;
     xrt::device device;
-    std::mutex mutex;                       // of what follows
+    std::mutex mutex;  // of what follows
     xrt::xclbin loaded;
-    std::map<uint32_t, bank_use> banks;     // by memory group
+    std::map<uint32_t, bank_use> banks;  // by memory group
     uint64_t to_device = 0, from_device = 0, runs = 0;
 
-    std::mutex loading;                     // one xclbin after the other
-    std::atomic<unsigned> loads{0};         // how many there were
-    std::mutex opening;                     // of what follows
-    std::set<kernel*> kernels;              // of the xclbin that it holds now, and their runs
+    std::mutex loading;              // one xclbin after the other
+    std::atomic<unsigned> loads{0};  // how many there were
+    std::mutex opening;              // of what follows
+    std::set<kernel*> kernels;       // of the xclbin that it holds now, and their runs
     std::set<running*> runs_of_kernels;
 
     ending ends;
@@ -63,7 +63,7 @@ struct card {
 // An object of XRT's. A forked child leaves it alone: it shares the way to the card with its parent.
 template <typename Object>
 class kept {
-  public:
+public:
     kept() = default;
     kept(Object object) : object_(std::move(object)) {}
     kept(const kept&) = default;
@@ -76,7 +76,7 @@ class kept {
     Object& get() { return object_; }
     const Object& get() const { return object_; }
 
-  private:
+private:
     Object object_;
 };
 
@@ -119,10 +119,10 @@ struct argument {
 
 struct kernel {
     std::shared_ptr<card> owner;
-    std::string name;                 // without compute units
-    std::string unit;                 // of the only compute unit that runs use; empty if several may be used
+    std::string name;  // without compute units
+    std::string unit;  // of the only compute unit that runs use; empty if several may be used
     std::vector<argument> arguments;
-    unsigned load = 0;                // of the card, which its xclbin came with; 0 for a context's, which stays
+    unsigned load = 0;  // of the card, which its xclbin came with; 0 for a context's, which stays
     kept<xrt::kernel> object;
 
     const argument& at(uint32_t index) const;

@@ -98,10 +98,12 @@ void watch_model() {
         const pid_t model = page ? page->model.load() : 0;
         if (model == 0) return;
         // The driver's threads go on while static objects that they use are destroyed.
-        on_exit([](int code, void*) {
-            std::fflush(nullptr);
-            _exit(code);
-        }, nullptr);
+        on_exit(
+            [](int code, void*) {
+                std::fflush(nullptr);
+                _exit(code);
+            },
+            nullptr);
         relay_to_model(model, [] { lost.store(true); });
     });
 }
@@ -133,10 +135,10 @@ close_descriptor::~close_descriptor() {
 }
 
 std::string loss_of_card() {
-    return lost.load(std::memory_order_relaxed)
-               ? "the process that plays the card under XRT's sw_emu has ended or was killed; XRT cannot start another in "
-                 "this process: start the program again"
-               : "";
+    return lost.load(std::memory_order_relaxed) ? "the process that plays the card under XRT's sw_emu has ended or was "
+                                                  "killed; XRT cannot start another in "
+                                                  "this process: start the program again"
+                                                : "";
 }
 
 void number_run(ert_packet* packet) {

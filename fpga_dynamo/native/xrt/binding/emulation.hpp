@@ -11,13 +11,13 @@
 
 // The driver replaces signal handlers when it starts its process, by such that end the whole process group.
 class keep_signal_handlers {
-  public:
+public:
     keep_signal_handlers();
     ~keep_signal_handlers();
     keep_signal_handlers(const keep_signal_handlers&) = delete;
     keep_signal_handlers& operator=(const keep_signal_handlers&) = delete;
 
-  private:
+private:
     std::vector<struct sigaction> before_;
 };
 
@@ -31,26 +31,26 @@ void watch_model();
 // While an xclbin takes another's place. The driver unmaps there whatever it has ever mapped, be it something else's by
 // now: with this variable of its own set it forgets about it.
 class forget_mappings {
-  public:
+public:
     explicit forget_mappings(bool wanted);
     ~forget_mappings();
     forget_mappings(const forget_mappings&) = delete;
     forget_mappings& operator=(const forget_mappings&) = delete;
 
-  private:
+private:
     const bool wanted_;
 };
 
 // While a buffer is made and mapped. The driver opens its file, maps it, and keeps the descriptor forever though it uses it
 // no more: it is closed behind it.
 class close_descriptor {
-  public:
+public:
     close_descriptor();
     ~close_descriptor();
     close_descriptor(const close_descriptor&) = delete;
     close_descriptor& operator=(const close_descriptor&) = delete;
 
-  private:
+private:
     std::unique_lock<std::mutex> lock_;
     int next_ = -1;  // the descriptor that the next file to be opened gets
 };

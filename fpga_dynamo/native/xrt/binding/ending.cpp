@@ -14,10 +14,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr auto SPIN = microseconds(30);            // about what sleeping and waking cost
+constexpr auto SPIN = microseconds(30);  // about what sleeping and waking cost
 constexpr auto SHORTEST_SLEEP = microseconds(20), LONGEST_SLEEP = microseconds(500);
-constexpr int SLEEP_SHARE = 32;                    // of what the command has taken so far: what polling may add to it
-constexpr auto LOOK_AGAIN = milliseconds(100);     // at the card, though the driver has no news
+constexpr int SLEEP_SHARE = 32;                 // of what the command has taken so far: what polling may add to it
+constexpr auto LOOK_AGAIN = milliseconds(100);  // at the card, though the driver has no news
 
 using exec_wait = int (*)(void* handle, int timeout_ms);
 

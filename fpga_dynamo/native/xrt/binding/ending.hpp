@@ -13,7 +13,7 @@ bool is_end(ert_cmd_state state);
 // each end once, to whoever asks. xrt::run::wait is built on the same call, but its time-out begins anew whenever any
 // other command ends, and a thread that waits without one makes all others do so too.
 class ending {
-  public:
+public:
     using clock = std::chrono::steady_clock;
 
     explicit ending(void* handle) : handle_(handle) {}
@@ -21,7 +21,7 @@ class ending {
     // False when the deadline comes first. Throws device_error if the card is lost meanwhile.
     bool wait(const ert_packet* packet, clock::time_point deadline);
 
-  private:
+private:
     bool wait_for_news(const ert_packet* packet, clock::time_point deadline);
     static bool poll(const ert_packet* packet, clock::time_point begin, clock::time_point deadline);
 

@@ -29,7 +29,8 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 std::string advice(int code) {
     switch (code < 0 ? -code : code) {
-        case EBUSY: return " (another process uses the card with another xclbin, or exclusively: end it, or take another card)";
+        case EBUSY:
+            return " (another process uses the card with another xclbin, or exclusively: end it, or take another card)";
         case EPERM:
         case EACCES: return " (this user may not use the card: see `fpga-dynamo doctor`)";
         case ENODEV: return " (there is no such card, or it went away: see `fpga-dynamo devices`)";
@@ -65,7 +66,8 @@ void bind_errors(nb::module_& module) {
     const nb::module_ emulated = nb::module_::import_("fpga_dynamo._native");
     const nb::object device = nb::module_::import_("fpga_dynamo.errors").attr("DeviceError");
     const nb::object xclbin = emulated.attr("XclbinError"), memory = emulated.attr("DeviceMemoryError");
-    types = {nb::object(device).release().ptr(), nb::object(xclbin).release().ptr(), nb::object(memory).release().ptr()};
+    types = {nb::object(device).release().ptr(), nb::object(xclbin).release().ptr(),
+             nb::object(memory).release().ptr()};
     module.attr("DeviceMemoryError") = memory;
     module.attr("XclbinError") = xclbin;
     nb::register_exception_translator(translate, nullptr);

@@ -31,7 +31,8 @@ int socket_to(pid_t peer) {
         const int file = std::atoi(entry->d_name);
         ucred other{};
         socklen_t length = sizeof other;
-        if (file > 2 && getsockopt(file, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.pid == peer) found = file;
+        if (file > 2 && getsockopt(file, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.pid == peer)
+            found = file;
     }
     closedir(directory);
     return found;
@@ -50,7 +51,7 @@ bool send_all(int file, const char* data, size_t bytes) {
 
 // How much of a reply is still to come.
 class framing {
-  public:
+public:
     void pass(const char* data, size_t bytes) {
         while (bytes > 0) {
             if (header_ == HEADER && body_ == 0) header_ = 0;
@@ -69,7 +70,7 @@ class framing {
     }
     uint64_t missing() const { return header_ == HEADER ? body_ : 0; }
 
-  private:
+private:
     char bytes_[HEADER];
     size_t header_ = HEADER;
     uint64_t body_ = 0;

@@ -28,7 +28,7 @@ struct orphan {
 };
 
 class orphanage {
-  public:
+public:
     static orphanage& instance() {
         static orphanage& only = *new orphanage;
         return only;
@@ -54,7 +54,7 @@ class orphanage {
         return found == orphans_.end() ? "" : found->opened->name;
     }
 
-  private:
+private:
     std::mutex mutex_;
     std::vector<orphan> orphans_;
 };
@@ -67,10 +67,11 @@ device_error under_way(const std::string& kernel) {
 
 running::running(std::shared_ptr<kernel> kernel)
     : kernel_(std::move(kernel)),
-      object_(checked([] { return "a run"; }, [&] {
-          kernel_->check_loaded();
-          return xrt::run(kernel_->object.get());
-      })),
+      object_(checked([] { return "a run"; },
+                      [&] {
+                          kernel_->check_loaded();
+                          return xrt::run(kernel_->object.get());
+                      })),
       packet_(object_.get().get_ert_packet()),
       buffers_(kernel_->arguments.size()),
       set_(kernel_->arguments.size()) {
@@ -115,7 +116,8 @@ bool running::ended() const { return is_end(state_of(packet_)); }
 
 void running::set_buffer(uint32_t index, const buffer& value) {
     const argument& wanted = kernel_->at(index);
-    const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + kernel_->name + "'";
+    const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" +
+                              kernel_->name + "'";
     if (!wanted.global) throw device_error(title + " is a scalar, not a buffer");
     kernel_->check_loaded();
     if (value.owner != kernel_->owner) throw device_error(title + ": the buffer belongs to another card");
@@ -137,25 +139,29 @@ void running::start() {
         if (!set_[i])
             throw device_error("argument " + std::to_string(i) + " ('" + kernel_->arguments[i].name + "') of kernel '" +
                                kernel_->name + "' has not been set");
-    translated([&] { return "kernel '" + kernel_->name + "' cannot be started"; }, [&] {
-        std::lock_guard lock(mutex_);
-        if (started_ && !ended() && overdue_)
-            throw device_error("kernel '" + kernel_->name + "' is still busy with a run that passed its time-out and that "
-                               "the card has not ended; reset the card (`xbutil reset`) and start another process");
-        if (started_ && !ended())
-            throw device_error("this run of kernel '" + kernel_->name + "' is under way already; wait for it, or make "
-                               "another run object");
-        finish();
-        latched_ = buffers_;
-        number_run(packet_);
-        start_ns_ = now_ns();
-        object_.get().start();
-        started_ = true;
-        finished_ = overdue_ = false;
-        if (!callbacks_.empty()) watch();
-        std::lock_guard counting(kernel_->owner->mutex);
-        ++kernel_->owner->runs;
-    });
+    translated([&] { return "kernel '" + kernel_->name + "' cannot be started"; },
+               [&] {
+                   std::lock_guard lock(mutex_);
+                   if (started_ && !ended() && overdue_)
+                       throw device_error(
+                           "kernel '" + kernel_->name +
+                           "' is still busy with a run that passed its time-out and that "
+                           "the card has not ended; reset the card (`xbutil reset`) and start another process");
+                   if (started_ && !ended())
+                       throw device_error("this run of kernel '" + kernel_->name +
+                                          "' is under way already; wait for it, or make "
+                                          "another run object");
+                   finish();
+                   latched_ = buffers_;
+                   number_run(packet_);
+                   start_ns_ = now_ns();
+                   object_.get().start();
+                   started_ = true;
+                   finished_ = overdue_ = false;
+                   if (!callbacks_.empty()) watch();
+                   std::lock_guard counting(kernel_->owner->mutex);
+                   ++kernel_->owner->runs;
+               });
 }
 
 void running::finish() {
@@ -166,18 +172,19 @@ void running::finish() {
 }
 
 ert_cmd_state running::wait(unsigned timeout_ms) {
-    return translated([&] { return "waiting for kernel '" + kernel_->name + "'"; }, [&] {
-        if (!started_ || packet_ == &closed_) return state_of(packet_);  // XRT would wait forever
-        const auto deadline = timeout_ms ? steady_clock::now() + std::chrono::milliseconds(timeout_ms)
-                                         : steady_clock::time_point::max();
-        if (!kernel_->owner->ends.wait(packet_, deadline)) {
-            overdue_ = true;
-            return ERT_CMD_STATE_TIMEOUT;
-        }
-        std::lock_guard lock(mutex_);
-        finish();
-        return state();
-    });
+    return translated([&] { return "waiting for kernel '" + kernel_->name + "'"; },
+                      [&] {
+                          if (!started_ || packet_ == &closed_) return state_of(packet_);  // XRT would wait forever
+                          const auto deadline = timeout_ms ? steady_clock::now() + std::chrono::milliseconds(timeout_ms)
+                                                           : steady_clock::time_point::max();
+                          if (!kernel_->owner->ends.wait(packet_, deadline)) {
+                              overdue_ = true;
+                              return ERT_CMD_STATE_TIMEOUT;
+                          }
+                          std::lock_guard lock(mutex_);
+                          finish();
+                          return state();
+                      });
 }
 
 ert_cmd_state running::execute(const buffer& memory, extent inputs, extent outputs, unsigned timeout_ms) {
@@ -195,24 +202,25 @@ ert_cmd_state running::execute(const buffer& memory, extent inputs, extent outpu
 }
 
 ert_cmd_state running::abort() {
-    return translated([&] { return "ending a run of kernel '" + kernel_->name + "'"; }, [&] {
-        if (!started_ || ended()) return state();
-        if (!cancel_in_model(packet_)) {
-            // XRT's own returns when the card has obeyed, which it may never do.
-            xrt::run same = object_.get();
-            std::thread([same]() mutable {
-                try {
-                    same.abort();
-                } catch (const std::exception&) {  // a card that cannot end a run; the state tells
-                }
-            }).detach();
-        }
-        if (kernel_->owner->ends.wait(packet_, steady_clock::now() + PATIENCE)) {
-            std::lock_guard lock(mutex_);
-            finish();
-        }
-        return state();
-    });
+    return translated([&] { return "ending a run of kernel '" + kernel_->name + "'"; },
+                      [&] {
+                          if (!started_ || ended()) return state();
+                          if (!cancel_in_model(packet_)) {
+                              // XRT's own returns when the card has obeyed, which it may never do.
+                              xrt::run same = object_.get();
+                              std::thread([same]() mutable {
+                                  try {
+                                      same.abort();
+                                  } catch (const std::exception&) {  // a card that cannot end a run; the state tells
+                                  }
+                              }).detach();
+                          }
+                          if (kernel_->owner->ends.wait(packet_, steady_clock::now() + PATIENCE)) {
+                              std::lock_guard lock(mutex_);
+                              finish();
+                          }
+                          return state();
+                      });
 }
 
 ert_cmd_state running::state() const {

@@ -13,7 +13,7 @@
 #include "launchable.hpp"
 
 class running {
-  public:
+public:
     explicit running(std::shared_ptr<kernel> kernel);
     ~running();  // a run under way goes on; what it needs stays until it has ended
     running(const running&) = delete;
@@ -47,23 +47,23 @@ class running {
     int64_t start_ns() const { return start_ns_; }
     int64_t stop_ns() const { return stop_ns_; }
 
-  private:
+private:
     bool ended() const;
     void finish();  // tells XRT that the run has ended, without which it refuses to start it again
     void watch();   // on a thread of its own, for the callbacks
 
     std::shared_ptr<kernel> kernel_;
     kept<xrt::run> object_;
-    ert_packet* packet_;               // the command, in memory of XRT's
-    ert_packet closed_{};              // its head, once the run is closed
+    ert_packet* packet_;   // the command, in memory of XRT's
+    ert_packet closed_{};  // its head, once the run is closed
     std::string closed_error_;
-    std::vector<buffer> buffers_;      // per argument, as of the next start
-    std::vector<buffer> latched_;      // of the last start
+    std::vector<buffer> buffers_;  // per argument, as of the next start
+    std::vector<buffer> latched_;  // of the last start
     std::vector<bool> set_;
-    std::mutex mutex_;                 // of starts and ends
+    std::mutex mutex_;  // of starts and ends
     std::atomic<bool> started_{false};
-    bool finished_ = true;             // XRT knows of the end
-    bool overdue_ = false;             // a wait for the last start has timed out
+    bool finished_ = true;  // XRT knows of the end
+    bool overdue_ = false;  // a wait for the last start has timed out
     std::vector<std::function<void(ert_cmd_state)>> callbacks_;
     std::atomic<int64_t> start_ns_{0}, stop_ns_{0};
 };

@@ -147,9 +147,12 @@ int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offs
     if (!object->memory) return 0;
     return guarded([&] {
         const buffer& memory = *object->memory;
-        if (on_card(object->flags) != buffer_flags::device_only) memory.check_range("a sync", bytes, offset);
-        else if (way == direction::to_device) memory.upload(object->host + offset, bytes, offset);
-        else memory.download(object->host + offset, bytes, offset);
+        if (on_card(object->flags) != buffer_flags::device_only)
+            memory.check_range("a sync", bytes, offset);
+        else if (way == direction::to_device)
+            memory.upload(object->host + offset, bytes, offset);
+        else
+            memory.download(object->host + offset, bytes, offset);
     });
 }
 
@@ -243,8 +246,10 @@ int hal_card::wait_for_any(int timeout_ms) {
         while (!news() && card_model::monotonic_ns() < stop) card_model::cpu_relax();
     }
     std::unique_lock lock(all.mutex);
-    if (timeout_ms < 0) all.news.wait(lock, news);
-    else if (!all.news.wait_for(lock, std::chrono::milliseconds(timeout_ms), news)) return 0;
+    if (timeout_ms < 0)
+        all.news.wait(lock, news);
+    else if (!all.news.wait_for(lock, std::chrono::milliseconds(timeout_ms), news))
+        return 0;
     seen = all.count.load(std::memory_order_acquire);
     return 1;
 }

@@ -17,8 +17,8 @@ namespace xrt_hal {
 
 // A buffer object. Command buffers have only a host side; device_only ones only the card's.
 struct buffer_object {
-    std::unique_ptr<card_model::buffer> memory;      // on the card; null for a command buffer
-    std::shared_ptr<card_model::staging> staging;    // the host's side, unless it is the user's
+    std::unique_ptr<card_model::buffer> memory;    // on the card; null for a command buffer
+    std::shared_ptr<card_model::staging> staging;  // the host's side, unless it is the user's
     uint8_t* host = nullptr;
     uint64_t bytes = 0;
     unsigned flags = 0;
@@ -29,7 +29,7 @@ struct buffer_object {
 
 // All members are thread-safe. Those that return int follow XRT: 0 or a negative errno; `last_error` has the sentence.
 class hal_card {
-  public:
+public:
     // The same for the same index, for as long as the process lives. Throws card_model::error if there is none.
     static hal_card& of(unsigned index);
 
@@ -54,7 +54,7 @@ class hal_card {
 
     card_model::card& card() { return *card_; }
 
-  private:
+private:
     explicit hal_card(unsigned index) : card_(card_model::card::open(index)) {}
     int start(const std::shared_ptr<buffer_object>& object);
     std::shared_ptr<buffer_object> started(const void* packet) const;  // null if none is
@@ -63,9 +63,9 @@ class hal_card {
     static void ended(ert_packet* packet, ert_cmd_state state);
 
     const std::shared_ptr<card_model::card> card_;
-    mutable std::mutex mutex_;                                // of what follows
+    mutable std::mutex mutex_;  // of what follows
     std::shared_ptr<card_model::image> image_;
-    std::vector<card_model::compute_unit*> units_;            // by XRT's index: in the order of their addresses
+    std::vector<card_model::compute_unit*> units_;  // by XRT's index: in the order of their addresses
     std::unordered_map<unsigned, std::shared_ptr<buffer_object>> buffers_;
     std::unordered_map<const void*, std::shared_ptr<buffer_object>> commands_;  // that were started, by their memory
     unsigned next_handle_ = 1;

@@ -24,8 +24,16 @@ namespace xrt_model {
 namespace {
 
 enum call : uint32_t {
-    CLOSE = 1, LOAD = 3, ALLOCATE = 4, FREE = 5, TO_DEVICE = 6, FROM_DEVICE = 7, WRITE_CONTROL = 9, READ_CONTROL = 11,
-    WRITE_REGISTER = 51, READ_REGISTER = 52,
+    CLOSE = 1,
+    LOAD = 3,
+    ALLOCATE = 4,
+    FREE = 5,
+    TO_DEVICE = 6,
+    FROM_DEVICE = 7,
+    WRITE_CONTROL = 9,
+    READ_CONTROL = 11,
+    WRITE_REGISTER = 51,
+    READ_REGISTER = 52,
 };
 
 reply yes(bool really = true) { return reply().number(1, really); }

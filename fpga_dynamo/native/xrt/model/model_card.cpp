@@ -25,11 +25,11 @@ using card_model::PAGE;
 
 namespace {
 
-constexpr uint64_t RAM_BYTES = uint64_t{64} << 30;   // as emconfig.json says: four banks of 16 GiB
+constexpr uint64_t RAM_BYTES = uint64_t{64} << 30;  // as emconfig.json says: four banks of 16 GiB
 // While it loads another xclbin the driver maps this much of a buffer's file, and finds the buffer in it at its address.
 constexpr uint64_t SINGLE_MAPPING_BYTES = uint64_t{2} << 30;
-constexpr int64_t SHORT_RUN_NS = 20000;              // one that is over sooner costs the host no second question
-constexpr uint32_t BUSY = 1, DONE = 6, IDLE = 4;     // of the control register
+constexpr int64_t SHORT_RUN_NS = 20000;           // one that is over sooner costs the host no second question
+constexpr uint32_t BUSY = 1, DONE = 6, IDLE = 4;  // of the control register
 
 uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
@@ -63,8 +63,9 @@ std::vector<card_model::kernel_info> kernels_of(const std::string& xml) {
             const auto number = [&](const char* name) {
                 return static_cast<uint32_t>(std::strtoul(attribute(element, name).c_str(), nullptr, 0));
             };
-            kernels.back().arguments.push_back({attribute(element, "name"), attribute(element, "addressQualifier") == "1",
-                                                number("offset"), number("size")});
+            kernels.back().arguments.push_back({attribute(element, "name"),
+                                                attribute(element, "addressQualifier") == "1", number("offset"),
+                                                number("size")});
         } else if (element.rfind("instance ", 0) == 0) {
             unit = attribute(element, "name");
         } else if (element.rfind("addrRemap ", 0) == 0 && !kernels.empty()) {
@@ -85,12 +86,14 @@ unsigned lanes() {
 
 memory::memory() {
     void* range = mmap(nullptr, 2 * RAM_BYTES + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range == MAP_FAILED) throw std::runtime_error(card_model::system_reason("no address space for the card's memory"));
+    if (range == MAP_FAILED)
+        throw std::runtime_error(card_model::system_reason("no address space for the card's memory"));
     base_ = static_cast<uint8_t*>(range);
 }
 
 std::string memory::allocate(uint64_t address, uint64_t bytes) {
-    if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address) throw std::runtime_error("a buffer outside of the card's memory");
+    if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address)
+        throw std::runtime_error("a buffer outside of the card's memory");
     const int file = memfd_create(BUFFER_FILE, MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(std::max(pages(bytes), SINGLE_MAPPING_BYTES))) != 0)
         throw std::runtime_error(card_model::system_reason("a buffer"));
@@ -106,7 +109,8 @@ void memory::release(uint64_t address) {
     std::unique_lock lock(mutex_);
     const auto found = buffers_.find(address);
     if (found == buffers_.end()) return;
-    mmap(host(address), pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    mmap(host(address), pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+         -1, 0);
     // The driver may hold a descriptor of this file forever: at least its pages are given back. The file keeps its size, for
     // the driver still writes to the mappings of commands that it has freed when it loads another xclbin.
     static_cast<void>(fallocate(found->second.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
@@ -231,7 +235,8 @@ struct model_card::program {
         : object(std::move(content)), code(object), kernels(kernels_of(xml)), team(lanes(), count(kernels)) {
         for (const auto& kernel : kernels) {
             for (const auto& info : kernel.compute_units) {
-                units.push_back(std::make_unique<card_model::compute_unit>(kernel, info, code, team, units.size(), ram));
+                units.push_back(
+                    std::make_unique<card_model::compute_unit>(kernel, info, code, team, units.size(), ram));
                 by_address[info.base] = std::make_unique<register_unit>(*units.back(), status);
             }
         }

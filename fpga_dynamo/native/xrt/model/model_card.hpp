@@ -20,7 +20,7 @@
 namespace xrt_model {
 
 class memory : public card_model::address_space {
-  public:
+public:
     memory();
     // A file that the host maps as its side of the buffer; the path is that of a descriptor of this process.
     std::string allocate(uint64_t address, uint64_t bytes);
@@ -33,7 +33,7 @@ class memory : public card_model::address_space {
     bool find_near(const void* host, card_model::buffer_extent* found) const override;
     std::string describe(const void* host) const override;
 
-  private:
+private:
     struct buffer {
         uint64_t bytes;
         int file;
@@ -51,15 +51,16 @@ class memory : public card_model::address_space {
 
 // A compute unit and its registers.
 class register_unit {
-  public:
-    register_unit(card_model::compute_unit& unit, status_page* status) : unit_(unit), status_(status), registers_(BYTES) {}
+public:
+    register_unit(card_model::compute_unit& unit, status_page* status)
+        : unit_(unit), status_(status), registers_(BYTES) {}
     void write(uint32_t offset, const void* data, size_t bytes);
     uint32_t read(uint32_t offset);
     void cancel(uint32_t run);  // if that is under way
 
     static constexpr uint32_t BYTES = 1 << 16;
 
-  private:
+private:
     void start();
     void note(uint32_t run, const card_model::ert_command& command, card_model::ert_state state);
 
@@ -74,7 +75,7 @@ class register_unit {
 };
 
 class model_card {
-  public:
+public:
     explicit model_card(status_page* status);
     ~model_card();
     // Takes up the kernels of an xclbin whose XML and shared object lie in files. Throws.
@@ -84,11 +85,11 @@ class model_card {
     register_unit* at(uint64_t address, uint32_t* offset);
     void cancel(uint32_t run);
 
-  private:
+private:
     struct program;
     status_page* const status_;
     memory memory_;
-    std::mutex mutex_;  // of programs_
+    std::mutex mutex_;                                // of programs_
     std::vector<std::unique_ptr<program>> programs_;  // the last one counts; kernels of the others may still run
 };
 

@@ -17,17 +17,17 @@ constexpr const char* BUFFER_FILE = "fpga-dynamo-buffer";
 constexpr uint32_t RUN_NUMBER_REGISTER = 0x4;
 
 struct failure {
-    std::atomic<uint32_t> run;   // written last
-    uint32_t state;              // an ert_cmd_state
+    std::atomic<uint32_t> run;  // written last
+    uint32_t state;             // an ert_cmd_state
     char sentence[504];
 };
 
 struct status_page {
-    static constexpr size_t FAILURES = 64;   // by run number, modulo
+    static constexpr size_t FAILURES = 64;  // by run number, modulo
 
-    std::atomic<int32_t> model;              // process id, 0 until it has connected
-    std::atomic<uint32_t> cancelled_run;     // what the host wants to be ended,
-    std::atomic<uint32_t> cancellations;     // and how often it has said so: a futex
+    std::atomic<int32_t> model;           // process id, 0 until it has connected
+    std::atomic<uint32_t> cancelled_run;  // what the host wants to be ended,
+    std::atomic<uint32_t> cancellations;  // and how often it has said so: a futex
     failure failures[FAILURES];
 };
 

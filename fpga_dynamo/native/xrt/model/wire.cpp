@@ -16,13 +16,13 @@ namespace xrt_model {
 
 namespace {
 
-constexpr size_t CALL_HEADER = 14;   // 0x09, size in 64 bits, 0x15, call in 32 bits
-constexpr size_t REPLY_HEADER = 9;   // 0x09, size in 64 bits
+constexpr size_t CALL_HEADER = 14;  // 0x09, size in 64 bits, 0x15, call in 32 bits
+constexpr size_t REPLY_HEADER = 9;  // 0x09, size in 64 bits
 constexpr uint64_t LARGEST_CALL = uint64_t{1} << 30;
 enum wire_type : uint32_t { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
 class cursor {
-  public:
+public:
     explicit cursor(std::string_view text) : text_(text) {}
     bool done() const { return text_.empty(); }
     uint64_t varint() {
@@ -47,7 +47,7 @@ class cursor {
         return part;
     }
 
-  private:
+private:
     std::string_view text_;
 };
 

@@ -9,31 +9,31 @@ namespace xrt_model {
 
 // Numbers and byte strings by field number.
 class message {
-  public:
+public:
     explicit message(std::string_view bytes);  // throws std::runtime_error if it is malformed
     uint64_t number(uint32_t field) const;     // 0 if it is missing
     std::string_view bytes(uint32_t field) const;
 
-  private:
+private:
     std::map<uint32_t, uint64_t> numbers_;
     std::map<uint32_t, std::string_view> strings_;
 };
 
 // Fields of a reply, appended in order.
 class reply {
-  public:
+public:
     reply& number(uint32_t field, uint64_t value);
     reply& bytes(uint32_t field, std::string_view value);
     const std::string& text() const { return text_; }
 
-  private:
+private:
     void varint(uint64_t value);
     std::string text_;
 };
 
 // The connection to the host process.
 class connection {
-  public:
+public:
     // Connects to the socket on which the driver listens. Throws std::runtime_error after half a minute.
     connection();
     ~connection();
@@ -44,7 +44,7 @@ class connection {
     bool receive(uint32_t* api, std::string* body);
     void send(const reply& answer);
 
-  private:
+private:
     bool read_all(void* target, size_t bytes);
     int socket_ = -1;
 };
