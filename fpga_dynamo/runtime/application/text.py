@@ -80,7 +80,8 @@ def from_json(data: Any) -> Application:
 def _task(where: str, row: Mapping[str, Any], numbers: Mapping[str, int]) -> ApplicationTask:
     unknown = set(row) - _TASK_KEYS
     if unknown:
-        raise ApplicationError(f"{where}: unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(_TASK_KEYS))}")
+        known = ", ".join(sorted(_TASK_KEYS))
+        raise ApplicationError(f"{where}: unknown key {sorted(unknown)[0]!r}; known are {known}")
     seconds, edges, shapes = row.get("seconds"), row.get("dependencies", []), row.get("shapes", {})
     if not isinstance(seconds, Mapping):
         raise ApplicationError(f"{where}: 'seconds' must be an object, kind of unit to seconds")
