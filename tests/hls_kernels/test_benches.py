@@ -13,7 +13,7 @@ from hls_kernels import CORES
 from tests.hls_kernels.bench_kit import BENCHES, SHAPES, Build, Programs
 
 STANDARDS = ("gnu++14", "gnu++17")  # Vitis HLS has the first by default
-OWN_TILES = {"convert", "math"}  # benches to which tiles are nothing
+OWN_TILES = {"convert", "math", "requantize"}  # benches to which tiles are nothing
 
 
 def as_synthesis_sees(bench: str) -> list[Build]:

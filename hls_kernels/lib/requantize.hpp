@@ -1,0 +1,176 @@
+// From int32 sums to 8 bits: the arithmetic of every INT8 engine and core, to the bit.
+//
+// In units of the output's scale (steps of 8 bits, "LSB") the result of a channel is
+//     y      = (sum + offset) * mantissa * 2^-(22 + 4 * shift)  +  bias * 2^-22  +  (residual - zero) * factor * 2^-22
+//     result = clamp(zero + nearest(y), low, high)              nearest: ties to the even integer
+// which is exact until `nearest` rounds it, once. Where a command has a middle, y without the residual is rounded to 8 bits
+// of another scale first:
+//     middle = clamp(middle_zero + nearest((sum + offset) * mantissa * ... + bias * 2^-22), -128, 127), then its table
+//     y      = (middle - middle_zero) * middle_factor * 2^-22  +  (residual - zero) * factor * 2^-22
+//
+// In hardware: 27 x 18 bits are what a DSP48E2 multiplies, so the sum takes two of them, residual and middle one each.
+// Because the product is shifted by whole nibbles onto a grid of 2^-22 before anything is added, with a flag for what that
+// cuts off, all that follows has 38 bits, and the last rounding is at a fixed place.
+// On a CPU: every term and every sum of terms is exact in a double, since make_channel keeps
+//     |sum + offset| * |mantissa| + (|bias| + |residual|) * 2^(4 * shift)  <  2^53,
+// so that doubles, eight or four at a time, give the same bits as this.
+//
+// fpga_dynamo/codegen/requantize.py is make_channel and make_factor in Python.
+#pragma once
+#include <cstdint>
+#ifndef __VITIS_HLS__
+#include <cmath>
+#include <stdexcept>
+#endif
+
+namespace fpga {
+
+constexpr int REQUANTIZE_FRACTION = 22;  // bits behind the point of bias, factors and the shifted product
+constexpr int REQUANTIZE_NIBBLE = 4;     // what one step of `shift` moves a product by
+constexpr int REQUANTIZE_SHIFTS = 8;
+constexpr int REQUANTIZE_MANTISSA = 27;   // bits of mantissas and factors, sign included
+constexpr int REQUANTIZE_SATURATED = 35;  // a shifted product stays within 2^35 units: 2^13 LSB
+
+// Of an output channel. `scale` is mantissa << 5 | shift.
+struct requantize_channel {
+    int32_t offset;
+    int32_t scale;
+    int32_t bias;
+};
+
+// Of all channels. Factors are 0 where there is no residual or middle.
+struct requantize_tensor {
+    int32_t zero, low, high;
+    int32_t residual_factor, residual_zero;
+    int32_t middle_factor, middle_zero;
+    bool middle;
+};
+
+// A number in units of 2^-22; `cut`: it is that and something less than one unit more.
+struct requantize_fixed {
+    int64_t units;
+    bool cut;
+};
+
+inline int32_t requantize_clamp(int32_t x, int32_t low, int32_t high) {
+#pragma HLS inline
+    return x < low ? low : x > high ? high : x;
+}
+
+// sum * scale. Beyond 2^13 LSB it is that bound: nothing that is added to it can bring the result back within 8 bits.
+inline requantize_fixed requantize_product(int32_t sum, int32_t scale) {
+#pragma HLS inline
+    const int32_t mantissa = scale >> 5, shift = scale & (REQUANTIZE_SHIFTS - 1);
+    // By 17 bits and the rest, as DSPs take it.
+    const int64_t low = int64_t{sum & 0x1ffff} * mantissa, high = int64_t{sum >> 17} * mantissa;
+    const int64_t product = high * (1 << 17) + low;
+    requantize_fixed y = {product, false};
+    for (int i = 0; i + 1 < REQUANTIZE_SHIFTS; i++) {
+#pragma HLS unroll
+        y.cut = y.cut || (i < shift && (product >> REQUANTIZE_NIBBLE * i & 15) != 0);
+    }
+    if (shift & 1) y.units >>= REQUANTIZE_NIBBLE;
+    if (shift & 2) y.units >>= 2 * REQUANTIZE_NIBBLE;
+    if (shift & 4) y.units >>= 4 * REQUANTIZE_NIBBLE;
+    const int64_t most = int64_t{1} << REQUANTIZE_SATURATED, beyond = y.units >> REQUANTIZE_SATURATED;
+    if (beyond > 0) y.units = most - 1;
+    if (beyond < -1) y.units = -most;
+    return y;
+}
+
+// To the nearest integer, ties to the even one.
+inline int32_t requantize_nearest(const requantize_fixed& y) {
+#pragma HLS inline
+    const int32_t whole = static_cast<int32_t>(y.units >> REQUANTIZE_FRACTION);
+    const bool half = (y.units >> (REQUANTIZE_FRACTION - 1) & 1) != 0;
+    const bool more = y.cut || (y.units & ((1 << (REQUANTIZE_FRACTION - 1)) - 1)) != 0;
+    return whole + (half && (more || (whole & 1)) ? 1 : 0);
+}
+
+// (x - zero) * factor, of 8-bit x.
+inline int64_t requantize_added(int32_t x, int32_t zero, int32_t factor) {
+#pragma HLS inline
+    return int64_t{x - zero} * factor;
+}
+
+// The result before the last table; `middle_table`: 256 entries for -128 ... 127, or null.
+template <class ELEMENT>
+int32_t requantize(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
+                   const ELEMENT* middle_table) {
+#pragma HLS inline
+    const int32_t corrected = static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(channel.offset));
+    requantize_fixed y = requantize_product(corrected, channel.scale);
+    y.units += channel.bias;
+    if (t.middle) {
+        const int32_t rounded = requantize_clamp(t.middle_zero + requantize_nearest(y), -128, 127);
+        const int32_t middle = middle_table ? static_cast<int32_t>(middle_table[rounded + 128]) : rounded;
+        y.units = requantize_added(middle, t.middle_zero, t.middle_factor);
+        y.cut = false;
+    }
+    y.units += requantize_added(residual, t.residual_zero, t.residual_factor);
+    return requantize_clamp(t.zero + requantize_nearest(y), t.low, t.high);
+}
+
+#ifndef __VITIS_HLS__
+// A scale, bias or range of sums that this arithmetic does not have.
+class requantize_error : public std::domain_error {
+public:
+    using std::domain_error::domain_error;
+};
+
+namespace requantize_detail {
+constexpr double LARGEST_MANTISSA = 67108863.0;        // 2^26 - 1
+constexpr double LARGEST_BIAS = 2147483647.0;          // 2^31 - 1 units
+constexpr double EXACT = 9007199254740992.0 * 0.9375;  // of 2^53, less what rounding in here may take
+}  // namespace requantize_detail
+
+// `scale` as the factor of a residual or middle: to the nearest multiple of 2^-22. Throws from 16 on.
+inline int32_t make_factor(double scale) {
+    const double units = std::nearbyint(std::ldexp(scale, REQUANTIZE_FRACTION));
+    if (!(std::fabs(units) <= requantize_detail::LARGEST_MANTISSA))
+        throw requantize_error("a residual or middle has 16 or more times the scale of the output");
+    return static_cast<int32_t>(units);
+}
+
+// The channel whose y is (sum + offset) * scale + bias + a residual, in LSB of the output (of the middle, where there is one).
+//
+// greatest: of |sum + offset|, less than 2^31. residual: the greatest |(residual - zero) * scale| in LSB. Power-of-two
+// scales and biases that are multiples of 2^-22 or of the scale are exact. Throws requantize_error for scales from 16 on, and
+// for sums and biases too large for exact terms.
+inline requantize_channel make_channel(double scale, double bias, double greatest, int32_t offset = 0,
+                                       double residual = 0) {
+    using namespace requantize_detail;
+    if (!std::isfinite(scale) || !std::isfinite(bias)) throw requantize_error("a scale or bias is not finite");
+    if (!(std::fabs(scale) < 16)) throw requantize_error("sums have 16 or more times the scale of the output");
+    if (!(greatest >= 0 && greatest < 2147483648.0)) throw requantize_error("sums are beyond 32 bits");
+    // A bias that the sum's own grid has, or that is too large for its field, becomes part of the offset.
+    double moved = scale == 0 ? 0 : std::nearbyint(bias / scale);
+    if (!(std::fabs(moved) + greatest < 2147483648.0) || (std::fabs(bias) < 511 && moved * scale != bias)) moved = 0;
+    greatest += std::fabs(moved);
+    double mantissa = 0, rest = 0;
+    int shift = REQUANTIZE_SHIFTS;
+    bool fits = false;
+    while (!fits && shift > 0) {
+        shift--;
+        const int places = REQUANTIZE_FRACTION + REQUANTIZE_NIBBLE * shift;
+        mantissa = std::nearbyint(std::ldexp(scale, places));
+        rest = bias - std::ldexp(moved * mantissa, -places);
+        const double added = std::fmin(std::fabs(rest), 512) + residual;
+        fits = std::fabs(mantissa) <= LARGEST_MANTISSA &&
+               greatest * std::fabs(mantissa) + std::ldexp(added, places) <= EXACT;
+    }
+    if (!fits) throw requantize_error("sums are too large for their scale: their products exceed 53 bits");
+    double units = std::nearbyint(std::ldexp(rest, REQUANTIZE_FRACTION));
+    if (std::fabs(units) > LARGEST_BIAS) {
+        // Far outside 8 bits whatever the sum is; else there is nothing to be done.
+        if (greatest * std::fabs(scale) + residual > 200) throw requantize_error("a bias is beyond 512 LSB");
+        units = std::copysign(LARGEST_BIAS, units);
+    }
+    const uint32_t all = static_cast<uint32_t>(offset) + static_cast<uint32_t>(static_cast<int64_t>(moved));
+    return {static_cast<int32_t>(all),
+            static_cast<int32_t>(static_cast<uint32_t>(static_cast<int32_t>(mantissa)) << 5 | shift),
+            static_cast<int32_t>(units)};
+}
+#endif
+
+}  // namespace fpga
