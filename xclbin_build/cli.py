@@ -73,13 +73,15 @@ def _estimate(words: list[str]) -> int:
     parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
     parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml")
     parser.add_argument("--cu", action="append", default=[], metavar="KERNEL=N", help="compute units of a kernel")
+    parser.add_argument("--process", action="append", default=[], metavar="NAME",
+                        help="of an engine's processes count only this one; repeatable")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(words)
     if not options.recipe and not options.platform:
         raise RecipeError("give --platform, --recipe, or both, such as: xclbin-build estimate --platform u250")
     recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
     design = load_design(recipe, recipes.parse_compute_units(options.cu), options.platform)
-    found = estimate(design)
+    found = estimate(design, only=options.process)
     if options.json:
         print(json.dumps(document(found), indent=1))
     else:

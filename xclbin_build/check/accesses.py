@@ -90,10 +90,10 @@ class Accesses:
             return None
         form = dict(self._form(pointer))
         form.pop(array.value, None)
-        for start, end, member in self._kernel.members.get(array.value, ()):
-            if start <= form.get("", 0) < end:
-                array = member
-                form[""] = form.get("", 0) - start
+        for member in self._kernel.members.get(array.value, ()):
+            if member.begin <= form.get("", 0) < member.end:
+                array = member.array
+                form[""] = form.get("", 0) - member.begin
                 break
         return Access(index, write, array, form, size, i.block)
 
@@ -193,7 +193,8 @@ class Accesses:
             ii = max(math.ceil((r + w) / both), math.ceil(r / reads), math.ceil(w / writes))
             if ii > worst.ii:
                 where = f"bank {bank} of '{array.name}'" if array.banks > 1 else f"'{array.name}'"
-                worst = Bound(ii, "memory", f"{r} reads and {w} writes of {where}, which takes {both} a cycle")
+                takes = str(both) if ii == math.ceil((r + w) / both) else f"{reads} read and {writes} write"
+                worst = Bound(ii, "memory", f"{r} reads and {w} writes of {where}, which takes {takes} a cycle")
         return worst
 
     def by_bank(self, array: Array, group: Iterable[Access]) -> dict[str, list[Access]]:

@@ -121,6 +121,15 @@ class Array:
         return tuple(place)
 
 
+@dataclass
+class Member:
+    """An array within a structure: the bytes that it begins and ends at."""
+
+    begin: int
+    end: int
+    array: Array
+
+
 def extents_of(type: str) -> tuple[list[int], str]:
     """Dimensions of an array type, and the type of its elements."""
     extents = []

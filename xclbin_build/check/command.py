@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from . import clang
 from .report import document, show
 from .run import Checked, Part, check_design, check_source
 
+_WIDE = 400  # characters
 _CLOCK_NS = 1000 / 300
 
 
@@ -28,13 +30,14 @@ def run(words: list[str]) -> int:
         checked = Checked(_source(options))
     elif options.recipe or options.platform:
         recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
-        checked = check_design(load_design(recipe, {}, options.platform))
+        checked = check_design(load_design(recipe, {}, options.platform), options.process)
     else:
         raise RecipeError("give a source, --recipe or --platform, such as: xclbin-build check vadd.cpp --top vadd")
     if options.json:
         print(json.dumps(document(checked), indent=1))
     else:
-        show(checked, Console(), every=options.all)
+        # A line for each loop where nobody looks at it, so that grep finds it.
+        show(checked, Console(width=None if sys.stdout.isatty() else _WIDE), every=options.all)
     return 0 if checked.passes else 1
 
 
@@ -57,6 +60,7 @@ def _source(options: argparse.Namespace) -> list[Part]:
         clock_ns=clock_ns or _CLOCK_NS,
         contract=qor.load(file) if file else None,
         part=part,
+        only=options.process,
     )
 
 
@@ -70,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--top", help="the function to check (default: the source's name)")
     parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
     parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml; gives the clock")
+    parser.add_argument("--process", action="append", default=[], metavar="NAME",
+                        help="check only this process, core or kernel; repeatable")  # fmt: skip
     parser.add_argument(
         "--clock", type=float, metavar="NS", help="the clock's period (default: the platform's, or 3.33)"
     )

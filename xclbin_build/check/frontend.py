@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import cfg, clang, ir, source
-from .arrays import Array
-from .instances import Instance, Plan, make_plan
+from .arrays import Array, Member
+from .instances import Instance, Plan, Said, make_plan
 from .source import PROBE, Source
 
 _SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"
@@ -38,14 +39,16 @@ _OPTIONS = [
 _MOST_RETRIES = 8
 KEEP = "__hls_keep"  # a call that keeps an array a memory
 _ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align|personality|\{)")
+_LABEL = re.compile(r'("[^"]*"|[\w.$\-]+):')
+_BRANCH = re.compile(r'  br (?:i1 [^,]*, )?label %("[^"]*"|[\w.$\-]+)')
 _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\))[^\n]*$", re.M)
 
 
 @dataclass
 class Kernel:
     """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
-    scalar evolution. notes: what could not be understood. members: of blocks that are parameters, the memories that
-    they consist of, each with the bytes that it begins and ends at. part: the FPGA's name, "" for any."""
+    scalar evolution. notes: what could not be understood. members: of structures and blocks, the arrays in them. said:
+    what pragmas say of parameters. part: the FPGA's name, "" for any."""
 
     top: str
     source: Source
@@ -57,7 +60,8 @@ class Kernel:
     scev: str
     clock_ns: float
     notes: list[str] = field(default_factory=list)
-    members: dict[str, list[tuple[int, int, Array]]] = field(default_factory=dict)
+    members: dict[str, list[Member]] = field(default_factory=dict)
+    said: list[tuple[str, Said]] = field(default_factory=list)
     part: str = ""
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
@@ -109,8 +113,16 @@ def load(
     )  # fmt: skip
 
 
-def analysed(unit: Compiled, top: str, *, clock_ns: float = 3.333, automatic: bool = True) -> Kernel:
-    """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol.
+def analysed(
+    unit: Compiled,
+    top: str,
+    *,
+    clock_ns: float = 3.333,
+    automatic: bool = True,
+    said: Mapping[int, Sequence[Said]] | None = None,
+) -> Kernel:
+    """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol. said: what
+    pragmas of a region around it say of its parameters, by their places.
 
     Raises SourceError if there is no such function.
     """
@@ -126,9 +138,11 @@ def analysed(unit: Compiled, top: str, *, clock_ns: float = 3.333, automatic: bo
     function = module.function(symbol)
     if function is None:
         raise clang.SourceError(f"{unit.path}: nothing is left of '{top}' after optimisation; does it have any effect?")
+    for place, (name, _) in enumerate(function.parameters):
+        plan.said += [(name, one) for one in (said or {}).get(place, ())]
     return Kernel(
         symbol, unit.source, module, function, cfg.analyse(function), plan.instances, plan.arrays, scev, clock_ns,
-        [*unit.source.notes, *plan.notes],
+        [*unit.source.notes, *plan.notes], plan.members, plan.said,
     )  # fmt: skip
 
 
@@ -169,9 +183,9 @@ def _compile(marked: Source, folder: Path) -> tuple[str, Source]:
     for _ in range(_MOST_RETRIES):
         raw.write_text(marked.text)
         command = [
-            *language, "-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-g", "-w",
-            "-fno-discard-value-names", "-fno-math-errno", "-ffp-contract=off", "-fms-extensions",
-            "-fno-builtin-printf", "-Wno-everything", "-ferror-limit=0", "-o", str(output), str(raw),
+            *language, "-O1", "-Xclang", "-disable-llvm-passes", "-Xclang", "-disable-lifetime-markers",
+            "-emit-llvm", "-S", "-g", "-w", "-fno-discard-value-names", "-fno-math-errno", "-ffp-contract=off",
+            "-fms-extensions", "-fno-builtin-printf", "-Wno-everything", "-ferror-limit=0", "-o", str(output), str(raw),
         ]  # fmt: skip
         try:
             clang.run("clang", command)
@@ -192,6 +206,7 @@ def _prepared(text: str, symbol: str) -> str:
     """Everything but the top is to be inlined; arguments of the top do not overlap, as Vitis HLS assumes."""
     text = re.sub(r"\b(?:noinline|optnone|alwaysinline|inlinehint) ?", "", text)
     text = re.sub(r"^ *call void @llvm\.lifetime\.\w+\.p0\([^\n]*$", "", text, flags=re.M)
+    text = _every_latch(text)
     text = _STREAM_CALLS.sub(r"\1 nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwrite)", text)
 
     def define(match: re.Match[str]) -> str:
@@ -211,6 +226,30 @@ def _prepared(text: str, symbol: str) -> str:
     return re.sub(r"^define [^\n]*$", define, text, flags=re.M)
 
 
+def _every_latch(text: str) -> str:
+    """A loop's metadata at every branch back to its header: clang leaves it out at a `continue` of a `while`, and what
+    is left after simplification may be that one."""
+    lines = text.split("\n")
+    closing: dict[str, str] = {}  # of the function in hand: metadata by header
+    seen: set[str] = set()
+    open_branches: list[tuple[int, str]] = []
+    for number, line in enumerate(lines):
+        if line.startswith("define "):
+            closing, seen, open_branches = {}, set(), []
+        elif label := _LABEL.match(line):
+            seen.add(label[1])
+        elif back := _BRANCH.match(line):
+            if loop := re.search(r", !llvm\.loop (!\d+)", line):
+                closing.setdefault(back[1], loop[1])
+            elif back[1] in seen:
+                open_branches.append((number, back[1]))
+        elif line == "}":
+            for at, header in open_branches:
+                if header in closing:
+                    lines[at] += f", !llvm.loop {closing[header]}"
+    return "\n".join(lines)
+
+
 def _optimised(text: str, symbol: str, passes: str, folder: Path) -> str:
     before, after = folder / "before.ll", folder / "after.ll"
     before.write_text(text)
@@ -222,7 +261,8 @@ def _optimised(text: str, symbol: str, passes: str, folder: Path) -> str:
 def _scev(text: str, folder: Path) -> str:
     path = folder / "scev.ll"
     path.write_text(text)
-    return clang.run("opt", ["-passes=print<scalar-evolution>", "-disable-output", str(path)])[1]
+    # With debug information, each printed instruction numbers all of the module's metadata anew: quadratic.
+    return clang.run("opt", ["-strip-debug", "-passes=print<scalar-evolution>", "-disable-output", str(path)])[1]
 
 
 def _edited(text: str, symbol: str, plan: Plan) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from . import cfg, ir, scev
-from .arrays import Array, Kind, Partition, extents_of
+from . import cfg, debug, ir, scev
+from .arrays import Array, Kind, Member, Partition, extents_of
 from .automatic import FULL, unroll_short_loops
 from .pragma import Pragma
 from .source import PROBE, PROBED, Source, SourceLoop
+
+_SMALL_BYTES = 1024  # of a structure whose arrays are taken as registers if no pragma says otherwise
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Instance:
 @dataclass
 class Plan:
     """What becomes of the inlined IR. latches: metadata's number for the loop that each latch closes. kept: arrays that
-    stay memories."""
+    stay memories. members: of structures, the arrays in them. said: what pragmas say of parameters."""
 
     instances: dict[int, Instance]
     arrays: dict[str, Array]
@@ -59,10 +61,15 @@ class Plan:
     metadata: list[str]
     kept: set[str]
     notes: list[str]
+    members: dict[str, list[Member]] = field(default_factory=dict)
+    said: list[tuple[str, Said]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class _Probe:
+class Said:
+    """A pragma with what clang found of it. pointer, offset: of its variable, in bytes. values: of its options. shape,
+    element_bytes: of what the variable is."""
+
     pragma: Pragma
     pointer: str | None
     offset: int
@@ -130,7 +137,7 @@ def constant_offset(module: ir.Module, found: ir.Instruction) -> int:
     return total
 
 
-def _probes(module: ir.Module, function: ir.Function, source: Source) -> list[_Probe]:
+def _probes(module: ir.Module, function: ir.Function, source: Source) -> list[Said]:
     definitions = function.definitions()
     found = []
     for instruction in function.instructions():
@@ -140,9 +147,6 @@ def _probes(module: ir.Module, function: ir.Function, source: Source) -> list[_P
         pragma = source.pragmas.get(numbers[0] or 0)
         if pragma is None:
             continue
-        values = {
-            name: value for name, value in zip(PROBED, numbers[2:], strict=False) if value is not None and value >= 0
-        }
         shape = [value or 0 for value in numbers[2 + len(PROBED) :]]
         pointer, offset = instruction.operands[1], 0
         base: str | None = None
@@ -152,8 +156,14 @@ def _probes(module: ir.Module, function: ir.Function, source: Source) -> list[_P
         size = shape[0] if shape else 0
         for extent in extents:
             size //= max(1, extent)
-        found.append(_Probe(pragma, base, offset, values, extents, size, instruction.block))
+        found.append(Said(pragma, base, offset, options_of(instruction), extents, size, instruction.block))
     return found
+
+
+def options_of(probe: ir.Instruction) -> dict[str, int]:
+    """Values of a pragma's options, from the call that stands for it."""
+    numbers = [_integer(o) for o in probe.operands[2:]]
+    return {name: value for name, value in zip(PROBED, numbers, strict=False) if value is not None and value >= 0}
 
 
 def _integer(text: str) -> int | None:
@@ -161,10 +171,10 @@ def _integer(text: str) -> int | None:
 
 
 def _instances(
-    module: ir.Module, flow: cfg.Flow, source: Source, probes: list[_Probe], counts: scev.Evolution, plan: Plan
+    module: ir.Module, flow: cfg.Flow, source: Source, probes: list[Said], counts: scev.Evolution, plan: Plan
 ) -> dict[str, Instance]:
     """An instance for each loop, by its header."""
-    by_block: dict[str, list[_Probe]] = {}
+    by_block: dict[str, list[Said]] = {}
     for probe in probes:
         by_block.setdefault(probe.block, []).append(probe)
     found = {}
@@ -186,7 +196,7 @@ def _instances(
     return found
 
 
-def _is_about(flow: cfg.Flow, probe: _Probe, loop: cfg.Loop) -> bool:
+def _is_about(flow: cfg.Flow, probe: Said, loop: cfg.Loop) -> bool:
     around = flow.around(probe.block)
     return around is not None and (around is loop or probe.block in loop.blocks)
 
@@ -208,7 +218,7 @@ def _identity(module: ir.Module, flow: cfg.Flow, loop: cfg.Loop) -> tuple[int | 
     return None, None
 
 
-def _apply(instance: Instance, pragma: Pragma, probe: _Probe | None) -> None:
+def _apply(instance: Instance, pragma: Pragma, probe: Said | None) -> None:
     """What a pragma says of a loop; without a probe only literal numbers are understood."""
 
     def value(name: str) -> int | None:
@@ -238,7 +248,7 @@ def _apply(instance: Instance, pragma: Pragma, probe: _Probe | None) -> None:
             instance.dependences.append(Dependence(array, inter, true, value("distance") or 0))
 
 
-def _pipelined_functions(source: Source, probes: list[_Probe]) -> set[str]:
+def _pipelined_functions(source: Source, probes: list[Said]) -> set[str]:
     names = set()
     for function in source.functions:
         for number in function.pragmas:
@@ -281,19 +291,21 @@ def _number_metadata(module: ir.Module, flow: cfg.Flow, by_header: dict[str, Ins
         free += 3
 
 
-_DECLARED = re.compile(r'#dbg_(?:declare|value)\(ptr ([%@](?:"[^"]*"|[\w.$\-]+)), !(\d+)')
+_DECLARED = re.compile(r'#dbg_(declare|value)\(ptr ([%@](?:"[^"]*"|[\w.$\-]+)), !(\d+)')
 
 
 def _find_arrays(
-    module: ir.Module, function: ir.Function, text: str, source: Source, probes: list[_Probe], plan: Plan
+    module: ir.Module, function: ir.Function, text: str, source: Source, probes: list[Said], plan: Plan
 ) -> None:
     names: dict[str, str] = {}
-    declared: set[str] = set()
-    for match in re.finditer(_DECLARED, text):
-        variable = re.search(r'name: "([^"]*)"', module.metadata.get(int(match[2]), ""))
+    declared: dict[str, int] = {}  # the variable's metadata
+    for how, value, number in re.findall(_DECLARED, text):
+        variable = re.search(r'name: "([^"]*)"', module.metadata.get(int(number), ""))
         if variable:
-            names.setdefault(match[1], variable[1])
-        declared.add(match[1])
+            names.setdefault(value, variable[1])
+        if how == "declare" or value not in declared:
+            declared[value] = int(number)
+    types = debug.Types(module.metadata)
     for instruction in function.instructions():
         if instruction.opcode != "alloca" or not instruction.name or not instruction.source_type:
             continue
@@ -301,9 +313,11 @@ def _find_arrays(
         # Structures are taken apart; what is left of one is no memory.
         kind = Kind.MEMORY if extents and ".sroa." not in instruction.name else Kind.REGISTERS
         name = names.get(instruction.name, instruction.name[1:])
-        plan.arrays[instruction.name] = Array(
-            instruction.name, name, kind, extents, module.size_of(element), element_type=element
-        )
+        array = Array(instruction.name, name, kind, extents, module.size_of(element), element_type=element)
+        plan.arrays[instruction.name] = array
+        whole = types.of_variable(declared[instruction.name]) if instruction.name in declared else None
+        if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
+            plan.members[instruction.name] = members_of(array, whole)
     for held in module.globals.values():
         extents, element = extents_of(held.type)
         name = names.get(held.name) or re.sub(r"\.\d+$", "", held.name[1:]).rpartition(".")[2]
@@ -314,15 +328,47 @@ def _find_arrays(
     for parameter, kind_of in function.parameters:
         if kind_of == "ptr":
             plan.arrays[parameter] = Array(parameter, names.get(parameter, parameter[1:]), Kind.PORT, [-1], 0)
+    parameters = {parameter for parameter, _ in function.parameters}
     for probe in probes:
         if probe.pointer in plan.arrays:
-            _partition(plan.arrays[probe.pointer], probe)
+            apply(probe, plan.arrays[probe.pointer], plan.members.get(probe.pointer, []))
+        if probe.pointer in parameters:
+            plan.said.append((probe.pointer, probe))
     for value, array in plan.arrays.items():
-        if value[0] == "%" and array.kind is Kind.MEMORY and value in declared and not array.complete():
+        memory = array.kind is Kind.MEMORY and not array.complete()
+        inside = [member.array for member in plan.members.get(value, ())]
+        if sum(member.elements * member.element_bytes for member in inside) <= _SMALL_BYTES:
+            for member in inside:  # what passes through a stream as one value
+                if not member.partitions and not member.storage:
+                    member.kind = Kind.REGISTERS
+        memory |= any((m.partitions or m.storage) and not m.complete() for m in inside)
+        if value[0] == "%" and memory and value in declared:
             plan.kept.add(value)
 
 
-def _partition(array: Array, probe: _Probe) -> None:
+def members_of(array: Array, whole: debug.Type) -> list[Member]:
+    """A memory for each array in a structure, which Vitis HLS takes apart (UG1399, "Structs")."""
+    found = []
+    for number, (at, name, kind) in enumerate(debug.arrays_in(whole, array.name)):
+        member = Array(f"{array.value}.{number}", name, Kind.MEMORY, list(kind.extents), kind.element_bytes)
+        found.append(Member(at, at + kind.size, member))
+    return found
+
+
+def apply(probe: Said, array: Array, members: list[Member]) -> None:
+    """Does to an array what a pragma says of it, or to the member of a structure that the pragma is about."""
+    about = next((m.array for m in members if m.begin <= probe.offset < m.end), None)
+    whole = probe.shape == () and "." not in (probe.pragma.variable or "")
+    if members and whole:
+        for member in members:
+            _partition(member.array, probe)
+    elif about is not None and members:
+        _partition(about, probe)
+    else:
+        _partition(array, probe)
+
+
+def _partition(array: Array, probe: Said) -> None:
     pragma = probe.pragma
     if probe.shape and (array.kind is Kind.PORT or not array.extents):
         array.extents = [e if e > 0 else -1 for e in probe.shape]

@@ -6,13 +6,11 @@ Pragmas and debug information say so.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
-from . import ir
-from .arrays import Array, Kind, extents_of
+from . import debug
+from .arrays import Array, Kind
 from .frontend import Kernel
-
-_CLASS = re.compile(r'DICompositeType\([^\n]*?name: "([^"]*)"')
+from .instances import apply, members_of
 
 
 def classify(kernel: Kernel, *, memories: bool = False) -> None:
@@ -20,21 +18,31 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
 
     A pointer without a pragma is an m_axi port of the bundle gmem, as in the Vitis flow of kernels.
     memories: pointers without a pragma are memories of the caller instead, as in the Vivado flow. A block of a
-    `stream_of_blocks` is a memory for each member of its structure, whose elements are words: as if it had the pragma
-    `aggregate`.
+    `stream_of_blocks` is a memory, or one for each array of a structure; an element that is a structure itself is taken
+    as a word, as with the pragma `aggregate`.
     """
     parameters = [name for name, kind in kernel.function.parameters if kind == "ptr"]
-    classes = _classes(kernel, parameters)
+    types = debug.Types(kernel.module.metadata)
+    variables = _variables(kernel, parameters)
     for name in parameters:
         array = kernel.arrays.get(name)
         if array is None:
             continue
-        what = classes.get(name, "")
-        if what.startswith("stream_of_blocks<"):
-            _block(kernel, array, what)
+        kind = types.refers_to(variables[name]) if name in variables else None
+        what = kind.name if kind else ""
+        if kind and what.startswith("stream_of_blocks<"):
+            block = next((member for called, _, member in kind.members if called == "block"), None)
+            if block is None:
+                kernel.notes.append(f"'{array.name}': what its blocks hold is not known; it is left out")
+                array.kind = Kind.SCALAR
+            else:
+                _block(kernel, array, block)
         elif what.startswith("stream<"):
             array.kind = Kind.STREAM
-        elif what and not what.startswith("burst_maxi<"):
+        elif kind and kind.extents:
+            array.kind = Kind.MEMORY
+            array.extents, array.element_bytes = list(kind.extents), kind.element_bytes
+        elif kind and not what.startswith("burst_maxi<"):
             array.kind = Kind.SCALAR  # a structure by reference: registers
         elif memories and array.kind is Kind.PORT and not what:
             array.kind = Kind.MEMORY
@@ -57,55 +65,29 @@ def _pragmas(kernel: Kernel, parameters: set[str]) -> None:
             array.kind = Kind.MEMORY
 
 
-def _classes(kernel: Kernel, parameters: list[str]) -> dict[str, str]:
-    """The C++ class that each parameter is a reference to, by debug information; pointers are left out."""
+def _variables(kernel: Kernel, parameters: list[str]) -> dict[str, int]:
+    """The metadata of each parameter's variable."""
     metadata = kernel.module.metadata
-    found = {}
     scope = re.search(rf'^define [^\n]*@"?{re.escape(kernel.top)}"?\([^\n]*!dbg !(\d+)', kernel.module.text, re.M)
-    for words in metadata.values():
+    found = {}
+    for number, words in metadata.items():
         if not words.startswith("!DILocalVariable(") or ", arg: " not in words:
             continue
         if scope and f"scope: !{scope[1]}," not in words:
             continue
-        name, kind = re.search(r'name: "([^"]*)"', words), re.search(r"type: !(\d+)", words)
-        if not name or not kind or f"%{name[1]}" not in parameters:
-            continue
-        reference = metadata.get(int(kind[1]), "")
-        to = re.search(r"baseType: !(\d+)", reference)
-        if "DW_TAG_reference_type" not in reference or not to:
-            continue
-        target = metadata.get(int(to[1]), "")
-        for _ in range(8):  # typedefs and qualifiers
-            inner = re.search(r"baseType: !(\d+)", target)
-            if "DIDerivedType" not in target or not inner:
-                break
-            target = metadata.get(int(inner[1]), "")
-        if match := _CLASS.search(target):
-            found[f"%{name[1]}"] = match[1]
+        name = re.search(r'name: "([^"]*)"', words)
+        if name and f"%{name[1]}" in parameters:
+            found[f"%{name[1]}"] = number
     return found
 
 
-def _block(kernel: Kernel, array: Array, what: str) -> None:
-    """A memory for each member of what a block holds."""
-    module = kernel.module
-    argument = re.match(r"stream_of_blocks<(.*?)(?:, \d+)?>$", what)
-    name = argument[1] if argument else ""
-    held = f'%"struct.{name}"' if f"struct.{name}" in module.structs else ""
-    array.kind, array.extents = Kind.MEMORY, []
-    if not held:
-        kernel.notes.append(f"'{array.name}': what its blocks hold is not known; it is left out")
-        array.kind = Kind.SCALAR
-        return
-    kernel.members[array.value] = [
-        (at, at + module.size_of(kind), _member(module, array, number, kind, many))
-        for many in [len(module.offsets(held)) > 1]
-        for number, (at, kind) in enumerate(module.offsets(held))
-    ]
-
-
-def _member(module: ir.Module, array: Array, number: int, kind: str, many: bool) -> Array:
-    extents, element = extents_of(kind)
-    name = f"{array.name}[member {number}]" if many else array.name
-    value = f"{array.value}.{number}"
-    return replace(array, value=value, name=name, extents=extents, element_bytes=module.size_of(element),
-                   element_type=element)  # fmt: skip
+def _block(kernel: Kernel, array: Array, block: debug.Type) -> None:
+    """A block of a stream of blocks: a memory, or one for each array of a structure."""
+    array.kind, array.partitions = Kind.MEMORY, []
+    array.extents, array.element_bytes = list(block.extents), block.element_bytes or block.size
+    if not block.extents:
+        array.kind = Kind.REGISTERS
+        kernel.members[array.value] = members_of(array, block)
+    for value, said in kernel.said:
+        if value == array.value:
+            apply(said, array, kernel.members.get(array.value, []))

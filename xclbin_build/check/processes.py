@@ -7,16 +7,28 @@ more code than scalar evolution gets through.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from . import ir
 from .frontend import Compiled, find_top
+from .instances import Said, options_of
 from .source import PROBE
 
 _MOST_DEEP = 8
+_VARIABLE = "__hls_check8variable"  # as it is mangled
 
 
-def processes(unit: Compiled, top: str) -> list[str]:
-    """Symbols of the processes that the region in `top` calls, in the order of the calls; empty without a region.
+@dataclass
+class Process:
+    """A process of a dataflow region. symbol: of its function. said: what pragmas of the region say of its parameters,
+    by their places."""
+
+    symbol: str
+    said: dict[int, list[Said]] = field(default_factory=dict)
+
+
+def processes(unit: Compiled, top: str) -> list[Process]:
+    """The processes that the region in `top` calls, in the order of the calls; empty without a region.
 
     A function that is inlined (`#pragma HLS inline`) is part of the region, and so are those that it calls.
     """
@@ -26,9 +38,9 @@ def processes(unit: Compiled, top: str) -> list[str]:
     if function is None or not _says(unit, function, "dataflow"):
         return []
     with_loops = {loop.function for loop in unit.source.loops.values()}
-    found: list[str] = []
-    _collect(unit, module, function, set(module.names()), with_loops, found, 0)
-    return found
+    found: dict[str, Process] = {}
+    _collect(unit, module, function, {}, with_loops, found, 0)
+    return list(found.values())
 
 
 def name_of(module: ir.Module, symbol: str) -> str:
@@ -39,19 +51,42 @@ def name_of(module: ir.Module, symbol: str) -> str:
 
 
 def _collect(
-    unit: Compiled, module: ir.Module, function: ir.Function, known: set[str], with_loops: set[str],
-    found: list[str], depth: int,
+    unit: Compiled, module: ir.Module, function: ir.Function, given: dict[int, list[Said]], with_loops: set[str],
+    found: dict[str, Process], depth: int,
 ) -> None:  # fmt: skip
+    """given: what is said of the function's own parameters."""
+    known = set(module.names())
+    said = _said(unit, function, given)
     for i in function.instructions():
         if i.opcode not in ("call", "invoke") or i.callee not in known or i.callee in found:
             continue
         called = module.function(i.callee)
         if called is None:
             continue
+        passed = {place: said[value] for place, value in enumerate(i.operands) if value in said}
         if _says(unit, called, "inline") and depth < _MOST_DEEP:
-            _collect(unit, module, called, known, with_loops, found, depth + 1)
+            _collect(unit, module, called, passed, with_loops, found, depth + 1)
         elif _loops_in(module, called, known, with_loops, set()):
-            found.append(i.callee)
+            found[i.callee] = Process(i.callee, passed)
+
+
+def _said(unit: Compiled, function: ir.Function, given: dict[int, list[Said]]) -> dict[str, list[Said]]:
+    """What pragmas say of a function's variables, by their values."""
+    found: dict[str, list[Said]] = {}
+    for place, (name, _) in enumerate(function.parameters):
+        if place in given:
+            found[name] = given[place]
+    for i in function.instructions():
+        if i.opcode == "store" and i.operands[0] in found and i.pointer:  # a parameter into its variable
+            found[i.pointer] = found[i.operands[0]]
+        elif i.opcode == "load" and i.pointer in found and i.name and i.type == "ptr":
+            found[i.name] = found[i.pointer]
+        elif _VARIABLE in (i.callee or "") and len(i.operands) > 2 and i.operands[0].isdigit():
+            pragma = unit.source.pragmas.get(int(i.operands[0]))
+            if pragma is not None:
+                one = Said(pragma, None, 0, options_of(i), (), 0, "")
+                found.setdefault(i.operands[1], []).append(one)
+    return found
 
 
 def _says(unit: Compiled, function: ir.Function, kind: str) -> bool:

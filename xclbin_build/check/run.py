@@ -14,11 +14,11 @@ from hls_kernels import ENGINE
 from .. import qor
 from ..design import Design
 from ..design import Kernel as DesignKernel
-from ..errors import BuildError
+from ..errors import BuildError, RecipeError
 from ..generate import hls_sources, stage
 from . import frontend, ir
 from .loops import Check, Loop, check
-from .processes import name_of, processes
+from .processes import Process, name_of, processes
 
 
 @dataclass
@@ -85,20 +85,23 @@ def check_source(
     contract: qor.Contract | None = None,
     kernel: str = "",
     part: str = "",
+    only: Sequence[str] = (),
 ) -> list[Part]:
     """Checks a function of a source; of a dataflow region, every process by itself.
 
-    clock_ns: the period that operators are to fit; part: the FPGA's name, where units differ. Raises SourceError if
+    clock_ns: the period that operators are to fit; part: the FPGA's name, where units differ; only: processes to check,
+    all if empty. Raises SourceError if
     clang refuses the source or has no such function, ToolchainError without clang 19.
     """
     unit = frontend.compiled(path, includes=list(includes), defines=list(defines))
-    symbols = processes(unit, top) or [frontend.find_top(unit.raw, top, path)]
+    found = processes(unit, top) or [Process(frontend.find_top(unit.raw, top, path))]
     names = ir.parse(unit.raw)
+    called = [(process, name_of(names, process.symbol)) for process in found]
 
-    def one(symbol: str) -> Part:
-        made = Part(kernel or top, name_of(names, symbol), None, contract)
+    def one(process: Process, name: str) -> Part:
+        made = Part(kernel or top, name, None, contract)
         try:
-            read = frontend.analysed(unit, symbol, clock_ns=clock_ns)
+            read = frontend.analysed(unit, process.symbol, clock_ns=clock_ns, said=process.said)
             read.part = part
             made.check = check(read)
         except BuildError as error:
@@ -106,26 +109,38 @@ def check_source(
         return made
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(one, symbols))
+        return list(pool.map(lambda pair: one(*pair), [pair for pair in called if not only or pair[1] in only]))
 
 
-def check_design(design: Design) -> Checked:
+def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
     """Checks every kernel of a recipe at its platform's clock: processes of engines, plain kernels, sequencers' cores.
 
-    A `qor.toml` beside a source is its contract. Raises ToolchainError without clang 19.
+    A `qor.toml` beside a source is its contract. only: names of kernels, cores and processes to check; all if empty.
+    Raises ToolchainError without clang 19, RecipeError if `only` names what there is not.
     """
-    clock_ns = 1000 / design.platform.speeds["clock_mhz"]
     found = Checked()
     for kernel in design.kernels:
-        if kernel.source is not None:
-            contract = _contract(kernel.source.parent)
-            found.parts += _tried(kernel.name, kernel.name, kernel.source, [], clock_ns, contract, design.platform.part)
-        elif kernel.engine is not None:
-            found.parts += _staged(kernel, design, kernel.name, clock_ns, _contract(ENGINE))
-        else:
+        whole = not only or kernel.name in only
+        if kernel.cores and kernel.source is None and kernel.engine is None:
             for core in kernel.cores:
-                alone = replace(kernel, cores=(core,))
-                found.parts += _staged(alone, design, core.name, clock_ns, _contract(core.header.parent))
+                if whole or core.name in only:
+                    alone = replace(kernel, cores=(core,))
+                    found.parts += _staged(alone, design, core.name, _contract(core.header.parent))
+        else:
+            folder = kernel.source.parent if kernel.source is not None else ENGINE
+            inside = () if whole else only
+            if kernel.source is not None:
+                found.parts += _tried(
+                    kernel.name, kernel.name, kernel.source, [], design, _contract(folder), inside
+                )  # fmt: skip
+            else:
+                found.parts += _staged(kernel, design, kernel.name, _contract(folder), inside)
+    missing = [name for name in only if not any(name in (p.kernel, p.name) for p in found.parts)]
+    if missing:
+        raise RecipeError(
+            f"recipe '{design.recipe.name}' has no kernel, core or process '{missing[0]}'; "
+            "the column 'part' of a check without --process has their names."
+        )
     return found
 
 
@@ -135,27 +150,28 @@ def _contract(folder: Path) -> qor.Contract | None:
 
 
 def _staged(
-    kernel: DesignKernel, design: Design, name: str, clock_ns: float, contract: qor.Contract | None
+    kernel: DesignKernel, design: Design, name: str, contract: qor.Contract | None, only: Sequence[str] = ()
 ) -> list[Part]:
     """A kernel whose source is generated."""
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         stage(hls_sources(replace(design, kernels=(kernel,)), built_here=False), Path(folder))
         includes = [folder, f"{folder}/lib", *(str(core.header.parent) for core in kernel.cores)]
-        return _tried(
-            kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, clock_ns, contract, design.platform.part
-        )
+        return _tried(kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, design, contract, only)
 
 
 def _tried(
-    kernel: str, name: str, path: Path, includes: list[str], clock_ns: float, contract: qor.Contract | None, part: str
-) -> list[Part]:
+    kernel: str, name: str, path: Path, includes: list[str], design: Design, contract: qor.Contract | None,
+    only: Sequence[str] = (),
+) -> list[Part]:  # fmt: skip
     """The parts of one source of a design; one that clang refuses is no reason to leave out the others."""
+    platform = design.platform
     try:
         parts = check_source(
-            path, kernel, includes=includes, clock_ns=clock_ns, contract=contract, kernel=kernel, part=part
-        )
+            path, kernel, includes=includes, clock_ns=1000 / platform.speeds["clock_mhz"], contract=contract,
+            kernel=kernel, part=platform.part, only=only,
+        )  # fmt: skip
     except frontend.clang.SourceError as error:
         return [Part(kernel, name, None, contract, str(error))]
-    if len(parts) == 1:
+    if len(parts) == 1 and not only:
         parts[0].name = name
     return parts

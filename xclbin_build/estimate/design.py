@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .. import platform as platforms
@@ -36,10 +37,10 @@ class Estimate:
         return None if self.unknown else True
 
 
-def estimate(design: Design, *, whole: bool = True, advise: bool = True) -> Estimate:
-    """Estimates a design. whole: with the logic, from the sources' IR, which needs clang 19 and takes minutes; else
-    what
-    the sizes alone tell, at least so much. advise: look for a recipe that fits where this one does not.
+def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: Sequence[str] = ()) -> Estimate:
+    """Estimates a design. whole: with the logic, from the sources' IR, which needs clang 19 and takes half a minute;
+    else what the sizes alone tell, at least so much. advise: look for a recipe that fits where this one does not. only:
+    of an engine's processes count these, all if empty.
 
     Raises RecipeError for a design without a card.
     """
@@ -54,11 +55,13 @@ def estimate(design: Design, *, whole: bool = True, advise: bool = True) -> Esti
     units: list[Unit] = []
     unknown: list[str] = []
     for kernel in design.kernels:
-        part = _kernel(kernel, design, operators, whole)
+        part = _kernel(kernel, design, operators, whole, only)
         unknown += [note for note in _notes(part) if note not in unknown]
         parts.append(part)
         banks = tuple(bound.bank for bound in kernel.arguments if bound.bank)
         units += [Unit(unit.name, part, unit.slr, banks) for unit in kernel.compute_units]
+    if only:
+        unknown.append(f"of the processes only {', '.join(only)} were counted")
     found = Estimate(design.recipe.name, platform, parts, units, fit(units, platform), unknown)
     if advise and not found.fit.fits:
         found.advice = _advice(design)
@@ -82,11 +85,11 @@ def check_fit(design: Design) -> Estimate:
     return found
 
 
-def _kernel(kernel: Kernel, design: Design, operators: Operators, whole: bool) -> Part:
+def _kernel(kernel: Kernel, design: Design, operators: Operators, whole: bool, only: Sequence[str]) -> Part:
     has_uram = any(region.usable["uram"] for region in design.platform.regions)
     if kernel.engine is not None:
         part = engine.least(kernel.engine, kernel.name, operators)
-        return kernels.engine_logic(part, kernel, design, operators) if whole else part
+        return kernels.engine_logic(part, kernel, design, operators, only) if whole else part
     if kernel.source is not None:
         if whole:
             return kernels.plain(kernel, design, operators, has_uram)

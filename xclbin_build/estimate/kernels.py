@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..check import frontend, interfaces, ir
-from ..check.processes import name_of, processes
+from ..check.processes import Process, name_of, processes
 from ..design import Core, Design, Kernel
 from ..errors import BuildError
 from ..generate import hls_sources, stage
@@ -45,8 +45,9 @@ def sequencer_logic(kernel: Kernel, design: Design, operators: Operators, has_ur
     return part
 
 
-def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operators) -> Part:
-    """An engine with the logic of its processes; the array, which is counted already, is taken off again.
+def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operators, only: Sequence[str] = ()) -> Part:
+    """An engine with the logic of its processes; the array, which is counted already, is taken off again. only: count
+    these, all if empty.
 
     Each process is read by itself (`check.processes`): all of them inlined into one function are more code than scalar
     evolution gets through.
@@ -57,12 +58,10 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
         try:
             unit = frontend.compiled(file, includes=[folder, f"{folder}/lib"])
             names = ir.parse(unit.raw)
+            called = [(process, name_of(names, process.symbol)) for process in processes(unit, kernel.name)]
+            wanted = [pair for pair in called if not only or pair[1] in only]
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                found = pool.map(
-                    lambda symbol: _process(unit, symbol, name_of(names, symbol), operators),
-                    processes(unit, kernel.name),
-                )
-                logic = list(found)
+                logic = list(pool.map(lambda pair: _process(unit, pair[0], pair[1], operators), wanted))
         except BuildError as error:
             words = f"the logic of '{kernel.name}' was not counted: {error}"
             logic = [Part("logic", "processes", Resources(), "unknown", words)]
@@ -75,10 +74,10 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
     return part
 
 
-def _process(unit: frontend.Compiled, symbol: str, name: str, operators: Operators) -> Part:
+def _process(unit: frontend.Compiled, process: Process, name: str, operators: Operators) -> Part:
     """A process of an engine, with its own memories; ports, streams and blocks are counted by their sizes."""
     try:
-        kernel = frontend.analysed(unit, symbol)
+        kernel = frontend.analysed(unit, process.symbol, said=process.said)
     except BuildError as error:
         return Part("process", name, Resources(), "unknown", f"process '{name}' was not counted: {error}")
     interfaces.classify(kernel)

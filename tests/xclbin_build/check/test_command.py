@@ -101,7 +101,7 @@ def test_the_engines_reader_of_the_window_needs_a_bank_for_every_pixel(tmp_path:
     (part,) = check_source(path, "top", includes=[str(ENGINE.parent)], defines=["ENGINE_PIXELS=8"])
     assert part.check is not None
     steps = next(loop for loop in part.check.loops if loop.name == "feed_steps")
-    assert (steps.ii, steps.kind) == (4, "memory") and "8 reads and 0 writes of 'windows'" in steps.limit
+    assert (steps.ii, steps.kind) == (4, "memory") and "8 reads and 0 writes of 'windows.bank'" in steps.limit
 
 
 @pytest.mark.parametrize(
@@ -118,3 +118,59 @@ def test_wrong_input_is_told(
 ) -> None:
     assert main(["check", *(word.format(kernel=kernel) for word in arguments)]) == 1
     assert words in capsys.readouterr().err.replace("\n", " ")
+
+
+STRUCTURE = """
+#include <hls_stream.h>
+#include <hls_streamofblocks.h>
+struct block_t { int low[512]; int high[512]; };
+typedef hls::stream_of_blocks<block_t, 2> blocks_t;
+static void fill(hls::stream<int>& in, blocks_t& blocks) {
+    hls::write_lock<block_t> lock(blocks);
+    block_t& block = lock;
+PRAGMA
+fill_pairs:
+    for (int i = 0; i < 256; i++) {
+#pragma HLS pipeline II = 1
+        const int x = in.read();
+        block.low[2 * i] = x;
+        block.low[2 * i + 1] = x;
+        block.high[i] = x;
+    }
+}
+static void drain(blocks_t& blocks, hls::stream<int>& out) {
+    hls::read_lock<block_t> lock(blocks);
+    const block_t& block = lock;
+drain_all:
+    for (int i = 0; i < 512; i++) {
+#pragma HLS pipeline II = 1
+        if (i % 3 == 0) continue;
+        out.write(block.low[i] + block.high[i]);
+    }
+}
+void top(hls::stream<int>& in, hls::stream<int>& out) {
+#pragma HLS dataflow
+    blocks_t blocks;
+#pragma HLS bind_storage variable = blocks type = ram_s2p impl = uram
+    fill(in, blocks);
+    drain(blocks, out);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("pragma", "ii"),
+    [("", 2), ("#pragma HLS array_partition variable = block.low cyclic factor = 2", 1),
+     ("#pragma HLS array_partition variable = block.high cyclic factor = 2", 2),
+     ("#pragma HLS array_partition variable = lock cyclic factor = 2", 1)],
+)  # fmt: skip
+def test_arrays_of_a_blocks_structure_have_their_own_banks(tmp_path: Path, pragma: str, ii: int) -> None:
+    path = tmp_path / "top.cpp"
+    path.write_text(STRUCTURE.replace("PRAGMA", pragma))
+    fill, drain = check_source(path, "top")
+    assert fill.check is not None and drain.check is not None
+    (pairs,), (words,) = fill.check.loops, drain.check.loops
+    assert pairs.ii == ii and words.ii == 1
+    if ii == 2:  # the region's pragma gives the block one port to write to
+        assert "0 reads and 2 writes of 'blocks.low', which takes 1 read and 1 write a cycle" in pairs.limit
+    assert check_source(path, "top", only=["drain"])[0].name == "drain"

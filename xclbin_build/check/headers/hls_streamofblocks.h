@@ -9,6 +9,7 @@ class stream_of_blocks {
 public:
     stream_of_blocks() = default;
     explicit stream_of_blocks(const char*) {}
+    T& __hls_block() { return block; }
     T block;
 };
 template <class T>
@@ -17,6 +18,7 @@ public:
     template <int DEPTH>
     read_lock(stream_of_blocks<T, DEPTH>& blocks) : block_(blocks.block) {}
     operator const T&() const { return block_; }
+    const T& __hls_block() const { return block_; }
 
 private:
     const T& block_;
@@ -27,6 +29,7 @@ public:
     template <int DEPTH>
     write_lock(stream_of_blocks<T, DEPTH>& blocks) : block_(blocks.block) {}
     operator T&() const { return block_; }
+    T& __hls_block() const { return block_; }
 
 private:
     T& block_;
