@@ -29,8 +29,10 @@ class ProcessingElement:
     kind: Literal["PS", "PL"]
     kernel: str | None = None
     index: int = 0
+    variant: str = field(default="", repr=False)
+    """What tells it from others of its kind or kernel for which tasks state other costs, such as a class of cores."""
     resource: str = field(init=False, repr=False)
-    """Resource type under which tasks state their costs: "PS" or the kernel's name."""
+    """Resource type under which tasks state their costs: the variant if there is one, "PS", or the kernel's name."""
 
     def __post_init__(self) -> None:
         if self.kind not in ("PS", "PL"):
@@ -39,7 +41,7 @@ class ProcessingElement:
             raise ValueError(
                 f"processing element {self.name!r}: a PL element names its kernel (other than 'PS'), a PS element none"
             )
-        object.__setattr__(self, "resource", self.kernel or PS)
+        object.__setattr__(self, "resource", self.variant or self.kernel or PS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,7 @@ def _timm_model(name: str, batch: int) -> ZooModel | None:
 # module:callable
 
 
-def _called(reference: str) -> Any:
+def called(reference: str) -> Any:
     """What the callable of `reference` gives; raises ModelNotFoundError with a sentence for whatever goes wrong."""
     module_name, _, attribute = reference.partition(":")
     if os.getcwd() not in sys.path:
@@ -154,7 +154,7 @@ def _called_model(reference: str, batch: int) -> ZooModel:
     Inputs that come with the model are repeated along their first dimension to make the batch. A module alone must
     have an `example_inputs(batch)` method.
     """
-    made = _called(reference)
+    made = called(reference)
     if isinstance(made, torch.nn.Module):
         example = getattr(made, "example_inputs", None)
         if example is None:

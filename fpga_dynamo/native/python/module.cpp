@@ -14,4 +14,5 @@ NB_MODULE(_native, module) {
     bind_bypass(module);
     bind_direct_call(module);
     bind_pack_panels(module);
+    bind_scheduling(module);
 }

@@ -1,0 +1,293 @@
+#include "least_work.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <unordered_map>
+
+namespace scheduling {
+
+namespace {
+
+constexpr double WEIGHT = 0.25, CLIP = 4.0;  // of a measurement
+constexpr int PATIENCE = 64;
+constexpr double MOVED = 0.1;  // relative change of an estimate that a summary should know of
+
+}  // namespace
+
+estimates::estimates(std::shared_ptr<const graph_model> graph) : graph_(std::move(graph)) {
+    seconds_.resize(graph_->stated.size());
+    for (size_t i = 0; i < seconds_.size(); ++i) seconds_[i] = graph_->stated[i] + graph_->transfer[i];
+    missed_.assign(seconds_.size(), 0);
+    patience_.assign(seconds_.size(), PATIENCE);
+}
+
+void estimates::observe(int task, int kind, double seconds) {
+    const int row = task * graph_->kinds;
+    double& expected = seconds_[row + kind];
+    if (expected > 0) seconds = std::min(std::max(seconds, expected / CLIP), expected * CLIP);
+    expected += WEIGHT * (seconds - expected);
+    ++observed_;
+    const double known = summarised_.empty() ? expected : summarised_[row + kind];
+    moved_ = moved_ || std::abs(expected - known) > MOVED * known;
+    const rows& kinds = graph_->supporting;
+    missed_[row + kind] = 0;
+    for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at) {
+        const int other = row + kinds.items[at];
+        const double stated = graph_->stated[other] + graph_->transfer[other];
+        if (other == row + kind || seconds_[other] <= stated || ++missed_[other] < patience_[other]) continue;
+        missed_[other] = 0;
+        patience_[other] *= 2;
+        seconds_[other] = stated;
+        moved_ = true;
+    }
+}
+
+std::shared_ptr<const estimates::summary> estimates::current(const system_model& system) {
+    if (summary_ && !(moved_ && observed_ >= graph_->tasks())) return summary_;  // amortised: O(1) an observation
+    auto made = std::make_shared<summary>();
+    made->work_of.assign(graph_->kinds, 0.0);
+    std::vector<double> ends(graph_->tasks());
+    for (int task = 0; task < graph_->tasks(); ++task) {
+        int best = -1;
+        for (int at = graph_->supporting.begin[task]; at < graph_->supporting.begin[task + 1]; ++at) {
+            const int kind = graph_->supporting.items[at];
+            if (best < 0 || (*this)(task, kind) < (*this)(task, best)) best = kind;
+        }
+        const double seconds = (*this)(task, best), work = seconds / system.members[best].size();
+        made->best.push_back(best);
+        made->work.push_back(work);
+        made->work_of[best] += work;
+        made->total += work;
+        double start = 0.0;
+        for (int edge = graph_->before.begin[task]; edge < graph_->before.begin[task + 1]; ++edge)
+            start = std::max(start, ends[graph_->before.items[edge]]);
+        ends[task] = start + seconds;
+        made->alone = std::max(made->alone, ends[task]);
+    }
+    summary_ = std::move(made);
+    summarised_ = seconds_;
+    moved_ = false;
+    observed_ = 0;
+    return summary_;
+}
+
+least_work::least_work(std::shared_ptr<const system_model> system) : system_(std::move(system)) {
+    load_.assign(system_->kinds(), 0.0);
+    supported_.assign(system_->kinds(), 0);
+    free_.resize(system_->kinds());
+}
+
+int least_work::add_graph(std::shared_ptr<const graph_model> graph) {
+    graphs_.emplace_back(std::move(graph));
+    return static_cast<int>(graphs_.size()) - 1;
+}
+
+double least_work::key_of(const frame& one, double now) const {
+    const double age = now - one.arrival + one.facts->alone;
+    return age > 0 ? one.left * one.left / age : 0.0;
+}
+
+int least_work::arrive(int graph, double arrival, double share) {
+    int handle = static_cast<int>(frames_.size());
+    if (unused_.empty()) {
+        frames_.emplace_back();
+    } else {
+        handle = unused_.back();
+        unused_.pop_back();
+    }
+    frame& one = frames_[handle];
+    one.graph = graph;
+    one.facts = graphs_[graph].current(*system_);
+    one.arrival = arrival;
+    one.left = one.facts->total * share;
+    one.key = key_of(one, arrival);
+    one.unbound = std::max(1, static_cast<int>(std::lround(graphs_[graph].graph().tasks() * share)));
+    one.work_of = one.facts->work_of;
+    for (int kind = 0; kind < system_->kinds(); ++kind) load_[kind] += one.work_of[kind] *= share;
+    ++in_flight_;
+    return handle;
+}
+
+void least_work::enter(int handle) { order_.emplace(frames_[handle].key, handle); }
+void least_work::withdraw(int handle) { order_.erase({frames_[handle].key, handle}); }
+
+void least_work::add(int handle, int task, std::array<double, memories> crossing, uint64_t tag) {
+    frame& one = frames_[handle];
+    if (one.ready.empty()) enter(handle);
+    const auto place = std::upper_bound(one.ready.begin(), one.ready.end(), task,
+                                        [](int wanted, const ready_task& other) { return wanted < other.task; });
+    one.ready.insert(place, {task, crossing, tag});
+    const rows& kinds = graphs_[one.graph].graph().supporting;
+    for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at) ++supported_[kinds.items[at]];
+    ++waiting_;
+}
+
+void least_work::release(int handle) {
+    frame& one = frames_[handle];
+    for (int kind = 0; kind < system_->kinds(); ++kind) load_[kind] = std::max(0.0, load_[kind] - one.work_of[kind]);
+    one.facts.reset();
+    one.graph = -1;
+    unused_.push_back(handle);
+    if (--in_flight_ == 0) std::fill(load_.begin(), load_.end(), 0.0);  // no rounding errors are carried on
+}
+
+void least_work::leave(int handle) {
+    frame& one = frames_[handle];
+    if (one.graph < 0) return;
+    if (!one.ready.empty()) withdraw(handle);
+    const rows& kinds = graphs_[one.graph].graph().supporting;
+    for (const ready_task& item : one.ready)
+        for (int at = kinds.begin[item.task]; at < kinds.begin[item.task + 1]; ++at) --supported_[kinds.items[at]];
+    waiting_ -= one.ready.size();
+    one.ready.clear();
+    release(handle);
+}
+
+void least_work::reorder(double now) {
+    std::vector<std::pair<double, int>> anew;
+    anew.reserve(order_.size());
+    for (const auto& [_, handle] : order_) {
+        frames_[handle].key = key_of(frames_[handle], now);
+        anew.emplace_back(frames_[handle].key, handle);
+    }
+    std::sort(anew.begin(), anew.end());
+    order_ = std::set<std::pair<double, int>>(anew.begin(), anew.end());
+}
+
+void least_work::settle(const bound& made, double now) {
+    frame& one = frames_[made.frame];
+    withdraw(made.frame);
+    const auto place = std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
+                                        [](const ready_task& other, int wanted) { return other.task < wanted; });
+    one.ready.erase(place);
+    const double work = one.facts->work[made.task];
+    const int best = one.facts->best[made.task];
+    one.left = std::max(0.0, one.left - work);
+    const double mine = std::min(work, one.work_of[best]);
+    one.work_of[best] -= mine;
+    load_[best] = std::max(0.0, load_[best] - mine);
+    const rows& kinds = graphs_[one.graph].graph().supporting;
+    for (int at = kinds.begin[made.task]; at < kinds.begin[made.task + 1]; ++at) --supported_[kinds.items[at]];
+    --waiting_;
+    one.key = key_of(one, now);
+    if (!one.ready.empty()) enter(made.frame);
+    if (--one.unbound <= 0 && one.ready.empty()) release(made.frame);
+}
+
+double least_work::decide(double now, const double* available, std::vector<bound>& out) {
+    if (++decisions_ >= std::max<int>(REFRESH, static_cast<int>(order_.size()) / 8)) {
+        reorder(now);
+        decisions_ = 0;
+    }
+    const int kinds = system_->kinds();
+    const double limit = now + HORIZON * latency_;
+    // Ready tasks that a kind with a free PE may still find: the search ends where there are none for any such kind.
+    std::array<int, 64> small;
+    std::vector<int> large(kinds > 64 ? kinds : 0);
+    int* hungry = kinds > 64 ? large.data() : small.data();
+    int searching = 0;
+    double total = 0.0;
+    for (int kind = 0; kind < kinds; ++kind) {
+        auto& heap = free_[kind];
+        heap.clear();
+        for (const int pe : system_->members[kind]) heap.emplace_back(std::max(now, available[pe]), pe);
+        std::make_heap(heap.begin(), heap.end(), std::greater<>());
+        hungry[kind] = !heap.empty() && heap.front().first <= limit ? supported_[kind] : 0;
+        searching += hungry[kind] > 0;
+        total += load_[kind];
+    }
+    if (!searching) return kinds;
+    const double pressure = total > 0 ? PRICE * (in_flight_ - 1) / total : 0.0;
+    const auto price = [&](int kind) { return pressure * load_[kind] / system_->members[kind].size(); };
+    const size_t first = out.size();
+    double evaluations = 0;
+    int looked = 0;
+    for (const auto& [_, handle] : order_) {
+        const frame& one = frames_[handle];
+        const estimates& believed = graphs_[one.graph];
+        const rows& supporting = believed.graph().supporting;
+        for (const ready_task& item : one.ready) {
+            const int begin = supporting.begin[item.task], end = supporting.begin[item.task + 1];
+            const int best = one.facts->best[item.task];
+            const double relief =
+                (believed(item.task, best) + item.crossing[system_->memory_of[best]]) * price(best);
+            int choice = -1;
+            double least = 0.0, cost = 0.0;
+            for (int at = begin; at < end; ++at) {
+                const int kind = supporting.items[at];
+                const double seconds = believed(item.task, kind) + item.crossing[system_->memory_of[kind]];
+                double score = free_[kind].front().first + seconds;
+                if (kind != best) score += std::max(0.0, seconds * price(kind) - relief);
+                if (choice < 0 || score < least) choice = kind, least = score, cost = seconds;
+                if (hungry[kind] > 0 && --hungry[kind] == 0) --searching;
+            }
+            evaluations += end - begin;
+            auto& heap = free_[choice];
+            const auto [start, pe] = heap.front();
+            std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+            heap.back().first = start + cost;
+            std::push_heap(heap.begin(), heap.end(), std::greater<>());
+            if (start <= limit) out.push_back({handle, item.task, pe, item.tag});
+            if (heap.front().first > limit && hungry[choice] > 0) hungry[choice] = 0, --searching;
+            if (!searching || ++looked >= LOOK) break;
+        }
+        if (!searching || looked >= LOOK) break;
+    }
+    for (size_t i = first; i < out.size(); ++i) settle(out[i], now);
+    return evaluations;
+}
+
+namespace {
+
+// The policy as the simulator calls it.
+class simulated : public policy {
+public:
+    explicit simulated(const system_model& system)
+        : policy(system), core_(std::shared_ptr<const system_model>(std::shared_ptr<void>(), &system)) {}
+
+    void arrive(instance& owner) override {
+        owner.handle = core_.arrive(graph(*owner.graph), owner.arrival);
+        if (owners_.size() <= static_cast<size_t>(owner.handle)) owners_.resize(owner.handle + 1);
+        owners_[owner.handle] = &owner;
+    }
+    void add(instance& owner, int task) override {
+        std::array<double, memories> crossing{};
+        for (int memory = 0; memory < memories; ++memory) crossing[memory] = owner.crossing_to(task, memory);
+        core_.add(owner.handle, task, crossing, 0);
+    }
+    size_t waiting() const override { return core_.waiting(); }
+    double decide(double now, const std::vector<double>& available, std::vector<assignment>& out) override {
+        made_.clear();
+        const double evaluations = core_.decide(now, available.data(), made_);
+        for (const auto& bound : made_) out.push_back({owners_[bound.frame], bound.task, bound.pe});
+        return evaluations;
+    }
+    double estimate(const instance& owner, int task, int kind) const override {
+        return core_.estimate(graphs_.at(owner.graph), task, kind) + owner.crossing_to(task, system_.memory_of[kind]);
+    }
+    void observe(const instance& owner, int task, int kind, double seconds) override {
+        const double crossing = owner.crossing_to(task, system_.memory_of[kind]);
+        core_.observe(graphs_.at(owner.graph), task, kind, std::max(0.0, seconds - crossing));
+    }
+    void applied(double latency) override { core_.applied(latency); }
+
+private:
+    int graph(const graph_model& model) {
+        const auto found = graphs_.find(&model);
+        if (found != graphs_.end()) return found->second;
+        const std::shared_ptr<const graph_model> unowned(std::shared_ptr<void>(), &model);
+        return graphs_[&model] = core_.add_graph(unowned);
+    }
+
+    least_work core_;
+    std::unordered_map<const graph_model*, int> graphs_;
+    std::vector<instance*> owners_;
+    std::vector<least_work::bound> made_;
+};
+
+}  // namespace
+
+std::unique_ptr<policy> make_least_work(const system_model& system) { return std::make_unique<simulated>(system); }
+
+}  // namespace scheduling

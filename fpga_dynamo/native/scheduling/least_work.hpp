@@ -1,0 +1,118 @@
+// Least remaining work first, bound late: the default policy.
+//
+// Applications are served in the order of  key = left^2 / (now - arrival + alone), left being the best seconds of the
+// tasks that are not yet bound, each divided by the number of PEs of its best kind, and alone the length of the critical
+// path: short ones first, for what that gains in mean response, and old ones before long.
+// A task is bound to a PE only if that one is free now, or will be within HORIZON times as long as a decision lately took
+// to have its effect; else it reserves its place in the plan and stays ready. So no queue builds up that a shorter
+// application would have to wait behind, and yet no PE idles while a decision is made.
+// A kind that is not the task's best one is charged PRICE times what the task takes of it, in units of how much work the
+// other applications have for it, less what that relieves the best kind of.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "model.hpp"
+#include "policy.hpp"
+
+namespace scheduling {
+
+// What is believed of each task's seconds: as stated, corrected by what was measured.
+class estimates {
+public:
+    explicit estimates(std::shared_ptr<const graph_model> graph);
+    double operator()(int task, int kind) const { return seconds_[task * graph_->kinds + kind]; }
+    // A run of `task` on `kind` took `seconds`. One measurement counts as at most 4 times, at least a quarter of, what
+    // was expected. Where a task has run long enough elsewhere, the stated seconds are believed anew.
+    void observe(int task, int kind, double seconds);
+    const graph_model& graph() const { return *graph_; }
+
+    // What the tasks' best kinds are, and the work that follows from it. Made anew now and then as estimates move;
+    // an application in flight keeps the one that it came with, or its sums would not come to zero.
+    struct summary {
+        std::vector<int> best;           // by task: the kind of least seconds
+        std::vector<double> work;        // by task: those seconds / PEs of the kind
+        std::vector<double> work_of;     // by kind: sum of the work of tasks whose best it is
+        double total = 0.0, alone = 0.0;
+    };
+    std::shared_ptr<const summary> current(const system_model& system);
+
+private:
+    std::shared_ptr<const graph_model> graph_;
+    std::vector<double> seconds_, summarised_;
+    std::vector<int> missed_, patience_;  // runs elsewhere since the last run here, and how many until it is tried again
+    std::shared_ptr<const summary> summary_;
+    bool moved_ = false;
+    int observed_ = 0;  // since the summary was made
+};
+
+class least_work {
+public:
+    static constexpr double PRICE = 3.0, HORIZON = 3.0, SMOOTHING = 0.1;
+    static constexpr int REFRESH = 32;    // decisions until all keys are computed anew; more if there are many
+    static constexpr int LOOK = 1024;     // tasks that a decision looks at, at most
+
+    struct bound {
+        int frame, task, pe;
+        uint64_t tag;
+    };
+
+    explicit least_work(std::shared_ptr<const system_model> system);
+
+    int add_graph(std::shared_ptr<const graph_model> graph);
+    // An instance of `graph`, of which `share` of the work is still to do. Returns its handle.
+    int arrive(int graph, double arrival, double share = 1.0);
+    void leave(int frame);  // it is over, whatever of it is still ready
+    // `task` of `frame` is ready; crossing: by memory, seconds that are added there. The tag comes back when it is bound.
+    void add(int frame, int task, std::array<double, memories> crossing, uint64_t tag);
+    size_t waiting() const { return waiting_; }
+    // Appends what is bound now. Returns how many times a task was weighed against a kind.
+    double decide(double now, const double* available, std::vector<bound>& out);
+    void applied(double latency) { latency_ += SMOOTHING * (latency - latency_); }
+    void observe(int graph, int task, int kind, double seconds) { graphs_[graph].observe(task, kind, seconds); }
+    double estimate(int graph, int task, int kind) const { return graphs_[graph](task, kind); }
+    int frames() const { return in_flight_; }
+
+private:
+    struct ready_task {
+        int task;
+        std::array<double, memories> crossing;
+        uint64_t tag;
+    };
+    struct frame {
+        int graph = -1;
+        std::shared_ptr<const estimates::summary> facts;
+        double left = 0, arrival = 0, key = 0;
+        int unbound = 0;                // tasks that are not bound, ready or not
+        std::vector<double> work_of;    // by kind: what this frame still adds to load_
+        std::vector<ready_task> ready;  // in program order
+    };
+
+    double key_of(const frame& one, double now) const;
+    void reorder(double now);
+    void enter(int handle);
+    void withdraw(int handle);
+    void release(int handle);
+    void settle(const bound& made, double now);
+
+    std::shared_ptr<const system_model> system_;
+    std::vector<estimates> graphs_;
+    std::vector<frame> frames_;
+    std::vector<int> unused_;
+    std::set<std::pair<double, int>> order_;  // (key, frame) of those with ready tasks
+    std::vector<double> load_;                // by kind: sum of the frames' work_of
+    std::vector<int> supported_;              // by kind: ready tasks that it supports
+    size_t waiting_ = 0;
+    int in_flight_ = 0;
+    int decisions_ = 0;
+    double latency_ = 0.0;
+    std::vector<std::vector<std::pair<double, int>>> free_;  // by kind: heaps of (when, PE), kept for their memory
+};
+
+std::unique_ptr<policy> make_least_work(const system_model& system);
+
+}  // namespace scheduling

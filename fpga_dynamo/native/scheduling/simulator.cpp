@@ -1,0 +1,265 @@
+#include "simulator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <queue>
+
+namespace scheduling {
+
+namespace {
+
+constexpr double idle = -std::numeric_limits<double>::infinity();
+constexpr double least_remaining = 1e-6;  // keeps a busy PE's availability in the future
+
+// splitmix64: a number for each (seed, instance, task), so that a task takes as long under every policy.
+uint64_t mixed(uint64_t word) {
+    word += 0x9e3779b97f4a7c15ull;
+    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ull;
+    word = (word ^ (word >> 27)) * 0x94d049bb133111ebull;
+    return word ^ (word >> 31);
+}
+
+double uniform(uint64_t word) { return (static_cast<double>(word >> 11) + 0.5) * 0x1p-53; }
+
+double factor(const run_options& options, int instance, int task) {
+    if (options.spread <= 0 && options.tail <= 0) return 1.0;
+    const uint64_t word = mixed(mixed(options.seed) ^ (static_cast<uint64_t>(instance) << 32 | static_cast<uint32_t>(task)));
+    const double radius = std::sqrt(-2 * std::log(uniform(mixed(word ^ 1))));
+    const double normal = radius * std::cos(2 * 3.14159265358979323846 * uniform(mixed(word ^ 2)));
+    const bool long_one = options.tail > 0 && uniform(mixed(word ^ 3)) < options.tail;
+    return std::exp(options.spread * normal) * (long_one ? 10.0 : 1.0);
+}
+
+enum class what { arrives, ends, decided, tick };
+
+struct event {
+    double time;
+    uint64_t order;
+    what kind;
+    int subject;
+    bool operator>(const event& other) const {
+        return time != other.time ? time > other.time : order > other.order;
+    }
+};
+
+struct given {
+    instance* owner;
+    int task;
+    double expected;
+};
+
+struct slot {
+    given running{nullptr, 0, 0.0};
+    double since = 0, expected_end = 0;
+    std::deque<given> queue;
+    double backlog = 0;
+};
+
+class simulation {
+public:
+    simulation(const system_model& system, const std::vector<std::shared_ptr<const graph_model>>& applications,
+               const std::vector<arrival>& arrivals, const run_options& options)
+        : system_(system), options_(options), policy_(make_policy(options.policy, system, options.seed)),
+          instances_(arrivals.size()), slots_(system.pes()), available_(system.pes(), idle) {
+        for (size_t i = 0; i < arrivals.size(); ++i) {
+            instance& one = instances_[i];
+            one.graph = applications.at(arrivals[i].application).get();
+            one.number = static_cast<int>(i);
+            one.application = arrivals[i].application;
+            one.arrival = arrivals[i].time;
+            if (i && arrivals[i].time < arrivals[i - 1].time) throw std::invalid_argument("arrivals must be sorted");
+        }
+        result_.busy.assign(system.pes(), 0.0);
+    }
+
+    run_result run() {
+        if (!instances_.empty()) push(instances_[0].arrival, what::arrives, 0);
+        while (!events_.empty()) {
+            const double now = events_.top().time;
+            while (!events_.empty() && events_.top().time == now) {  // what happens at once is decided on at once
+                const event next = events_.top();
+                events_.pop();
+                happen(next, now);
+            }
+            if (!deciding_) decide(now);
+        }
+        if (policy_->waiting())
+            throw std::runtime_error("policy '" + options_.policy + "' left " + std::to_string(policy_->waiting()) +
+                                     " tasks while all processing elements were idle");
+        for (const instance& one : instances_) {
+            result_.started.push_back(one.started);
+            result_.ended.push_back(one.ended);
+        }
+        return std::move(result_);
+    }
+
+private:
+    void push(double time, what kind, int subject) { events_.push({time, order_++, kind, subject}); }
+
+    void happen(const event& next, double now) {
+        switch (next.kind) {
+            case what::arrives: arrive(next.subject, now); break;
+            case what::ends: end(next.subject, now); break;
+            case what::decided: apply(now); break;
+            case what::tick: ticking_ = false; break;
+        }
+    }
+
+    void changed(double now) {
+        if (!dirty_) dirty_ = true, dirty_since_ = now;
+        else if (!policy_->waiting()) dirty_since_ = now;  // until then there was nothing to decide
+    }
+
+    void ready(instance& one, int task, double now) {
+        changed(now);
+        policy_->add(one, task);
+    }
+
+    void arrive(int number, double now) {
+        instance& one = instances_[number];
+        if (number + 1 < static_cast<int>(instances_.size()))
+            push(instances_[number + 1].arrival, what::arrives, number + 1);
+        const graph_model& graph = *one.graph;
+        one.left = graph.tasks();
+        if (!one.left) {
+            one.started = one.ended = now;
+            return;
+        }
+        one.waiting.resize(graph.tasks());
+        for (int task = 0; task < graph.tasks(); ++task)
+            one.waiting[task] = graph.before.begin[task + 1] - graph.before.begin[task];
+        if (graph.crosses) one.where.assign(graph.tasks(), host_memory);
+        policy_->arrive(one);
+        for (const int task : graph.roots) ready(one, task, now);
+    }
+
+    void end(int pe, double now) {
+        slot& here = slots_[pe];
+        const given done = here.running;
+        instance& one = *done.owner;
+        result_.busy[pe] += now - here.since;
+        if (options_.trace) result_.tasks.push_back({one.number, done.task, pe, here.since, now});
+        policy_->observe(one, done.task, system_.kind_of[pe], now - here.since);
+        here.running.owner = nullptr;
+        if (here.queue.empty()) {
+            available_[pe] = idle;
+        } else {
+            const given following = here.queue.front();
+            here.queue.pop_front();
+            here.backlog = here.queue.empty() ? 0.0 : here.backlog - following.expected;
+            start(pe, following, now);
+        }
+        changed(now);
+        const graph_model& graph = *one.graph;
+        if (!one.where.empty()) one.where[done.task] = static_cast<int8_t>(system_.memory_of[system_.kind_of[pe]]);
+        for (int at = graph.after.begin[done.task]; at < graph.after.begin[done.task + 1]; ++at)
+            if (--one.waiting[graph.after.items[at]] == 0) ready(one, graph.after.items[at], now);
+        if (--one.left == 0) {
+            one.ended = result_.end = now;
+            std::vector<int>().swap(one.waiting);
+            std::vector<int8_t>().swap(one.where);
+        }
+    }
+
+    void start(int pe, const given& next, double now) {
+        slot& here = slots_[pe];
+        instance& one = *next.owner;
+        const int kind = system_.kind_of[pe];
+        if (one.started < 0) one.started = now;
+        here.running = next;
+        here.since = now;
+        here.expected_end = now + next.expected;
+        available_[pe] = here.expected_end + here.backlog;
+        const double seconds = one.graph->total(next.task, kind) + one.crossing_to(next.task, system_.memory_of[kind]);
+        push(now + seconds * factor(options_, one.number, next.task), what::ends, pe);
+    }
+
+    // A task that is late is expected to take as long again as it is late: busy PEs are never available now.
+    void expect_overdue(double now) {
+        for (int pe = 0; pe < system_.pes(); ++pe) {
+            const slot& here = slots_[pe];
+            if (!here.running.owner) continue;
+            const double remaining = here.expected_end - now;
+            if (remaining < least_remaining) available_[pe] = now + std::max(-remaining, least_remaining) + here.backlog;
+        }
+    }
+
+    void decide(double now) {
+        if (!dirty_ || !policy_->waiting()) return;
+        if (options_.cost.period > 0 && !at_period(now)) return;
+        expect_overdue(now);
+        const size_t queued = policy_->waiting();
+        result_.most_waiting = std::max(result_.most_waiting, queued);
+        decided_.clear();
+        const double evaluations = policy_->decide(now, available_, decided_);
+        const decision_cost& cost = options_.cost;
+        const double seconds = cost.round + cost.evaluation * evaluations + cost.assignment * decided_.size();
+        result_.rounds += 1;
+        result_.assignments += decided_.size();
+        result_.evaluations += evaluations;
+        result_.deciding += seconds;
+        if (options_.trace)
+            result_.decisions.push_back({now, seconds, static_cast<int>(queued), static_cast<int>(decided_.size())});
+        dirty_ = false;
+        since_ = dirty_since_;
+        if (seconds > 0) {
+            deciding_ = true;
+            push(now + seconds, what::decided, 0);
+        } else {
+            apply(now);
+        }
+    }
+
+    // Whether a round may begin now; else there will be a tick at the next multiple of the period.
+    bool at_period(double now) {
+        const double period = options_.cost.period;
+        const double nearest = std::round(now / period) * period;
+        if (std::abs(nearest - now) <= 1e-9 * period + 1e-12 * now) return true;
+        if (!ticking_) {
+            ticking_ = true;
+            push(std::ceil(now / period) * period, what::tick, 0);
+        }
+        return false;
+    }
+
+    void apply(double now) {
+        deciding_ = false;
+        policy_->applied(now - since_);
+        for (const assignment& one : decided_) {
+            slot& here = slots_[one.pe];
+            const given next{one.owner, one.task, policy_->estimate(*one.owner, one.task, system_.kind_of[one.pe])};
+            if (!here.running.owner) {
+                start(one.pe, next, now);
+            } else {
+                here.queue.push_back(next);
+                here.backlog += next.expected;
+                available_[one.pe] += next.expected;
+            }
+        }
+        decided_.clear();
+    }
+
+    const system_model& system_;
+    const run_options& options_;
+    std::unique_ptr<policy> policy_;
+    std::vector<instance> instances_;
+    std::vector<slot> slots_;
+    std::vector<double> available_;
+    std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+    uint64_t order_ = 0;
+    bool deciding_ = false, dirty_ = false, ticking_ = false;
+    double dirty_since_ = 0, since_ = 0;  // when something first changed: since the last round, and before it
+    std::vector<assignment> decided_;
+    run_result result_;
+};
+
+}  // namespace
+
+run_result run(const system_model& system, const std::vector<std::shared_ptr<const graph_model>>& applications,
+               const std::vector<arrival>& arrivals, const run_options& options) {
+    return simulation(system, applications, arrivals, options).run();
+}
+
+}  // namespace scheduling

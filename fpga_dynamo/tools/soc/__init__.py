@@ -1,0 +1,1 @@
+"""Studies of systems of processors and accelerators: what `fpga-dynamo soc` does."""

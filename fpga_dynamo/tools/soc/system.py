@@ -1,0 +1,252 @@
+"""A system: processor cores by class, compute units by kernel, what transfers cost, and its scheduler.
+
+As a table (a toml file, or the `system` of a sweep)::
+
+    name = "three cores, two FFTs"
+    [cpus]
+    a53 = 3                                   # or {count = 3, clock = 1.5e9, busy_watts = 0.5, idle_watts = 0.1}
+    [accelerators]
+    conv2d = 1
+    fft = [{count = 1}, {count = 1, clock = 150e6}]
+    [transfer]
+    latency = 10e-6                           # seconds of each transfer to or from the card
+    bandwidth = 4e9                           # bytes a second
+    resident = false                          # true: results stay in the card's memory until a core wants them
+    [scheduler]
+    policy = "least_work"
+    decision = "native"                       # or "a53", "free", {round = 1e-6, evaluation = 5e-9, assignment = 3e-7}
+    period = 0                                # seconds; 0: as soon as something has changed
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+from fpga_dynamo import _native
+from fpga_dynamo.runtime.application import Application, ApplicationTask, cpu_class, scaled_seconds
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table
+
+ACCELERATOR_CLOCK = 300e6
+"""Hz at which a kernel's seconds in a task graph hold."""
+ACCELERATOR_WATTS = 1.5, 0.3
+"""Of a compute unit that runs, and of one that does not. Guesses; a system file can say better."""
+
+
+@dataclass(frozen=True)
+class DecisionCost:
+    """Seconds of the scheduler's rounds: round + evaluation * (task, PE) pairs looked at + assignment * tasks bound."""
+
+    round: float = 0.0
+    evaluation: float = 0.0
+    assignment: float = 0.0
+
+
+DECISIONS: Mapping[str, DecisionCost] = {
+    "free": DecisionCost(),
+    "native": DecisionCost(1e-6, 5e-9, 0.3e-6),
+    "a53": DecisionCost(5e-6, 20e-9, 1e-6),
+}
+"""native: about what the policies in C++ take on an x86 core; a53: the same work on a Cortex-A53."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Processing elements of one kind. `kind` is unique in a system; tasks state seconds for `of`."""
+
+    kind: str
+    of: str
+    count: int
+    is_cpu: bool
+    slowdown: float = 1.0
+    """Seconds here for one second of what tasks state for `of`."""
+    busy_watts: float = 0.0
+    idle_watts: float = 0.0
+
+    def seconds(self, task: ApplicationTask) -> float | None:
+        """Seconds of `task` here, without transfers; None if it cannot run here."""
+        stated = scaled_seconds(task.seconds, self.of) if self.is_cpu else task.seconds.get(self.of)
+        return None if stated is None else stated * self.slowdown
+
+
+@dataclass(frozen=True)
+class Transfer:
+    latency: float = 10e-6
+    bandwidth: float = 4e9
+    resident: bool = False
+
+    def seconds(self, size: float) -> float:
+        return self.latency + size / self.bandwidth if size > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An application on a system: what the simulator takes. Rows are tasks, columns the system's kinds."""
+
+    application: Application
+    model: Any = field(repr=False)
+    stated: Sequence[Sequence[float]] = field(repr=False)
+    """Seconds without transfers, -1 where a kind cannot run the task."""
+    fixed: Sequence[Sequence[float]] = field(repr=False)
+    """Seconds of transfers, whatever ran before."""
+
+    @cached_property
+    def totals(self) -> list[list[float]]:
+        """Seconds with the transfers that cannot be avoided, infinite where a kind cannot run the task."""
+        return [
+            [cost + extra if cost >= 0 else math.inf for cost, extra in zip(*rows, strict=True)]
+            for rows in zip(self.stated, self.fixed, strict=True)
+        ]
+
+    @cached_property
+    def alone(self) -> float:
+        """Seconds of its critical path, each task on the kind where it is fastest: no response is shorter."""
+        ends: list[float] = []
+        for task, row in zip(self.application.tasks, self.totals, strict=True):
+            ends.append(min(row) + max((ends[edge.task] for edge in task.dependencies), default=0.0))
+        return max(ends, default=0.0)
+
+
+class System:
+    """See the module. Raises StudyError for a system that is none."""
+
+    def __init__(self, description: Mapping[str, Any]) -> None:
+        known_keys("system", description, ("name", "cpus", "accelerators", "transfer", "scheduler"))
+        self.name = str(description.get("name", ""))
+        self.units: tuple[Units, ...] = tuple(
+            [
+                *_units("cpus", table("system", description, "cpus"), is_cpu=True),
+                *_units("accelerators", table("system", description, "accelerators"), is_cpu=False),
+            ]
+        )
+        if not self.units:
+            raise StudyError("a system needs at least one processing element: give [cpus] or [accelerators] a count")
+        self.transfer = _transfer(table("system", description, "transfer"))
+        scheduler = table("system", description, "scheduler")
+        known_keys("scheduler", scheduler, ("policy", "decision", "period"))
+        self.policy = str(scheduler.get("policy", "least_work"))
+        self.decision = decision_cost(scheduler.get("decision", "native"))
+        self.period = number("scheduler", scheduler, "period", 0.0)
+        self.description = description
+        self._compiled: dict[int, Compiled] = {}
+
+    @cached_property
+    def pes(self) -> list[tuple[str, Units]]:
+        """Each processing element's name, with its units."""
+        return [(f"{unit.kind}_{i + 1}", unit) for unit in self.units for i in range(unit.count)]
+
+    @cached_property
+    def model(self) -> Any:
+        kinds = [number for number, unit in enumerate(self.units) for _ in range(unit.count)]
+        return _native.system_model(kinds, [0 if unit.is_cpu else 1 for unit in self.units])
+
+    @property
+    def title(self) -> str:
+        """Its name, or what it is made of."""
+        return self.name or " + ".join(f"{unit.count} {unit.kind}" for unit in self.units)
+
+    @property
+    def watts_idle(self) -> float:
+        return sum(unit.count * unit.idle_watts for unit in self.units)
+
+    def compiled(self, application: Application) -> Compiled:
+        """The application as this system's simulator takes it; StudyError if no unit can run one of its tasks."""
+        found = self._compiled.get(id(application))
+        if found is None:
+            found = self._compiled[id(application)] = self._compile(application)
+        return found
+
+    def _compile(self, application: Application) -> Compiled:
+        out_bytes = [task.to_host for task in application.tasks]
+        for task in application.tasks:
+            for edge in task.dependencies:
+                out_bytes[edge.task] = max(out_bytes[edge.task], edge.bytes)
+        stated, fixed, crossing = [], [], []
+        for index, task in enumerate(application.tasks):
+            seconds = [unit.seconds(task) for unit in self.units]
+            if all(cost is None for cost in seconds):
+                raise StudyError(
+                    f"task {task.name!r} of {application.name!r} runs on {' or '.join(sorted(task.kinds))}, of which "
+                    f"the system ({self.title}) has none"
+                )
+            stated.append([-1.0 if cost is None else cost for cost in seconds])
+            if self.transfer.resident:
+                moved = self.transfer.seconds(task.from_host) + self.transfer.seconds(task.to_host)
+                crossing += [self.transfer.seconds(edge.bytes) for edge in task.dependencies]
+            else:
+                inwards = task.from_host + sum(edge.bytes for edge in task.dependencies)
+                moved = self.transfer.seconds(inwards) + self.transfer.seconds(out_bytes[index])
+                crossing += [0.0] * len(task.dependencies)
+            fixed.append([0.0 if unit.is_cpu else moved for unit in self.units])
+        model = _native.graph_model(
+            self.model,
+            [cost for row in stated for cost in row],
+            [cost for row in fixed for cost in row],
+            [[edge.task for edge in task.dependencies] for task in application.tasks],
+            crossing,
+        )
+        return Compiled(application, model, stated, fixed)
+
+
+def decision_cost(value: Any) -> DecisionCost:
+    """A name out of DECISIONS, or a table of seconds."""
+    if isinstance(value, str) and value in DECISIONS:
+        return DECISIONS[value]
+    if not isinstance(value, Mapping):
+        raise StudyError(f"the cost of decisions is one of {', '.join(DECISIONS)}, or a table of seconds, not {value!r}")
+    known_keys("decision", value, ("round", "evaluation", "assignment"))
+    return DecisionCost(*(number("decision", value, key, 0.0) for key in ("round", "evaluation", "assignment")))
+
+
+def _transfer(values: Mapping[str, Any]) -> Transfer:
+    known_keys("transfer", values, ("latency", "bandwidth", "resident"))
+    bandwidth = number("transfer", values, "bandwidth", Transfer.bandwidth)
+    if bandwidth <= 0:
+        raise StudyError("transfer: bandwidth must be greater than 0 bytes a second")
+    resident = values.get("resident", False)
+    return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, bool(resident))
+
+
+def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
+    units = []
+    for name, value in counts.items():
+        variants = value if isinstance(value, list) else [value]
+        for variant in variants:
+            row: Mapping[str, Any] = variant if isinstance(variant, Mapping) else {"count": variant}
+            known_keys(f"{where}.{name}", row, ("count", "clock", "busy_watts", "idle_watts"))
+            count = row.get("count", 1)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise StudyError(f"{where}.{name}: a count is a whole number >= 0, not {count!r}")
+            if not count:
+                continue
+            if is_cpu:
+                kind = cpu_class(name)
+                usual, watts = kind.clock, (kind.busy_watts, kind.idle_watts)
+            else:
+                usual, watts = ACCELERATOR_CLOCK, ACCELERATOR_WATTS
+            clock = number(f"{where}.{name}", row, "clock", usual)
+            if clock <= 0:
+                raise StudyError(f"{where}.{name}: a clock is greater than 0 Hz")
+            label = name if clock == usual else f"{name}@{clock / 1e6:g}MHz"
+            if label in {unit.kind for unit in units}:
+                raise StudyError(f"{where}.{name} is given twice with one clock: add up the counts")
+            units.append(
+                Units(
+                    label,
+                    name,
+                    count,
+                    is_cpu,
+                    usual / clock,
+                    number(f"{where}.{name}", row, "busy_watts", watts[0] * clock / usual),
+                    number(f"{where}.{name}", row, "idle_watts", watts[1]),
+                )
+            )
+    return units
+
+
+def is_positive(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf

@@ -1,0 +1,178 @@
+"""A workload: applications, and when instances of them arrive.
+
+As a table (a toml file, or the `workload` of a sweep)::
+
+    rate = 200                  # instances a second, of all applications together
+    until = 2.0                 # seconds of arrivals; or instances = 400
+    seeds = 3                   # how often, with other random numbers; or a list of them
+    spread = 0.0                # sigma of a log-normal factor on every task's seconds
+    [[application]]
+    graph = "doppler.json"      # a task graph; or model = "resnet18" or "module:callable"; or program = "module:callable"
+    share = 3                   # of the rate, beside the other applications' shares (1)
+    arrivals = "poisson"        # "periodic"; {bursts = 10} at once, apart as Poisson says; {trace = "times.txt"}
+
+`module:callable` of a program gives a task graph (an Application). A trace is a file with an arrival's seconds in each line;
+rates do not change it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fpga_dynamo.runtime.application import Application, load
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number
+
+_KEYS = ("graph", "model", "program", "name", "share", "arrivals", "granularity")
+_SOURCES = ("graph", "model", "program")
+INSTANCES = 300
+"""Of all applications together, where a workload says neither `until` nor `instances`."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An application and how its instances arrive."""
+
+    application: Application
+    share: float = 1.0
+    kind: str = "poisson"
+    burst: int = 1
+    trace: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Sorted times, seconds, and the number of the application that arrives at each."""
+
+    times: npt.NDArray[np.float64]
+    which: list[int]
+
+
+class Workload:
+    """See the module. `folder`: what paths are relative to. Raises StudyError for a workload that is none."""
+
+    def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
+        known_keys("workload", description, ("rate", "until", "instances", "seeds", "spread", "tail", "application"))
+        rows = description.get("application", [])
+        if not isinstance(rows, Sequence) or not rows:
+            raise StudyError("a workload needs at least one [[application]]")
+        self.sources = [_source(number_, row, folder) for number_, row in enumerate(rows)]
+        names = [source.application.name for source in self.sources]
+        for name in names:
+            if names.count(name) > 1:
+                raise StudyError(f"two applications are called {name!r}: give one of them another `name`")
+        self.rate = number("workload", description, "rate", 100.0)
+        self.until = number("workload", description, "until", math.nan) if "until" in description else None
+        self.instances = int(number("workload", description, "instances", INSTANCES))
+        seeds = description.get("seeds", 1)
+        self.seeds: list[int] = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+        self.spread = number("workload", description, "spread", 0.0)
+        self.tail = number("workload", description, "tail", 0.0)
+
+    @property
+    def applications(self) -> list[Application]:
+        return [source.application for source in self.sources]
+
+    @property
+    def shares(self) -> list[float]:
+        return [source.share for source in self.sources]
+
+    def arrivals(self, rate: float, seed: int) -> Arrivals:
+        """Those of all applications, `rate` a second together. The same arguments give the same times."""
+        if rate <= 0:
+            raise StudyError(f"the rate of a workload is greater than 0 instances a second, not {rate:g}")
+        total = sum(self.shares)
+        until = self.until if self.until is not None else self.instances / rate
+        found: list[tuple[float, int]] = []
+        for index, source in enumerate(self.sources):
+            generator = random.Random(f"{seed}/{source.application.name}")
+            own = rate * source.share / total
+            found += [(time, index) for time in _times(source, own, until, generator)]
+        found.sort()
+        return Arrivals(np.array([time for time, _ in found]), [index for _, index in found])
+
+
+def _times(source: Source, rate: float, until: float, generator: random.Random) -> list[float]:
+    if source.kind == "trace":
+        return [time for time in source.trace if time < until]
+    if source.kind == "periodic":
+        # Each application at a phase of its own: all at once would be bursts.
+        phase = generator.random() / rate
+        return [phase + count / rate for count in range(math.ceil((until - phase) * rate))]
+    times: list[float] = []
+    time = generator.expovariate(rate / source.burst)
+    while time < until:
+        times += [time] * source.burst
+        time += generator.expovariate(rate / source.burst)
+    return times
+
+
+def _source(index: int, row: Any, folder: Path) -> Source:
+    where = f"application {index + 1}"
+    if not isinstance(row, Mapping):
+        raise StudyError(f"{where} is a table with one of {', '.join(_SOURCES)}, not {row!r}")
+    known_keys(where, row, _KEYS)
+    given = [key for key in _SOURCES if key in row]
+    if len(given) != 1:
+        raise StudyError(f"{where} has {' and '.join(given) or 'no source'}: give one of {', '.join(_SOURCES)}")
+    application = _application(where, given[0], str(row[given[0]]), row, folder)
+    if "name" in row:
+        application = Application(
+            str(row["name"]), application.tasks, application.granularity, application.source
+        )
+    share = number(where, row, "share", 1.0)
+    if share <= 0:
+        raise StudyError(f"{where}: a share is greater than 0")
+    arrivals = row.get("arrivals", "poisson")
+    if arrivals in ("poisson", "periodic"):
+        return Source(application, share, str(arrivals))
+    if isinstance(arrivals, Mapping) and set(arrivals) == {"bursts"}:
+        burst = int(number(where, arrivals, "bursts", 1))
+        if burst < 1:
+            raise StudyError(f"{where}: bursts of at least 1 instance, please")
+        return Source(application, share, "bursts", burst)
+    if isinstance(arrivals, Mapping) and set(arrivals) == {"trace"}:
+        return Source(application, share, "trace", trace=_trace(where, folder / str(arrivals["trace"])))
+    raise StudyError(
+        f"{where}: arrivals are 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {arrivals!r}"
+    )
+
+
+def _trace(where: str, path: Path) -> tuple[float, ...]:
+    try:
+        times = [float(line) for line in path.read_text(encoding="utf-8").split()]
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{where}: cannot read arrivals from {path}: {error}") from error
+    if any(not 0 <= time < math.inf for time in times):
+        raise StudyError(f"{where}: {path} has an arrival that is no finite number of seconds >= 0")
+    return tuple(sorted(times))
+
+
+def _application(where: str, kind: str, name: str, row: Mapping[str, Any], folder: Path) -> Application:
+    if kind == "graph":
+        return load(folder / name)
+    if kind == "program":
+        from fpga_dynamo.tools.zoo import called
+
+        for place in (os.fspath(folder), os.getcwd()):
+            if place not in sys.path:
+                sys.path.insert(0, place)
+        made = called(name)
+        if not isinstance(made, Application):
+            raise StudyError(f"{where}: {name} gives {type(made).__name__}, not an Application")
+        return made
+    from fpga_dynamo import task_graph  # type: ignore[attr-defined]
+    from fpga_dynamo.tools.zoo import load as load_model
+
+    example = load_model(name, batch=1)
+    made = task_graph(example.model, *example.inputs, granularity=str(row.get("granularity", "layer")))
+    return Application(example.name, made.tasks, made.granularity, made.source)
