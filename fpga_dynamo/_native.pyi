@@ -184,3 +184,54 @@ def direct_totals() -> tuple[int, int, int, int]:
 
 def observe_calls(wanted: bool) -> None:
     """True: no direct calls, until this is called with False as many times (ours)."""
+
+class system_model:
+    """A system for `simulate` and `least_work` (ours): the kind of each PE, the memory (0: the host's) of each kind."""
+
+    def __init__(self, kind_of: Sequence[int], memory_of: Sequence[int]) -> None: ...
+
+class graph_model:
+    """A task graph on a system (ours). ValueError for one that cannot run there.
+
+    stated, transfer: seconds by task and kind, row by row, negative where a kind cannot run a task. edges: for each
+    task those before it. crossing: for each edge the seconds if its tasks run in different memories.
+    """
+
+    def __init__(
+        self,
+        system: system_model,
+        stated: Sequence[float],
+        transfer: Sequence[float],
+        edges: Sequence[Sequence[int]],
+        crossing: Sequence[float],
+    ) -> None: ...
+
+def simulate(
+    system: system_model,
+    graphs: Sequence[graph_model],
+    times: Sequence[float],
+    applications: Sequence[int],
+    policy: str,
+    seed: int,
+    cost: Sequence[float],
+    spread: float,
+    tail: float,
+    trace: bool,
+) -> dict[str, Any]:
+    """A run in virtual time (ours), see scheduling/simulator.hpp. cost: seconds of a round, an evaluation, an
+    assignment, and the period. Times come back as arrays."""
+
+class least_work:
+    """The default policy (ours), see scheduling/least_work.hpp."""
+
+    def __init__(self, system: system_model) -> None: ...
+    def add_graph(self, graph: graph_model) -> int: ...
+    def forget_graph(self, graph: int) -> None: ...
+    def arrive(self, graph: int, arrival: float, share: float) -> int: ...
+    def leave(self, frame: int) -> None: ...
+    def add(self, frame: int, task: int, tag: int) -> None: ...
+    def decide(self, now: float, available: Sequence[float]) -> list[tuple[int, int, bool]]: ...
+    def believe(self, graph: int, task: int, kind: int, seconds: float) -> None: ...
+    def applied(self, latency: float) -> None: ...
+    def waiting(self) -> int: ...
+    def frames(self) -> int: ...

@@ -19,6 +19,9 @@ CORE_BYTES = 1.2e9
 """Bytes a second of what only moves and compares."""
 
 
+SOURCE = "work of each task by formula, rates of a Cortex-A53 (guesses)"
+
+
 class Builder:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,7 +51,7 @@ class Builder:
         return self.task(name, "conv2d", 2 * size * size * cin * cout * kernel**2, 4 * size * size * cout, after)
 
     def build(self) -> Application:
-        return Application(self.name, self.tasks, source="work of each task by formula, rates of a Cortex-A53 (guesses)")
+        return Application(self.name, self.tasks, source=SOURCE)
 
 
 def pulse_doppler(pulses: int = 32, samples: int = 256) -> Application:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.tools.explain_text import BY
+from fpga_dynamo.tools.soc.command import add_commands as add_soc_commands
 
 if TYPE_CHECKING:
     from fpga_dynamo.tools.zoo import ZooModel
@@ -101,6 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     ops.add_argument("--markdown", type=Path, metavar="FILE", help="write it to a file as Markdown (docs/ops.md)")
     ops.add_argument("--check", type=Path, metavar="FILE", help="say whether the file is what would be written")
     ops.set_defaults(action=_ops)
+
+    add_soc_commands(commands)
 
     for command in (run, fuzz):
         command.add_argument(

@@ -109,8 +109,8 @@ def _timm_model(name: str, batch: int) -> ZooModel | None:
 # module:callable
 
 
-def called(reference: str) -> Any:
-    """What the callable of `reference` gives; raises ModelNotFoundError with a sentence for whatever goes wrong."""
+def resolve(reference: str) -> Any:
+    """What `module:name` means; raises ModelNotFoundError with a sentence for whatever goes wrong."""
     module_name, _, attribute = reference.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -121,14 +121,19 @@ def called(reference: str) -> Any:
     except Exception as error:
         raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {_told(error)}") from error
     try:
-        factory = functools.reduce(getattr, attribute.split("."), module)
+        return functools.reduce(getattr, attribute.split("."), module)
     except AttributeError as error:
         near = difflib.get_close_matches(attribute, dir(module), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ModelNotFoundError(f"module '{module_name}' has no '{attribute}'{hint}") from error
+
+
+def called(reference: str) -> Any:
+    """What the callable of `reference` gives; raises ModelNotFoundError with a sentence for whatever goes wrong."""
+    factory = resolve(reference)
     if not callable(factory):
         raise ModelNotFoundError(f"'{reference}' is a {type(factory).__name__}, which cannot be called for a model")
-    return _asked(reference, attribute, factory)
+    return _asked(reference, reference.partition(":")[2], factory)
 
 
 def _asked(reference: str, name: str, factory: Callable[[], Any]) -> Any:

@@ -101,10 +101,10 @@ def test_etf_equals_its_definition(rows: list[tuple[int, int, bool]], free: tupl
     assert assign("etf", items, pes, now=2.0, **available) == expected
 
 
-def test_heft_rt_sorts_by_the_mean_over_elements_not_types() -> None:
+def test_heft_rt_sorts_by_the_mean_over_types_not_elements() -> None:
     pes = (host(0), host(1), unit("conv"))
-    x, y = ready("x", {"PS": 2.0, "conv": 8.0}), ready("y", {"PS": 4.5})  # means: 12/3 and 9/2; by types 5 and 4.5
-    assert assign("heft_rt", [x, y], pes) == [("y", "PS0"), ("x", "PS1")]
+    x, y = ready("x", {"PS": 2.0, "conv": 8.0}), ready("y", {"PS": 4.5})  # means: 5 and 4.5; by elements 12/3 and 9/2
+    assert assign("heft_rt", [x, y], pes) == [("x", "PS0"), ("y", "PS1")]
 
 
 def test_adaptive_takes_the_highest_rank_first_and_binds_only_to_idle_elements() -> None:
@@ -192,7 +192,7 @@ def test_adaptive_refuses_meaningless_options(options: Any) -> None:
 
 
 def test_names() -> None:
-    assert policy_names() == ["adaptive", "eft", "etf", "heft_rt", "met", "random", "simple"]
+    assert policy_names() == ["adaptive", "eft", "etf", "heft_rt", "least_work", "met", "random", "simple"]
     assert make_policy("HEFT_RT").name == make_policy("heft-rt").name == "heft_rt"
     with pytest.raises(ValueError, match="unknown scheduling policy 'heftrt': did you mean 'heft_rt'"):
         make_policy("heftrt")

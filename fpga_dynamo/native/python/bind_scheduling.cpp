@@ -1,13 +1,14 @@
 // The simulator of systems and the default policy, for fpga_dynamo.runtime.scheduling.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,7 @@ columns owned(std::vector<double> values) {
 }
 
 template <typename Record, typename Field>
-columns column(const std::vector<Record>& records, Field Record::*field) {
+columns column(const std::vector<Record>& records, Field Record::* field) {
     std::vector<double> values;
     values.reserve(records.size());
     for (const Record& record : records) values.push_back(static_cast<double>(record.*field));
@@ -94,17 +95,17 @@ public:
     int arrive(int graph, double arrival, double share) { return core_.arrive(graph, arrival, share); }
     void leave(int frame) { core_.leave(frame); }
     void add(int frame, int task, uint64_t tag) { core_.add(frame, task, {}, tag); }
-    // Pairs of a tag and the number of a PE.
-    std::vector<std::pair<uint64_t, int>> decide(double now, const std::vector<double>& available) {
+    void forget_graph(int graph) { core_.forget_graph(graph); }
+    // Of each task that is bound now: its tag, the number of its PE, whether it is the last one of its frame.
+    std::vector<std::tuple<uint64_t, int, bool>> decide(double now, const std::vector<double>& available) {
         if (static_cast<int>(available.size()) != pes_) throw nb::value_error("one time for each processing element");
         made_.clear();
         core_.decide(now, available.data(), made_);
-        std::vector<std::pair<uint64_t, int>> out;
-        for (const auto& one : made_) out.emplace_back(one.tag, one.pe);
+        std::vector<std::tuple<uint64_t, int, bool>> out;
+        for (const auto& one : made_) out.emplace_back(one.tag, one.pe, one.last);
         return out;
     }
-    void observe(int graph, int task, int kind, double seconds) { core_.observe(graph, task, kind, seconds); }
-    double estimate(int graph, int task, int kind) const { return core_.estimate(graph, task, kind); }
+    void believe(int graph, int task, int kind, double seconds) { core_.believe(graph, task, kind, seconds); }
     void applied(double latency) { core_.applied(latency); }
     size_t waiting() const { return core_.waiting(); }
     int frames() const { return core_.frames(); }
@@ -129,12 +130,12 @@ void bind_scheduling(nb::module_& module) {
     nb::class_<least_work_policy>(module, "least_work")
         .def(nb::init<std::shared_ptr<system_model>>(), "system"_a)
         .def("add_graph", &least_work_policy::add_graph, "graph"_a)
+        .def("forget_graph", &least_work_policy::forget_graph, "graph"_a)
         .def("arrive", &least_work_policy::arrive, "graph"_a, "arrival"_a, "share"_a)
         .def("leave", &least_work_policy::leave, "frame"_a)
         .def("add", &least_work_policy::add, "frame"_a, "task"_a, "tag"_a)
         .def("decide", &least_work_policy::decide, "now"_a, "available"_a)
-        .def("observe", &least_work_policy::observe, "graph"_a, "task"_a, "kind"_a, "seconds"_a)
-        .def("estimate", &least_work_policy::estimate, "graph"_a, "task"_a, "kind"_a)
+        .def("believe", &least_work_policy::believe, "graph"_a, "task"_a, "kind"_a, "seconds"_a)
         .def("applied", &least_work_policy::applied, "latency"_a)
         .def("waiting", &least_work_policy::waiting)
         .def("frames", &least_work_policy::frames);

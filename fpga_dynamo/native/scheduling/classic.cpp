@@ -98,8 +98,7 @@ public:
             each_kind(item, [&](int kind) {
                 evaluations += 1;
                 const double here = seconds(item, kind), least = best < 0 ? 0 : seconds(item, best);
-                if (best < 0 || here < least ||
-                    (here == least && system_.members[kind][0] < system_.members[best][0]))
+                if (best < 0 || here < least || (here == least && system_.members[kind][0] < system_.members[best][0]))
                     best = kind;
             });
             const std::vector<int>& members = system_.members[best];
@@ -166,7 +165,8 @@ public:
         double unused = 0;
         planned_ = available;
         std::vector<entry> start;
-        for (size_t i = 0; i < ready_.size(); ++i) start.emplace_back(earliest(ready_[i], now, planned_, unused).finish, i);
+        for (size_t i = 0; i < ready_.size(); ++i)
+            start.emplace_back(earliest(ready_[i], now, planned_, unused).finish, i);
         std::priority_queue<entry, std::vector<entry>, std::greater<>> heap(std::greater<>(), std::move(start));
         while (!heap.empty()) {
             const auto [bound, i] = heap.top();

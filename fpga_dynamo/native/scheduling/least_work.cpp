@@ -22,14 +22,19 @@ estimates::estimates(std::shared_ptr<const graph_model> graph) : graph_(std::mov
     patience_.assign(seconds_.size(), PATIENCE);
 }
 
+void estimates::believe(int task, int kind, double seconds) {
+    const int at = task * graph_->kinds + kind;
+    seconds_[at] = seconds;
+    ++observed_;
+    const double known = summarised_.empty() ? seconds : summarised_[at];
+    moved_ = moved_ || std::abs(seconds - known) > MOVED * known;
+}
+
 void estimates::observe(int task, int kind, double seconds) {
     const int row = task * graph_->kinds;
-    double& expected = seconds_[row + kind];
+    const double expected = seconds_[row + kind];
     if (expected > 0) seconds = std::min(std::max(seconds, expected / CLIP), expected * CLIP);
-    expected += WEIGHT * (seconds - expected);
-    ++observed_;
-    const double known = summarised_.empty() ? expected : summarised_[row + kind];
-    moved_ = moved_ || std::abs(expected - known) > MOVED * known;
+    believe(task, kind, expected + WEIGHT * (seconds - expected));
     const rows& kinds = graph_->supporting;
     missed_[row + kind] = 0;
     for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at) {
@@ -79,8 +84,22 @@ least_work::least_work(std::shared_ptr<const system_model> system) : system_(std
 }
 
 int least_work::add_graph(std::shared_ptr<const graph_model> graph) {
-    graphs_.emplace_back(std::move(graph));
-    return static_cast<int>(graphs_.size()) - 1;
+    auto made = std::make_unique<estimates>(std::move(graph));
+    if (unused_graphs_.empty()) {
+        graphs_.push_back(std::move(made));
+        return static_cast<int>(graphs_.size()) - 1;
+    }
+    const int number = unused_graphs_.back();
+    unused_graphs_.pop_back();
+    graphs_[number] = std::move(made);
+    return number;
+}
+
+void least_work::forget_graph(int graph) {
+    for (size_t handle = 0; handle < frames_.size(); ++handle)
+        if (frames_[handle].graph == graph) leave(static_cast<int>(handle));
+    graphs_[graph].reset();
+    unused_graphs_.push_back(graph);
 }
 
 double least_work::key_of(const frame& one, double now) const {
@@ -98,11 +117,11 @@ int least_work::arrive(int graph, double arrival, double share) {
     }
     frame& one = frames_[handle];
     one.graph = graph;
-    one.facts = graphs_[graph].current(*system_);
+    one.facts = graphs_[graph]->current(*system_);
     one.arrival = arrival;
     one.left = one.facts->total * share;
     one.key = key_of(one, arrival);
-    one.unbound = std::max(1, static_cast<int>(std::lround(graphs_[graph].graph().tasks() * share)));
+    one.unbound = std::max(1, static_cast<int>(std::lround(graphs_[graph]->graph().tasks() * share)));
     one.work_of = one.facts->work_of;
     for (int kind = 0; kind < system_->kinds(); ++kind) load_[kind] += one.work_of[kind] *= share;
     ++in_flight_;
@@ -118,7 +137,7 @@ void least_work::add(int handle, int task, std::array<double, memories> crossing
     const auto place = std::upper_bound(one.ready.begin(), one.ready.end(), task,
                                         [](int wanted, const ready_task& other) { return wanted < other.task; });
     one.ready.insert(place, {task, crossing, tag});
-    const rows& kinds = graphs_[one.graph].graph().supporting;
+    const rows& kinds = graphs_[one.graph]->graph().supporting;
     for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at) ++supported_[kinds.items[at]];
     ++waiting_;
 }
@@ -136,7 +155,7 @@ void least_work::leave(int handle) {
     frame& one = frames_[handle];
     if (one.graph < 0) return;
     if (!one.ready.empty()) withdraw(handle);
-    const rows& kinds = graphs_[one.graph].graph().supporting;
+    const rows& kinds = graphs_[one.graph]->graph().supporting;
     for (const ready_task& item : one.ready)
         for (int at = kinds.begin[item.task]; at < kinds.begin[item.task + 1]; ++at) --supported_[kinds.items[at]];
     waiting_ -= one.ready.size();
@@ -155,7 +174,7 @@ void least_work::reorder(double now) {
     order_ = std::set<std::pair<double, int>>(anew.begin(), anew.end());
 }
 
-void least_work::settle(const bound& made, double now) {
+void least_work::settle(bound& made, double now) {
     frame& one = frames_[made.frame];
     withdraw(made.frame);
     const auto place = std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
@@ -167,12 +186,13 @@ void least_work::settle(const bound& made, double now) {
     const double mine = std::min(work, one.work_of[best]);
     one.work_of[best] -= mine;
     load_[best] = std::max(0.0, load_[best] - mine);
-    const rows& kinds = graphs_[one.graph].graph().supporting;
+    const rows& kinds = graphs_[one.graph]->graph().supporting;
     for (int at = kinds.begin[made.task]; at < kinds.begin[made.task + 1]; ++at) --supported_[kinds.items[at]];
     --waiting_;
     one.key = key_of(one, now);
     if (!one.ready.empty()) enter(made.frame);
-    if (--one.unbound <= 0 && one.ready.empty()) release(made.frame);
+    made.last = --one.unbound <= 0 && one.ready.empty();
+    if (made.last) release(made.frame);
 }
 
 double least_work::decide(double now, const double* available, std::vector<bound>& out) {
@@ -205,13 +225,12 @@ double least_work::decide(double now, const double* available, std::vector<bound
     int looked = 0;
     for (const auto& [_, handle] : order_) {
         const frame& one = frames_[handle];
-        const estimates& believed = graphs_[one.graph];
+        const estimates& believed = *graphs_[one.graph];
         const rows& supporting = believed.graph().supporting;
         for (const ready_task& item : one.ready) {
             const int begin = supporting.begin[item.task], end = supporting.begin[item.task + 1];
             const int best = one.facts->best[item.task];
-            const double relief =
-                (believed(item.task, best) + item.crossing[system_->memory_of[best]]) * price(best);
+            const double relief = (believed(item.task, best) + item.crossing[system_->memory_of[best]]) * price(best);
             int choice = -1;
             double least = 0.0, cost = 0.0;
             for (int at = begin; at < end; ++at) {
@@ -228,7 +247,7 @@ double least_work::decide(double now, const double* available, std::vector<bound
             std::pop_heap(heap.begin(), heap.end(), std::greater<>());
             heap.back().first = start + cost;
             std::push_heap(heap.begin(), heap.end(), std::greater<>());
-            if (start <= limit) out.push_back({handle, item.task, pe, item.tag});
+            if (start <= limit) out.push_back({handle, item.task, pe, item.tag, false});
             if (heap.front().first > limit && hungry[choice] > 0) hungry[choice] = 0, --searching;
             if (!searching || ++looked >= LOOK) break;
         }

@@ -29,14 +29,15 @@ public:
     // A run of `task` on `kind` took `seconds`. One measurement counts as at most 4 times, at least a quarter of, what
     // was expected. Where a task has run long enough elsewhere, the stated seconds are believed anew.
     void observe(int task, int kind, double seconds);
+    void believe(int task, int kind, double seconds);  // what somebody else has found
     const graph_model& graph() const { return *graph_; }
 
     // What the tasks' best kinds are, and the work that follows from it. Made anew now and then as estimates move;
     // an application in flight keeps the one that it came with, or its sums would not come to zero.
     struct summary {
-        std::vector<int> best;           // by task: the kind of least seconds
-        std::vector<double> work;        // by task: those seconds / PEs of the kind
-        std::vector<double> work_of;     // by kind: sum of the work of tasks whose best it is
+        std::vector<int> best;        // by task: the kind of least seconds
+        std::vector<double> work;     // by task: those seconds / PEs of the kind
+        std::vector<double> work_of;  // by kind: sum of the work of tasks whose best it is
         double total = 0.0, alone = 0.0;
     };
     std::shared_ptr<const summary> current(const system_model& system);
@@ -44,7 +45,8 @@ public:
 private:
     std::shared_ptr<const graph_model> graph_;
     std::vector<double> seconds_, summarised_;
-    std::vector<int> missed_, patience_;  // runs elsewhere since the last run here, and how many until it is tried again
+    std::vector<int> missed_,
+        patience_;  // runs elsewhere since the last run here, and how many until it is tried again
     std::shared_ptr<const summary> summary_;
     bool moved_ = false;
     int observed_ = 0;  // since the summary was made
@@ -53,17 +55,21 @@ private:
 class least_work {
 public:
     static constexpr double PRICE = 3.0, HORIZON = 3.0, SMOOTHING = 0.1;
-    static constexpr int REFRESH = 32;    // decisions until all keys are computed anew; more if there are many
-    static constexpr int LOOK = 1024;     // tasks that a decision looks at, at most
+    static constexpr int REFRESH = 32;  // decisions until all keys are computed anew; more if there are many
+    static constexpr int LOOK = 1024;   // tasks that a decision looks at, at most
 
     struct bound {
         int frame, task, pe;
         uint64_t tag;
+        bool last;  // of its frame, whose handle is no longer valid then
     };
 
     explicit least_work(std::shared_ptr<const system_model> system);
+    least_work(const least_work&) = delete;
+    least_work& operator=(const least_work&) = delete;
 
     int add_graph(std::shared_ptr<const graph_model> graph);
+    void forget_graph(int graph);  // no instance of which is in flight
     // An instance of `graph`, of which `share` of the work is still to do. Returns its handle.
     int arrive(int graph, double arrival, double share = 1.0);
     void leave(int frame);  // it is over, whatever of it is still ready
@@ -73,8 +79,9 @@ public:
     // Appends what is bound now. Returns how many times a task was weighed against a kind.
     double decide(double now, const double* available, std::vector<bound>& out);
     void applied(double latency) { latency_ += SMOOTHING * (latency - latency_); }
-    void observe(int graph, int task, int kind, double seconds) { graphs_[graph].observe(task, kind, seconds); }
-    double estimate(int graph, int task, int kind) const { return graphs_[graph](task, kind); }
+    void observe(int graph, int task, int kind, double seconds) { graphs_[graph]->observe(task, kind, seconds); }
+    void believe(int graph, int task, int kind, double seconds) { graphs_[graph]->believe(task, kind, seconds); }
+    double estimate(int graph, int task, int kind) const { return (*graphs_[graph])(task, kind); }
     int frames() const { return in_flight_; }
 
 private:
@@ -97,12 +104,12 @@ private:
     void enter(int handle);
     void withdraw(int handle);
     void release(int handle);
-    void settle(const bound& made, double now);
+    void settle(bound& made, double now);
 
     std::shared_ptr<const system_model> system_;
-    std::vector<estimates> graphs_;
+    std::vector<std::unique_ptr<estimates>> graphs_;
     std::vector<frame> frames_;
-    std::vector<int> unused_;
+    std::vector<int> unused_, unused_graphs_;
     std::set<std::pair<double, int>> order_;  // (key, frame) of those with ready tasks
     std::vector<double> load_;                // by kind: sum of the frames' work_of
     std::vector<int> supported_;              // by kind: ready tasks that it supports

@@ -18,7 +18,9 @@ system_model::system_model(std::vector<int> kinds, std::vector<int> memory)
 
 graph_model::graph_model(const system_model& system, std::vector<double> seconds, std::vector<double> transfers,
                          const std::vector<std::vector<int>>& edges, std::vector<double> crossings)
-    : kinds(system.kinds()), stated(std::move(seconds)), transfer(std::move(transfers)),
+    : kinds(system.kinds()),
+      stated(std::move(seconds)),
+      transfer(std::move(transfers)),
       crossing(std::move(crossings)) {
     const size_t count = edges.size();
     if (stated.size() != count * kinds || transfer.size() != stated.size())

@@ -25,7 +25,8 @@ double uniform(uint64_t word) { return (static_cast<double>(word >> 11) + 0.5) *
 
 double factor(const run_options& options, int instance, int task) {
     if (options.spread <= 0 && options.tail <= 0) return 1.0;
-    const uint64_t word = mixed(mixed(options.seed) ^ (static_cast<uint64_t>(instance) << 32 | static_cast<uint32_t>(task)));
+    const uint64_t word = mixed(mixed(options.seed) ^
+                                (static_cast<uint64_t>(instance) << 32 | static_cast<uint32_t>(task)));
     const double radius = std::sqrt(-2 * std::log(uniform(mixed(word ^ 1))));
     const double normal = radius * std::cos(2 * 3.14159265358979323846 * uniform(mixed(word ^ 2)));
     const bool long_one = options.tail > 0 && uniform(mixed(word ^ 3)) < options.tail;
@@ -39,9 +40,7 @@ struct event {
     uint64_t order;
     what kind;
     int subject;
-    bool operator>(const event& other) const {
-        return time != other.time ? time > other.time : order > other.order;
-    }
+    bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
 };
 
 struct given {
@@ -61,8 +60,12 @@ class simulation {
 public:
     simulation(const system_model& system, const std::vector<std::shared_ptr<const graph_model>>& applications,
                const std::vector<arrival>& arrivals, const run_options& options)
-        : system_(system), options_(options), policy_(make_policy(options.policy, system, options.seed)),
-          instances_(arrivals.size()), slots_(system.pes()), available_(system.pes(), idle) {
+        : system_(system),
+          options_(options),
+          policy_(make_policy(options.policy, system, options.seed)),
+          instances_(arrivals.size()),
+          slots_(system.pes()),
+          available_(system.pes(), idle) {
         for (size_t i = 0; i < arrivals.size(); ++i) {
             instance& one = instances_[i];
             one.graph = applications.at(arrivals[i].application).get();
@@ -108,8 +111,10 @@ private:
     }
 
     void changed(double now) {
-        if (!dirty_) dirty_ = true, dirty_since_ = now;
-        else if (!policy_->waiting()) dirty_since_ = now;  // until then there was nothing to decide
+        if (!dirty_)
+            dirty_ = true, dirty_since_ = now;
+        else if (!policy_->waiting())
+            dirty_since_ = now;  // until then there was nothing to decide
     }
 
     void ready(instance& one, int task, double now) {
@@ -182,7 +187,8 @@ private:
             const slot& here = slots_[pe];
             if (!here.running.owner) continue;
             const double remaining = here.expected_end - now;
-            if (remaining < least_remaining) available_[pe] = now + std::max(-remaining, least_remaining) + here.backlog;
+            if (remaining < least_remaining)
+                available_[pe] = now + std::max(-remaining, least_remaining) + here.backlog;
         }
     }
 

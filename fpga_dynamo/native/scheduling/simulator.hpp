@@ -29,8 +29,8 @@ struct run_options {
     std::string policy = "least_work";
     uint64_t seed = 0;
     decision_cost cost;
-    double spread = 0;   // sigma of a log-normal factor of median 1 on every task's seconds, the same under all policies
-    double tail = 0;     // probability that a task takes 10 times as long
+    double spread = 0;  // sigma of a log-normal factor of median 1 on every task's seconds, the same under all policies
+    double tail = 0;    // probability that a task takes 10 times as long
     bool trace = false;
 };
 

@@ -81,21 +81,26 @@ class Dispatcher:
             if slot is not None and slot.running is None and chosen is item and pe.resource in item.task.costs:
                 return self._start_on(slot, item, now)
         self.ready[item] = None
-        return next(iter(self._apply(assignments, now)), None)
+        self._validate(assignments)
+        return next(iter(self.apply(assignments, now)), None)
 
     def decide(self, now: float) -> list[Slot]:
         """Let the policy assign ready tasks. Returns the idle slots that got a task to run; other tasks queue.
 
         What the policy raises, and a SchedulerError for what it must not do, come before any task is moved.
         """
-        if not self.ready:
-            return []
+        return self.apply(self.propose(now), now) if self.ready else []
+
+    def propose(self, now: float) -> Sequence[Assignment]:
+        """What the policy would assign of the ready tasks, found to be valid."""
         if self.busy:
             self._expect_overdue(now)
-        return self._apply(self.policy.assign(tuple(self.ready), self.pes, now, self.available), now)
-
-    def _apply(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
+        assignments = self.policy.assign(tuple(self.ready), self.pes, now, self.available)
         self._validate(assignments)
+        return assignments
+
+    def apply(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
+        """Carries out what `propose` gave. Returns the idle slots that got a task to run; other tasks queue."""
         for item, pe in assignments:
             item.estimate = self._estimate(item, pe)
         started = []
@@ -188,7 +193,8 @@ class Dispatcher:
         return False
 
     def drop(self, frame: Frame) -> None:
-        """Forget the tasks of `frame` that do not run yet."""
+        """Forget the tasks of `frame`, which failed, that do not run yet."""
+        self.policy.leave(frame)
         self.ready = {item: None for item in self.ready if item.frame is not frame}
         for slot in self.busy:
             if any(item.frame is frame for item in slot.queue):

@@ -298,6 +298,8 @@ class Scheduler:
             flight.kept += flight.finish(item.index)
             if flight.generation != self._generation:
                 flight.kept.clear()
+        if flight.tasks_left == 0:
+            dispatcher.policy.leave(flight)
         self._offer(flight, stopped)
         self._wake_if_due(flight)
 

@@ -1,7 +1,8 @@
 """Virtual-time simulation: how programs would run on a system of any PEs, under the scheduler's own policies.
 
-Nothing is executed. A task takes its stated cost plus its transfers unless a model of durations is given; decisions
-take no virtual time, but their real time is reported as overhead.
+Nothing is executed. A task takes its stated cost plus its transfers unless a model of durations is given. Decisions
+take no virtual time unless a cost is given; their real time is reported as overhead. Any policy can be simulated here;
+`fpga-dynamo soc` runs those that there are in C++ by a simulator in C++ with the same rules.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from time import perf_counter
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.runtime.observe.trace import ApplicationEvent, DecisionEvent, PathLike, TaskEvent, TraceRecorder
 from fpga_dynamo.runtime.scheduling.arrivals import Arrivals, At, check_times
+from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
 from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
 from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
@@ -77,11 +79,13 @@ def simulate(
     arrivals: Arrivals | Sequence[Arrivals] | None = None,
     seed: int = 0,
     duration: DurationModel = stated_duration,
+    decision: DecisionCost | None = None,
 ) -> SimulationResult:
     """Inject instances of `graphs` as `arrivals` say (one for all graphs, or one each; default: one at 0).
 
     `seed` drives exponential arrivals, the model of durations, and policy "random" if given by name. SchedulerError if
-    no PE supports a task, or `duration` gives no time; OptionError for arrivals that are none.
+    no PE supports a task, or `duration` gives no time; OptionError for arrivals that are none. decision: what
+    scheduling costs in virtual time (nothing).
     """
     graphs = [graphs] if isinstance(graphs, TaskGraph) else list(graphs)
     if arrivals is None:
@@ -91,7 +95,8 @@ def simulate(
         raise OptionError(f"{len(sources)} arrivals for {len(graphs)} graphs: give one for all or one for each")
     seeded = isinstance(policy, str) and policy.strip().lower() == "random"
     options = {"seed": seed} if seeded else {}
-    simulation = _Simulation(Dispatcher(pes, make_policy(policy, **options)), duration, random.Random(seed))
+    dispatcher = Dispatcher(pes, make_policy(policy, **options))
+    simulation = _Simulation(dispatcher, duration, random.Random(seed), decision or DecisionCost())
     for number, (graph, source) in enumerate(zip(graphs, sources, strict=True)):
         # Each graph has its own stream of random numbers, so that adding a graph leaves the arrivals of others alone.
         simulation.inject(graph, source.times(random.Random(f"{seed}/{number}")))
@@ -99,14 +104,21 @@ def simulate(
 
 
 class _Simulation:
-    def __init__(self, dispatcher: Dispatcher, duration: DurationModel, generator: random.Random) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, duration: DurationModel, generator: random.Random, cost: DecisionCost
+    ) -> None:
         self.dispatcher = dispatcher
         self.duration = duration
         self.generator = generator
+        self.cost = cost
+        self.deciding = False  # a round is under way
+        self.ticking = False  # the next multiple of the period is among the events
+        self.changed: float | None = None  # since when there is something to decide
         self.trace = TraceRecorder(origin=0.0)
         self.trace.declare(dispatcher.pes)
-        # (time, order of insertion, what happens): a frame arrives, or a slot's task ends that started at a time.
-        self.events: list[tuple[float, int, Frame | tuple[Slot, float]]] = []
+        # (time, order of insertion, what happens): a frame arrives, a slot's task ends that started at a time, or
+        # something is called with the time.
+        self.events: list[tuple[float, int, Frame | tuple[Slot, float] | Callable[[float], None]]] = []
         self.order = itertools.count()
         self.applications = itertools.count(1)
         self.first_starts: dict[Frame, float] = {}
@@ -119,22 +131,24 @@ class _Simulation:
         for time in times:
             self._at(time, Frame(graph, None, time))
 
-    def _at(self, time: float, what: Frame | tuple[Slot, float]) -> None:
+    def _at(self, time: float, what: Frame | tuple[Slot, float] | Callable[[float], None]) -> None:
         heapq.heappush(self.events, (time, next(self.order), what))
 
     def run(self) -> SimulationResult:
-        first = self.events[0][0] if self.events else 0.0
-        now = first
+        first = self.last = self.events[0][0] if self.events else 0.0
         while self.events:
             now = self.events[0][0]
             while self.events and self.events[0][0] == now:  # what happens at once is decided on at once
                 what = heapq.heappop(self.events)[2]
                 if isinstance(what, Frame):
                     self._arrive(what, now)
-                else:
+                elif isinstance(what, tuple):
                     self._complete(*what, now)
-            self._decide(now)
-        makespan = now - first
+                else:
+                    what(now)
+            if not self.deciding:
+                self._decide(now)
+        makespan = self.last - first
         decisions = self.trace.decisions
         return SimulationResult(
             makespan=makespan,
@@ -147,6 +161,7 @@ class _Simulation:
 
     def _arrive(self, frame: Frame, now: float) -> None:
         frame.application = next(self.applications)
+        self._change(now)
         self._make_ready(frame.roots())
         if frame.tasks_left == 0:
             self._leave(frame, now)
@@ -155,16 +170,47 @@ class _Simulation:
         self.dispatcher.ready.update(dict.fromkeys(items))
 
     def _decide(self, now: float) -> None:
-        waiting = len(self.dispatcher.ready)
-        if not waiting:
+        dispatcher = self.dispatcher
+        waiting = len(dispatcher.ready)
+        if self.changed is None or not waiting or (self.cost.period and not self._at_period(now)):
             return
+        since, self.changed = self.changed, None
         begun = perf_counter()
-        started = self.dispatcher.decide(now)
+        assignments = dispatcher.propose(now)
         overhead = perf_counter() - begun
-        assigned = waiting - len(self.dispatcher.ready)
-        self.trace.add(DecisionEvent(now, self.dispatcher.policy.name, waiting, assigned, overhead))
-        for slot in started:
-            self._start(slot, now)
+        policy = dispatcher.policy
+        self.trace.add(DecisionEvent(now, policy.name, waiting, len(assignments), overhead))
+        seconds = self.cost.seconds(policy.evaluations(waiting, len(dispatcher.pes)), len(assignments))
+
+        def apply(now: float) -> None:
+            self.deciding = False
+            if self.cost != DecisionCost():
+                policy.decided(now - since)
+            for slot in dispatcher.apply(assignments, now):
+                self._start(slot, now)
+
+        if seconds:
+            self.deciding = True
+            self._at(now + seconds, apply)
+        else:
+            apply(now)
+
+    def _at_period(self, now: float) -> bool:
+        """Whether a round may begin; else there will be something at the next multiple of the period."""
+        period = self.cost.period
+        if abs(round(now / period) * period - now) <= 1e-9 * period + 1e-12 * now:
+            return True
+        if not self.ticking:
+            self.ticking = True
+            self._at(math.ceil(now / period) * period, self._tick)
+        return False
+
+    def _tick(self, now: float) -> None:
+        self.ticking = False
+
+    def _change(self, now: float) -> None:
+        if self.changed is None or not self.dispatcher.ready:  # until then there was nothing to decide
+            self.changed = now
 
     def _start(self, slot: Slot, now: float) -> None:
         item = slot.running
@@ -187,14 +233,18 @@ class _Simulation:
         self.trace.add(TaskEvent(frame.application, program, task.name, pe.name, started, now, task.arguments))
         self.busy_seconds[pe.name] += now - started
         self.dispatcher.policy.observe(task, pe, now - started)
+        self.last = now
         if self.dispatcher.release(slot, item, now):
             self._start(slot, now)
+        self._change(now)
         self._make_ready(frame.finish(item.index))
         if frame.tasks_left == 0:
             self._leave(frame, now)
 
     def _leave(self, frame: Frame, now: float) -> None:
         assert frame.application is not None
+        self.dispatcher.policy.leave(frame)
+        self.last = max(self.last, now)
         start = self.first_starts.pop(frame, now)
         self.responses.append(now - frame.arrival)
         self.trace.add(ApplicationEvent(frame.application, frame.graph.name, frame.arrival, start, now))

@@ -1,15 +1,16 @@
 """What no scheduler can beat: how many applications a second a system can serve, and the least mean response.
 
-Give each kind k of processing element a price y_k >= 0 for a second of it, with sum(m_k y_k) = 1 over the m_k elements of
-the kinds. Then the system as a whole does at most one unit of priced work a second, and an application needs at least
-w = sum over its tasks of min_k(c_k y_k) units. So
+Give each kind k of processing element a price y_k >= 0 for a second of it, with sum(m_k y_k) = 1 over the m_k elements
+of the kinds. Then the system as a whole does at most one unit of priced work a second, and an application needs at
+least w = sum over its tasks of min_k(c_k y_k) units. So
 
-- no more than 1 / (mean w) applications a second can be served for long (the linear program's dual: the best prices give
-  the highest throughput of any schedule), and
+- no more than 1 / (mean w) applications a second can be served for long (the linear program's dual: the best prices
+  give the highest throughput of any schedule), and
 - each schedule is one of a single machine of speed 1 with jobs of size w, on which shortest remaining processing time
   first has the least mean response (Schrage, 1968).
 
-Both hold for all prices, so those found need not be the best ones. No response is shorter than its critical path either.
+Both hold for all prices, so those found need not be the best ones. No response is shorter than its critical path
+either.
 """
 
 from __future__ import annotations

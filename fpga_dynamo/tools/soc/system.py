@@ -14,7 +14,7 @@ As a table (a toml file, or the `system` of a sweep)::
     resident = false                          # true: results stay in the card's memory until a core wants them
     [scheduler]
     policy = "least_work"
-    decision = "native"                       # or "a53", "free", {round = 1e-6, evaluation = 5e-9, assignment = 3e-7}
+    decision = "native"                       # or "a53", "cedr", "free", {round = 1e-6, evaluation = 5e-9, ...}
     period = 0                                # seconds; 0: as soon as something has changed
 """
 
@@ -22,36 +22,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
-from fpga_dynamo import _native
+from fpga_dynamo._native import graph_model, system_model
 from fpga_dynamo.runtime.application import Application, ApplicationTask, cpu_class, scaled_seconds
+from fpga_dynamo.runtime.scheduling.decisions import DECISIONS, DecisionCost
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table
 
 ACCELERATOR_CLOCK = 300e6
 """Hz at which a kernel's seconds in a task graph hold."""
 ACCELERATOR_WATTS = 1.5, 0.3
 """Of a compute unit that runs, and of one that does not. Guesses; a system file can say better."""
-
-
-@dataclass(frozen=True)
-class DecisionCost:
-    """Seconds of the scheduler's rounds: round + evaluation * (task, PE) pairs looked at + assignment * tasks bound."""
-
-    round: float = 0.0
-    evaluation: float = 0.0
-    assignment: float = 0.0
-
-
-DECISIONS: Mapping[str, DecisionCost] = {
-    "free": DecisionCost(),
-    "native": DecisionCost(1e-6, 5e-9, 0.3e-6),
-    "a53": DecisionCost(5e-6, 20e-9, 1e-6),
-}
-"""native: about what the policies in C++ take on an x86 core; a53: the same work on a Cortex-A53."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +113,8 @@ class System:
         known_keys("scheduler", scheduler, ("policy", "decision", "period"))
         self.policy = str(scheduler.get("policy", "least_work"))
         self.decision = decision_cost(scheduler.get("decision", "native"))
-        self.period = number("scheduler", scheduler, "period", 0.0)
+        if "period" in scheduler:
+            self.decision = replace(self.decision, period=number("scheduler", scheduler, "period", 0.0))
         self.description = description
         self._compiled: dict[int, Compiled] = {}
 
@@ -142,7 +126,7 @@ class System:
     @cached_property
     def model(self) -> Any:
         kinds = [number for number, unit in enumerate(self.units) for _ in range(unit.count)]
-        return _native.system_model(kinds, [0 if unit.is_cpu else 1 for unit in self.units])
+        return system_model(kinds, [0 if unit.is_cpu else 1 for unit in self.units])
 
     @property
     def title(self) -> str:
@@ -182,7 +166,7 @@ class System:
                 moved = self.transfer.seconds(inwards) + self.transfer.seconds(out_bytes[index])
                 crossing += [0.0] * len(task.dependencies)
             fixed.append([0.0 if unit.is_cpu else moved for unit in self.units])
-        model = _native.graph_model(
+        model = graph_model(
             self.model,
             [cost for row in stated for cost in row],
             [cost for row in fixed for cost in row],
@@ -197,9 +181,11 @@ def decision_cost(value: Any) -> DecisionCost:
     if isinstance(value, str) and value in DECISIONS:
         return DECISIONS[value]
     if not isinstance(value, Mapping):
-        raise StudyError(f"the cost of decisions is one of {', '.join(DECISIONS)}, or a table of seconds, not {value!r}")
-    known_keys("decision", value, ("round", "evaluation", "assignment"))
-    return DecisionCost(*(number("decision", value, key, 0.0) for key in ("round", "evaluation", "assignment")))
+        known = ", ".join(DECISIONS)
+        raise StudyError(f"the cost of decisions is one of {known}, or a table of seconds, not {value!r}")
+    keys = ("round", "evaluation", "assignment", "period")
+    known_keys("decision", value, keys)
+    return DecisionCost(*(number("decision", value, key, 0.0) for key in keys))
 
 
 def _transfer(values: Mapping[str, Any]) -> Transfer:
@@ -212,7 +198,7 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
 
 
 def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
-    units = []
+    units: list[Units] = []
     for name, value in counts.items():
         variants = value if isinstance(value, list) else [value]
         for variant in variants:
@@ -246,7 +232,3 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
                 )
             )
     return units
-
-
-def is_positive(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < math.inf

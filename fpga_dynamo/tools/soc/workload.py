@@ -7,12 +7,12 @@ As a table (a toml file, or the `workload` of a sweep)::
     seeds = 3                   # how often, with other random numbers; or a list of them
     spread = 0.0                # sigma of a log-normal factor on every task's seconds
     [[application]]
-    graph = "doppler.json"      # a task graph; or model = "resnet18" or "module:callable"; or program = "module:callable"
+    graph = "doppler.json"      # a task graph; or model = "resnet18"; or program = "module:callable"
     share = 3                   # of the rate, beside the other applications' shares (1)
     arrivals = "poisson"        # "periodic"; {bursts = 10} at once, apart as Poisson says; {trace = "times.txt"}
 
-`module:callable` of a program gives a task graph (an Application). A trace is a file with an arrival's seconds in each line;
-rates do not change it.
+A program gives a task graph (an Application). A model is one that `fpga-dynamo run` takes, `module:callable` among
+them. A trace is a file with an arrival's seconds in each line; rates do not change it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ class Workload:
         rows = description.get("application", [])
         if not isinstance(rows, Sequence) or not rows:
             raise StudyError("a workload needs at least one [[application]]")
-        self.sources = [_source(number_, row, folder) for number_, row in enumerate(rows)]
+        values = {key: value for key, value in description.items() if key != "application"}
+        self._take([_source(number_, row, folder) for number_, row in enumerate(rows)], values)
+
+    def _take(self, sources: list[Source], description: Mapping[str, Any]) -> None:
+        self.sources = sources
         names = [source.application.name for source in self.sources]
         for name in names:
             if names.count(name) > 1:
@@ -77,6 +81,13 @@ class Workload:
         self.seeds: list[int] = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
         self.spread = number("workload", description, "spread", 0.0)
         self.tail = number("workload", description, "tail", 0.0)
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], **values: Any) -> Workload:
+        """A workload of sources that are there already; values: as in a table, but for the applications."""
+        made = cls.__new__(cls)
+        made._take(list(sources), values)
+        return made
 
     @property
     def applications(self) -> list[Application]:

@@ -1,10 +1,11 @@
-"""Scheduling policies by name; CEDR's six and our default."""
+"""Scheduling policies by name; CEDR's six, and two of ours."""
 
 from fpga_dynamo.runtime.scheduling.policies.adaptive import Adaptive
 from fpga_dynamo.runtime.scheduling.policies.base import Assignment, Policy, make_policy, policy_names, register_policy
 from fpga_dynamo.runtime.scheduling.policies.eft import EarliestFinishTime
 from fpga_dynamo.runtime.scheduling.policies.etf import EarliestTaskFirst
 from fpga_dynamo.runtime.scheduling.policies.heft_rt import HeftRuntime
+from fpga_dynamo.runtime.scheduling.policies.least_work import LeastWork
 from fpga_dynamo.runtime.scheduling.policies.met import MinimumExecutionTime
 from fpga_dynamo.runtime.scheduling.policies.random_ import Random
 from fpga_dynamo.runtime.scheduling.policies.simple import Simple
@@ -15,6 +16,7 @@ __all__ = [
     "EarliestFinishTime",
     "EarliestTaskFirst",
     "HeftRuntime",
+    "LeastWork",
     "MinimumExecutionTime",
     "Policy",
     "Random",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask, Task
+from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, Task
 
 Assignment = tuple[ReadyTask, ProcessingElement]
 
@@ -56,6 +56,16 @@ class Policy(ABC):
 
     def observe(self, task: Task, pe: ProcessingElement, seconds: float) -> None:  # noqa: B027 (optional hook)
         """Told what a task really took, transfers included."""
+
+    def decided(self, latency: float) -> None:  # noqa: B027 (optional hook)
+        """Told, where that is measured, how many seconds it took from when something could be decided until it was."""
+
+    def leave(self, frame: Frame) -> None:  # noqa: B027 (optional hook)
+        """Told that a frame is over or failed: none of its tasks will be offered again. (Not of a lone task.)"""
+
+    def evaluations(self, queued: int, pes: int) -> float:
+        """How many pairs of a task and a PE a decision on `queued` tasks looks at: what it costs in virtual time."""
+        return float(queued * pes)
 
     def supporting(self, task: Task, pes: Sequence[ProcessingElement]) -> tuple[ProcessingElement, ...]:
         """The PEs that can run `task`, in the order of `pes`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from fpga_dynamo.runtime.scheduling.policies.base import register_policy
@@ -11,13 +12,16 @@ from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
 @register_policy
 class HeftRuntime(EarliestFinishTime):
-    """Ready tasks by mean cost over the supporting PEs, longest first, then EFT (CEDR's HEFT_RT)."""
+    """Ready tasks by mean cost over the types of PE that support them, longest first, then EFT (CEDR's HEFT_RT)."""
 
     name = "heft_rt"
 
     def in_order(self, ready: Sequence[ReadyTask], pes: Sequence[ProcessingElement]) -> Sequence[ReadyTask]:
         def mean_cost(item: ReadyTask) -> float:
-            candidates = self.supporting(item.task, pes)
-            return sum(item.task.costs[pe.resource] for pe in candidates) / len(candidates)
+            types = {pe.resource for pe in self.supporting(item.task, pes)}
+            return sum(item.task.costs[resource] for resource in types) / len(types)
 
         return sorted(ready, key=mean_cost, reverse=True)  # stable: the older of equal tasks comes first
+
+    def evaluations(self, queued: int, pes: int) -> float:
+        return super().evaluations(queued, pes) + (queued * math.log2(queued) if queued > 1 else 0.0)

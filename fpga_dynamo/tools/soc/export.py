@@ -1,0 +1,70 @@
+"""What a sweep writes beside its tables: schedules for the report's Gantt chart, and parquet files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, Point, Sweep
+from fpga_dynamo.tools.soc.tables import StudyError
+from fpga_dynamo.tools.soc.virtual import simulate
+
+GANTT = "gantt.json"
+SCHEDULES, MOST_TASKS = 6, 4000
+
+
+def write_gantt(sweep: Sweep, folder: Path) -> Path:
+    """Schedules of the largest system at the middle rate, one for each policy."""
+    points = list(sweep.points())
+    number = max(range(len(sweep.systems)), key=lambda n: (len(sweep.systems[n].pes), n))
+    mine = [point for point in points if point.system == number]
+    rates = sorted({point.rate for point in mine})
+    middle = rates[len(rates) // 2]
+    first: dict[str, Point] = {}
+    for point in mine:
+        if point.rate == middle:
+            first.setdefault(point.policy, point)
+    schedules = [_schedule(sweep, point) for point in list(first.values())[:SCHEDULES]]
+    path = folder / GANTT
+    path.write_text(json.dumps(schedules, separators=(",", ":")), encoding="utf-8")
+    return path
+
+
+def _schedule(sweep: Sweep, point: Point) -> dict[str, Any]:
+    system = sweep.systems[point.system]
+    run = simulate(system, sweep.workload, point.policy, point.rate, point.seed, trace=True)
+    assert run.trace is not None
+    pes = {name: number for number, (name, _) in enumerate(system.pes)}
+    applications = {name: number for number, name in enumerate(run.applications)}
+    names: dict[str, int] = {}
+    tasks = []
+    for event in run.trace.tasks[:MOST_TASKS]:
+        name = names.setdefault(event.task, len(names))
+        start, stop = round(event.start * 1e3, 6), round(event.stop * 1e3, 6)
+        tasks.append([pes[event.pe], start, stop, applications[event.program], name])
+    title = f"{point.policy}, {point.rate:.4g}/s, {sweep.study['systems'][point.system]['title']}"
+    return {
+        "title": title,
+        "pes": list(pes),
+        "applications": list(applications),
+        "names": list(names),
+        "tasks": tasks,
+    }
+
+
+def write_parquet(folder: Path, check: bool = False) -> None:
+    """The tables as parquet files; StudyError without pyarrow. check: only see whether it is there."""
+    try:
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise StudyError("parquet files need pyarrow: pip install pyarrow (CSV files do not)") from error
+    if check:
+        return
+    for name in (RUNS, APPLICATIONS):
+        table = pyarrow.csv.read_csv(folder / name)
+        pyarrow.parquet.write_table(table, (folder / name).with_suffix(".parquet"))
+
+
+__all__ = ["GANTT", "write_gantt", "write_parquet"]

@@ -1,0 +1,182 @@
+"""A workload on a system in real time: an injector, a thread for each processing element, the scheduler's own policies.
+
+What a task does is its `run`, if it has one and `paced` is not asked for. Else it is paced: it occupies its processing
+element for as long as virtual time says, without using a processor for it. So a system of any size, at any speed, can
+be tried against a real scheduler; what it computes is another matter.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+
+from fpga_dynamo.runtime.application import Application
+from fpga_dynamo.runtime.observe.trace import TraceRecorder
+from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
+from fpga_dynamo.runtime.scheduling.policies import Policy
+from fpga_dynamo.runtime.scheduling.realtime import Instance, RealTime, check_cores, usable_cores
+from fpga_dynamo.runtime.task import ProcessingElement, Task, TaskGraph
+from fpga_dynamo.tools.soc.bounds import least_response
+from fpga_dynamo.tools.soc.graphs import can_run, pace, task_graph
+from fpga_dynamo.tools.soc.outcome import Run, energy, processing_elements
+from fpga_dynamo.tools.soc.system import System
+from fpga_dynamo.tools.soc.tables import StudyError
+from fpga_dynamo.tools.soc.workload import Arrivals, Workload
+
+PATIENCE = 60.0
+"""Seconds without an end of any instance after which a run is given up."""
+
+
+def run_real(
+    system: System,
+    workload: Workload,
+    policy: str | Policy | None = None,
+    rate: float | None = None,
+    seed: int = 0,
+    *,
+    paced: bool = False,
+    trace: bool = False,
+    arrivals: Arrivals | None = None,
+) -> Run:
+    """Runs the workload in real time and waits for its end.
+
+    OptionError if tasks are to run on more processor cores than this process may use. What a task raises is raised
+    here, with StudyError if nothing ends any more.
+    """
+    runs = not paced and all(can_run(application) for application in workload.applications)
+    hosts = sum(unit.count for unit in system.units if unit.is_cpu)
+    cores: Sequence[int] = check_cores(hosts) if runs else ()
+    graphs = [task_graph(system, application, not runs) for application in workload.applications]
+    arrivals = arrivals or workload.arrivals(rate or workload.rate, seed)
+    recorder = TraceRecorder() if trace else None
+    over = [math.nan] * len(arrivals.times)
+    instances: list[Instance | None] = [None] * len(over)
+    failed: list[BaseException] = []
+    with RealTime(processing_elements(system), policy or system.policy, cores, recorder) as elements:
+        origin = _inject(elements, graphs, arrivals, instances, failed)
+        left = elements.in_flight
+        while not elements.drain(PATIENCE):
+            if elements.in_flight == left:
+                raise StudyError(f"{left} instances have not ended, and none has for {PATIENCE:g} s: giving up")
+            left = elements.in_flight
+        if failed:
+            raise failed[0]
+    started = np.array([_since(one.started if one else None, origin) for one in instances])
+    ended = np.array([_since(one.ended if one else None, origin) for one in instances])
+    injected = np.array([_since(one.arrival if one else None, origin) for one in instances])
+    names = [application.name for application in workload.applications]
+    compiled = [system.compiled(application) for application in workload.applications]
+    first, end = float(injected[0]) if len(injected) else 0.0, float(ended.max()) if len(ended) else 0.0
+    busy = elements.busy
+    return Run(
+        names,
+        Arrivals(injected, arrivals.which),
+        started,
+        ended,
+        busy,
+        end,
+        elements.deciding,
+        elements.rounds,
+        elements.assignments,
+        elements.most_waiting,
+        energy(system, busy, end - first),
+        least_response(system, compiled, workload.shares, arrivals.times, arrivals.which),
+        [one.alone for one in compiled],
+        recorder,
+    )
+
+
+def _since(time: float | None, origin: float) -> float:
+    return math.nan if time is None else time - origin
+
+
+def _inject(
+    elements: RealTime,
+    graphs: Sequence[TaskGraph],
+    arrivals: Arrivals,
+    instances: list[Instance | None],
+    failed: list[BaseException],
+) -> float:
+    """Submits each instance at its time, from a thread of its own. Returns the time that arrivals count from."""
+
+    def done(instance: Instance) -> None:
+        instance.values = None  # results are not kept
+        if instance.error is not None:
+            failed.append(instance.error)
+
+    origin = perf_counter() + 0.01
+
+    def inject() -> None:
+        for number, (time, which) in enumerate(zip(arrivals.times.tolist(), arrivals.which, strict=True)):
+            ahead = origin + time - perf_counter()
+            if ahead > 0:
+                sleep(ahead)
+            if failed:
+                return
+            instances[number] = elements.submit(graphs[which], {}, done)
+
+    injector = threading.Thread(target=inject, name="soc injector", daemon=True)
+    injector.start()
+    injector.join()
+    return origin
+
+
+def measured(system: System, application: Application, repetitions: int = 5) -> Application:
+    """The application with the seconds that its tasks take here: each runs alone on each kind of unit, medians.
+
+    Needs tasks that can run. What cannot run on a kind raises what it raises.
+    """
+    if not can_run(application):
+        raise StudyError(f"application {application.name!r} cannot run: its tasks have costs, but nothing to do")
+    values: dict[int, Any] = {}
+    tasks = []
+    for index, task in enumerate(application.tasks):
+        assert task.run is not None
+        inputs = [values[edge.task] for edge in task.dependencies]
+        seconds, basis = {}, {}
+        for unit in system.units:
+            if unit.seconds(task) is None:
+                continue
+            values[index] = task.run(unit.of, *inputs)
+            samples = []
+            for _ in range(repetitions):
+                begun = perf_counter()
+                values[index] = task.run(unit.of, *inputs)
+                samples.append(perf_counter() - begun)
+            seconds[unit.of], basis[unit.of] = statistics.median(samples), "measured on this machine"
+        tasks.append(replace(task, seconds=seconds, basis=basis))
+    return Application(application.name, tasks, application.granularity, "measured on this machine")
+
+
+def overheads(policy: str = "eft", tasks: int = 300) -> tuple[DecisionCost, float]:
+    """What the real-time scheduler costs here: of a decision, and the seconds that a paced task takes longer.
+
+    Measured on chains of tasks on one processing element: the medians of rounds, and of what is between two tasks.
+    """
+    graph = TaskGraph(
+        "chain",
+        [Task(f"t{i}", {"PS": 1e-4}, pace({"PS": 1e-4}), (i - 1,) if i else ()) for i in range(tasks)],
+    )
+    recorder = TraceRecorder()
+    with RealTime([ProcessingElement("one", "PS")], policy, recorder=recorder) as elements:
+        elements.submit(graph, {})
+        elements.drain()
+    decision = statistics.median(event.overhead for event in recorder.decisions)
+    events = recorder.tasks
+    between = statistics.median(b.start - a.stop for a, b in pairwise(events))
+    late = statistics.median(event.stop - event.start for event in events) - 1e-4
+    return DecisionCost(round=decision), max(0.0, between - decision) + max(0.0, late)
+
+
+def cores_for(system: System) -> str:
+    """A sentence: how many cores the system asks for and the process has."""
+    hosts = sum(unit.count for unit in system.units if unit.is_cpu)
+    return f"{hosts} processor cores asked for, {len(usable_cores())} usable"

@@ -1,0 +1,116 @@
+"""The results of a sweep: its tables read back, means over seeds, saturation points and Pareto fronts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, STUDY
+from fpga_dynamo.tools.soc.tables import StudyError
+
+SATURATED = 3.0
+"""A system is saturated from the rate on at which the mean response is so many times that at the lowest rate."""
+_TEXT = ("key", "policy", "application")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Results:
+    """study: what was asked; runs, applications: rows with numbers as numbers."""
+
+    study: Mapping[str, Any]
+    runs: Sequence[Row]
+    applications: Sequence[Row]
+
+    @property
+    def policies(self) -> list[str]:
+        return list(dict.fromkeys(row["policy"] for row in self.runs))
+
+    @property
+    def systems(self) -> list[int]:
+        return sorted({int(row["system"]) for row in self.runs})
+
+    def title(self, system: int) -> str:
+        return str(self.study["systems"][system]["title"])
+
+    def units(self, system: int) -> int:
+        """Processing elements of a system."""
+        total = 0
+        for part in ("cpus", "accelerators"):
+            for value in self.study["systems"][system]["description"].get(part, {}).values():
+                for row in value if isinstance(value, list) else [value]:
+                    total += row if isinstance(row, int) else row.get("count", 1)
+        return total
+
+    def curve(self, value: str | Callable[[Row], float], **where: Any) -> list[tuple[float, float]]:
+        """(rate, mean of a column over seeds) of the runs in which the columns `where` have such values."""
+        found: dict[float, list[float]] = defaultdict(list)
+        for row in self.runs:
+            if all(row[key] == wanted for key, wanted in where.items()):
+                found[row["rate"]].append(value(row) if callable(value) else row[value])
+        return [(rate, sum(values) / len(values)) for rate, values in sorted(found.items())]
+
+    def application_curve(self, application: str, column: str, **where: Any) -> list[tuple[float, float]]:
+        runs = {row["key"]: row["rate"] for row in self.runs if all(row[k] == v for k, v in where.items())}
+        found: dict[float, list[float]] = defaultdict(list)
+        for row in self.applications:
+            if row["application"] == application and row["key"] in runs:
+                found[runs[row["key"]]].append(row[column])
+        return [(rate, sum(values) / len(values)) for rate, values in sorted(found.items())]
+
+    def saturation(self, system: int, policy: str) -> float | None:
+        """The rate from which on the system is saturated, between two rates of the sweep; None if it never is."""
+        return saturation(self.curve("mean_ms", system=system, policy=policy))
+
+    def richest(self) -> int:
+        """The system with the highest capacity; the one of fewer units if several have it."""
+        best = {int(row["system"]): float(row["capacity"]) for row in self.runs}
+        return max(best, key=lambda system: (best[system], -self.units(system)))
+
+
+def saturation(curve: Sequence[tuple[float, float]]) -> float | None:
+    """See `Results.saturation`; the curve is (rate, mean response)."""
+    if not curve:
+        return None
+    limit = SATURATED * curve[0][1]
+    for (rate, low), (next_rate, high) in pairwise(curve):
+        if high >= limit:
+            return rate + (next_rate - rate) * (limit - low) / (high - low)
+    return None
+
+
+def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Numbers of those points than which no other is at most as large in both coordinates, by the first one."""
+    order = sorted(range(len(points)), key=lambda i: points[i])
+    front: list[int] = []
+    least = float("inf")
+    for i in order:
+        if points[i][1] < least:
+            least = points[i][1]
+            front.append(i)
+    return front
+
+
+def load_results(folder: Path) -> Results:
+    """StudyError if there are none in the folder."""
+    try:
+        study = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+        runs, applications = _rows(folder / RUNS), _rows(folder / APPLICATIONS)
+    except (OSError, ValueError, KeyError) as error:
+        raise StudyError(f"there is no sweep in {folder} (`fpga-dynamo soc sweep ... --out`): {error}") from error
+    if not runs:
+        raise StudyError(f"the sweep in {folder} has no runs yet")
+    return Results(study, runs, applications)
+
+
+def _rows(path: Path) -> list[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [
+            {key: value if key in _TEXT else float(value) for key, value in row.items()} for row in csv.DictReader(file)
+        ]

@@ -1,0 +1,364 @@
+"""Sweeps: systems x policies x rates x seeds in virtual time, on all cores, resumable.
+
+As a table (`sweep.toml`)::
+
+    system = "system.toml"             # or a table, see `system`
+    workload = "workload.toml"         # or a table, see `workload`
+    policies = ["eft", "least_work"]   # the system's alone, if absent
+    rates = [100, 200, 400]            # instances a second; or loads = [0.5, 0.9], shares of what the system can serve
+    [grid]                             # every combination of these is a system
+    "cpus.a53" = [1, 2, 3]
+    "accelerators.fft" = [0, 1]
+    "scheduler.decision" = ["native", "a53"]
+
+The results are `runs.csv` (a row for each run) and `applications.csv` (a row for each run and application) in a folder,
+beside `study.json`, which says what was asked. A sweep that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fpga_dynamo.tools.soc.bounds import capacity
+from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.system import System
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table
+from fpga_dynamo.tools.soc.virtual import simulate
+from fpga_dynamo.tools.soc.workload import Workload
+
+_KEYS = ("name", "system", "workload", "policies", "rates", "loads", "grid")
+RUNS, APPLICATIONS, STUDY = "runs.csv", "applications.csv", "study.json"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run of a sweep. `key` tells it from all others, whatever the order."""
+
+    key: str
+    system: int
+    """Number of the combination of the grid."""
+    policy: str
+    rate: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """Times in ms, energy in J. See the fields of :class:`~fpga_dynamo.tools.soc.virtual.Run`."""
+
+    key: str
+    system: int
+    policy: str
+    rate: float
+    seed: int
+    instances: int
+    capacity: float
+    """Instances a second that the system can serve at most, in this mix."""
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    bound_ms: float
+    """No scheduler gives a lower mean."""
+    execution_ms: float
+    """Mean of end minus start of the first task."""
+    span_ms: float
+    throughput: float
+    """Instances a second, from the first arrival to the last end."""
+    joules: float
+    watts: float
+    decisions: int
+    us_a_decision: float
+    """Mean seconds of scheduling for each task, in us."""
+    deciding: float
+    """Share of the time for which the scheduler works."""
+    most_waiting: int
+    busy_cpu: float
+    """Mean share of the time for which a processor core runs a task."""
+    busy_pl: float
+
+
+@dataclass(frozen=True)
+class ApplicationRow:
+    key: str
+    application: str
+    instances: int
+    mean_ms: float
+    p95_ms: float
+    execution_ms: float
+    alone_ms: float
+    """Length of its critical path."""
+
+
+class Sweep:
+    """See the module. Raises StudyError for a sweep that is none."""
+
+    def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
+        known_keys("sweep", description, _KEYS)
+        self.name = str(description.get("name", "sweep"))
+        system = _included("system", description, folder)
+        grid = table("sweep", description, "grid")
+        axes = []
+        for axis, values in grid.items():
+            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+                raise StudyError(f"grid: {axis!r} needs a list of values, not {values!r}")
+            axes.append([(axis, value) for value in values])
+        self.settings = [dict(combination) for combination in itertools.product(*axes)]
+        self.systems: list[System] = []
+        kept = []
+        for setting in self.settings:
+            changed = copy.deepcopy(dict(system))
+            for axis, value in setting.items():
+                _set(changed, axis, value)
+            self.systems.append(System(changed))
+            kept.append(changed)
+        self.workload = Workload(_included("workload", description, folder), folder)
+        policies = description.get("policies")
+        if policies is not None and (not isinstance(policies, list) or not policies):
+            raise StudyError(f"sweep: policies is a list of names, not {policies!r}")
+        self.policies: list[str] | None = policies
+        if "rates" in description and "loads" in description:
+            raise StudyError("sweep: give rates (instances a second) or loads (shares of the capacity), not both")
+        for name in ("rates", "loads"):
+            values = description.get(name, [1.0])
+            if not isinstance(values, list) or not values or not all(_is_positive(value) for value in values):
+                raise StudyError(f"sweep: {name} is a list of numbers > 0, not {values!r}")
+        self.rates: list[float] | None = description.get("rates")
+        self.loads: list[float] | None = description.get("loads")
+        self._capacities: dict[int, float] = {}
+        self.study: dict[str, Any] = {
+            "name": self.name,
+            "systems": [
+                {"setting": setting, "title": _title(setting, one), "description": what}
+                for setting, one, what in zip(self.settings, self.systems, kept, strict=True)
+            ],
+            "applications": [
+                {"name": one.name, "tasks": len(one.tasks), "source": one.source}
+                for one in self.workload.applications
+            ],
+        }
+
+    def capacity(self, number: int) -> float:
+        found = self._capacities.get(number)
+        if found is None:
+            system = self.systems[number]
+            compiled = [system.compiled(application) for application in self.workload.applications]
+            found = self._capacities[number] = capacity(system, compiled, self.workload.shares)
+        return found
+
+    def points(self) -> Iterable[Point]:
+        for number, system in enumerate(self.systems):
+            if self.rates is not None:
+                rates = self.rates
+            elif self.loads is not None:
+                rates = [load * self.capacity(number) for load in self.loads]
+            else:
+                rates = [self.workload.rate]
+            for rate, policy, seed in itertools.product(
+                rates, self.policies or [system.policy], self.workload.seeds
+            ):
+                text = json.dumps([self.study["systems"][number], policy, rate, seed], sort_keys=True, default=str)
+                key = hashlib.sha256((text + self._workload_text()).encode()).hexdigest()[:16]
+                yield Point(key, number, policy, rate, seed)
+
+    def _workload_text(self) -> str:
+        if not hasattr(self, "_text"):
+            workload = self.workload
+            self._text = repr(
+                [
+                    (source.application, source.share, source.kind, source.burst, source.trace)
+                    for source in workload.sources
+                ]
+            ) + repr((workload.until, workload.instances, workload.spread, workload.tail))
+            self._text = hashlib.sha256(self._text.encode()).hexdigest()
+        return self._text
+
+    def run(self, point: Point) -> tuple[RunRow, list[ApplicationRow]]:
+        system = self.systems[point.system]
+        run = simulate(system, self.workload, point.policy, point.rate, point.seed)
+        return rows(run, system, point, self.capacity(point.system))
+
+
+def rows(run: Run, system: System, point: Point, most: float) -> tuple[RunRow, list[ApplicationRow]]:
+    """What a run's tables say of it."""
+    responses = run.responses * 1e3
+    execution = (run.ended - run.started) * 1e3
+    span = run.span or 1.0
+    p50, p95, p99 = np.percentile(responses, [50, 95, 99]) if len(responses) else (0.0, 0.0, 0.0)
+    cpu = [run.busy[name] / span for name, unit in system.pes if unit.is_cpu]
+    pl = [run.busy[name] / span for name, unit in system.pes if not unit.is_cpu]
+    row = RunRow(
+        key=point.key,
+        system=point.system,
+        policy=point.policy,
+        rate=point.rate,
+        seed=point.seed,
+        instances=len(responses),
+        capacity=most,
+        mean_ms=float(responses.mean()) if len(responses) else 0.0,
+        p50_ms=float(p50),
+        p95_ms=float(p95),
+        p99_ms=float(p99),
+        bound_ms=run.least_mean_response * 1e3,
+        execution_ms=float(execution.mean()) if len(execution) else 0.0,
+        span_ms=run.span * 1e3,
+        throughput=len(responses) / span,
+        joules=run.joules,
+        watts=run.joules / span,
+        decisions=run.rounds,
+        us_a_decision=run.deciding / max(run.assignments, 1) * 1e6,
+        deciding=run.deciding / span,
+        most_waiting=run.most_waiting,
+        busy_cpu=float(np.mean(cpu)) if cpu else 0.0,
+        busy_pl=float(np.mean(pl)) if pl else 0.0,
+    )
+    which = np.array(run.arrivals.which)
+    applications = []
+    for number, name in enumerate(run.applications):
+        own = responses[which == number]
+        if len(own):
+            applications.append(
+                ApplicationRow(
+                    point.key,
+                    name,
+                    len(own),
+                    float(own.mean()),
+                    float(np.percentile(own, 95)),
+                    float(execution[which == number].mean()),
+                    run.alone[number] * 1e3,
+                )
+            )
+    return row, applications
+
+
+def load_sweep(path: Path) -> Sweep:
+    """The sweep of a file, or of `sweep.toml` in a folder."""
+    path = path / "sweep.toml" if path.is_dir() else path
+    return Sweep(read(path), path.parent)
+
+
+def run_sweep(
+    sweep: Sweep, out: Path, workers: int | None = None, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Runs what is not in `out` yet. Returns how many runs that was.
+
+    A row is in `runs.csv` only if those of its applications are written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / STUDY).write_text(json.dumps(sweep.study, indent=1, default=str) + "\n", encoding="utf-8")
+    points = list(sweep.points())
+    wanted = {point.key for point in points}
+    done = _prune(out / RUNS, wanted)
+    _prune(out / APPLICATIONS, done)
+    left = [point for point in points if point.key not in done]
+    workers = workers or len(os.sched_getaffinity(0))
+    if progress:
+        progress(len(points) - len(left), len(points))
+    with (
+        _Table(out / RUNS, RunRow) as runs,
+        _Table(out / APPLICATIONS, ApplicationRow) as applications,
+        ThreadPoolExecutor(workers) as pool,
+    ):
+        waiting: set[Future[tuple[RunRow, list[ApplicationRow]]]] = set()
+        remaining = iter(left)
+        count = 0
+        try:
+            while True:
+                for point in itertools.islice(remaining, 2 * workers - len(waiting)):
+                    waiting.add(pool.submit(sweep.run, point))
+                if not waiting:
+                    break
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    row, parts = future.result()
+                    applications.write(parts)
+                    runs.write([row])
+                    count += 1
+                if progress:
+                    progress(len(points) - len(left) + count, len(points))
+        finally:
+            for future in waiting:
+                future.cancel()
+    return count
+
+
+class _Table:
+    """A CSV file that rows are appended to, each line whole."""
+
+    def __init__(self, path: Path, kind: type[RunRow] | type[ApplicationRow]) -> None:
+        self._names = list(kind.__dataclass_fields__)
+        fresh = not path.exists() or path.stat().st_size == 0
+        self._file = path.open("a", newline="", encoding="utf-8")
+        self._writer = csv.DictWriter(self._file, self._names)
+        if fresh:
+            self._writer.writeheader()
+
+    def write(self, rows_: Sequence[RunRow | ApplicationRow]) -> None:
+        self._writer.writerows([{key: _short(value) for key, value in asdict(row).items()} for row in rows_])
+        self._file.flush()
+
+    def __enter__(self) -> _Table:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.9g}" if isinstance(value, float) else value
+
+
+def _prune(path: Path, wanted: set[str]) -> set[str]:
+    """Leaves the whole rows with such keys in the file; returns their keys."""
+    if not path.exists():
+        return set()
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        names = reader.fieldnames or []
+        good = [row for row in reader if row.get("key") in wanted and None not in row.values() and None not in row]
+    temporary = path.with_suffix(".new")
+    with temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(good)
+    temporary.replace(path)
+    return {row["key"] for row in good}
+
+
+def _included(key: str, description: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """A table, or that of the file that is named."""
+    value = description.get(key)
+    if isinstance(value, str):
+        return read(folder / value)
+    if isinstance(value, Mapping):
+        return value
+    raise StudyError(f"sweep: {key} is a table or the name of a toml file, not {value!r}")
+
+
+def _set(description: dict[str, Any], axis: str, value: Any) -> None:
+    *parents, last = axis.split(".")
+    for name in parents:
+        description = description.setdefault(name, {})
+        if not isinstance(description, dict):
+            raise StudyError(f"grid: {axis!r} is no path into a system")
+    description[last] = value
+
+
+def _title(setting: Mapping[str, Any], system: System) -> str:
+    return ", ".join(f"{axis.rpartition('.')[2]} {value}" for axis, value in setting.items()) or system.title
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0

@@ -1,0 +1,199 @@
+"""Virtual time: what must hold of every run, against the other simulator, and against schedules worked by hand."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
+from fpga_dynamo.runtime.scheduling import simulate as python_simulation
+from fpga_dynamo.runtime.scheduling.arrivals import At
+from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
+from fpga_dynamo.tools.soc.bounds import capacity
+from fpga_dynamo.tools.soc.graphs import task_graph
+from fpga_dynamo.tools.soc.outcome import processing_elements
+from fpga_dynamo.tools.soc.system import System
+from fpga_dynamo.tools.soc.tables import StudyError
+from fpga_dynamo.tools.soc.virtual import NATIVE_POLICIES, simulate
+from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+from tests.soc.soc_kit import applications, check, systems, workloads
+
+POLICIES = st.sampled_from(NATIVE_POLICIES)
+
+
+@settings(max_examples=120, deadline=None)
+@given(systems(), workloads(), POLICIES, st.integers(0, 3))
+def test_every_run(system: System, workload: Workload, policy: str, seed: int) -> None:
+    run = simulate(system, workload, policy, seed=seed, trace=True)
+    check(run, system, workload)
+    if not workload.spread and not workload.tail:
+        assert run.mean_response >= run.least_mean_response * (1 - 1e-9)
+    again = simulate(system, workload, policy, seed=seed)
+    assert (again.ended == run.ended).all() and again.busy == run.busy and again.rounds == run.rounds
+
+
+@settings(max_examples=60, deadline=None)
+@given(systems(resident=False), workloads(spread=False), st.sampled_from(["simple", "met", "eft", "etf", "heft_rt"]))
+def test_both_simulators_agree(system: System, workload: Workload, policy: str) -> None:
+    """The one in C++ and the dispatcher's: two programs, one schedule."""
+    system.decision = replace(system.decision, evaluation=0.0)  # they count different pairs where some cannot run
+    run = simulate(system, workload, policy)
+    graphs = [task_graph(system, application, paced=True) for application in workload.applications]
+    which = np.array(run.arrivals.which)
+    other = python_simulation.simulate(
+        graphs,
+        processing_elements(system),
+        policy,
+        [At(*run.arrivals.times[which == number].tolist()) for number in range(len(graphs))],
+        decision=system.decision,
+    )
+    events = sorted(other.trace.applications, key=lambda event: (event.program, event.arrival, event.stop))
+    order = sorted(range(len(which)), key=lambda i: (f"app{which[i]}", run.arrivals.times[i], run.ended[i]))
+    assert [event.stop for event in events] == pytest.approx([run.ended[i] for i in order], rel=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(systems(resident=False), workloads(spread=False))
+def test_the_default_policy_is_one(system: System, workload: Workload) -> None:
+    """In the simulator and as the object that the real scheduler calls: the same schedules while decisions are free."""
+    system.decision = DecisionCost()
+    arrivals = workload.arrivals(workload.rate, 0)
+    # Arrivals at one time are ordered by application in one simulator, by insertion in the other.
+    times = np.array(sorted({float(time) for time in arrivals.times}))
+    arrivals = Arrivals(times, arrivals.which[: len(times)])
+    run = simulate(system, workload, "least_work", arrivals=arrivals)
+    which = np.array(arrivals.which)
+    graphs = [task_graph(system, application, paced=True) for application in workload.applications]
+    sources = [At(*times[which == number].tolist()) for number in range(len(graphs))]
+    other = python_simulation.simulate(graphs, processing_elements(system), "least_work", sources)
+    stops = sorted((event.arrival, event.stop) for event in other.trace.applications)
+    assert [stop for _, stop in stops] == pytest.approx(run.ended.tolist(), rel=1e-9)
+
+
+def chain(name: str, *seconds: dict[str, float]) -> Application:
+    tasks = [
+        ApplicationTask(f"{name}{index}", cost, (Edge(index - 1),) if index else ())
+        for index, cost in enumerate(seconds)
+    ]
+    return Application(name, tasks)
+
+
+def system(cpus: int = 1, decision: Any = "free", **accelerators: int) -> System:
+    return System({"cpus": {"a53": cpus}, "accelerators": accelerators, "scheduler": {"decision": decision}})
+
+
+def workload(*applications: Application) -> Workload:
+    return Workload.of([Source(application) for application in applications])
+
+
+def at(*times_and_numbers: tuple[float, int]) -> Arrivals:
+    return Arrivals(np.array([time for time, _ in times_and_numbers]), [number for _, number in times_and_numbers])
+
+
+def test_a_round_takes_time_and_tasks_pile_up_meanwhile() -> None:
+    """EFT, one core: 1 s a round, 0.25 s a pair, 0.5 s a task. The second and third task wait for the first round."""
+    one = workload(chain("a", {"a53": 10.0}))
+    cost = {"round": 1.0, "evaluation": 0.25, "assignment": 0.5}
+    run = simulate(system(1, cost), one, "eft", arrivals=at((0.0, 0), (0.5, 0), (1.0, 0)), trace=True)
+    assert run.trace is not None
+    decisions = [(event.time, event.queued, event.assigned, event.overhead) for event in run.trace.decisions]
+    assert decisions == [(0.0, 1, 1, 1.75), (1.75, 2, 2, 2.5)]
+    assert run.started.tolist() == [1.75, 11.75, 21.75] and run.deciding == 4.25
+
+
+def test_a_period_delays_rounds() -> None:
+    one = workload(chain("a", {"a53": 0.1}))
+    run = simulate(system(1, {"period": 1.0}), one, "eft", arrivals=at((0.0, 0), (0.25, 0), (1.5, 0)))
+    assert run.started.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_etf_costs_the_square_of_the_queue() -> None:
+    one = workload(chain("a", {"a53": 1.0}))
+    times = at(*[(0.0, 0)] * 8)
+    runs = {p: simulate(system(2, {"evaluation": 1e-3}), one, p, arrivals=times) for p in ("eft", "etf")}
+    assert runs["eft"].deciding == pytest.approx(8 * 2 * 1e-3)
+    assert runs["etf"].deciding == pytest.approx(8 * 9 / 2 * 2 * 1e-3)
+
+
+def test_costs_of_decisions_tell_the_policies_apart() -> None:
+    """Free decisions see one task a round, so the order of the queue cannot matter; a period makes it matter."""
+    short, long = chain("short", {"a53": 1e-3}), chain("long", {"a53": 9e-3})
+    both, times = workload(short, long), at(*[(i * 1e-4, i % 2) for i in range(60)])
+
+    def ends(decision: Any) -> list[list[float]]:
+        policies = ("eft", "etf", "heft_rt")
+        return [simulate(system(2, decision), both, p, arrivals=times).ended.tolist() for p in policies]
+
+    free, periodic = ends("free"), ends({"period": 2e-3})
+    assert free[0] == free[1] == free[2]
+    assert len({tuple(one) for one in periodic}) == 3
+
+
+def test_results_that_stay_on_the_card_do_not_cross() -> None:
+    tasks = [ApplicationTask("a", {"fft": 1e-3}, from_host=4000), ApplicationTask("b", {"fft": 1e-3}, (Edge(0, 4000),))]
+    tasks.append(ApplicationTask("c", {"a53": 1e-3}, (Edge(1, 4000),)))
+    both = Workload.of([Source(Application("x", tasks))])
+    transfer = {"latency": 1e-3, "bandwidth": 4e6}  # 2 ms for 4,000 bytes
+    ends = {}
+    for resident in (False, True):
+        made = System(
+            {"cpus": {"a53": 1}, "accelerators": {"fft": 1}, "transfer": {**transfer, "resident": resident},
+             "scheduler": {"decision": "free"}}
+        )  # fmt: skip
+        ends[resident] = simulate(made, both, "eft", arrivals=at((0.0, 0))).ended[0]
+    assert ends[False] == pytest.approx(3e-3 + 4 * 2e-3)  # in, out, in, out
+    assert ends[True] == pytest.approx(3e-3 + 2 * 2e-3)  # the inputs, and what the core reads
+
+
+def test_a_short_application_does_not_wait_behind_a_long_one() -> None:
+    long, short = chain("long", *[{"a53": 1.0}] * 50), chain("short", {"a53": 1.0})
+    times = at(*[(0.0, 0)] * 4, (0.5, 1))
+    run = simulate(system(1), workload(long, short), "least_work", arrivals=times)
+    assert run.responses[4] == pytest.approx(1.5)
+    assert simulate(system(1), workload(long, short), "eft", arrivals=times).responses[4] > 4
+
+
+def test_a_long_application_is_not_starved() -> None:
+    long, short = chain("long", *[{"a53": 1.0}] * 10), chain("short", {"a53": 1.0})
+    stream = sorted([(0.0, 0), *[(float(i), 1) for i in range(1, 400)]])
+    run = simulate(system(1), workload(long, short), "least_work", arrivals=at(*stream))
+    # Its 10 s squared over its age come below a short one's 1 s at about 90 s.
+    assert 90 < run.ended[0] < 120
+
+
+def test_capacity_is_what_the_linear_program_says() -> None:
+    """Two cores and a unit: 3 s on a core or 1 s on the unit, by hand 1 a second and 2/3 more."""
+    one = workload(chain("a", {"a53": 3.0, "fft": 1.0}))
+    made = System({"cpus": {"a53": 2}, "accelerators": {"fft": 1}})
+    found = capacity(made, [made.compiled(one.applications[0])], [1.0])
+    assert found == pytest.approx(1 + 2 / 3, rel=0.01) and found >= (1 + 2 / 3) * (1 - 1e-9)
+
+
+def test_an_unknown_policy_and_a_task_that_nothing_runs() -> None:
+    with pytest.raises(StudyError, match="unknown scheduling policy 'fifo'"):
+        simulate(system(1), workload(chain("a", {"a53": 1.0})), "fifo")
+    with pytest.raises(StudyError, match="task 'a0' of 'a' runs on gemm, of which the system"):
+        simulate(system(1), workload(chain("a", {"gemm": 1.0})), "eft")
+
+
+@settings(max_examples=25, deadline=None)
+@given(applications(), st.integers(1, 3))
+def test_more_cores_serve_more(application: Application, cpus: int) -> None:
+    found = []
+    for count in (cpus, cpus + 1):
+        made = system(count)
+        found.append(capacity(made, [made.compiled(application)], [1.0]))
+    assert found[1] >= found[0] * (1 - 0.02)  # bounds are found to within a percent
+
+
+def test_names_of_policies_are_those_of_the_runtime() -> None:
+    from fpga_dynamo.runtime.scheduling.policies import policy_names
+
+    assert set(NATIVE_POLICIES) <= set(policy_names())
+    assert len(list(itertools.combinations(NATIVE_POLICIES, 2))) == 21
