@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fpga_dynamo.tools.soc.system import Compiled, System
 from fpga_dynamo.tools.soc.tables import StudyError
@@ -51,11 +52,11 @@ def optimum(
         for row in applications[which].totals
     )
     model = cp_model.CpModel()
-    of_kind: list[list[object]] = [[] for _ in system.units]
+    of_kind: list[list[Any]] = [[] for _ in system.units]
     ends = []
     for arrival, which in zip(starts, arrivals.which, strict=True):
         application = applications[which]
-        done: list[object] = []
+        done: list[Any] = []
         for task, row in zip(application.application.tasks, application.totals, strict=True):
             start, end = model.new_int_var(arrival, horizon, ""), model.new_int_var(arrival, horizon, "")
             choices = []
