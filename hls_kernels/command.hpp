@@ -17,6 +17,7 @@
 
 #include "cores/attention/record.hpp"
 #include "cores/conv2d/record.hpp"
+#include "cores/fft/record.hpp"
 #include "cores/gemm/record.hpp"
 #include "cores/move/record.hpp"
 #include "cores/pointwise/record.hpp"
@@ -24,6 +25,7 @@
 #include "cores/reduce/record.hpp"
 #include "cores/scan/record.hpp"
 #include "cores/winograd/record.hpp"
+#include "cores/zip/record.hpp"
 
 namespace fpga {
 
@@ -48,6 +50,8 @@ enum opcode : int32_t {
     OP_STREAMS = 12,
     OP_ATTENTION = 13,
     OP_SCAN = 14,
+    OP_FFT = 15,
+    OP_ZIP = 16,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
 

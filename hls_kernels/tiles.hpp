@@ -20,6 +20,7 @@ constexpr int POINTWISE_BLOCK = 256;   // elements that a micro-instruction hand
 constexpr int POINTWISE_PROGRAM = 64;  // instructions of a micro-program
 constexpr int POINTWISE_CONSTANTS = 32;
 constexpr int REDUCE_ROW = 16384;  // a longer row is read once per pass from the bank
+constexpr int FFT_POINTS = 1024;   // of a transform in a lane; a single one may have 16 times as many
 
 }  // namespace tile
 }  // namespace fpga

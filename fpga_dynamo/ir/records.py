@@ -111,6 +111,36 @@ class Depthwise(Record):
 
 
 @dataclass(kw_only=True, eq=False)
+class Fft(Record):
+    """``fft_command``."""
+
+    opcode: ClassVar[str] = "fft"
+    input: Place = None
+    output: Place = None
+    twiddles: Place = None
+    spread: Place = None
+    before: Place = None
+    behind: Place = None
+    in_real: int = 0
+    out_real: int = 0
+    inverse: int = 0
+    points: int = 0
+    in_count: int = 0
+    in_step: int = 0
+    out_count: int = 0
+    out_step: int = 0
+    kept: Annotated[Sequence[int], 4] = (0,) * 4
+    in_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    before_stride: Annotated[Sequence[int], 2] = (0,) * 2
+    behind_stride: Annotated[Sequence[int], 2] = (0,) * 2
+    scale: Real = 0.0
+    passes: int = 0
+    radix: Annotated[Sequence[int], 14] = (0,) * 14
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
 class Gemm(Record):
     """``gemm_command``."""
 
@@ -330,4 +360,27 @@ class Winograd(Record):
     activation: int = 0
     act_a: Real = 0.0
     act_b: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Zip(Record):
+    """``zip_command``."""
+
+    opcode: ClassVar[str] = "zip"
+    kind: int = 0
+    a: Place = None
+    b: Place = None
+    output: Place = None
+    a_from_weights: int = 0
+    b_from_weights: int = 0
+    a_real: int = 0
+    b_real: int = 0
+    out_real: int = 0
+    a_conjugated: int = 0
+    b_conjugated: int = 0
+    dims: Annotated[Sequence[int], 5] = (0,) * 5
+    a_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    b_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_stride: Annotated[Sequence[int], 5] = (0,) * 5
     slices: int | None = None
