@@ -22,6 +22,9 @@ class Options:
     device: index of the card.
     policy: scheduling policy, by name (``fpga_dynamo.runtime.scheduling.policies``).
     partition: ``cost`` offloads what pays for its launch and transfers, ``greedy`` whatever a core can run.
+    granularity: what a task is that the scheduler gives to a unit: ``launch``, all that can run on the card at once;
+        ``layer``, what a module computes; ``op``, what is one command or a few. With the last two a compute unit or a PS
+        thread runs a task, as the policy says, and whatever a core can run is such a task.
     strict: raise :class:`NotLoweredError` when any node that computes would run on the PS.
     verify: shadow every partition by eager and raise :class:`VerificationError` at the first node that diverges.
     weight_check: how a change of a parameter's content is noticed on the next call: ``version`` compares storage
@@ -42,6 +45,7 @@ class Options:
     device: int = 0
     policy: str = "adaptive"
     partition: str = "cost"
+    granularity: str = "launch"
     strict: bool = False
     verify: bool = False
     weight_check: str = "sampled"
@@ -54,6 +58,7 @@ class Options:
 
     _CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         "partition": ("cost", "greedy"),
+        "granularity": ("launch", "layer", "op"),
         "weight_check": ("version", "sampled", "full"),
         "driver": ("emulated", "xrt", "pyxrt"),
     }

@@ -28,6 +28,7 @@ from fpga_dynamo.ir.view import (
     View,
     align,
     dense,
+    floats_of,
     row_pitch,
 )
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_rows, row_layout
@@ -131,7 +132,7 @@ class Emitter:
         dtype: torch.dtype = torch.float32,
         pitch: int | None = None,
     ) -> View:
-        """A new temporary with dimensions from outermost to innermost as in `order` and rows `pitch` floats apart."""
+        """A new temporary with dimensions from outermost to innermost as in `order` and rows `pitch` elements apart."""
         size = tuple(shape)
         dims = tuple(range(len(size))) if order is None else tuple(order)
         if not size:
@@ -139,6 +140,8 @@ class Emitter:
         pitch = row_pitch(size[dims[-1]]) if pitch is None else pitch
         strides = dense(size, dims, pitch)
         floats = larger(strides[dims[0]] * size[dims[0]], pitch)
+        if (unit := floats_of(dtype)) != 1:
+            strides, floats = tuple(unit * stride for stride in strides), unit * floats
         return View(Buffer(align(floats)), size, strides, 0, dtype)
 
     def image(self, node: Node, shape: Sequence[int] | None = None) -> View:
@@ -152,6 +155,8 @@ class Emitter:
 
     def copy(self, source: View, target: View, *, layout_change: bool = True) -> None:
         """A `move` command from `source` to `target`, of the same shape."""
+        if source.dtype is torch.complex64:
+            source, target = source.pairs(), target.pairs()
         dims, (ins, outs) = collapse(source.shape, (source.strides, target.strides))
         for base_in, base_out in offsets(dims[:-6], (ins, outs)):
             move = Move(
@@ -253,9 +258,10 @@ class Emitter:
         """A static tensor as it is, in the weights region, row-major unless `order` says otherwise."""
         size = shape(node)
         dims = tuple(range(len(size))) if order is None else tuple(order)
-        strides, pitch, floats = row_layout(size, dims)
-        buffer = self.pack(pack_rows, (dims, pitch), [self.expression(node)], floats, node.name)
-        return View(buffer, size, strides, 0, value(node).dtype)
+        strides, pitch, elements = row_layout(size, dims)
+        unit = floats_of(value(node).dtype)
+        buffer = self.pack(pack_rows, (dims, pitch), [self.expression(node)], unit * elements, node.name)
+        return View(buffer, size, tuple(unit * stride for stride in strides), 0, value(node).dtype)
 
     def in_arena(self, source: View) -> View:
         """`source`, copied into the arena if it lies in the weights region."""

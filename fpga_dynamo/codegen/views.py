@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, shape, value
-from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, dense
+from fpga_dynamo.ir.view import CHANNELS_LAST, Buffer, View, align, dense, floats_of
 
 
 class Layouts(Protocol):
@@ -68,18 +68,23 @@ def _reshape(node: Node, source: View, emitter: Layouts) -> View:
         target = _image_like(source, wanted, emitter) or emitter.tensor(wanted, dtype=source.dtype)
         image = target.reshape(source.shape)
         if image is None:
-            target = View(emitter.tensor((source.numel,)).buffer, wanted, dense(wanted), 0, source.dtype)
-            image = View(target.buffer, source.shape, dense(source.shape), 0, source.dtype)
+            buffer = emitter.tensor((source.numel,), dtype=source.dtype).buffer
+            target = _dense_view(buffer, wanted, source.dtype)
+            image = _dense_view(buffer, source.shape, source.dtype)
         emitter.copy(source, image)
         return target
     return view
+
+
+def _dense_view(buffer: Buffer, size: tuple[int, ...], dtype: torch.dtype) -> View:
+    return View(buffer, size, tuple(floats_of(dtype) * stride for stride in dense(size)), 0, dtype)
 
 
 def _image_like(source: View, wanted: Sequence[int], emitter: Layouts) -> View | None:
     """A channels-last buffer for an image whose channels are seen anew (shuffled, say), if it lies so already."""
     if len(wanted) != 4 or len(source.shape) < 5 or source.shape[-2:] != tuple(wanted)[-2:]:
         return None
-    if source.strides[-1] == 1 or min(abs(s) for s in source.strides) != 1:
+    if source.strides[-1] == source.unit or min(abs(s) for s in source.strides) != source.unit:
         return None
     target = emitter.tensor(wanted, CHANNELS_LAST[4], dtype=source.dtype, pitch=align(wanted[1]))
     return None if target.reshape(source.shape) is None else target

@@ -1,7 +1,8 @@
 """How elements of each dtype lie on the card, and in the slots where tensors cross between host and card.
 
 In the arena every element has a word of 32 bits: real numbers are floats, bool is 0.0 or 1.0, integers are an int32. A
-slot of a narrow type holds the host's own bytes; the core ``convert`` widens what comes in and narrows what goes out.
+slot of a narrow type holds the host's own bytes; the core ``convert`` widens what comes in and narrows what goes out. A
+complex number has two words, its real part first, as on the host; the cores `fft` and `zip` compute with them.
 
 A float16 or bfloat16 value may lie in the arena as a float that is not rounded yet: the MAC array and the other cores
 that accumulate give such. :class:`fpga_dynamo.ir.view.View` says so by its dtype, float32. It is rounded where
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import torch
 
-from fpga_dynamo.ir.elements import BF16, F16, F32, I8, I32, U8, Element
+from fpga_dynamo.ir.elements import BF16, C64, F16, F32, I8, I32, U8, Element
 
 HALVES = {element.dtype: element for element in (BF16, F16)}
 """Floating-point types of 16 bits."""
@@ -23,7 +24,7 @@ BYTES = {element.dtype: element for element in (U8, I8)}
 NARROW = {**HALVES, **BYTES}
 """Types whose elements are narrower on the wire than in the arena."""
 
-UNCHANGED = frozenset({torch.float32, torch.int32, *NARROW})
+UNCHANGED = frozenset({torch.float32, torch.int32, torch.complex64, *NARROW})
 """Types whose tensors cross as the host's own bytes."""
 
 FLOATS = frozenset({torch.float32, *HALVES})
@@ -39,6 +40,8 @@ class OutOfRangeError(ValueError):
 
 def slot_element(dtype: torch.dtype) -> Element:
     """What the elements of a slot are."""
+    if dtype is torch.complex64:
+        return C64
     return NARROW.get(dtype) or (I32 if dtype in INTEGERS else F32)
 
 

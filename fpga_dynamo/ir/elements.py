@@ -40,7 +40,7 @@ class Element:
 
     def words(self, count: int) -> int:
         """Words that `count` elements take, the last one perhaps in part."""
-        return -(-count * self.bytes // WORD_BYTES) if self.is_narrow else count
+        return -(-count * self.bytes // WORD_BYTES) if self.is_narrow else count * (self.bytes // WORD_BYTES)
 
 
 F32 = Element("F32", torch.float32)
@@ -49,5 +49,6 @@ BF16 = Element("BF16", torch.bfloat16)
 F16 = Element("F16", torch.float16)
 U8 = Element("U8", torch.uint8)
 I8 = Element("I8", torch.int8)
+C64 = Element("C64", torch.complex64)
 
 ELEMENTS = {element.name: element for element in (F32, I32, BF16, F16, U8, I8)}

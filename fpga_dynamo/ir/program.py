@@ -31,7 +31,7 @@ class Covered:
 class CardTask(Lowered):
     """One launch on `kernel`. `eager` computes `writes` from `eager_reads` if the card cannot.
 
-    seconds: what the cost model says the launch takes.
+    seconds: what the cost model says the launch takes; ps_seconds: and `eager` in its place.
     """
 
     name: str
@@ -40,6 +40,7 @@ class CardTask(Lowered):
     eager: Callable[..., Any]
     eager_reads: list[Node]
     seconds: float = 0.0
+    ps_seconds: float = 0.0
     dependencies: tuple[int, ...] = ()
 
     @property

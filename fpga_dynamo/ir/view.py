@@ -27,6 +27,11 @@ def align(count: int, to: int = VEC) -> int:
     return -(-count // to) * to
 
 
+def floats_of(dtype: torch.dtype) -> int:
+    """Floats that an element takes on the card."""
+    return 2 if dtype is torch.complex64 else 1
+
+
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
@@ -71,7 +76,8 @@ class View:
     """A tensor on the device: `strides` and `offset` in floats.
 
     dtype: what the elements are, see :mod:`fpga_dynamo.ir.dtypes`; float32 for a value of fewer bits says that it
-    is not rounded yet. A bool element is the float 0 or 1; an integer element holds the bits of an int32.
+    is not rounded yet. A bool element is the float 0 or 1; an integer element holds the bits of an int32; a complex one
+    is two floats next to each other, the real part first.
     """
 
     buffer: Buffer
@@ -83,6 +89,15 @@ class View:
     @property
     def numel(self) -> int:
         return numel(self.shape)
+
+    @property
+    def unit(self) -> int:
+        """Floats of an element, and so from one to the next where they are contiguous."""
+        return floats_of(self.dtype)
+
+    def pairs(self) -> View:
+        """Complex numbers as real ones with a last dimension of real and imaginary part."""
+        return replace(self, shape=(*self.shape, 2), strides=(*self.strides, 1), dtype=torch.float32)
 
     def permute(self, dims: Sequence[int]) -> View:
         rank = len(self.shape)
@@ -131,7 +146,7 @@ class View:
         """
         rank = len(self.shape)
         rows, image = tuple(range(rank)), CHANNELS_LAST.get(rank)
-        if image is not None and self.strides[1] == 1 and self.shape[1] > 1 and self._descends(image):
+        if image is not None and self.strides[1] == self.unit and self.shape[1] > 1 and self._descends(image):
             return image
         for order in (rows, image):
             if order is not None and self._descends(order) and (order is image or self._contiguous_rows()):
@@ -139,7 +154,7 @@ class View:
         return tuple(sorted(rows, key=lambda d: (-abs(self.strides[d]), d)))
 
     def _contiguous_rows(self) -> bool:
-        return next((s == 1 for n, s in zip(self.shape[::-1], self.strides[::-1], strict=True) if n != 1), True)
+        return next((s == self.unit for n, s in zip(self.shape[::-1], self.strides[::-1], strict=True) if n != 1), True)
 
     def _descends(self, order: Sequence[int]) -> bool:
         strides = [abs(self.strides[d]) for d in order if self.shape[d] != 1]

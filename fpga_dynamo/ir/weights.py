@@ -151,8 +151,12 @@ class WeightBuffer(Buffer):
 
 
 def pack_rows(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as it is: dimensions from outermost to innermost as in `params[0]`, rows `params[1]` floats apart."""
+    """A tensor as it is: dimensions from outermost to innermost as in `params[0]`, rows `params[1]` elements apart."""
     order, pitch = params
+    if tensor.is_complex():
+        pairs = torch.view_as_real(tensor.permute(order).to(torch.complex64).resolve_conj().contiguous())
+        missing = 0 if pairs.dim() == 1 else pitch - pairs.shape[-2]
+        return torch.nn.functional.pad(pairs, (0, 0, 0, missing) if missing else (0, 0)).flatten()
     rows = encode_elements(tensor).permute(order) if tensor.dim() else encode_elements(tensor).reshape(1)
     return torch.nn.functional.pad(rows.contiguous(), (0, pitch - rows.shape[-1])).flatten()
 
@@ -168,7 +172,7 @@ def encode_elements(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def row_layout(shape: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...], int, int]:
-    """Strides, row pitch and size in floats of a tensor that :func:`pack_rows` lays out."""
+    """Strides, row pitch and size in elements of a tensor that :func:`pack_rows` lays out."""
     if not shape:
         return (), 1, 1
     pitch = row_pitch(shape[order[-1]])

@@ -11,7 +11,7 @@ from fpga_dynamo.ir.dtypes import slot_element
 from fpga_dynamo.ir.graph import GraphInfo, value
 from fpga_dynamo.ir.launch import Lowered, MemoryPlan, Patches, Slot
 from fpga_dynamo.ir.sizes.size import identical, larger
-from fpga_dynamo.ir.view import VEC, Buffer, Role, View, align, dense, numel
+from fpga_dynamo.ir.view import VEC, Buffer, Role, View, align, dense, floats_of, numel
 from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.passes.bands import in_bands
 from fpga_dynamo.lowering.passes.memory import plan_memory
@@ -66,9 +66,10 @@ def _slot_view(node: Node, role: Role) -> View:
     fake = value(node)
     size = tuple(fake.shape)
     strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
-    element = slot_element(fake.dtype)
+    element, unit = slot_element(fake.dtype), floats_of(fake.dtype)
     words = element.words(larger(1, numel(size)))
-    return View(Buffer(align(words), role, node.name, element), size, strides, 0, fake.dtype)
+    buffer = Buffer(align(words), role, node.name, element)
+    return View(buffer, size, tuple(unit * stride for stride in strides), 0, fake.dtype)
 
 
 def is_dense(fake: torch.Tensor) -> bool:

@@ -19,7 +19,7 @@ from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.codegen.views import is_lowerable_view
 from fpga_dynamo.ir.dtypes import UNCHANGED
-from fpga_dynamo.ir.graph import GraphInfo, is_effectful, is_view, value
+from fpga_dynamo.ir.graph import GraphInfo, is_effectful, is_view, module_path, value
 from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo, Target
@@ -61,8 +61,15 @@ class Partition:
     greedy_launches: int
 
 
-def partition(graph: GraphInfo, claims: Claims, *, greedy: bool) -> Partition:
-    """Assigns groups to segments; `greedy` offloads whatever a core can run, whatever it costs."""
+def partition(graph: GraphInfo, claims: Claims, *, greedy: bool, granularity: str = "launch") -> Partition:
+    """Assigns groups to segments; `greedy` offloads whatever a core can run, whatever it costs.
+
+    granularity: "layer" and "op" cut launches and the work between them into layers or operators. Each may run on
+    either side then, so the time that a launch would cost decides nothing here.
+    """
+    if granularity != "launch":
+        segments = _segments(graph, claims.matches, granularity)
+        return Partition(segments, dict(claims.reasons), sum(segment.on_card for segment in segments))
     reasons = dict(claims.reasons)
     matches = list(claims.matches)
     greedy_launches: int | None = None
@@ -93,7 +100,7 @@ def _price(segment: Segment, graph: GraphInfo) -> str:
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
-def _segments(graph: GraphInfo, matches: Sequence[Match]) -> list[Segment]:
+def _segments(graph: GraphInfo, matches: Sequence[Match], granularity: str = "launch") -> list[Segment]:
     match_of = {node: match for match in matches for node in match.nodes}
     kernels = {kernel.name: kernel for kernel in graph.target.kernels}
     stage: dict[Node, tuple[int, str | None]] = {}  # of value nodes: stage and kernel (None: PS)
@@ -128,7 +135,10 @@ def _segments(graph: GraphInfo, matches: Sequence[Match]) -> list[Segment]:
         stage[node] = (ready, None)
         grouped.setdefault((ready, None), Segment(None, ready)).nodes.append(node)
     ordered = sorted(grouped, key=lambda key: (key[0], key[1] is None, key[1] or ""))
-    segments = [part for key in ordered for part in _independent(grouped[key], bases, graph)]
+    if granularity == "launch":
+        segments = [part for key in ordered for part in _independent(grouped[key], bases, graph)]
+    else:
+        segments = [part for key in ordered for part in _cut(grouped[key], granularity)]
     _connect(graph, segments, bases, match_of)
     return segments
 
@@ -256,6 +266,26 @@ def _independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) ->
     position = {match: i for i, match in enumerate(segment.matches)}
     heavy[0].matches.sort(key=position.__getitem__)
     return heavy
+
+
+def _cut(segment: Segment, granularity: str) -> list[Segment]:
+    """A segment in parts of one layer or one operator each, in its order. Views go along with what is before them."""
+    parts: list[Segment] = []
+    before: object = None
+    for group, nodes in _groups(segment):
+        alone = nodes[-1] if not is_view(nodes[-1]) else None
+        layer: object = alone
+        if granularity == "layer":
+            layer = next((path for node in nodes if (path := module_path(node))), alone)
+        if not parts or (layer is not None and layer != before):
+            parts.append(Segment(segment.kernel, segment.stage))
+            before = layer
+        if isinstance(group, Match):
+            parts[-1].matches.append(group)
+        else:
+            assert isinstance(group, Node)
+            parts[-1].nodes.append(group)
+    return parts
 
 
 def _connect(graph: GraphInfo, segments: list[Segment], bases: dict[Node, Node], match_of: dict[Node, Match]) -> None:

@@ -113,7 +113,7 @@ def make_plan(graph: GraphInfo, options: Options) -> Plan:
 def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
     claims = claim(graph, options.disable, mistakes)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
-    parts = partition(graph, claims, greedy=options.partition == "greedy")
+    parts = partition(graph, claims, greedy=options.partition == "greedy", granularity=options.granularity)
     if options.strict:
         _refuse_fallbacks(graph, parts)
     lowered = [
@@ -189,6 +189,7 @@ def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) 
         eager=eager,
         eager_reads=eager_reads,
         seconds=segment.seconds,
+        ps_seconds=segment.ps_seconds,
     )
     size = task.plan.floats * 4
     log.debug("%s: %d commands on kernel %s, arena %d bytes", name, len(task.commands), task.kernel, size)

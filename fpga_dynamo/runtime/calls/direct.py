@@ -56,6 +56,7 @@ def _fits(executor: Executor, task: CardTask, arity: int) -> bool:
         hasattr(card.driver.run, "launchable")
         and not any(internals.differences())
         and not executor.options.verify
+        and executor.options.granularity == "launch"
         and not task.must_be_finite
         and executor.scheduler.policy.indifferent
         and len(placeholders) == arity

@@ -186,6 +186,8 @@ class Executor:
         if isinstance(task, CardTask):
             run = self._card_task(task)
             costs = {task.kernel: task.seconds}
+            if self.options.granularity != "launch":
+                costs[PS] = task.ps_seconds
             arguments: dict[str, Any] = {"commands": task.code.count, "macs": sum(c.macs for c in task.commands)}
         else:
             run = self._host_task(task)
@@ -247,6 +249,9 @@ class Executor:
         def run(pe: ProcessingElement, frame: Frame) -> None:
             call: Call = frame.values
             values = call.values
+            if pe.kernel is None:  # the policy gave it to a thread of the host
+                self._write(values, writes, run_in_eager(values), task.nodes)
+                return
             try:
                 results = or_else(lambda: launch(call, pe.index), leave_to_eager, self.case)
             except (DeviceError, OutOfRangeError, NotFiniteError) as error:
@@ -261,6 +266,13 @@ class Executor:
                 values[place] = result
 
         return run
+
+    @staticmethod
+    def _write(values: Values, places: Sequence[int], results: Sequence[Any], nodes: Sequence[Node]) -> None:
+        """Results of a task that eager ran because it was given to the PS."""
+        for place, result in zip(places, results, strict=True):
+            values[place] = result
+        counters.add(ps_nodes=sum(map(computes, nodes)))
 
     def _counted(self, task: CardTask, eager: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         """Eager's results in the place of a launch."""

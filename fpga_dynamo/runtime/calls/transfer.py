@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fpga_dynamo.ir.dtypes import INTEGERS, NARROW, to_int32
+from fpga_dynamo.ir.dtypes import INTEGERS, NARROW, UNCHANGED, to_int32
 from fpga_dynamo.ir.launch import Slot
 
 _WORDS = INTEGERS - NARROW.keys()
@@ -22,7 +22,7 @@ def to_slot(tensor: torch.Tensor, slot: Slot) -> torch.Tensor:
         tensor = tensor.to(torch.float32)
     elif slot.dtype in _WORDS:
         tensor = to_int32(tensor)
-    if _strides_agree(tensor, slot) and not tensor.is_neg():
+    if _strides_agree(tensor, slot) and not (tensor.is_neg() or tensor.is_conj()):
         return tensor
     dense = torch.empty_strided(slot.shape, slot.strides, dtype=tensor.dtype)
     return dense.copy_(tensor)
@@ -30,12 +30,12 @@ def to_slot(tensor: torch.Tensor, slot: Slot) -> torch.Tensor:
 
 def is_slot(tensor: torch.Tensor, slot: Slot) -> bool:
     """Whether the tensor's memory, element by element, has the slot's values, if not its width of integers."""
-    return tensor.dtype is slot.dtype and _strides_agree(tensor, slot) and not tensor.is_neg()
+    return tensor.dtype is slot.dtype and _strides_agree(tensor, slot) and not (tensor.is_neg() or tensor.is_conj())
 
 
 def empty_for(slot: Slot) -> torch.Tensor:
     """Memory that receives a slot's content."""
-    dtype = slot.dtype if slot.dtype in NARROW else torch.int32 if slot.dtype in _WORDS else torch.float32
+    dtype = slot.dtype if slot.dtype in UNCHANGED else torch.int32 if slot.dtype in _WORDS else torch.float32
     return torch.empty_strided(slot.shape, slot.strides, dtype=dtype)
 
 
