@@ -1,5 +1,6 @@
 """``torch.compile(model, backend="fpga")`` for FPGA cards driven by XRT, with or without a card."""
 
+from fpga_dynamo import signal
 from fpga_dynamo.codegen.core import Core, register_core, unregister_core
 from fpga_dynamo.errors import (
     DeviceError,
@@ -17,6 +18,7 @@ from fpga_dynamo.runtime.observe.counters import reset_stats, stats
 from fpga_dynamo.runtime.observe.trace import TraceRecorder as trace
 from fpga_dynamo.tools.devices import DeviceReport, devices
 from fpga_dynamo.tools.explain import Explanation, explain
+from fpga_dynamo.tools.task_graph import task_graph
 
 __all__ = [
     "Core",
@@ -40,7 +42,9 @@ __all__ = [
     "register_core",
     "register_pattern",
     "reset_stats",
+    "signal",
     "stats",
+    "task_graph",
     "trace",
     "unregister_core",
     "unregister_pattern",

@@ -23,8 +23,8 @@ class Options:
     policy: scheduling policy, by name (``fpga_dynamo.runtime.scheduling.policies``).
     partition: ``cost`` offloads what pays for its launch and transfers, ``greedy`` whatever a core can run.
     granularity: what a task is that the scheduler gives to a unit: ``launch``, all that can run on the card at once;
-        ``layer``, what a module computes; ``op``, what is one command or a few. With the last two a compute unit or a PS
-        thread runs a task, as the policy says, and whatever a core can run is such a task.
+        ``layer``, what a module computes; ``op``, an operator with what is fused to it. Of the last two, whatever a
+        core can run is a task that the policy may give to a compute unit or to a PS thread, where eager runs it.
     strict: raise :class:`NotLoweredError` when any node that computes would run on the PS.
     verify: shadow every partition by eager and raise :class:`VerificationError` at the first node that diverges.
     weight_check: how a change of a parameter's content is noticed on the next call: ``version`` compares storage

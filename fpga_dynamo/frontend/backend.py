@@ -370,6 +370,12 @@ def collect_programs() -> Any:
         _collector.reset(token)
 
 
+def executors_of(programs: Sequence[Program]) -> list[Executor]:
+    """What runs these programs, in their order; of a program that is gone, nothing."""
+    running = {id(executor.program): executor for executor in list(_executors)}
+    return [running[id(program)] for program in programs if id(program) in running]
+
+
 def refresh_weights() -> None:
     """Has all parameters packed again before their next use.
 

@@ -284,6 +284,24 @@ def refuse_float(node: Node, what: str) -> str | None:
     return refuse_value(node, what)
 
 
+def refuse_number(node: Node, what: str) -> str | None:
+    """Why `node` is neither a tensor of float32 nor one of complex64 that the card can hold, or None."""
+    fake = value(node)
+    if not isinstance(fake, torch.Tensor):
+        return f"{what} is no tensor but {type(fake).__name__}"
+    if fake.dtype not in (torch.float32, torch.complex64):
+        return f"{what} is {_name(fake.dtype)}; the cores for complex numbers take complex64 and float32"
+    if any(isinstance(size, (torch.SymInt, Size)) for size in fake.shape):
+        return f"{what} has a size that changes from call to call; the cores for complex numbers take known ones"
+    if fake.dtype is torch.float32:
+        return refuse_float(node, what)
+    if fake.layout is not torch.strided or fake.device.type != "cpu":
+        return f"{what} is on {fake.device} ({fake.layout}), not a strided tensor of the host"
+    if not 0 < fake.numel() < 1 << 29:
+        return f"{what} has no elements" if fake.numel() == 0 else f"{what} has 2^29 elements or more"
+    return None
+
+
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 

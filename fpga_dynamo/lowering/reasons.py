@@ -17,7 +17,6 @@ _OPS_BY_REASON = {
     "its result is a number that the host waits for": "_local_scalar_dense",
     "no core sorts: compare-and-swap stages would take area that the MAC array uses for every other op": "sort topk",
     "distances in any norm between all pairs; the MAC array has products only": "_cdist_forward _pdist_forward",
-    "its numbers are complex; the cores hold real numbers, integers and truth values": "_fft_c2r _fft_r2c",
     "no micro-operation computes it, and what it could be made of loses digits": (
         "acos acosh asin asinh atan atan2 atanh cosh sinh tan log10 log2"
     ),

@@ -136,7 +136,9 @@ class Accelerators:
         for position, given in enumerate(tensors):
             if not isinstance(given, torch.Tensor):
                 kind = type(given).__name__
-                raise FpgaError(f"signal.{name}: argument {position} is a {kind}, not a tensor (torch.as_tensor makes one)")
+                raise FpgaError(
+                    f"signal.{name}: argument {position} is a {kind}, not a tensor (torch.as_tensor makes one)"
+                )
         needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if self.place == "PS" or needs_gradient:
             result: torch.Tensor = function(*tensors, *arguments)

@@ -33,7 +33,9 @@ def assert_as_exact(result: torch.Tensor, function: Callable[..., torch.Tensor],
     assert result.shape == eager.shape
     assert result.stride() == eager.stride()
     error, own = norm(result - exact), norm(eager - exact)
-    assert error <= 3 * own + 2 * EPSILON * norm(exact), f"error {error:.3g} where eager has {own:.3g} of {norm(exact):.3g}"
+    assert error <= 3 * own + 2 * EPSILON * norm(exact), (
+        f"error {error:.3g} where eager has {own:.3g} of {norm(exact):.3g}"
+    )
 
 
 def run(function: Callable[..., Any], *inputs: torch.Tensor, **options: Any) -> tuple[Any, list[Program]]:

@@ -35,7 +35,6 @@ ARITHMETIC: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "of an image": (lambda a, b: a * b, (numbers(2, 3, 4, 5), numbers(2, 3, 4, 5, seed=2))),
     "several": (lambda a, b: (a * b + a) * b.conj() - 1.5, (numbers(6, 20), numbers(6, 20, seed=2))),
     "scalars": (lambda a, b: a * b, (numbers(), numbers(seed=2))),
-    "made of parts": (lambda a, b: torch.complex(a, b) * 2, (numbers(4, 9, dtype=REAL), numbers(4, 9, dtype=REAL))),
     "seen as pairs": (lambda a: torch.view_as_complex(torch.view_as_real(a * 2) * 3) * 2, (numbers(4, 9),)),
 }
 
@@ -44,6 +43,10 @@ ARITHMETIC: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 def test_arithmetic(name: str) -> None:
     function, inputs = ARITHMETIC[name]
     check(function, *inputs, on=ZIP)
+
+
+def test_numbers_made_of_their_parts() -> None:
+    check(torch.complex, numbers(4, 9, dtype=REAL), numbers(9, dtype=REAL, seed=2), on={"fft"})  # the first that moves
 
 
 def test_magnitudes_neither_overflow_nor_vanish() -> None:
@@ -95,3 +98,18 @@ def test_what_the_core_does_not_do_stays_in_eager_with_a_reason() -> None:
     torch.testing.assert_close(result, numbers(4) / numbers(4, seed=2))
     (why,) = [why for program in programs for why in program.reasons.values()]
     assert why.startswith("the core divides complex numbers by a real one")
+
+
+MOVED: dict[str, Callable[..., Any]] = {
+    "joined": lambda x: torch.cat([x, x * 2], 1),
+    "stacked": lambda x: torch.stack([x, x * 2]),
+    "padded": lambda x: torch.nn.functional.pad(x * 2, (1, 2)),
+    "turned round": lambda x: (x * 2).flip(1),
+    "repeated": lambda x: (x * 2).repeat(2, 3),
+    "images side by side": lambda x: torch.cat([x.reshape(1, 5, 3, 2), x.reshape(1, 5, 3, 2) * 2], 1),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_movement(name: str) -> None:
+    check(MOVED[name], numbers(5, 6), on=ZIP)

@@ -15,7 +15,34 @@ from tests.lowering.signal_kit import assert_as_exact, check, numbers, opcodes, 
 FFT = {"fft"}
 REAL = torch.float32
 
-LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 15, 16, 25, 49, 64, 77, 100, 128, 144, 210, 256, 1000, 1024, 2048, 4000, 16384)
+LENGTHS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    12,
+    13,
+    15,
+    16,
+    25,
+    49,
+    64,
+    77,
+    100,
+    128,
+    144,
+    210,
+    256,
+    1000,
+    1024,
+    2048,
+    4000,
+    16384,
+)
 PRIMES = (17, 31, 97, 101, 509, 1021, 2 * 47, 5003)
 
 
@@ -121,7 +148,9 @@ def test_verify_holds_complex_values_against_eager() -> None:
 def test_plans_of_lengths() -> None:
     for length in range(1, 3000):
         passes = radices(length)
-        largest = max((p for p in range(2, length + 1) if length % p == 0 and all(p % q for q in range(2, p))), default=1)
+        largest = max(
+            (p for p in range(2, length + 1) if length % p == 0 and all(p % q for q in range(2, p))), default=1
+        )
         assert (passes is None) == (largest > 13)
         if passes is not None and length <= 1024:
             assert pack_twiddles((length,)).numel() == twiddle_floats(length)

@@ -92,6 +92,7 @@ class Executor:
         self._failures: dict[int, Exception] = {}
         self._forms = [task.form for task in program.card_tasks]
         self.direct: Shortcut | None = None
+        self.watch: Callable[[Sequence[Any]], None] | None = None  # is told the inputs of calls by the whole way
         if self.launchers:
             lifetime.add(self)
 
@@ -133,10 +134,10 @@ class Executor:
 
     def run(self, args: Sequence[Any], forms: Sequence[Form]) -> Any:
         """As a call; `forms`: what the program's launches are at the sizes of `args`."""
+        if self.watch is not None:
+            self.watch(args)
         failure = self._failures.pop(threading.get_ident(), None) if self._failures else None
-        values: Values = [*args, *[None] * (len(self._place) - self._inputs)]
-        for place, tensor in self._constants:
-            values[place] = tensor
+        values = self.start_values(args)
         if self._parameter is not None:
             self._lifetime.follow(args[self._parameter])
         if self.card.displaced:
@@ -147,6 +148,22 @@ class Executor:
             self.scheduler.execute(self.graph, Call(values, forms, failure))
         self._lifetime.settle()
         return self.program.result(*[values[place] for place in self._result_reads])
+
+    def start_values(self, args: Sequence[Any]) -> Values:
+        """What the nodes give before any task has run, by place (:meth:`place`), for the graph's inputs."""
+        values: Values = [*args, *[None] * (len(self._place) - self._inputs)]
+        for place, tensor in self._constants:
+            values[place] = tensor
+        return values
+
+    def place(self, node: Node) -> int:
+        return self._place[node]
+
+    def run_task(self, index: int, values: Values, pe: ProcessingElement) -> None:
+        """Runs one task on `pe` for values that its dependencies have written, past the scheduler."""
+        assert self.graph is not None, "the program has tasks"
+        frame = Frame(self.graph, Call(values, self._forms, None), 0.0)
+        self.graph.tasks[index].run(pe, frame)
 
     def expect(self, args: Sequence[Any]) -> None:
         """Makes room on the card for the parameters among `args`, which a call is about to come with.

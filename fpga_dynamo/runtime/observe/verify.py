@@ -114,6 +114,9 @@ def _divergence(
     """How `result` diverges, if it does. noisy: the values of other runs, any of which would be right."""
     if result.dtype is not eager.dtype or result.shape != eager.shape:
         return f"{result.dtype} {tuple(result.shape)} where eager gives {eager.dtype} {tuple(eager.shape)}"
+    if result.is_complex():  # real and imaginary parts as numbers of their own
+        result, eager, exact, *noisy = (torch.view_as_real(x.resolve_conj()) for x in (result, eager, exact, *noisy))
+        return _divergence(result, eager, exact, spreads, noisy)
     if not result.is_floating_point():
         differs = result != eager
         for other in noisy:

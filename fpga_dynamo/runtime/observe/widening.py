@@ -27,11 +27,17 @@ class InFloat64(TorchDispatchMode):
 
 
 def widened(value: Any) -> Any:
-    """A tensor of real numbers, or the name of its type, as float64; anything else as it is."""
+    """A tensor of real or complex numbers, or the name of a real type, in double precision; anything else as it is."""
     if isinstance(value, torch.Tensor):
+        if value.dtype is torch.complex64:
+            return value.to(torch.complex128)
         return value.double() if value.dtype in FLOATS else value
     return torch.float64 if isinstance(value, torch.dtype) and value in FLOATS else value
 
 
 def _narrowed(value: Any) -> Any:
-    return value.float() if isinstance(value, torch.Tensor) and value.dtype is torch.float64 else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype is torch.complex128:
+        return value.to(torch.complex64)
+    return value.float() if value.dtype is torch.float64 else value

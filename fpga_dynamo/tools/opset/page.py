@@ -19,7 +19,8 @@ Written by `fpga-dynamo ops --markdown` from the tables that lowering itself use
 
 For the ML engineer who wants to know what the card will take. It lists every op of the core ATen set, which is what
 `torch.compile` makes of a model, and the others that lowering knows. For a model of yours, `fpga_dynamo.explain` says
-the same node by node.
+the same node by node. Types are those that some recipe's cores take: complex64 is for those of the recipe `signal`
+([signal.md](signal.md)).
 
 | where | what it means | ops of the core set |
 | --- | --- | --: |

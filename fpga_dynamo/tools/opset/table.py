@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -18,6 +18,8 @@ from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.tracing.layouts import LAID_OUT
 from fpga_dynamo.tools.opset.probes import probe
 from fpga_dynamo.torch_internals.dispatch import OpOverload, is_composite, operator_names, schema
+from xclbin_build.build import load_design
+from xclbin_build.manifest import describe
 
 DTYPES = (
     torch.float32,
@@ -29,7 +31,11 @@ DTYPES = (
     torch.int8,
     torch.uint8,
     torch.bool,
+    torch.complex64,
 )
+
+OTHER_RECIPES = ("signal",)
+"""Recipes with cores that the default one has not."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,17 @@ def core_aten() -> list[OpOverload]:
     return [op for op in overloads if torch.Tag.core in op.tags]
 
 
+def with_all_cores(target: Target) -> Target:
+    """The target with the kernels of :data:`OTHER_RECIPES` besides its own; their xclbins need not be built."""
+    kernels = target.kernels
+    for recipe in OTHER_RECIPES:
+        manifest = describe(load_design(recipe, platform="emu"), "emu", "")
+        kernels += Target.from_manifest("", manifest).kernels
+    return replace(target, kernels=kernels)
+
+
 def rows(target: Target) -> list[Row]:
-    """Every op of the core ATen set and every other op that lowering knows, by name.
+    """Every op of the core ATen set and every other op that lowering knows, by name, for :data:`OTHER_RECIPES` too.
 
     Raises :class:`FpgaError` for an op that nothing decides on.
     """
@@ -70,14 +85,16 @@ def rows(target: Target) -> list[Row]:
         *IDENTITY_TARGETS,
         *FILLED,
     }
-    return sorted((_row(op, target) for op in known if isinstance(op, OpOverload)), key=lambda row: row.op.lower())
+    everywhere = with_all_cores(target)
+    made = [_row(op, target, everywhere) for op in known if isinstance(op, OpOverload)]
+    return sorted(made, key=lambda row: row.op.lower())
 
 
-def _row(op: OpOverload, target: Target) -> Row:
+def _row(op: OpOverload, target: Target, everywhere: Target) -> Row:
     name = short(op)
     takers = [pattern for pattern in TABLE.patterns() if op in pattern.anchors]
     if takers and _reads_tensors(op):
-        return _on_card(op, takers, target)
+        return _on_card(op, takers, target, everywhere)
     if op in DECOMPOSITIONS and op not in LAID_OUT:
         return Row(name, "in parts", why="AOTAutograd takes it apart by a rule of ours: every part is in this list")
     if op in FILLED:
@@ -93,10 +110,10 @@ def _reads_tensors(op: OpOverload) -> bool:
     return any("Tensor" in str(argument.type) for argument in schema(op).arguments)
 
 
-def _on_card(op: OpOverload, takers: list[Pattern], target: Target) -> Row:
+def _on_card(op: OpOverload, takers: list[Pattern], target: Target, everywhere: Target) -> Row:
     taken = []
     for dtype in DTYPES:
-        made = probe(op, dtype, target)
+        made = probe(op, dtype, everywhere)
         if made is not None:
             claim(made.graph)
             if made.node in made.graph.claimed:
@@ -104,7 +121,9 @@ def _on_card(op: OpOverload, takers: list[Pattern], target: Target) -> Row:
     if not taken:
         raise FpgaError(f"no dtype of a typical call of {op} is claimed; mend its call in `operators` of its pattern")
     cores = dict.fromkeys(core for pattern in takers for core in sorted(pattern.opcodes - {"move"} or {"move"}))
-    return Row(short(op), "PL", tuple(taken), tuple(cores), tuple(pattern.name for pattern in takers))
+    usual = any(target.kernels_for(pattern.opcodes) for pattern in takers)
+    why = "" if usual else f"by a recipe that has the core: {', '.join(OTHER_RECIPES)}"
+    return Row(short(op), "PL", tuple(taken), tuple(cores), tuple(pattern.name for pattern in takers), why)
 
 
 def _elsewhere(op: OpOverload) -> Iterator[Row]:

@@ -16,18 +16,43 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter, pad_left
 from fpga_dynamo.ir.command import Bits, Operand
 from fpga_dynamo.ir.dtypes import FLOATS, HALVES, INTEGERS, span_of
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
+from fpga_dynamo.ir.graph import (
+    GraphInfo,
+    argument,
+    aten,
+    normalise_dims,
+    operand,
+    refuse_number,
+    refuse_value,
+    shape,
+    value,
+)
 from fpga_dynamo.ir.operators import Call, Operator
 from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, common_dtype
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
+_OF_PAIRS = frozenset(
+    {
+        aten.cat.default,
+        aten.stack.default,
+        aten.constant_pad_nd.default,
+        aten.flip.default,
+        aten.repeat.default,
+        aten.slice_scatter.default,
+        aten.select_scatter.default,
+    }
+)
+"""Copies by :meth:`Emitter.copy` alone, which knows that complex numbers are pairs."""
+
 
 def check_movement(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
+    pairs = value(node).dtype is torch.complex64 and node.target in _OF_PAIRS
+    refuse = refuse_number if pairs else refuse_value
     for source in node.all_input_nodes:
-        if why := refuse_value(source, f"its operand {source}"):
+        if why := refuse(source, f"its operand {source}"):
             return why
         if value(source).dtype != value(node).dtype:
             return f"it turns {value(source).dtype} into {value(node).dtype}"
@@ -36,9 +61,11 @@ def check_movement(match: Match, graph: GraphInfo) -> str | None:
         number = argument(node, *fills[node.target], 0)
         if not isinstance(number, (int, float)):
             return "it is full of a number that is not known before the call"
+        if pairs and number:
+            return "complex numbers are filled with zeros alone"
         if not _representable(number, node):
             return "it is full of a number that its type on the card cannot hold"
-    return refuse_value(node, "its result")
+    return refuse(node, "its result")
 
 
 def _representable(number: float, node: Node) -> bool:
@@ -52,7 +79,7 @@ def like(sources: Sequence[View], size: Sequence[int], emitter: Emitter, node: N
     An image stays one (and may have a place).
     """
     source, dtype = sources[0], common_dtype(sources)
-    if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4:
+    if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4 and source.unit == 1:
         return replace(emitter.image(node), dtype=dtype)
     order = source.order() if len(source.shape) == len(size) and 0 not in source.strides else range(len(size))
     return emitter.tensor(size, tuple(order), dtype=dtype)

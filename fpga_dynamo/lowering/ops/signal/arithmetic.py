@@ -15,12 +15,11 @@ from torch.fx import Node
 from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
-from fpga_dynamo.ir.graph import GraphInfo, aten, operand, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_number, shape
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Zip
-from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div, numel
-from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, collapsed, is_complex, refuse_number
+from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, collapsed, is_complex
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
 
 _ARITHMETIC: dict[Any, str] = {
@@ -30,11 +29,10 @@ _ARITHMETIC: dict[Any, str] = {
     aten.sub.Tensor: "ZIP_DIFFERENCE",
     aten.neg.default: "ZIP_PRODUCT",
     aten._conj.default: "ZIP_COPY",
-    aten.conj_physical.default: "ZIP_COPY",
     aten._conj_physical.default: "ZIP_COPY",
     aten.abs.default: "ZIP_MAGNITUDE",
 }
-_CONJUGATES = frozenset({aten._conj.default, aten.conj_physical.default, aten._conj_physical.default})
+_CONJUGATES = frozenset({aten._conj.default, aten._conj_physical.default})
 
 
 def _vectors(f: Fields) -> int:
@@ -78,7 +76,7 @@ def match_arithmetic(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | 
 
 
 def _absorbs(node: Node, arg: Node, graph: GraphInfo) -> bool:
-    """Whether an operation takes an operand that is a conjugate, and nothing else does, as what it is the conjugate of."""
+    """Whether an operation takes what its operand is the conjugate of; nothing else may need the conjugate."""
     if arg.target not in _CONJUGATES or arg in graph.static or sole_user(arg) is not node:
         return False
     return node.target in _ARITHMETIC and node.target not in _CONJUGATES
@@ -135,9 +133,15 @@ def pack_number(params: tuple[Any, ...]) -> torch.Tensor:
 
 
 def emit_zip(
-    emitter: Emitter, kind: str, terms: Sequence[Term], size: Sequence[int], *, real: bool = False, out: View | None = None
+    emitter: Emitter,
+    kind: str,
+    terms: Sequence[Term],
+    size: Sequence[int],
+    *,
+    real: bool = False,
+    out: View | None = None,
 ) -> View:
-    """One command over operands that are broadcast to `size`; the result is `out`, or a dense tensor in the order of the
+    """One command over operands that are broadcast to `size`. The result is `out`, or a dense tensor that lies like the
     first operand of that size."""
     views = [term.view.expand(tuple(size)) for term in terms]
     shaped = [view for term, view in zip(terms, views, strict=True) if tuple(term.view.shape) == tuple(size)]
@@ -220,19 +224,17 @@ def lower_parts(match: Match, emitter: Emitter) -> Sequence[View]:
     return [replace(x, shape=x.shape[:-1], strides=x.strides[:-1], dtype=COMPLEX)]
 
 
-def _call(*dtypes: torch.dtype) -> Any:
-    return lambda t: (tuple(t(4, 32, dtype=dtype) for dtype in dtypes), {})
-
-
 _ZIP = frozenset({"zip", "move"})
 TABLE.add(
     Pattern("complex_arithmetic", tuple(_ARITHMETIC), match_arithmetic, check_arithmetic, lower_arithmetic, _ZIP),
 )
 _PARTS = {
-    aten.complex.default: Operator(_call(torch.float32, torch.float32)),
-    aten.view_as_real.default: Operator(_call(COMPLEX)),
-    aten.view_as_complex.default: Operator(lambda t: ((t(4, 32, 2, dtype=torch.float32),), {})),
+    aten.complex.default: Operator(lambda t: ((t(4, 32), t(4, 32)), {})),
+    aten.view_as_real.default: Operator(lambda t: ((t(4, 32),), {})),
+    aten.view_as_complex.default: Operator(lambda t: ((t(4, 32, 2),), {})),
 }
 TABLE.add(
-    Pattern("complex_parts", tuple(_PARTS), match_parts, check_parts, lower_parts, frozenset({"move"}), operators=_PARTS)
+    Pattern(
+        "complex_parts", tuple(_PARTS), match_parts, check_parts, lower_parts, frozenset({"move"}), operators=_PARTS
+    )
 )

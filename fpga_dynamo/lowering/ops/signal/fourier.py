@@ -1,20 +1,19 @@
 """Discrete Fourier transforms: ATen's complex to complex, real to complex and complex to real, over any dimensions.
 
-Pattern and legality; commands: transform.py, plan.py, core: hls_kernels/cores/fft, tests: tests/lowering/test_fourier.py.
+Pattern and legality; commands: transform.py, plan.py; core: hls_kernels/cores/fft,
+tests: tests/lowering/test_fourier.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_number, shape
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View, numel
-from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, refuse_number
 from fpga_dynamo.lowering.ops.signal.plan import Factors
 from fpga_dynamo.lowering.ops.signal.transform import Dft, emit_dft, refuse_points
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
@@ -52,7 +51,7 @@ def check_fourier(match: Match, graph: GraphInfo) -> str | None:
 
 
 def lower_fourier(match: Match, emitter: Emitter) -> Sequence[View]:
-    """A transform for each dimension, the last one first; what is real at one end is so at the first or last of them."""
+    """A transform for each dimension, the last one first, but to real numbers last."""
     node = match.root
     dims, scale = _dims(node), _scale(node)
     view = emitter.view(operand(node, 0))
@@ -75,11 +74,10 @@ def lower_fourier(match: Match, emitter: Emitter) -> Sequence[View]:
     return [view]
 
 
-_COMPLEX = (4, 32)
 _FACTS = {
-    aten._fft_c2c.default: Operator(lambda t: ((t(*_COMPLEX, dtype=COMPLEX), [1], 0, True), {}), passes=6, steps=12),
-    aten._fft_r2c.default: Operator(lambda t: ((t(4, 32, dtype=torch.float32), [1], 0, True), {}), passes=6, steps=12),
-    aten._fft_c2r.default: Operator(lambda t: ((t(4, 17, dtype=COMPLEX), [1], 2, 32), {}), passes=6, steps=12),
+    aten._fft_c2c.default: Operator(lambda t: ((t(4, 32), [1], 0, True), {}), passes=6, steps=12),
+    aten._fft_r2c.default: Operator(lambda t: ((t(4, 32), [1], 0, True), {}), passes=6, steps=12),
+    aten._fft_c2r.default: Operator(lambda t: ((t(4, 17), [1], 2, 32), {}), passes=6, steps=12),
 }
 TABLE.add(
     Pattern(

@@ -1,11 +1,11 @@
 """How a discrete Fourier transform of any length becomes commands of the core `fft`, and the tables of factors.
 
 A *smooth* length has no prime factor above 13 and is one command if local memory holds it, up to 16 times that if it is
-spread over the lanes, else two: n = rows * columns, transforms of columns, factors, transforms of rows. Any other length n
-is Bluestein's: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with a chirp, which two transforms
+spread over the lanes, else two: n = rows * columns, transforms of columns, factors, transforms of rows. Any other n is
+Bluestein's: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with a chirp, which two transforms
 of a smooth length of at least 2 n - 1 make.
 
-Angles are reduced in integers and tables computed in float64, so that every factor is within half a unit in its last place.
+Angles are reduced in integers and tables computed in float64: every factor is within half a unit in its last place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def radices(length: int) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1024)
 def smooth_above(least: int) -> int:
-    """The cheapest length from `least` on for a transform whose length is free: 2^a 3^b 5^c, a multiple of 16 if large."""
+    """The least length from `least` on of the form 2^a 3^b 5^c, a multiple of 16 if it is more than that."""
     best = 1 << max(least - 1, 1).bit_length()
     step = VEC if least > VEC else 1
     fives = 1
@@ -147,7 +147,7 @@ def twiddle_floats(points: int) -> int:
 
 
 def pack_spread(params: tuple[Any, ...]) -> torch.Tensor:
-    """What 16 lanes' transforms are joined with, params = (points of a lane,): a vector of real parts, one of others."""
+    """What 16 lanes' transforms are joined with, params = (points of a lane,): vectors of real and imaginary parts."""
     (points,) = params
     roots = unit_roots(torch.arange(points)[:, None] * torch.arange(VEC), points * VEC)
     return torch.stack([roots.real, roots.imag], 1).to(torch.float32).flatten()

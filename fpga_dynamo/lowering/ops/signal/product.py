@@ -16,13 +16,13 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.command import Operand
-from fpga_dynamo.ir.graph import GraphInfo, aten, operand, shape
+from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_number, shape
 from fpga_dynamo.ir.records import Gemm
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, numel
 from fpga_dynamo.lowering.ops.matmul.matmul import pack_columns
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.signal.arithmetic import Term, emit_zip, number
-from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, contiguous_rows, is_complex, refuse_number
+from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, contiguous_rows, is_complex
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
 
@@ -62,6 +62,7 @@ def lower_product(match: Match, emitter: Emitter) -> Sequence[View]:
     vectors = panel_vectors(2 * columns, emitter.target.tiles["MAX_VECTORS"])
     a = _as_real(contiguous_rows(emitter.view(left), emitter), batch)
     b: View | Buffer
+    b_stride: tuple[int, ...]
     if len(shape(right)) == 2 and emitter.graph.is_static(right):
         floats = 2 * depth * align(2 * columns, VEC * vectors)
         operands = [emitter.expression(right)]

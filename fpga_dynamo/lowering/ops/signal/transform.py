@@ -48,7 +48,9 @@ def _cycles(f: Fields, target: Target) -> float:
     """Of each group: beats of the port in and out, a transposition of rows, and a pass of max(radix, 4) a butterfly."""
     points = f["points"]
     lanes = points * (1 if f["spread"] is None else 2)
-    moved = sum(points * (1 if f[f"{side}_real"] else 2) + (lanes if _by_rows(f, side) else 0) for side in ("in", "out"))
+    moved = sum(
+        points * (1 if f[f"{side}_real"] else 2) + (lanes if _by_rows(f, side) else 0) for side in ("in", "out")
+    )
     passes = sum(points // radix * max(radix, 4) for radix in f["radix"] if radix)
     tables = twiddle_floats(points) / VEC
     return float(_groups(f) * (moved + passes) + tables)
@@ -144,7 +146,7 @@ _Lines = tuple[tuple[int, ...], list[tuple[int, ...]]]
 
 
 def _lines(emitter: Emitter, x: View, dim: int, dft: Dft, order: Sequence[int]) -> tuple[View, _Lines | None]:
-    """A result that lies in `order`, and sizes and strides of the kept dimensions; None if the core does not take them."""
+    """A result that lies in `order`, and the kept dimensions' sizes and strides; None if the core cannot take them."""
     size = (*x.shape[:dim], dft.wanted, *x.shape[dim + 1 :])
     y = emitter.tensor(size, order, dtype=torch.float32 if dft.real else COMPLEX, pitch=size[order[-1]])
     kept = [d for d in order if d != dim]
@@ -185,8 +187,8 @@ def _in_two(emitter: Emitter, x: View, dim: int, dft: Dft, behind: Factors | Non
     columns = Dft(long, dft.given, dft.points, dft.inverse, before=dft.before)
     grid = Factors((("grid", (long, short, int(dft.inverse))),), dft.points)
     _command(
-        emitter, x, middle, (*sizes, short), ((*ins, x.unit), (*middles, 2)), (short * x.unit, 2 * short), columns, grid,
-        in_step=short, out_step=short,
+        emitter, x, middle, (*sizes, short), ((*ins, x.unit), (*middles, 2)), (short * x.unit, 2 * short),
+        columns, grid, in_step=short, out_step=short,
     )  # fmt: skip
     rows = Dft(short, short, dft.wanted, dft.inverse, dft.real, dft.scale)
     _command(
