@@ -84,11 +84,14 @@ def parse(table: Table) -> Engine:
             f"not {in_channels}."
         )
     most_lanes = 64 // element_bytes
-    wanted = next((lanes for lanes in (16, 32, 64) if 4 * lanes >= pixels * out_channels), 64)
-    lanes = table.get("lanes", int, min(wanted, most_lanes))
-    if lanes not in (16, 32, 64) or lanes > most_lanes:
+    # The words of 16 channels of a group of pixels pass in equal parts.
+    possible = [n for n in (16, 32, 64) if n <= most_lanes and pixels % (n // 16) == 0]
+    wanted = next((n for n in possible if 4 * n >= pixels * out_channels), possible[-1])
+    lanes = table.get("lanes", int, wanted)
+    if lanes not in possible:
         raise RecipeError(
-            f"{table.where}: 'lanes' must be 16, 32 or 64 and at most {most_lanes} of {element}, not {lanes}."
+            f"{table.where}: 'lanes' must be {' or '.join(str(n) for n in possible)} of {element} with {pixels} pixels, "
+            f"not {lanes}."
         )
     window = table.get("window", int, 2048)
     if not 16 <= window <= 1 << 16 or window & (window - 1):

@@ -16,7 +16,10 @@ from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, Wei
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.codegen.engine.vector import VectorCommand
+from fpga_dynamo.codegen.requantize import Channels, channels, factor, requantize
 
+_RESIDUAL = 128.0
+"""The greatest value that a residual adds."""
 _SPREAD = 40.0
 """Standard deviation that the int8 values of a result are scaled to."""
 _AFTER = ("input_after", "residual_after", "weight_after")
@@ -107,7 +110,7 @@ class Builder:
     ) -> None:
         """Adds parameters and commands, and what the result has to be."""
         result, first = layer.output, len(self.built.commands)
-        params = memory.packed_params(epilogue.offset, epilogue.scale, epilogue.bias, epilogue.table)
+        params = memory.packed_params(epilogue.channels, epilogue.table)
         command = replace(command, params=self.built.weights.put(params), output=self.place(result))
         for part in self._parts(command, weight):
             # Parts follow each other: what the first waits for is one command further away for each that follows.
@@ -123,8 +126,8 @@ class Builder:
 
     def append_product(self, command: MacCommand, layer: Product, sums: Tensor | None, scale: float) -> None:
         """Adds a product: sums (channels, heads, rows), of heads with the same parameters."""
-        epilogue = _Epilogue.plain(layer.columns, scale)
-        params = memory.packed_params(epilogue.offset, epilogue.scale, epilogue.bias)
+        epilogue = _Epilogue.plain(layer.columns, scale, greatest=layer.inner * 255 * 128)
+        params = memory.packed_params(epilogue.channels)
         command = replace(command, params=self.built.weights.put(params), output=self.place(layer.output))
         value = None if sums is None else epilogue.result(sums, None, command)
         if value is not None and not layer.transposed:
@@ -169,7 +172,7 @@ class Builder:
             -127, 128, (layer.result.channels, inputs, *layer.kernel), dtype=torch.int8, generator=self.random
         )
         scale = _SPREAD / (73.0 * _SPREAD * (inputs * layer.kernel[0] * layer.kernel[1]) ** 0.5)
-        epilogue = self._epilogue(layer.result.channels, scale)
+        epilogue = self._epilogue(layer.result.channels, scale, inputs * layer.kernel[0] * layer.kernel[1])
         low, high = {"relu": (0, 127), "relu6": (0, 100)}.get(layer.activation, (-128, 127))
         flags = Flags.NONE
         if layer.sum_last or layer.activation not in ("", "relu", "relu6"):
@@ -196,6 +199,7 @@ class Builder:
             flags=flags,
             low=low,
             high=high,
+            middle_factor=factor(1.0) if Flags.MIDDLE in flags else 0,
         )
         if layer.residual is not None:
             epilogue.residual = layer.residual
@@ -203,7 +207,7 @@ class Builder:
                 command,
                 residual=self.place(layer.residual),
                 residual_after=self.after(layer.residual),
-                residual_scale=1.0,
+                residual_factor=factor(1.0),
             )
         sums = None
         if self.check:
@@ -218,7 +222,8 @@ class Builder:
         source = layer.inputs[0]
         maximum = layer.kind == "max"
         channels = layer.source.channels
-        epilogue = _Epilogue.plain(channels, 1.0 if maximum else 1.0 / (layer.kernel[0] * layer.kernel[1]))
+        taps = layer.kernel[0] * layer.kernel[1]
+        epilogue = _Epilogue.plain(channels, 1.0 if maximum else 1.0 / taps, greatest=128 * taps)
         command = MacCommand(
             operation=Operation.MAXIMUM if maximum else Operation.MULTIPLY,
             weight_kind=WeightKind.DIAGONAL,
@@ -251,7 +256,7 @@ class Builder:
         """A sum of two maps: a depthwise 1 x 1 kernel of ones over the one, the other as residual."""
         channels, blocks = layer.shape.channels, divide_up(layer.shape.channels, CHANNELS)
         first, second = layer.inputs
-        epilogue = _Epilogue.plain(channels, 1.0)
+        epilogue = _Epilogue.plain(channels, 0.7, greatest=128)
         epilogue.residual = second
         command = MacCommand(
             weight_kind=WeightKind.DIAGONAL,
@@ -259,58 +264,53 @@ class Builder:
             input_after=self.after(first),
             residual=self.place(second),
             residual_after=self.after(second),
-            residual_scale=1.0,
+            residual_factor=factor(0.7),
             in_blocks=blocks,
             in_height=layer.shape.height,
             in_width=layer.shape.width,
             out_blocks=blocks,
             out_height=layer.shape.height,
             out_width=layer.shape.width,
-            inverse=0.7,
         )
         ones = torch.ones(channels, 1, 1, 1, dtype=torch.int8)
         self._append(command, layer, ones, self.value(first).double() if self.check else None, epilogue)
 
-    def _epilogue(self, channels: int, scale: float) -> _Epilogue:
-        spread = 0.5 + torch.rand(channels, generator=self.random)
-        bias = torch.randint(-20, 21, (channels,), generator=self.random)
-        offset = torch.randint(-500, 501, (channels,), dtype=torch.int32, generator=self.random)
-        return _Epilogue(offset, spread * scale, bias.float())
+    def _epilogue(self, count: int, scale: float, terms: int) -> _Epilogue:
+        """terms: products of a sum."""
+        spread = 0.5 + torch.rand(count, dtype=torch.float64, generator=self.random)
+        bias = torch.randint(-20, 21, (count,), generator=self.random).double()
+        offset = torch.randint(-500, 501, (count,), dtype=torch.int32, generator=self.random)
+        return _Epilogue(channels(spread * scale, bias, terms * 128 * 127 + 500, offset, _RESIDUAL))
 
 
 @dataclass
 class _Epilogue:
     """The parameters of a result's channels, and the arithmetic of hls_kernels/engine/record.hpp."""
 
-    offset: Tensor
-    scale: Tensor
-    bias: Tensor
+    channels: Channels
     table: Tensor | None = None
     residual: Part | None = None
 
     @staticmethod
-    def plain(channels: int, scale: float) -> _Epilogue:
-        return _Epilogue(
-            torch.zeros(channels, dtype=torch.int32), torch.full((channels,), scale), torch.zeros(channels)
-        )
+    def plain(count: int, scale: float, greatest: float) -> _Epilogue:
+        return _Epilogue(channels(torch.full((count,), scale, dtype=torch.float64), 0.0, greatest, 0, _RESIDUAL))
 
     def result(self, sums: Tensor, residual: Tensor | None, command: MacCommand) -> Tensor:
         """int8 of sums (channels, …), float64 that hold integers."""
-        shape = (-1,) + (1,) * (sums.dim() - 1)
-        total = sums.long() + self.offset.long().view(shape)
-        y = total.float() * self.scale.view(shape) + self.bias.view(shape)
-        if Flags.MIDDLE in command.flags:
-            middle = y.clamp(-1e6, 1e6).round().long().clamp(-128, 127)
-            if self.table is not None and Flags.MIDDLE_TABLE in command.flags:
-                middle = self.table[middle + 128]
-            y = middle.float()
-        if residual is not None:
-            y = y + residual.float().view(y.shape) * torch.tensor(command.residual_scale)
-        rounded = (y * torch.tensor(command.inverse)).clamp(-1e6, 1e6).round().long() + command.zero
-        value = rounded.clamp(command.low, command.high)
-        return (
-            self.table[value + 128] if self.table is not None and Flags.TABLE in command.flags else value.to(torch.int8)
+        value = requantize(
+            sums,
+            self.channels,
+            command.zero,
+            command.low,
+            command.high,
+            residual=None
+            if residual is None
+            else (residual.view(sums.shape), command.residual_zero, command.residual_factor),
+            middle=(command.middle_zero, command.middle_factor) if Flags.MIDDLE in command.flags else None,
+            middle_table=self.table if Flags.MIDDLE_TABLE in command.flags else None,
         )
+        last = self.table is not None and Flags.TABLE in command.flags
+        return self.table[value + 128] if last and self.table is not None else value.to(torch.int8)
 
 
 def _padded(value: Tensor, layer: Convolution | Pool, fill: float = 0.0) -> Tensor:

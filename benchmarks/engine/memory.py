@@ -7,6 +7,7 @@ from torch import Tensor
 
 from fpga_dynamo.codegen.engine.command import Geometry, MacCommand, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES, EngineSizes
+from fpga_dynamo.codegen.requantize import Channels
 
 
 class Region:
@@ -97,11 +98,11 @@ def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> T
     return words.view(shape).permute(0, 3, 4, 1, 5, 2, 6).contiguous().view(-1).view(torch.uint8)
 
 
-def packed_params(offset: Tensor, scale: Tensor, bias: Tensor, table: Tensor | None = None) -> Tensor:
-    """Sums' offsets (int32), scales and biases (float32) of each output channel, and a table of 256 int8, as bytes."""
-    blocks = divide_up(len(offset), CHANNELS)
+def packed_params(channels: Channels, table: Tensor | None = None) -> Tensor:
+    """Offset, scale and bias of each output channel, and a table of 256 int8, as bytes."""
+    blocks = divide_up(len(channels.offset), CHANNELS)
     lines = torch.zeros(blocks, 3, CHANNELS, dtype=torch.int32)
-    for row, values in enumerate((offset, scale.view(torch.int32), bias.view(torch.int32))):
+    for row, values in enumerate((channels.offset, channels.scale, channels.bias)):
         padded = torch.zeros(blocks * CHANNELS, dtype=torch.int32)
         padded[: len(values)] = values
         lines[:, row] = padded.view(blocks, CHANNELS)

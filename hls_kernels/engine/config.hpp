@@ -92,6 +92,7 @@ static_assert(ELEMENT != ELEMENT_INT8 || IC == 16, "an int8 array takes whole wo
 static_assert(IC * ELEMENT_BYTES >= 4, "a line of weights has 16 output channels of 4 bytes each");
 static_assert(WORDS >= 1 && WORDS <= BEAT, "lanes of the epilogue: 16 a word, at most a line");
 static_assert(BEAT % WORDS == 0, "words of a line come in equal parts");
+static_assert(P % WORDS == 0, "words of a group come in equal parts");
 static_assert((WINDOW_ROWS & (WINDOW_ROWS - 1)) == 0, "rows of the window: a power of two, so that addresses wrap");
 
 }  // namespace engine

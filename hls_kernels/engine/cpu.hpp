@@ -224,7 +224,8 @@ private:
     void finish_pixel(const cpu_sums_t& v, sum_t row, int32_t block, int32_t pixel, int64_t residual, int64_t sums,
                       int64_t output) const {
         const line_t* params = weights_ + c_.params + int64_t{block} * 3;
-        const element_t* table = reinterpret_cast<const element_t*>(weights_ + c_.params + int64_t{c_.out_blocks} * 3);
+        const plain_table table = {
+            reinterpret_cast<const element_t*>(weights_ + c_.params + int64_t{c_.out_blocks} * 3)};
         const int64_t partial = int64_t{block} * pixels_ + pixel, plane = int64_t{block} * p_.out_plane;
         const element_t* other = reinterpret_cast<const element_t*>(maps_ + residual + plane) +
                                  int64_t{pixel} * CHANNELS;
@@ -241,8 +242,8 @@ private:
                 set_bits32(maps_[output + partial], o, bits_of_sum(sum));
                 continue;
             }
-            to[o] = finish(sum, float_of_bits(bits32_of(params[1], o)), float_of_bits(bits32_of(params[2], o)),
-                           has_residual(c_) ? other[o] : element_t(0), c_, table);
+            to[o] = finish(sum, factor_of_bits(bits32_of(params[1], o)), factor_of_bits(bits32_of(params[2], o)),
+                           has_residual(c_) ? other[o] : element_t(0), c_, table, table);
         }
     }
 

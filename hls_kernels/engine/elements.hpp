@@ -2,6 +2,12 @@
 #pragma once
 #include <cstdint>
 
+#ifdef __VITIS_HLS__
+#include <ap_int.h>
+#else
+#include "sim/ap_int.h"
+#endif
+
 #include "config.hpp"
 
 namespace engine {
@@ -148,18 +154,21 @@ struct sums_t {
     sum_t v[P][OC];
     sum_t row[P];
 };
-// What passes the epilogue in a cycle: up to BEAT words of one block; those that are pixels of the output are valid. Of
-// partial sums one pixel's 16 take a line.
-struct words_t {
-    line_t line;
-    bool valid[BEAT];
-};
+// What a sum is scaled with, and what is added (record.hpp): lib/requantize.hpp's integers, or floats.
+#if ENGINE_ELEMENT == 0
+typedef int32_t factor_t;
+inline factor_t factor_of_bits(uint32_t bits) { return static_cast<int32_t>(bits); }
+#else
+typedef float factor_t;
+inline factor_t factor_of_bits(uint32_t bits) { return float_of_bits(bits); }
+#endif
 
-// What the epilogue has for 16 output channels (record.hpp).
-struct channels_t {
-    sum_t offset[CHANNELS];
-    float scale[CHANNELS];
-    float bias[CHANNELS];
+// Numbers of 16 output channels; a word of a memory.
+struct offsets_t {
+    sum_t of[CHANNELS];
+};
+struct factors_t {
+    factor_t of[CHANNELS];
 };
 
 // The memories between processes; two of each.
@@ -169,9 +178,12 @@ struct window_t {
 struct weights_t {
     weight_t step[BLOCKS][WEIGHT_STEPS];
 };
+// What the epilogue has for the blocks of a set, one behind the other.
+constexpr int SET_BLOCKS = SET_TILES * BLOCKS;
 struct params_t {
-    channels_t tile[SET_TILES][BLOCKS];
-    element_t table[256];
+    offsets_t offset[SET_BLOCKS];
+    factors_t scale[SET_BLOCKS];
+    factors_t bias[SET_BLOCKS];
 };
 
 }  // namespace engine

@@ -2,7 +2,6 @@
 // and the window of a command load while the array still works on the one before; store tells the processes that load what
 // is in memory by then.
 #pragma once
-#include "processes/align_residual.hpp"
 #include "processes/epilogue.hpp"
 #include "processes/feed.hpp"
 #include "processes/fetch.hpp"
@@ -11,7 +10,6 @@
 #include "processes/load_residual.hpp"
 #include "processes/load_weights.hpp"
 #include "processes/mac_array.hpp"
-#include "processes/pack.hpp"
 #include "processes/store.hpp"
 #include "vector/vector.hpp"
 
@@ -33,7 +31,7 @@ inline void run_list(port_t commands, uint32_t count, port_t weights, port_t inp
 #endif
     acts_stream acts("acts");
     sums_stream sums("sums");
-    words_stream results("results"), residual_words("residual_words");
+    table_stream table("table");
     done_stream done_input("done_input"), done_residual("done_residual");
     window_blocks window("window");
     weight_blocks weight_memory("weights");
@@ -47,14 +45,12 @@ inline void run_list(port_t commands, uint32_t count, port_t weights, port_t inp
     PROCESS(engine, fetch(commands, count, jobs, vector));
     PROCESS(engine, load_input(jobs.input, count, input, done_input, input_lines, vector));
     PROCESS(engine, fill_window(jobs.window, count, input_lines, window));
-    PROCESS(engine, load_weights(jobs.weights, count, weights, map_lines, weight_memory, params, vector));
+    PROCESS(engine, load_weights(jobs.weights, count, weights, map_lines, weight_memory, params, table, vector));
     PROCESS(engine, load_residual(jobs.residual, count, residual, done_residual, residual_lines, sums_lines, map_lines,
                                   vector));
     PROCESS(engine, feed(jobs.feed, count, window, acts));
     PROCESS(engine, mac_array(jobs.mac, count, acts, weight_memory, sums));
-    PROCESS(engine, align_residual(jobs.align, count, residual_lines, residual_words));
-    PROCESS(engine, epilogue(jobs.epilogue, count, sums, params, residual_words, sums_lines, results));
-    PROCESS(engine, pack(jobs.pack, count, results, output_lines));
+    PROCESS(engine, epilogue(jobs.epilogue, count, sums, params, table, residual_lines, sums_lines, output_lines));
     VECTOR_PROCESSES(engine, vector);
     PROCESS(engine, store(jobs.store, count, output_lines, output, done_input, done_residual, vector));
 }

@@ -1,67 +1,54 @@
 // From sums to elements: the arithmetic of record.hpp, once, for the hardware and the CPU schedule.
 //
-// Multiplications and additions round each for itself: compilers must not contract them (-ffp-contract=off), or the results
-// are others than a card's, which has separate operators.
+// int8 is integers (lib/requantize.hpp). Of floats products and sums round each for itself: compilers must not contract them
+// (-ffp-contract=off), or the results are others than a card's, which has separate operators.
 #pragma once
 #include <cstdint>
 
 #include "elements.hpp"
+#include "lib/requantize.hpp"
 #include "record.hpp"
 
 namespace engine {
-
-// To the nearest integer, ties to even, of |x| <= 2^20: adding 1.5 * 2^23 leaves the integer in the low bits. In hardware that
-// is one adder, and no conversion.
-inline int32_t round_half_even(float x) {
-#pragma HLS inline
-    const float shift = 12582912.0f;
-    return static_cast<int32_t>(bits_of(x + shift) - bits_of(shift));
-}
-
-// Far outside int8; a NaN becomes the lower limit.
-inline float limited(float x) {
-#pragma HLS inline
-    const float most = 1048576.0f;
-    const float low = x > -most ? x : -most;
-    return low < most ? low : most;
-}
 
 inline int32_t clamped(int32_t x, int32_t low, int32_t high) {
 #pragma HLS inline
     return x < low ? low : x > high ? high : x;
 }
 
+// `middle_of` and `last_of` look up the table, where the command has one.
 #if ENGINE_ELEMENT == 0
-// `table` is only looked at where the command has one.
-inline element_t finish(sum_t sum, float scale, float bias, element_t residual, const mac_command& c,
-                        const element_t table[256]) {
+template <class LOOKUP>
+element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
+                 const LOOKUP& middle_of, const LOOKUP& last_of) {
 #pragma HLS inline
-    const float product = static_cast<float>(sum) * scale;
-    float y = product + bias;
-    if (c.flags & MAC_MIDDLE) {
-        const int32_t rounded = round_half_even(limited(y * c.middle_inverse)) + c.middle_zero;
-        const int32_t kept = clamped(rounded, -128, 127);
-        const int32_t middle = c.flags & MAC_MIDDLE_TABLE ? table[kept + 128] : kept;
-        y = static_cast<float>(middle - c.middle_zero) * c.middle_scale;
-    }
-    if (has_residual(c)) {
-        const float other = static_cast<float>(residual - c.residual_zero) * c.residual_scale;
-        y = y + other;
-    }
-    const int32_t result = clamped(round_half_even(limited(y * c.inverse)) + c.zero, c.low, c.high);
-    return c.flags & MAC_TABLE ? table[result + 128] : static_cast<element_t>(result);
+    const fpga::requantize_channel channel = {0, scale, bias};
+    const fpga::requantize_tensor tensor = {
+        c.zero,          c.low,           c.high,        has_residual(c) ? c.residual_factor : 0,
+        c.residual_zero, c.middle_factor, c.middle_zero, (c.flags & MAC_MIDDLE) != 0};
+    const int32_t result = fpga::requantize_with(sum, channel, residual, tensor, [&](int32_t middle) {
+        return c.flags & MAC_MIDDLE_TABLE ? static_cast<int32_t>(middle_of(middle)) : middle;
+    });
+    return c.flags & MAC_TABLE ? last_of(result) : static_cast<element_t>(result);
 }
 #else
-inline element_t finish(sum_t sum, float scale, float bias, element_t residual, const mac_command& c,
-                        const element_t[256]) {
+template <class LOOKUP>
+element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
+                 const LOOKUP&, const LOOKUP&) {
 #pragma HLS inline
     const float product = sum * scale;
     float y = product + bias;
-    if (has_residual(c)) y = y + elements::widen(residual) * c.residual_scale;
+    if (has_residual(c)) y = y + elements::widen(residual) * float_of_bits(static_cast<uint32_t>(c.residual_factor));
     const float low = float_of_bits(static_cast<uint32_t>(c.low)), high = float_of_bits(static_cast<uint32_t>(c.high));
     y = y < low ? low : y;  // in this order a NaN stays
     return elements::narrow(y > high ? high : y);
 }
 #endif
+
+// A table as it lies in memory.
+struct plain_table {
+    const element_t* entry;
+    element_t operator()(int32_t x) const { return entry[x + 128]; }
+};
 
 }  // namespace engine

@@ -13,7 +13,8 @@
 // has 16 output channels of 4 bytes each: 4, 2 or 1 input channels of int8, bfloat16 or float32.
 //
 // Diagonal weights (depthwise): [block][kernel rows * columns, rounded up to a line][16 channels].
-// Params: [block][offset, scale, bias][16], then the table of 256 bytes, of which entry 128 is that of 0.
+// Params: [block][offset, scale, bias][16], then the table of 256 bytes, of which entry 128 is that of 0. Of int8, scale and bias
+// are those of lib/requantize.hpp, which makes them out of real scales.
 #pragma once
 #ifndef __VITIS_HLS__
 #include <cstddef>
@@ -87,8 +88,15 @@ std::vector<line_t> pack_weights(const mac_command& c, int32_t out_channels, int
 // Params of so many channels, as in record.hpp; those that fill the last block give the output's zero point.
 struct channel_params {
     sum_t offset;
-    float scale, bias;
+    factor_t scale, bias;
 };
+inline uint32_t bits_of_factor(factor_t x) {
+#if ENGINE_ELEMENT == 0
+    return static_cast<uint32_t>(x);
+#else
+    return bits_of(x);
+#endif
+}
 inline std::vector<line_t> pack_params(const std::vector<channel_params>& channels) {
     const std::size_t blocks = (channels.size() + CHANNELS - 1) / CHANNELS;
     std::vector<line_t> lines(blocks * 3, line_t());
@@ -96,8 +104,8 @@ inline std::vector<line_t> pack_params(const std::vector<channel_params>& channe
         const std::size_t line = oc / CHANNELS * 3;
         const int at = static_cast<int>(oc % CHANNELS);
         set_bits32(lines[line], at, bits_of_sum(channels[oc].offset));
-        set_bits32(lines[line + 1], at, bits_of(channels[oc].scale));
-        set_bits32(lines[line + 2], at, bits_of(channels[oc].bias));
+        set_bits32(lines[line + 1], at, bits_of_factor(channels[oc].scale));
+        set_bits32(lines[line + 2], at, bits_of_factor(channels[oc].bias));
     }
     return lines;
 }

@@ -48,16 +48,17 @@ enum mac_order : int32_t {
 
 constexpr uint32_t NO_OPERAND = 0xffffffffu;
 
-// Result of a pixel and channel:
-//   sum = sums + params.offset + the products          (int32; float32 for the other elements)
-//   y = float(sum) * params.scale + params.bias         (two roundings)
-//   middle = clamp(round(y * middle_inverse) + middle_zero, -128, 127)                              where MAC_MIDDLE
+// Result of a pixel and channel, of an int8 engine by the arithmetic of lib/requantize.hpp:
+//   sum = sums + params.offset + the products                              (int32)
+//   y = sum * params.scale + params.bias           (in steps of the middle where MAC_MIDDLE, else of the output)
+//   middle = clamp(middle_zero + round(y), -128, 127)                                               where MAC_MIDDLE
 //   middle = table[middle]                                                                          where MAC_MIDDLE_TABLE
-//   y = (middle - middle_zero) * middle_scale                                                       where MAC_MIDDLE
-//   y = y + float(residual - residual_zero) * residual_scale                                        where there is one
-//   result = clamp(round(y * inverse) + zero, low, high), then table[result]                        where MAC_TABLE
-// round is to the nearest integer, ties to the even one. Elements other than int8 have no zeros, middle or table: there the
-// result is y clamped to low and high, which are then the bits of floats, rounded to the element.
+//   y = (middle - middle_zero) * middle_factor                                                      where MAC_MIDDLE
+//   y = y + (residual - residual_zero) * residual_factor                                            where there is one
+//   result = clamp(zero + round(y), low, high), then table[result]                                  where MAC_TABLE
+// Of other elements, in float32 with a rounding each:
+//   y = sum * params.scale + params.bias + residual * residual_factor
+//   result = y clamped to low and high, rounded to the element; factor, low and high are the bits of floats
 struct mac_command {
     int32_t opcode;
     int32_t slices;
@@ -100,14 +101,12 @@ struct mac_command {
     int32_t pad;  // what lies outside the input, as an element's bits: its zero point, or for a maximum the least value
     int32_t weight_zero;  // zero point of a map as second operand
     int32_t flags;
-    float inverse;  // 1 / scale of the output
     int32_t zero;
     int32_t low;
     int32_t high;
-    float residual_scale;
+    int32_t residual_factor;
     int32_t residual_zero;
-    float middle_inverse;
-    float middle_scale;
+    int32_t middle_factor;
     int32_t middle_zero;
     int32_t band_rows;  // rows of the output whose input is in the window at a time
     int32_t set_tiles;  // tiles whose weights are there at a time

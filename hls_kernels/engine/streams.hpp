@@ -16,7 +16,7 @@ constexpr int LINES_DEPTH = 2 * SEGMENT;  // between ports and what packs or unp
 typedef hls::stream<line_t, LINES_DEPTH> line_stream;
 typedef hls::stream<acts_t, 4> acts_stream;
 typedef hls::stream<sums_t, 2> sums_stream;
-typedef hls::stream<words_t, 4> words_stream;
+typedef hls::stream<line_t, TABLE_LINES> table_stream;
 typedef hls::stream_of_blocks<window_t, 2> window_blocks;
 typedef hls::stream_of_blocks<weights_t, 2> weight_blocks;
 typedef hls::stream_of_blocks<params_t, 2> params_blocks;

@@ -93,22 +93,31 @@ inline int64_t requantize_added(int32_t x, int32_t zero, int32_t factor) {
     return int64_t{x - zero} * factor;
 }
 
-// The result before the last table; `middle_table`: 256 entries for -128 ... 127, or null.
-template <class ELEMENT>
-int32_t requantize(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
-                   const ELEMENT* middle_table) {
+// The result before the last table. `middle_of` gives a middle's entry of a table: of an integer from -128 to 127.
+template <class LOOKUP>
+int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
+                        const LOOKUP& middle_of) {
 #pragma HLS inline
     const int32_t corrected = static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(channel.offset));
     requantize_fixed y = requantize_product(corrected, channel.scale);
     y.units += channel.bias;
     if (t.middle) {
-        const int32_t rounded = requantize_clamp(t.middle_zero + requantize_nearest(y), -128, 127);
-        const int32_t middle = middle_table ? static_cast<int32_t>(middle_table[rounded + 128]) : rounded;
+        const int32_t middle = middle_of(requantize_clamp(t.middle_zero + requantize_nearest(y), -128, 127));
         y.units = requantize_added(middle, t.middle_zero, t.middle_factor);
         y.cut = false;
     }
     y.units += requantize_added(residual, t.residual_zero, t.residual_factor);
     return requantize_clamp(t.zero + requantize_nearest(y), t.low, t.high);
+}
+
+// The same; `middle_table`: 256 entries for -128 ... 127, or null.
+template <class ELEMENT>
+int32_t requantize(int32_t sum, const requantize_channel& channel, int32_t residual, const requantize_tensor& t,
+                   const ELEMENT* middle_table) {
+#pragma HLS inline
+    return requantize_with(sum, channel, residual, t, [middle_table](int32_t middle) {
+        return middle_table ? static_cast<int32_t>(middle_table[middle + 128]) : middle;
+    });
 }
 
 #ifndef __VITIS_HLS__

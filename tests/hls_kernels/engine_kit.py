@@ -18,7 +18,7 @@ SECONDS = 900
 SIZES = {
     "2x16x16": {},
     "6x16x16": {"PIXELS": 6, "LANES": 32, "WINDOW_ROWS": 128},
-    "7x16x16": {"PIXELS": 7, "LANES": 32, "WINDOW_ROWS": 64},
+    "7x16x16": {"PIXELS": 7, "LANES": 16, "WINDOW_ROWS": 64},
     "8x16x16": {"PIXELS": 8, "LANES": 32, "WINDOW_ROWS": 64, "WEIGHT_STEPS": 96},
     "8x32x16": {"PIXELS": 8, "OUT_CHANNELS": 32, "LANES": 64, "WINDOW_ROWS": 64, "WEIGHT_STEPS": 32},
     "bf16-2x16x8": {"ELEMENT": 1, "IN_CHANNELS": 8, "LANES": 32, "WEIGHT_STEPS": 128},
@@ -31,12 +31,14 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Mutation:
-    """A mistake: `before` becomes `after` in a file of the engine. memory: only a sanitizer notices it."""
+    """A mistake: `before` becomes `after` in a file of the engine. memory: only a sanitizer notices it. sizes: of the
+    engine that has it."""
 
     file: str
     before: str
     after: str
     memory: bool = False
+    sizes: str = "2x16x16"
 
 
 MUTATIONS = {
@@ -54,26 +56,34 @@ MUTATIONS = {
     "groups": Mutation("processes/feed.hpp", "if (at.set != set) set_begin = set_end;", ""),
     "phases": Mutation("processes/feed.hpp", "phase += rest;", ""),
     "first line": Mutation("processes/fill_window.hpp", "block_position = 0, j = skip", "block_position = 0, j = 0"),
-    "ties to even": Mutation("epilogue.hpp", "return static_cast<int32_t>(bits_of(x + shift) - bits_of(shift));",
-                             "return static_cast<int32_t>(shift * 0 + (x < 0 ? x - 0.5f : x + 0.5f));"),
-    "truncation": Mutation("epilogue.hpp", "return static_cast<int32_t>(bits_of(x + shift) - bits_of(shift));",
-                           "return static_cast<int32_t>(shift * 0 + x);"),
-    "saturation": Mutation("epilogue.hpp", "x < low ? low : x > high ? high : x", "x < low ? low : x"),
-    "limit": Mutation("epilogue.hpp", "round_half_even(limited(y * c.inverse))", "round_half_even(y * c.inverse)"),
-    "zero point": Mutation("epilogue.hpp", "+ c.zero, c.low", ", c.low"),
-    "residual's zero point": Mutation("epilogue.hpp", "residual - c.residual_zero", "residual"),
-    "middle": Mutation("epilogue.hpp", "clamped(rounded, -128, 127)", "rounded"),
-    "table": Mutation("epilogue.hpp", "table[result + 128]", "table[result & 127]"),
-    "one rounding": Mutation("epilogue.hpp", "static_cast<float>(sum) * scale;\n    float y = product + bias;",
-                             "0;\n    float y = static_cast<float>(static_cast<double>(sum) * scale + bias);"),
-    "residual's first word": Mutation("processes/align_residual.hpp", "(j + lines.skip) % BEAT", "j"),
-    "output's first word": Mutation("processes/pack.hpp", "state.have = lines.skip;", "state.have = 0;"),
+    "ties to even": Mutation("../lib/requantize.hpp", "(more || (whole & 1))", "true"),
+    "truncation": Mutation("../lib/requantize.hpp", "return whole + (half && (more || (whole & 1)) ? 1 : 0);",
+                           "return whole;"),
+    "saturation": Mutation("../lib/requantize.hpp", "x < low ? low : x > high ? high : x", "x < low ? low : x"),
+    "shift": Mutation("../lib/requantize.hpp", "if (shift & 2) y.units >>= 2 * REQUANTIZE_NIBBLE;", ""),
+    "zero point": Mutation("../lib/requantize.hpp", "t.zero + requantize_nearest(y), t.low",
+                           "requantize_nearest(y), t.low"),
+    "residual's zero point": Mutation("epilogue.hpp", "c.residual_zero, c.middle_factor", "0, c.middle_factor"),
+    "middle": Mutation("../lib/requantize.hpp", "requantize_clamp(t.middle_zero + requantize_nearest(y), -128, 127)",
+                       "requantize_clamp(t.middle_zero + requantize_nearest(y), -128, 126)"),
+    "table": Mutation("processes/epilogue.hpp", "const ap_uint<8> at = x + 128;", "const ap_uint<8> at = x;"),
+    "table's copies": Mutation("processes/epilogue.hpp", "bits32_of(line, n % 16)", "bits32_of(line, n % 8)"),
+    "residual's first word": Mutation("processes/epilogue.hpp", "unpacker unpack(skip);", "unpacker unpack(0);"),
+    "residual's next line": Mutation("processes/unpacker.hpp", "more = all > BEAT", "more = all >= BEAT",
+                                     sizes="6x16x16"),
+    "output's first word": Mutation("processes/epilogue.hpp", "packer pack(skip);", "packer pack(0);"),
+    "output's last line": Mutation("processes/packer.hpp", "return full || (place.ends && have != 0);", "return full;"),
+    "output's last line alone": Mutation("processes/packer.hpp", "all != 0);", "false);", sizes="6x16x16"),
+    "end of a row": Mutation("processes/out_walk.hpp", "place_number(step_y_ + 1)", "place_number(step_y_)"),
+    "second block": Mutation("processes/out_walk.hpp", "to_origin = before || last_block_;", "to_origin = true;",
+                             sizes="8x32x16"),
     "strobe, first": Mutation("processes/store.hpp", "n == 0 ? b.skip : 0", "0"),
     "strobe, last": Mutation("processes/store.hpp", "n == b.lines - 1 ? b.rest : 0", "0"),
-    "partial sums": Mutation("processes/epilogue.hpp", "if (e == 0 && has_sums(c)", "if (e == 1 && has_sums(c)"),
+    "partial sums": Mutation("processes/epilogue.hpp", "sum_of_bits(bits32_of(partial, o)) : sum_t(0)",
+                             "sum_t(0) : sum_t(0)"),
     "column sums": Mutation("processes/load_weights.hpp", "const bool corrected = second_operand_is_map(job.c);",
                             "const bool corrected = false;"),
-    "row sums": Mutation("processes/epilogue.hpp", "-c.weight_zero * sums.row[lane]", "sum_t(0)"),
+    "row sums": Mutation("processes/epilogue.hpp", "-c.weight_zero * row", "0 * row"),
     "waiting for a map": Mutation("processes/load_input.hpp", "if (c.input_after)", "if (false)"),
     "waiting for a residual": Mutation("processes/load_residual.hpp", "if (adds && c.residual_after)", "if (false)"),
     "waiting for an operand": Mutation("processes/load_residual.hpp", "if (map_kind && c.weight_after)", "if (false)"),
@@ -93,6 +103,7 @@ def compile_bench(
     if mutation:
         root = directory / "hls_kernels"
         shutil.copytree(ENGINE, root / "engine")
+        shutil.copytree(ROOT / "lib", root / "lib")
         (root / "sim").symlink_to(ROOT / "sim")
         path = root / "engine" / mutation.file
         text = path.read_text()

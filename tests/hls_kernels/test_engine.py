@@ -45,7 +45,8 @@ def test_notices_every_mistake(name: str, tmp_path: Path) -> None:
 
 def notices(name: str, directory: Path, programs: int) -> None:
     mutation = MUTATIONS[name]
-    program = compile_bench(directory, {}, sanitized=mutation.memory, mutation=mutation, optimisation="-O0")
+    sizes = SIZES[mutation.sizes]
+    program = compile_bench(directory, sizes, sanitized=mutation.memory, mutation=mutation, optimisation="-O0")
     result = run_bench(program, programs)
     assert result.returncode, "the bench does not notice it"
 

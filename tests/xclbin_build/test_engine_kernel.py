@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import xclbin_build
+from fpga_dynamo.codegen.requantize import channels, factor
 from hls_kernels import ROOT
 from tests.xclbin_build.cu_card import Card, Refused, aligned, encode
 from xclbin_build import read
@@ -69,9 +71,10 @@ class Product:
         of_b[:DEPTH, :OUTPUTS] = self.b
         packed = of_b.reshape(blocks, 4, 4, columns, 16).transpose(3, 0, 1, 4, 2)
         self.weights[: packed.size // 64] = packed.reshape(-1, 64)
-        params = np.zeros((columns, 3, 16), np.float32)
-        for row, values in ((1, scale), (2, bias)):
-            params[:, row] = np.resize(np.append(values, np.zeros(16 * columns - OUTPUTS)), (columns, 16))
+        made = channels(torch.from_numpy(scale).double(), torch.from_numpy(bias).double(), DEPTH * 128 * 128)
+        params = np.zeros((columns, 3, 16), np.int32)
+        for row, values in enumerate((made.offset, made.scale, made.bias)):
+            params[:, row] = np.append(values.numpy(), np.zeros(16 * columns - OUTPUTS, np.int32)).reshape(columns, 16)
         self.weights[packed.size // 64 :] = params.view(np.int8).reshape(-1, 64)
         self.output = 1 + plane * blocks
         fields: dict[str, object] = {
@@ -82,9 +85,9 @@ class Product:
             "dilation": [1, 1], "group_in": DEPTH, "group_out": OUTPUTS, "tile_blocks": 1, "tile_depth": blocks,
             "weight_plane": 0, "heads": [1, 1], "images": 1, "input_head": [0, 0], "input_image": 0,
             "weight_head": [0, 0], "residual_head": [0, 0], "residual_image": 0, "output_head": [0, 0],
-            "output_image": 0, "pad": 0, "weight_zero": 0, "flags": 0, "inverse": 1.0, "zero": 0, "low": -128,
-            "high": 127, "residual_scale": 1.0, "residual_zero": 0, "middle_inverse": 1.0, "middle_scale": 1.0,
-            "middle_zero": 0, "band_rows": 1, "set_tiles": 1, "order": 0,
+            "output_image": 0, "pad": 0, "weight_zero": 0, "flags": 0, "zero": 0, "low": -128, "high": 127,
+            "residual_factor": factor(1.0), "residual_zero": 0, "middle_factor": 0, "middle_zero": 0,
+            "band_rows": 1, "set_tiles": 1, "order": 0,
         }  # fmt: skip
         second = {"residual": self.output, "output": self.output + plane * columns, "residual_after": 1, "slices": 3}
         self.fields, self.manifest = fields, manifest

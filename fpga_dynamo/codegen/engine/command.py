@@ -103,14 +103,12 @@ class MacCommand:
     pad: int = 0
     weight_zero: int = 0
     flags: Flags = Flags.NONE
-    inverse: float = 1.0
     zero: int = 0
     low: int = -128
     high: int = 127
-    residual_scale: float = 0.0
+    residual_factor: int = 0
     residual_zero: int = 0
-    middle_inverse: float = 1.0
-    middle_scale: float = 1.0
+    middle_factor: int = 0
     middle_zero: int = 0
     band_rows: int = 1
     set_tiles: int = 1

@@ -20,9 +20,9 @@ _PLAN = 90
 """From a command's record to its plan, which loaders wait for at the begin of a list only."""
 _FEED = 40
 """From a full window to the first sums: feed and array."""
-_EPILOGUE = 70
+_EPILOGUE = 40
 """Depth of the epilogue, which every pass has to itself."""
-_DRAIN = 10
+_DRAIN = 6
 """From the epilogue's last word to the last line that is stored."""
 _STORE = 8
 """Cycles of the store for a pass, beside its lines."""
@@ -137,7 +137,9 @@ class Timeline:
         """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of."""
         c = g.command
         words = band.groups * turns * blocks
-        self._epilogue = max(self._epilogue + _EPILOGUE + words + blocks, self._array + _FEED + turns * c.tile_blocks)
+        if self.sizes.words > 1:
+            words += blocks * (1 + c.has_residual)
+        self._epilogue = max(self._epilogue + _EPILOGUE + words, self._array + _FEED + turns * c.tile_blocks)
         lines = g.output_lines(band) * blocks
         added = begin
         if c.has_residual:

@@ -1,61 +1,123 @@
-// Sums to elements, WORDS * 16 of them a cycle (../epilogue.hpp has the arithmetic).
+// Sums to lines of the output, WORDS * 16 of them a cycle: residual and partial sums in, the arithmetic of ../epilogue.hpp,
+// words to lines. One loop, so that one walk says for all of them which words are pixels.
 #pragma once
 #include "../epilogue.hpp"
-#include "out_walk.hpp"
-#include "tile_walk.hpp"
+#include "packer.hpp"
+#include "unpacker.hpp"
 
 namespace engine {
 
-// What of the table a lane looks up: a copy for each lane, since each looks up a place of its own.
-inline void epilogue_pass(sums_stream& in, words_stream& residual, line_stream sums_in[BLOCKS], const params_t& params,
-                          const job_t& job, const pass_t& at, words_stream& out) {
+// Two lanes share a copy of the table, which has two ports to read; one set of copies for the middle and one for the end.
+constexpr int TABLE_COPIES = WORDS * CHANNELS / 2;
+constexpr int TABLE_WORDS = 64;
+
+#if ENGINE_ELEMENT == 0
+struct table_copies_t {
+    uint32_t middle[TABLE_COPIES][TABLE_WORDS];
+    uint32_t last[TABLE_COPIES][TABLE_WORDS];
+};
+struct lane_table {
+    const uint32_t* four;
+    element_t operator()(int32_t x) const {
+#pragma HLS inline
+        const ap_uint<8> at = x + 128;
+        return static_cast<element_t>(four[at >> 2] >> 8 * (at & 3));
+    }
+};
+
+inline void copy_table(table_stream& in, table_copies_t& tables) {
+    line_t line;
+    PIPELINED(copy_table_words) for (int n = 0; n < TABLE_WORDS; n++) {
+#pragma HLS pipeline II = 1
+        ITERATION(copy_table_words);
+        if (n % 16 == 0) line = in.read();
+        const uint32_t four = bits32_of(line, n % 16);
+        for (int k = 0; k < TABLE_COPIES; k++) {
+#pragma HLS unroll
+            tables.middle[k][n] = four;
+            tables.last[k][n] = four;
+        }
+    }
+}
+inline lane_table middle_table(const table_copies_t& tables, int lane) { return {tables.middle[lane / 2]}; }
+inline lane_table last_table(const table_copies_t& tables, int lane) { return {tables.last[lane / 2]}; }
+#else
+struct table_copies_t {};
+struct lane_table {};
+inline void copy_table(table_stream&, table_copies_t&) {}
+inline lane_table middle_table(const table_copies_t&, int) { return {}; }
+inline lane_table last_table(const table_copies_t&, int) { return {}; }
+#endif
+
+// What is added to the 16 sums of a word.
+inline sum_t added_to(const mac_command& c, sum_t row, const line_t& partial, int o) {
+#pragma HLS inline
+#if ENGINE_ELEMENT == 0
+    if (second_operand_is_map(c)) return add_sums(0, static_cast<sum_t>(-c.weight_zero * row));
+#else
+    (void)row;
+#endif
+    return has_sums(c) ? sum_of_bits(bits32_of(partial, o)) : sum_t(0);
+}
+
+inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_stream sums_in[BLOCKS],
+                          const params_t& params, const table_copies_t& tables, const job_t& job, const pass_t& at,
+                          line_stream out[BLOCKS]) {
     const mac_command& c = job.c;
     out_walk walk(job, at);
-    const int32_t iterations = walk.iterations();
+    // Words of the line in which the band begins that belong to the band before.
+    const int32_t skip = at.band % BEAT * (c.band_rows % BEAT) * (c.out_width % BEAT) % BEAT;
+    unpacker unpack(skip);
+    packer pack(skip);
     sums_t sums;
 #pragma HLS array_partition variable = sums.v complete dim = 0
+#pragma HLS array_partition variable = sums.row complete dim = 0
+    const int32_t iterations = walk.iterations(blocks_of_set(job, at.set));
     PIPELINED(epilogue_words) for (int32_t n = 0; n < iterations; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(epilogue_words);
         const place_t place = walk.here();
+        walk.advance();
         if (place.group_begins) sums = in.read();
-        words_t other;
-        if (has_residual(c)) other = residual.read();
-        line_t partial;
+        word_t other[WORDS] = {};
+        if (has_residual(c)) unpack.next(residual, place, other);
+        line_t partial = {}, line = {};
         if (has_sums(c) && place.valid[0]) partial = read_block(sums_in, place.block);
-        const channels_t& channels = params.tile[place.tile][place.block];
-        words_t v;
+        const offsets_t offset = params.offset[place.params];
+        const factors_t scale = params.scale[place.params], bias = params.bias[place.params];
+        word_t words[WORDS];
         for (int e = 0; e < WORDS; e++) {
 #pragma HLS unroll
-            const int32_t lane = place.lane + e < P ? place.lane + e : 0;
-            word_t word;
+            const int lane = place.lane + e < P ? place.lane + e : 0;
             for (int o = 0; o < CHANNELS; o++) {
 #pragma HLS unroll
-                sum_t sum = add_sums(sums.v[lane][place.block * CHANNELS + o], channels.offset[o]);
-#if ENGINE_ELEMENT == 0
-                if (second_operand_is_map(c)) sum = add_sums(sum, -c.weight_zero * sums.row[lane]);
-#endif
-                if (e == 0 && has_sums(c) && place.valid[0]) sum = add_sums(sum, sum_of_bits(bits32_of(partial, o)));
-                const element_t r = has_residual(c) ? element_of(other.line, e * CHANNELS + o) : element_t(0);
-                word.lane[o] = finish(sum, channels.scale[o], channels.bias[o], r, c, params.table);
-                if (e == 0 && is_raw(c)) set_bits32(v.line, o, bits_of_sum(sum));
+                const sum_t own = add_sums(sums.v[lane][place.block * CHANNELS + o], offset.of[o]);
+                const sum_t sum = add_sums(own, added_to(c, sums.row[lane], partial, o));
+                const lane_table middle = middle_table(tables, e * CHANNELS + o);
+                const lane_table last = last_table(tables, e * CHANNELS + o);
+                words[e].lane[o] = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);
+                if (e == 0 && is_raw(c)) set_bits32(line, o, bits_of_sum(sum));
             }
-            if (!is_raw(c)) set_word(v.line, e, word);
-            v.valid[e] = place.valid[e];
         }
-        for (int e = WORDS; e < BEAT; e++) v.valid[e] = false;
-        out.write(v);
-        walk.advance();
+        line_t packed;
+        const bool leaves = pack.next(place, words, packed);
+        if (is_raw(c) ? place.valid[0] : leaves) write_block(out, place.block, is_raw(c) ? line : packed);
     }
 }
 
-inline void epilogue(jobs_t& jobs, uint32_t count, sums_stream& in, params_blocks& params, words_stream& residual,
-                     line_stream sums_in[BLOCKS], words_stream& out) {
+inline void epilogue(jobs_t& jobs, uint32_t count, sums_stream& in, params_blocks& params, table_stream& table,
+                     line_stream residual[BLOCKS], line_stream sums_in[BLOCKS], line_stream out[BLOCKS]) {
+    table_copies_t tables;
+#if ENGINE_ELEMENT == 0
+#pragma HLS array_partition variable = tables.middle dim = 1 complete
+#pragma HLS array_partition variable = tables.last dim = 1 complete
+#endif
 epilogue_commands:
     for (uint32_t i = 0; i < count; i++) {
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
+        if (has_table(job.c)) copy_table(table, tables);
         for (int32_t head = 0; head < job.p.heads; head++) {
             pass_t at = {0, 0, 0};
         epilogue_sets:
@@ -65,7 +127,7 @@ epilogue_commands:
             epilogue_passes:
                 for (int32_t pass = 0; pass < job.p.set_passes; pass++) {
                     CYCLES(epilogue_pass);
-                    epilogue_pass(in, residual, sums_in, memory, job, at, out);
+                    epilogue_pass(in, residual, sums_in, memory, tables, job, at, out);
                     next_pass(at, job);
                 }
             }

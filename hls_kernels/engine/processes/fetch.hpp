@@ -33,7 +33,7 @@ inline vector_command decode_vector(const uint32_t words[COMMAND_WORDS]) {
 struct job_streams {
     jobs_t input{"jobs of load_input"}, window{"jobs of fill_window"}, weights{"jobs of load_weights"};
     jobs_t residual{"jobs of load_residual"}, feed{"jobs of feed"}, mac{"jobs of mac_array"};
-    jobs_t align{"jobs of align_residual"}, epilogue{"jobs of epilogue"}, pack{"jobs of pack"};
+    jobs_t epilogue{"jobs of epilogue"};
     jobs_t store{"jobs of store"};
 };
 
@@ -73,9 +73,7 @@ fetch_commands:
         to.residual.write(job);
         to.feed.write(job);
         to.mac.write(job);
-        to.align.write(job);
         to.epilogue.write(job);
-        to.pack.write(job);
         to.store.write(job);
 #if ENGINE_HAS_VECTOR
         if (job.vector) {

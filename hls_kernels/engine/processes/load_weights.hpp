@@ -131,40 +131,42 @@ inline sum_t corrected_offset(uint32_t bits, sum_t column, const mac_command& c)
 #endif
 }
 
-// Offset, scale and bias of the blocks of a set, and the table.
+// Offset, scale and bias of the blocks of a set.
 inline void load_params(port_t& port, const job_t& job, int32_t blocks, const sum_t column[SET_TILES][OC],
                         params_t& params) {
     const bool corrected = second_operand_is_map(job.c);
-    int32_t tile = 0, block = 0, i = 0;
+    int32_t tile = 0, block = 0, at = 0, i = 0;
     PIPELINED(params_lines) for (int32_t n = 0; n < blocks * PARAMS_LINES; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(params_lines);
         const line_t line = port.read();
+        offsets_t offset;
+        factors_t factors;
         for (int o = 0; o < CHANNELS; o++) {
 #pragma HLS unroll
             const uint32_t bits = bits32_of(line, o);
-            channels_t& to = params.tile[tile][block];
-            if (i == 1) to.scale[o] = float_of_bits(bits);
-            if (i == 2) to.bias[o] = float_of_bits(bits);
-            if (i == 0)
-                to.offset[o] = corrected ? corrected_offset(bits, column[tile][block * CHANNELS + o], job.c)
-                                         : sum_of_bits(bits);
+            offset.of[o] = corrected ? corrected_offset(bits, column[tile][block * CHANNELS + o], job.c)
+                                     : sum_of_bits(bits);
+            factors.of[o] = factor_of_bits(bits);
         }
+        if (i == 0) params.offset[at] = offset;
+        if (i == 1) params.scale[at] = factors;
+        if (i == 2) params.bias[at] = factors;
         if (++i < PARAMS_LINES) continue;
         i = 0;
+        at++;
         if (++block < job.c.tile_blocks) continue;
         block = 0;
         tile++;
     }
-    if (!has_table(job.c)) return;
+}
+
+// The table goes to the epilogue once a command, ahead of its first set.
+inline void load_table(port_t& port, table_stream& table) {
     PIPELINED(table_lines) for (int n = 0; n < TABLE_LINES; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(table_lines);
-        const line_t line = port.read();
-        for (int k = 0; k < LINE_BYTES; k++) {
-#pragma HLS unroll
-            params.table[n * LINE_BYTES + k] = static_cast<element_t>(static_cast<int8_t>(line.byte[k]));
-        }
+        table.write(port.read());
     }
 }
 
@@ -182,11 +184,10 @@ inline void ask_for_set(port_t& port, const job_t& job, int32_t set, int32_t til
     const bool packed = has_weights(c) && !second_operand_is_map(c);
     if (packed) port.read_request(c.weight + first * tile_lines, tiles_of_set(job, set) * tile_lines);
     port.read_request(c.params + first * c.tile_blocks * PARAMS_LINES, blocks_of_set(job, set) * PARAMS_LINES);
-    if (has_table(c)) port.read_request(c.params + c.out_blocks * PARAMS_LINES, TABLE_LINES);
 }
 
 inline void load_weights(jobs_t& jobs, uint32_t count, port_t port, line_stream& map, weight_blocks& weights,
-                         params_blocks& params, vector_side& vector) {
+                         params_blocks& params, table_stream& table, vector_side& vector) {
     sum_t column[SET_TILES][OC];
 #pragma HLS array_partition variable = column dim = 2 complete
 weight_commands:
@@ -199,7 +200,9 @@ weight_commands:
         const int32_t tile_lines = tile_lines_of(job), loads = job.p.heads * job.p.set_loads;
         int32_t set = 0, asked = 0;  // the next to be read, and the next to be asked for
         CYCLES(weight_command);
+        if (has_table(c)) port.read_request(c.params + c.out_blocks * PARAMS_LINES, TABLE_LINES);
         ask_for_set(port, job, asked, tile_lines);
+        if (has_table(c)) load_table(port, table);
     weight_sets:
         for (int32_t load = 0; load < loads; load++) {
             const int32_t tiles = tiles_of_set(job, set);

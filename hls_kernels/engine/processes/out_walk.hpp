@@ -1,17 +1,21 @@
 // The way of a pass's results through the epilogue: of each tile each group of P positions, of that each block of 16
-// channels, of that WORDS positions an iteration; a single one where sums of 32 bits pass.
+// channels, of that WORDS positions an iteration; a single one where sums of 32 bits pass. Counters only: what a word's column
+// and row are is carried from one iteration to the next, and a block returns to where its group began.
+//
+// Where WORDS > 1, residual and output need an iteration of their own at the begin and the end of each block of a tile, as its
+// first and last lines may be shared with the bands before and behind.
 #pragma once
-#include "../lanes.hpp"
 #include "../streams.hpp"
 
 namespace engine {
 
 struct place_t {
-    int32_t tile;       // of the set
-    int32_t block;      // of the tile
-    int32_t lane;       // of the group: the first word's
-    bool begins;        // the first iteration of this block of the tile
-    bool ends;          // and the last
+    bool before;        // an iteration for the first line of a block of a tile, ...
+    bool behind;        // ... or for its last one; else it has words
+    int lane;           // of the group: the first word's
+    int block;          // of the tile
+    int params;         // block of the set
+    bool ends;          // the last iteration of this block of the tile
     bool group_begins;  // the first of a group
     bool valid[WORDS];  // which words are pixels of the output
 };
@@ -19,59 +23,172 @@ struct place_t {
 class out_walk {
 public:
     out_walk(const job_t& job, const pass_t& at)
-        : job_(job),
-          band_(band_of(job, at.band)),
-          origin_(first_group(job.p, 1, 1)),
-          lanes_(origin_),
-          first_(at.set * job.c.set_tiles),
-          blocks_(blocks_of_set(job, at.set)),
-          words_(pixel_by_pixel(job.c) ? 1 : WORDS) {
+        : width_(job.c.out_width),
+          pitch_(job.p.pitch),
+          step_(pixel_by_pixel(job.c) ? 1 : WORDS),
+          begins_(WORDS > 1 && has_residual(job.c)),
+          ends_(WORDS > 1 && !is_raw(job.c)),
+          last_set_(at.set + 1 == job.p.sets),
+          tile_blocks_(job.c.tile_blocks),
+          tiles_(tiles_of_set(job, at.set)) {
 #pragma HLS inline
+        const band_t band = band_of(job, at.band);
+        rows_ = band.rows;
+        groups_ = band.groups;
+        last_blocks_ = blocks_of_tile(job, job.p.tiles - 1);
+        int32_t x = 0, y = 0;
+        for (int e = 0; e < WORDS; e++) {
+#pragma HLS unroll
+            origin_.x[e] = x;
+            origin_.y[e] = y;
+            if (++x == pitch_) {
+                x = 0;
+                y++;
+            }
+            if (e + 1 == step_) {
+                step_x_ = x;
+                step_y_ = y;
+            }
+        }
+        wrap_ = pitch_ - step_x_;
+        wrap_twice_ = 2 * wrap_;
+        wrap_soon_ = wrap_ - step_x_;
+        for (int e = 0; e < WORDS; e++) {
+#pragma HLS unroll
+            origin_.wraps[e] = origin_.x[e] >= wrap_;
+            group_.x[e] = here_.x[e] = origin_.x[e];
+            group_.y[e] = here_.y[e] = origin_.y[e];
+            group_.wraps[e] = here_.wraps[e] = origin_.wraps[e];
+        }
+        before_ = begins_;
+        behind_ = false;
+        one_step_ = step_ == P;
+        before_last_ = P - 2 * step_;
+        last_lanes_ = one_step_;
+        last_tile_ = tiles_ == 1;
+        begin_tile(last_tile_);
     }
-    int32_t iterations() const {
-#pragma HLS inline
-        return blocks_ * band_.groups * (words_ == 1 ? P : (P + WORDS - 1) / WORDS);
-    }
-    // Where a block of a tile begins and ends once more: for processes that need an iteration more there.
-    int32_t blocks() const { return blocks_; }
 
+    // How many places there are.
+    int32_t iterations(int32_t blocks) const {
+#pragma HLS inline
+        const int32_t of_block = groups_ * (one_step_ ? 1 : step_ == 1 ? P : P / WORDS) + begins_ + ends_;
+        return static_cast<ap_int<bits_for(SET_BLOCKS) + 1>>(blocks) * static_cast<ap_int<STEP_BITS + 6>>(of_block);
+    }
     place_t here() const {
 #pragma HLS inline
         place_t p;
-        p.tile = tile_;
-        p.block = block_;
-        p.lane = lane_;
-        p.begins = group_ == 0 && lane_ == 0;
-        p.ends = group_ + 1 == band_.groups && lane_ + words_ >= P;
-        p.group_begins = block_ == 0 && lane_ == 0;
+        p.before = WORDS > 1 && before_;
+        p.behind = WORDS > 1 && behind_;
+        const bool words = !p.before && !p.behind;
+        p.lane = static_cast<int>(lane_);
+        p.block = BLOCKS > 1 && second_ ? 1 : 0;
+        p.params = static_cast<int>(params_) + p.block;
+        p.ends = p.behind || ((WORDS == 1 || !ends_) && last_group_ && last_lanes_);
+        p.group_begins = words && p.block == 0 && lane_ == 0;
         for (int e = 0; e < WORDS; e++) {
 #pragma HLS unroll
-            const int32_t l = lane_ + e;
-            p.valid[e] = e < words_ && l < P && lanes_.x[l < P ? l : 0] < job_.c.out_width &&
-                         lanes_.y[l < P ? l : 0] < band_.rows;
+            const bool in_row = here_.x[e] < width_, in_band = here_.y[e] < rows_, of_group = e < step_;
+            p.valid[e] = words & of_group & in_row & in_band;
         }
         return p;
     }
+    // To the next place. Each register is chosen among values that are there already.
     void advance() {
 #pragma HLS inline
-        lane_ += words_;
-        if (lane_ < P) return;
-        lane_ = 0;
-        if (++block_ < blocks_of_tile(job_, first_ + tile_)) return;
-        block_ = 0;
-        lanes_ = next_group(lanes_, job_.p, 1, 1);
-        if (++group_ < band_.groups) return;
-        group_ = 0;
-        lanes_ = origin_;
-        tile_++;
+        const bool before = WORDS > 1 && before_, behind = WORDS > 1 && behind_, words = !before && !behind;
+        const bool to_end = WORDS > 1 && words && last_lanes_ && ends_ && last_group_;
+        const bool done = behind || (words && last_lanes_ && !to_end);
+        const bool next_block = done && !last_block_, next_group = done && last_block_ && !last_group_;
+        const bool next_tile = done && last_block_ && last_group_;
+
+        // In the last group words come again, or a tile begins: what it steps to does not matter.
+        const bool returns = before || (done && !next_group), to_origin = before || last_block_;
+        for (int e = 0; e < WORDS; e++) {
+#pragma HLS unroll
+            const place_number x = here_.x[e], y = here_.y[e];
+            const bool wraps = here_.wraps[e], again = x >= wrap_twice_, soon = x >= wrap_soon_;
+            const place_number right = wraps ? place_number(-wrap_) : place_number(step_x_);
+            const place_number down = wraps ? place_number(step_y_ + 1) : place_number(step_y_);
+            const place_number next_x = x + right, next_y = y + down;
+            const bool next_wraps = wraps ? again : soon;
+            const place_number first_x = origin_.x[e], first_y = origin_.y[e], group_x = group_.x[e],
+                               group_y = group_.y[e];
+            const bool first_wraps = origin_.wraps[e], group_wraps = group_.wraps[e];
+            here_.x[e] = !returns ? next_x : to_origin ? first_x : group_x;
+            here_.y[e] = !returns ? next_y : to_origin ? first_y : group_y;
+            here_.wraps[e] = !returns ? next_wraps : to_origin ? first_wraps : group_wraps;
+            group_.x[e] = next_group ? next_x : next_tile ? first_x : group_x;
+            group_.y[e] = next_group ? next_y : next_tile ? first_y : group_y;
+            group_.wraps[e] = next_group ? next_wraps : next_tile ? first_wraps : group_wraps;
+        }
+
+        before_ = WORDS > 1 && begins_ && (next_tile || (next_block && first_group_));
+        behind_ = to_end;
+        const bool two_left = lane_ == before_last_;
+        if (words) {
+            lane_ = last_lanes_ ? number<5>(0) : number<5>(lane_ + step_);
+            last_lanes_ = last_lanes_ ? one_step_ : two_left;
+        }
+        if (next_block) {
+            second_ = true;
+            last_block_ = true;
+        }
+        const bool one_left = groups_left_ == number<STEP_BITS>(2);
+        if (next_group) {
+            second_ = false;
+            last_block_ = blocks_ == 1;
+            groups_left_ -= 1;
+            last_group_ = one_left;
+            first_group_ = false;
+        }
+        if (next_tile) {
+            params_ += tile_blocks_;
+            last_tile_ = tiles_ == number<TILE_BITS>(2);
+            tiles_ -= 1;
+            begin_tile(last_tile_);
+        }
     }
 
 private:
-    const job_t& job_;
-    band_t band_;
-    lanes_t origin_, lanes_;
-    int32_t first_, blocks_, words_;
-    int32_t tile_ = 0, group_ = 0, block_ = 0, lane_ = 0;
+    // A column and a row are less than the window's positions, and what is compared to them less than twice that.
+    typedef number<bits_for(2 * P * WINDOW_ROWS + 1)> place_number;
+    struct words_at {
+        place_number x[WORDS], y[WORDS];
+        bool wraps
+            [WORDS];  // whether the next step leads into another row: known a step ahead, so that nothing waits for it
+    };
+    void begin_tile(bool last) {
+#pragma HLS inline
+        second_ = false;
+        const number<2> least = last_blocks_, most = tile_blocks_;
+        blocks_ = last && last_set_ ? least : most;
+        last_block_ = blocks_ == 1;
+        groups_left_ = groups_;
+        last_group_ = groups_ == 1;
+        first_group_ = true;
+    }
+
+    // Of the pass.
+    place_number width_, pitch_, rows_, wrap_, wrap_twice_, wrap_soon_, step_x_ = 0, step_y_ = 0;
+    number<4> step_;
+    number<5> before_last_;  // lane of the iteration before a group's last one
+    bool begins_, ends_, last_set_, one_step_;
+    number<2> tile_blocks_, last_blocks_;
+    number<STEP_BITS> groups_;
+    words_at origin_;
+    // Where it is.
+    words_at group_, here_;
+    bool before_, behind_;
+    number<5> lane_ = 0;
+    bool last_lanes_;
+    bool second_ = false, last_block_;  // block of the tile
+    number<2> blocks_;
+    number<STEP_BITS> groups_left_;
+    bool first_group_, last_group_;
+    number<TILE_BITS> tiles_;  // that are left
+    bool last_tile_;
+    number<bits_for(SET_BLOCKS)> params_ = 0;
 };
 
 }  // namespace engine

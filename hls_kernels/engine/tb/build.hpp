@@ -105,8 +105,7 @@ public:
         std::vector<engine::channel_params> params(static_cast<std::size_t>(outputs));
         for (int o = 0; o < outputs; o++) {
             params[o].offset = static_cast<engine::sum_t>(c.in_blocks * 16 * a.zero * b.zero);
-            params[o].scale = l.scale[0];
-            params[o].bias = l.bias[0];
+            set_channel(params[o], l, 0);
         }
         c.params = put_params(params, l);
         commands.push_back(c);
@@ -173,7 +172,6 @@ private:
 #endif
     }
     static void set_epilogue(mac_command& c, const layer& l) {
-        c.inverse = l.inverse;
         c.zero = l.zero;
         c.low = l.low;
         c.high = l.high;
@@ -181,14 +179,26 @@ private:
             c.low = static_cast<int32_t>(engine::bits_of(l.low_float));
             c.high = static_cast<int32_t>(engine::bits_of(l.high_float));
         }
-        c.residual_scale = l.residual_scale;
+        c.residual_factor = engine::ELEMENT == engine::ELEMENT_INT8 ? l.residual_factor
+                                                                    : static_cast<int32_t>(engine::bits_of(1.0f));
         c.residual_zero = l.residual_zero;
-        c.middle_inverse = l.middle_inverse;
-        c.middle_scale = l.middle_scale;
+        c.middle_factor = l.middle_factor;
         c.middle_zero = l.middle_zero;
         c.flags = (l.middle ? engine::MAC_MIDDLE : 0) | (l.table.empty()  ? 0
                                                          : l.middle_table ? engine::MAC_MIDDLE_TABLE
                                                                           : engine::MAC_TABLE);
+    }
+    // Beside what zero points add to the offset.
+    static void set_channel(engine::channel_params& to, const layer& l, int channel) {
+        const std::size_t at = static_cast<std::size_t>(channel);
+#if ENGINE_ELEMENT == 0
+        to.offset = engine::add_sums(to.offset, l.channels[at].offset);
+        to.scale = l.channels[at].scale;
+        to.bias = l.channels[at].bias;
+#else
+        to.scale = l.scale[at];
+        to.bias = l.bias[at];
+#endif
     }
     uint32_t put_params(const std::vector<engine::channel_params>& params, const layer& l) {
         std::vector<line_t> lines = engine::pack_params(params);
@@ -222,8 +232,7 @@ private:
                     for (int kx = 0; kx < c.kernel[1]; kx++)
                         for (int i = 0; i < of_part; i++) sum += number_of(weight(o, ky, kx, i));
             params[o].offset = static_cast<engine::sum_t>(l.what == kind::maximum ? 0 : -in.zero * sum);
-            params[o].scale = l.scale[o + part.first_out * 16];
-            params[o].bias = l.bias[o + part.first_out * 16];
+            if (!engine::is_raw(c)) set_channel(params[o], l, o + part.first_out * 16);
         }
         c.params = put_params(params, l);
         // Parts follow each other: what the first waits for is as far away for the others, and nearer in commands.
@@ -247,7 +256,7 @@ private:
         out.values[i] = element_from(y);
         const double terms = std::fabs(l.scale[channel]) * s.size + std::fabs(l.bias[channel]) + std::fabs(residual);
         e.values[i] = y;
-        e.tolerance[i] = 1e-5 * terms + (ENGINE_ELEMENT == 1 ? std::fabs(y) / 128 : 0);
+        e.tolerance[i] = 4e-5 * terms + (ENGINE_ELEMENT == 1 ? std::fabs(y) / 128 : 0);
 #endif
     }
     void remember(const layer& l, const tensor& in, const weights& w, const tensor* residual, tensor& out,

@@ -97,7 +97,6 @@ private:
         c.heads[0] = c.heads[1] = c.images = 1;
         c.low = -128;
         c.high = 127;
-        c.inverse = 1;
         c.input = in.at;
         return c;
     }

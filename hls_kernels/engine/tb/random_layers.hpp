@@ -10,39 +10,42 @@ inline int outputs_along(int size, int kernel, int stride, int padding, int dila
     return (size + 2 * padding - (kernel - 1) * dilation - 1) / stride + 1;
 }
 
-inline void random_epilogue(layer& l, int channels, double spread, const tensor* residual, random_source& random) {
+// `terms`: of a sum.
+inline void random_epilogue(layer& l, int channels, double terms, const tensor* residual, random_source& random) {
+#if ENGINE_ELEMENT == 0
     const bool plain = random.chance(0.15), huge = random.chance(0.03);
-    const double out_scale = plain ? 1 : random.real(0.01, 0.2), goal = random.real(20, 150);
-    for (int o = 0; o < channels; o++) {
-        l.scale.push_back(static_cast<float>(out_scale * goal / spread * random.real(0.3, 1.2)));
-        l.bias.push_back(static_cast<float>(out_scale * random.real(-30, 30)));
-        // Products that end half way between two integers.
-        if (plain) l.scale[o] = 0.5f, l.bias[o] = static_cast<float>(random.integer(-8, 8));
-        if (huge) l.scale[o] *= 1e7f;
-    }
-    l.inverse = static_cast<float>(1 / out_scale);
-    if (engine::ELEMENT != engine::ELEMENT_INT8) {
-        for (float& s : l.scale) s = static_cast<float>(random.real(0.5, 2) / spread);
-        for (float& b : l.bias) b = static_cast<float>(random.real(-1, 1));
-        if (random.chance(0.5)) l.low_float = 0;
-        if (random.chance(0.2)) l.high_float = 0.5f;
-        l.residual_scale = 1;
-        return;
-    }
+    const double goal = terms < 1 ? 1 : random.real(20, 150), spread = terms < 1 ? 1 : std::sqrt(terms) * 5400;
+    const double greatest = std::fmax(1, terms) * 255 * 255;
     l.zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
     if (random.chance(0.4)) l.low = std::max(-128, l.zero);
     if (random.chance(0.2)) l.high = random.integer(l.low, 127);
     if (residual) {
-        l.residual_scale = static_cast<float>(out_scale * random.real(0.2, 2));
+        l.residual_factor = fpga::make_factor(plain ? 0.25 : random.real(0.2, 2));
         l.residual_zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
         l.middle = random.chance(0.3);
-        l.middle_scale = static_cast<float>(out_scale * random.real(0.5, 2));
-        l.middle_inverse = 1 / l.middle_scale;
+        l.middle_factor = fpga::make_factor(plain ? 0.5 : random.real(0.5, 2));
         l.middle_zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
+    }
+    for (int o = 0; o < channels; o++) {
+        // Products that end half way between two integers, such as are rounded alike whatever their shift, and huge ones.
+        const double usual = goal / spread * random.real(0.3, 1.2);
+        const double scale = plain ? std::exp2(-random.integer(1, 9)) : huge ? random.real(1, 15) : usual;
+        const double bias = plain ? random.integer(-80, 80) / 8.0 : random.real(-30, 30);
+        l.channels.push_back(fpga::make_channel(scale, bias, greatest, 0, 512));
     }
     if (random.chance(0.2))
         for (int i = 0; i < 256; i++) l.table.push_back(static_cast<int8_t>(random.integer(-128, 127)));
     l.middle_table = l.middle && !l.table.empty() && random.chance(0.5);
+#else
+    (void)residual;
+    const double spread = std::sqrt(std::fmax(1, terms)) * 0.33;
+    for (int o = 0; o < channels; o++) {
+        l.scale.push_back(static_cast<float>(random.real(0.5, 2) / spread));
+        l.bias.push_back(static_cast<float>(random.real(-1, 1)));
+    }
+    if (random.chance(0.5)) l.low_float = 0;
+    if (random.chance(0.2)) l.high_float = 0.5f;
+#endif
 }
 
 inline weights random_weights(const layer& l, int outputs, int inputs, bool extreme, random_source& random) {
@@ -160,12 +163,9 @@ inline bool add_random(program& p, std::vector<tensor>& tensors, random_source& 
     }
     const tensor other = residual ? *residual : tensor();
     const int inputs = in.channels / l.groups;
-    random_epilogue(l, channels,
-                    l.what == kind::maximum ? 1
-                                            : std::sqrt(l.what == kind::dense ? inputs * l.kernel[0] * l.kernel[1]
-                                                                              : l.kernel[0] * l.kernel[1]) *
-                                                  (engine::ELEMENT == engine::ELEMENT_INT8 ? 5400 : 0.33),
-                    residual ? &other : nullptr, random);
+    const int taps = l.kernel[0] * l.kernel[1];
+    const int terms = l.what == kind::maximum ? 0 : l.what == kind::dense ? inputs * taps : taps;
+    random_epilogue(l, channels, terms, residual ? &other : nullptr, random);
     tensor out = make_tensor(p.maps, in.images, channels, height, width);
     out.zero = l.zero;
     const weights w = l.what == kind::dense ? random_weights(l, channels, inputs, extreme, random)
@@ -179,8 +179,7 @@ inline bool add_random(program& p, std::vector<tensor>& tensors, random_source& 
 inline tensor made_by_layer(program& p, int channels, int width, random_source& random) {
     const tensor in = random_tensor(p.maps, 1, random.integer(1, 40), 1, width, false, random);
     layer l;
-    random_epilogue(l, channels, std::sqrt(in.channels) * (engine::ELEMENT == engine::ELEMENT_INT8 ? 5400 : 0.33),
-                    nullptr, random);
+    random_epilogue(l, channels, in.channels, nullptr, random);
     tensor out = make_tensor(p.maps, 1, channels, 1, width);
     out.zero = l.zero;
     p.add(l, in, random_weights(l, channels, in.channels, false, random), nullptr, out, described(l, in, out, false));
@@ -196,10 +195,9 @@ inline bool add_attention(program& p, random_source& random) {
     const tensor key = random.chance(0.5) ? made_by_layer(p, heads * depth, keys, random)
                                           : random_tensor(p.maps, 1, heads * depth, 1, keys, extreme, random);
     const tensor value = random_tensor(p.maps, 1, heads * outputs, 1, keys, extreme, random);
-    const double size = engine::ELEMENT == engine::ELEMENT_INT8 ? 5400 : 0.33;
     layer scores, context;
-    random_epilogue(scores, 1, std::sqrt(depth) * size, nullptr, random);
-    random_epilogue(context, 1, std::sqrt(keys) * size, nullptr, random);
+    random_epilogue(scores, 1, depth, nullptr, random);
+    random_epilogue(context, 1, keys, nullptr, random);
     // Behind the last key the scores have their zero point: params of channels that do not exist are 0.
     scores.table.clear();
     scores.low = -128;

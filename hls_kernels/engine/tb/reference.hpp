@@ -3,6 +3,7 @@
 #include <cfenv>
 #include <cmath>
 
+#include "../epilogue.hpp"
 #include "tensors.hpp"
 
 namespace bench {
@@ -13,9 +14,11 @@ struct layer {
     kind what = kind::dense;
     int groups = 1;
     int kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
-    // Epilogue: numbers of each output channel, and of the tensor.
+    // Epilogue: numbers of each output channel, and of the tensor. Of int8 as lib/requantize.hpp has them, of floats scales and
+    // biases, and the residual is added as it is.
+    std::vector<fpga::requantize_channel> channels;
     std::vector<float> scale, bias;
-    float inverse = 1, residual_scale = 1, middle_inverse = 1, middle_scale = 1;
+    int32_t residual_factor = 0, middle_factor = 0;
     int32_t zero = 0, low = -128, high = 127, residual_zero = 0, middle_zero = 0;
     float low_float = -std::numeric_limits<float>::infinity(), high_float = std::numeric_limits<float>::infinity();
     bool middle = false, middle_table = false;
@@ -30,31 +33,23 @@ struct weights {
     }
 };
 
-// float32 operations that the compiler may not fuse: each goes through memory.
-inline float times(float a, float b) {
-    volatile float r = a * b;
-    return r;
-}
-inline float plus(float a, float b) {
-    volatile float r = a + b;
-    return r;
-}
-inline int32_t nearest(float x) {  // nearbyint: to the nearest, ties to even
-    return static_cast<int32_t>(std::nearbyint(std::fmin(std::fmax(static_cast<double>(x), -1e6), 1e6)));
-}
+// To the nearest, ties to even. All terms have so few bits that they are exact in 64.
+inline int32_t nearest(long double x) { return static_cast<int32_t>(nearbyintl(fminl(fmaxl(x, -1e6L), 1e6L))); }
 inline int32_t between(int32_t x, int32_t low, int32_t high) { return x < low ? low : x > high ? high : x; }
 
 // `sum`: of the products (activation - its zero point) * weight.
 inline int8_t quantised(int64_t sum, int channel, int residual, bool has_residual, const layer& l) {
-    const int32_t wrapped = static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(sum)));
-    float y = plus(times(static_cast<float>(wrapped), l.scale[channel]), l.bias[channel]);
+    const fpga::requantize_channel& c = l.channels[static_cast<std::size_t>(channel)];
+    const uint32_t all = static_cast<uint32_t>(static_cast<uint64_t>(sum)) + static_cast<uint32_t>(c.offset);
+    const long double unit = ldexpl(1, -22), scale = ldexpl(c.scale >> 5, -22 - 4 * (c.scale & 7));
+    long double y = static_cast<int32_t>(all) * scale + c.bias * unit;
     if (l.middle) {
-        int32_t q = between(nearest(times(y, l.middle_inverse)) + l.middle_zero, -128, 127);
+        int32_t q = between(nearest(y) + l.middle_zero, -128, 127);
         if (l.middle_table) q = l.table[static_cast<std::size_t>(q + 128)];
-        y = times(static_cast<float>(q - l.middle_zero), l.middle_scale);
+        y = (q - l.middle_zero) * (l.middle_factor * unit);
     }
-    if (has_residual) y = plus(y, times(static_cast<float>(residual - l.residual_zero), l.residual_scale));
-    const int32_t q = between(nearest(times(y, l.inverse)) + l.zero, l.low, l.high);
+    if (has_residual) y += (residual - l.residual_zero) * (l.residual_factor * unit);
+    const int32_t q = between(nearest(y) + l.zero, l.low, l.high);
     return l.table.empty() || l.middle_table ? static_cast<int8_t>(q) : l.table[static_cast<std::size_t>(q + 128)];
 }
 
@@ -90,7 +85,7 @@ inline exact_sum sum_at(const layer& l, const tensor& in, const weights& w, int 
 }
 
 inline double finished(const exact_sum& s, int channel, double residual, const layer& l) {
-    const double y = s.sum * l.scale[channel] + l.bias[channel] + residual * l.residual_scale;
+    const double y = s.sum * l.scale[channel] + l.bias[channel] + residual;
     return std::fmin(std::fmax(y, static_cast<double>(l.low_float)), static_cast<double>(l.high_float));
 }
 

@@ -7,6 +7,22 @@
 
 namespace engine {
 
+// To the nearest integer, ties to even, of |x| <= 2^20: adding 1.5 * 2^23 leaves the integer in the low bits. In hardware that
+// is one adder, and no conversion.
+inline int32_t round_half_even(float x) {
+#pragma HLS inline
+    const float shift = 12582912.0f;
+    return static_cast<int32_t>(bits_of(x + shift) - bits_of(shift));
+}
+
+// Far outside int8; a NaN becomes the lower limit.
+inline float limited(float x) {
+#pragma HLS inline
+    const float most = 1048576.0f;
+    const float low = x > -most ? x : -most;
+    return low < most ? low : most;
+}
+
 // Of a row: the greatest key, or the sums of t and of t^2.
 struct row_sums_t {
     int32_t greatest;

@@ -231,13 +231,13 @@ private:
         c.heads[0] = c.heads[1] = c.images = 1;
         c.group_in = c.group_out = 16;
         c.pad = -128;
-        c.inverse = static_cast<float>(random.real(0.5, 2));
         c.low = -128;
         c.high = 127;
         c.input = in.at;
         c.input_after = after(in);
         c.output = out.at;
-        std::vector<engine::channel_params> params(static_cast<std::size_t>(c.out_blocks) * 16, {0, 1.0f, 0.0f});
+        std::vector<engine::channel_params> params(static_cast<std::size_t>(c.out_blocks) * 16,
+                                                   {0, fpga::make_channel(random.real(0.5, 2), 0, 128).scale, 0});
         c.params = parameters.put(engine::pack_params(params));
         const std::vector<engine::part_t> parts = engine::choose(c);
         if (parts.size() != 1) return;
