@@ -90,8 +90,8 @@ def parse(table: Table) -> Engine:
     lanes = table.get("lanes", int, wanted)
     if lanes not in possible:
         raise RecipeError(
-            f"{table.where}: 'lanes' must be {' or '.join(str(n) for n in possible)} of {element} with {pixels} pixels, "
-            f"not {lanes}."
+            f"{table.where}: 'lanes' must be {' or '.join(str(n) for n in possible)} of {element} with {pixels} "
+            f"pixels, not {lanes}."
         )
     window = table.get("window", int, 2048)
     if not 16 <= window <= 1 << 16 or window & (window - 1):

@@ -41,7 +41,7 @@ def recipe(tmp_path: Path, text: str) -> Path:
         ('[kernel.k]\nengine = "8x24x16"', "16 or 32 output channels, not 24"),
         ('[kernel.k]\nengine = "8x16x8"', "an array of int8 has 16 input channels, not 8"),
         ('[kernel.k]\nengine = "8x16x16"\nelement = "int4"', "unknown 'element' 'int4'"),
-        ('[kernel.k]\nengine = "8x16x16"\nelement = "float32"\nlanes = 32', "must be 16 of float32 with 8 pixels, not 32"),
+        ('[kernel.k]\nengine = "8x16x16"\nelement = "float32"\nlanes = 32', "must be 16 of float32 with 8 pixels"),
         ('[kernel.k]\nengine = "8x16x16"\nwindow = 1000', "'window' must be a power of two"),
         ('[kernel.k]\nengine = "8x16x16"\ntaps = 0', "'taps' must be from 1 to 65536, not 0"),
         ('[kernel.k]\nengine = "8x16x16"\n[kernel.l]\nengine = "7x16x16"', "the engines of 'k' and 'l' differ"),
