@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from . import cfg, ir, scev
-from .arrays import Array, Kind
+from .arrays import COPIES, Array, Kind
 from .frontend import Kernel
 from .instances import Dependence, base_of
 
@@ -49,7 +49,8 @@ class Bound:
 
 
 class Accesses:
-    """All accesses of a loop. code: its instructions in the order of the control flow."""
+    """All accesses of a loop. code: its instructions in the order of the control flow. copies: whether copies of arrays
+    count, which Vitis HLS makes where no pragma asks for an interval."""
 
     def __init__(self, kernel: Kernel, loop: cfg.Loop, code: list[ir.Instruction], evolution: scev.Evolution) -> None:
         self._kernel, self._loop = kernel, loop
@@ -57,6 +58,7 @@ class Accesses:
         self._inside = {i.name for i in code if i.name}
         self._counter = "#" + loop.header
         self._evolution = evolution
+        self.copies = False
         self.unknown = 0  # accesses of which it is not known which array they go to
         self.all = [access for index, i in enumerate(code) for access in self._of(index, i)]
 
@@ -185,11 +187,10 @@ class Accesses:
         return [bound for bound in found if bound.ii > 1]
 
     def _memory_bound(self, array: Array, group: list[Access]) -> Bound:
-        both, reads, writes = array.ports
+        both, reads, writes = self.ports(array)
         worst = Bound(1, "memory", "")
         for bank, there in self.by_bank(array, group).items():
-            r = self._on_a_path(self._distinct(a for a in there if not a.write))
-            w = self._on_a_path(self._distinct(a for a in there if a.write))
+            r, w = (self.count(a for a in there if a.write is write) for write in (False, True))
             ii = max(math.ceil((r + w) / both), math.ceil(r / reads), math.ceil(w / writes))
             if ii > worst.ii:
                 where = f"bank {bank} of '{array.name}'" if array.banks > 1 else f"'{array.name}'"
@@ -197,20 +198,25 @@ class Accesses:
                 worst = Bound(ii, "memory", f"{r} reads and {w} writes of {where}, which takes {takes} a cycle")
         return worst
 
+    def ports(self, array: Array) -> tuple[int, int, int]:
+        """Accesses a cycle that a bank takes in this loop: in all, reads, writes."""
+        return (COPIES + 1, COPIES, 1) if array.replicated and self.copies else array.ports
+
     def by_bank(self, array: Array, group: Iterable[Access]) -> dict[str, list[Access]]:
-        """Accesses by bank; one whose bank is known at run time only counts for every bank ("any" without others)."""
-        found: dict[str, list[Access]] = defaultdict(list)
-        floating = []
+        """Accesses by bank; one whose bank is known at run time only counts for every bank that it may go to."""
+        by_place: dict[tuple[int | None, ...], list[Access]] = defaultdict(list)
+        known: dict[object, tuple[bool, ...]] = {}
         for access in group:
-            if array.banks > 1 and not static_bank(array, access.variable):
-                floating.append(access)
-            else:
-                place = array.bank(access.constant)
-                found[",".join(map(str, place)) or "0"].append(access)
-        if floating and not found:
-            found["any"] = []
-        for there in found.values():
-            there += floating
+            if access.variable not in known:
+                known[access.variable] = static_dimensions(array, access.variable)
+            places = zip(array.bank(access.constant), known[access.variable], strict=True)
+            by_place[tuple(place if fixed else None for place, fixed in places)].append(access)
+        found: dict[str, list[Access]] = {}
+        floating = [place for place in by_place if None in place]
+        for place, there in by_place.items():
+            more = [a for other in floating if other != place and _may_meet(place, other) for a in by_place[other]]
+            name = ",".join("any" if p is None else str(p) for p in place) or "0"
+            found[name] = there + more
         return found
 
     def _distinct(self, accesses: Iterable[Access]) -> list[Access]:
@@ -223,6 +229,10 @@ class Accesses:
             own = access.index if access.write and word == element and access.size >= word else access.block
             seen.setdefault((access.variable, access.constant // word, own if access.write else ""), access)
         return list(seen.values())
+
+    def count(self, accesses: Iterable[Access]) -> int:
+        """How many accesses of one bank an iteration has, those to the same address left out."""
+        return self._on_a_path(self._distinct(accesses))
 
     def _on_a_path(self, accesses: Iterable[Access]) -> int:
         """The most accesses on one way through the loop: of two branches only one is taken."""
@@ -268,28 +278,27 @@ def stated(dependences: list[Dependence], array: Array) -> int | None:
     return next((d.distance for d in dependences if d.true and d.distance and d.array in (None, array.value)), None)
 
 
-def static_bank(array: Array, variable: Iterable[tuple[str, int]]) -> bool:
-    """Whether the bank of an address is known when the loop is built: its variable part moves by whole turns."""
+def _may_meet(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
+    return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
+
+
+def static_dimensions(array: Array, variable: Iterable[tuple[str, int]]) -> tuple[bool, ...]:
+    """Of each partitioned dimension, in the order of `Array.bank`, whether the bank of an address is known when the
+    loop is built: its variable part moves by whole turns."""
     strides: list[int] = []
     stride = array.element_bytes
     for extent in reversed(array.extents):
         strides.insert(0, stride)
         stride *= max(1, extent)
-    for partition in array.partitions:
-        if partition.reshape:
-            continue
-        dimensions = range(1, len(strides) + 1) if partition.dimension == 0 else [partition.dimension]
-        for dimension in dimensions:
-            if dimension > len(strides):
-                continue
-            size, extent = strides[dimension - 1], max(1, array.extents[dimension - 1])
-            turn = size * (max(1, partition.factor) if partition.kind == "cyclic" else extent)
-            for key, step in variable:
-                # What moves within an element of this dimension does not change its index; a step that is only known
-                # at run time ("?#") may.
-                if step % turn and (abs(step) >= size or key.startswith("?#")):
-                    return False
-    return True
+    found = []
+    for extent, partition in array.by_dimension():
+        size = strides[partition.dimension - 1]
+        turn = size * (max(1, partition.factor) if partition.kind == "cyclic" else max(1, extent))
+        # What moves within an element of this dimension does not change its index; a step that is only known at run
+        # time ("?#") may.
+        moved = (step % turn and (abs(step) >= size or key.startswith("?#")) for key, step in variable)
+        found.append(partition.reshape or not any(moved))
+    return tuple(found)
 
 
 def _reshaped(array: Array | None) -> int:

@@ -9,6 +9,9 @@ from enum import Enum
 
 # Arrays of so few elements become registers on their own: UG1399, config_array_partition -complete_threshold.
 COMPLETE_THRESHOLD = 4
+# Reads a cycle of an array that Vitis HLS replicates: HeteroCL_Transformer (2022.1) reads 64 elements in 4 cycles, and
+# says that the 17th finds no port.
+COPIES = 16
 
 
 class Kind(Enum):
@@ -35,7 +38,7 @@ class Array:
 
     value: in the IR (`%x`, `@table`). name: in the source. extents: elements of each dimension, -1 where not known.
     element_bytes: of one. bundle: of an m_axi port. ports: accesses a cycle and bank, reads and writes together, then
-    reads alone and writes alone. function: that it is declared in.
+    reads alone and writes alone. replicated: whether Vitis HLS keeps copies of it, each of which is read (RAM_1WNR).
     """
 
     value: str
@@ -48,6 +51,7 @@ class Array:
     storage: str | None = None
     constant: bool = False
     element_type: str = ""
+    replicated: bool = False
 
     @property
     def elements(self) -> int:
@@ -57,7 +61,7 @@ class Array:
     def banks(self) -> int:
         """Memories that the partitions make of it."""
         count = 1
-        for extent, partition in self._by_dimension():
+        for extent, partition in self.by_dimension():
             if partition.reshape:
                 continue
             if partition.kind == "complete":
@@ -91,7 +95,8 @@ class Array:
             return True
         return bool(self.extents) and done >= set(range(1, len(self.extents) + 1))
 
-    def _by_dimension(self) -> list[tuple[int, Partition]]:
+    def by_dimension(self) -> list[tuple[int, Partition]]:
+        """Extent and partition of each dimension that is partitioned."""
         found = []
         for partition in self.partitions:
             dimensions = range(1, len(self.extents) + 1) if partition.dimension == 0 else [partition.dimension]
@@ -108,7 +113,7 @@ class Array:
             strides.insert(0, stride)
             stride *= max(1, extent)
         place: list[int] = []
-        for extent, partition in self._by_dimension():
+        for extent, partition in self.by_dimension():
             index = offset // strides[partition.dimension - 1]
             if extent > 0 and partition.dimension > 1:
                 index %= extent

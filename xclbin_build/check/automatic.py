@@ -1,39 +1,100 @@
 """What Vitis HLS does of its own with loops that carry no pragma (UG1399, `config_compile -pipeline_loops`).
 
-A loop without loops in it is pipelined; if it has at most THRESHOLD iterations and lies in another one, that one is
-pipelined instead, and the short loop unrolled in it. A loop whose loops all unroll counts as one without loops again:
-two nested loops over a 3 x 3 kernel both unroll.
+A loop without loops in it is pipelined, and a perfect nest of loops becomes one (flattening). Where the nest is not
+perfect and the loops in it have at most THRESHOLD iterations together, they unroll and the one around them is
+pipelined: the logs of HeteroCL_Transformer (Vitis HLS 2022.1) pipeline the outer of two loops of 12 iterations where
+the inner reads an element that stays the same, and the inner where it does not.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import cfg
+from . import cfg, ir, scev
 
 if TYPE_CHECKING:
     from .instances import Instance
 
 FULL = 0  # an unroll factor: completely
 THRESHOLD = 64
+_COUNTING = frozenset(
+    ["phi", "br", "add", "sub", "icmp", "getelementptr", "zext", "sext", "trunc", "shl", "mul", "call"]
+)
 
 
-def unroll_short_loops(flow: cfg.Flow, by_header: dict[str, Instance]) -> None:
+def unroll_short_loops(flow: cfg.Flow, by_header: dict[str, Instance], evolution: scev.Evolution) -> None:
     """Marks the loops that unroll for being short. by_header: instances by the headers of their loops."""
     for header, loop in flow.loops.items():
         if loop.parent is None:
-            _visit(header, flow, by_header)
+            _visit(header, flow, by_header, evolution)
 
 
-def _visit(header: str, flow: cfg.Flow, by_header: dict[str, Instance]) -> bool:
-    """Whether the loop may unroll in the one around it; if all that lie in it may, they do."""
+def _visit(header: str, flow: cfg.Flow, by_header: dict[str, Instance], evolution: scev.Evolution) -> int | None:
+    """Iterations that would be unrolled in the loop around this one; None if it stays a loop."""
     loop, instance = flow.loops[header], by_header[header]
-    fit = [_visit(child, flow, by_header) for child in loop.children]
+    counts = [_visit(child, flow, by_header, evolution) for child in loop.children]
     if instance.pipeline is not None or instance.unroll is not None:
-        return instance.unroll == FULL
-    if not all(fit):
-        return False
+        return instance.count if instance.unroll == FULL else None
+    if any(count is None for count in counts):
+        return None
+    own = instance.count or 0
+    if len(loop.children) == 1 and _perfect(flow, loop, flow.loops[loop.children[0]], evolution):
+        inner = counts[0] or 0
+        if by_header[loop.children[0]].unroll is None:
+            together = own * inner
+            return together if 0 < together <= THRESHOLD and loop.parent is not None else None
     for child in loop.children:
-        if by_header[child].unroll is None:
-            by_header[child].unroll = FULL
-    return loop.parent is not None and instance.count is not None and 0 < instance.count <= THRESHOLD
+        for nested in _nest(flow, child):
+            if by_header[nested].unroll is None:
+                by_header[nested].unroll = FULL
+    return own if loop.parent is not None and 0 < own <= THRESHOLD else None
+
+
+def _nest(flow: cfg.Flow, header: str) -> list[str]:
+    found = [header]
+    for child in flow.loops[header].children:
+        found += _nest(flow, child)
+    return found
+
+
+def _perfect(flow: cfg.Flow, loop: cfg.Loop, child: cfg.Loop, evolution: scev.Evolution) -> bool:
+    """Whether nothing but counting lies between two loops, and nothing can be moved there out of the inner one."""
+    for block in loop.blocks - child.blocks:
+        for i in flow.function.blocks[block]:
+            if i.opcode not in _COUNTING or (i.opcode == "call" and not (i.callee or "").startswith("__hls_probe")):
+                return False
+    stores: dict[str, set[str]] = {}
+    inside = [i for block in child.blocks for i in flow.function.blocks[block]]
+    definitions = flow.function.definitions()
+    made = {i.name for i in inside if i.name}
+    headers = set(_nest(flow, child.header))
+    for i in inside:
+        if i.opcode == "store" and i.pointer:
+            stores.setdefault(_root(definitions, i.pointer), set()).add(i.pointer)
+    for i in inside:
+        if i.opcode == "load" and i.pointer and _fixed(evolution, i.pointer, headers, made):
+            others = stores.get(_root(definitions, i.pointer), set())
+            if all(other == i.pointer or _fixed(evolution, other, headers, made) for other in others):
+                return False
+    return True
+
+
+def _fixed(evolution: scev.Evolution, pointer: str, headers: set[str], made: set[str]) -> bool:
+    """Whether an address stays the same in a loop and those in it. made: values that it computes."""
+    words = evolution.values.get(pointer)
+    if words is None:
+        return pointer not in made
+    for key in scev.linear(words):
+        if key in made or key[1:] in headers or (key[:1] == "?" and any(header in key for header in headers)):
+            return False
+    return True
+
+
+def _root(definitions: dict[str, ir.Instruction], pointer: str) -> str:
+    """What an address is made from."""
+    for _ in range(64):
+        made = definitions.get(pointer)
+        if made is None or made.opcode not in ("getelementptr", "bitcast", "freeze"):
+            return pointer
+        pointer = made.operands[0]
+    return pointer

@@ -4,8 +4,9 @@ iteration without gaps, in every iteration, at addresses that are a constant ste
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from . import cfg
+from . import cfg, ir
 from .accesses import Access, Accesses
 from .arrays import Kind
 from .frontend import Kernel
@@ -14,7 +15,8 @@ from .frontend import Kernel
 @dataclass(frozen=True)
 class Burst:
     """Accesses of one kind to one port in a loop. inferred: whether they become bursts; why: the reason if not.
-    indices: of the instructions. bytes: that an iteration reads or writes."""
+    indices: of the instructions. bytes: that an iteration reads or writes. places: FILE:LINE of the accesses and of
+    the calls that they were inlined through."""
 
     port: str
     bundle: str
@@ -23,9 +25,10 @@ class Burst:
     why: str
     bytes: int
     indices: tuple[int, ...]
+    places: tuple[str, ...] = ()
 
 
-def find(kernel: Kernel, loop: cfg.Loop, accesses: Accesses) -> list[Burst]:
+def find(kernel: Kernel, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction]) -> list[Burst]:
     """The bursts of a loop without loops in it, and what is none."""
     groups: dict[tuple[str, bool], list[Access]] = {}
     for access in accesses.all:
@@ -39,9 +42,10 @@ def find(kernel: Kernel, loop: cfg.Loop, accesses: Accesses) -> list[Burst]:
         if not why and not write and (array.value, True) in groups:
             why = "the loop writes the same port"
         covered = len({a.constant for a in group}) * group[0].size
-        found.append(
-            Burst(array.name, array.bundle or "gmem", write, not why, why, covered, tuple(a.index for a in group))
-        )
+        lines = {place for a in group for place in kernel.module.places_of(code[a.index].debug)}
+        places = tuple(sorted(f"{Path(file).name}:{line}" for file, line in lines))
+        indices = tuple(a.index for a in group)
+        found.append(Burst(array.name, array.bundle or "gmem", write, not why, why, covered, indices, places))
     return found
 
 

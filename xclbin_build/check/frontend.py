@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import cfg, clang, ir, source
 from .arrays import Array, Member
-from .instances import Instance, Plan, Said, make_plan
+from .instances import Instance, Passed, Plan, Said, make_plan
 from .source import PROBE, Source
 
 _SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"
@@ -48,7 +48,7 @@ _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\
 class Kernel:
     """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
     scalar evolution. notes: what could not be understood. members: of structures and blocks, the arrays in them. said:
-    what pragmas say of parameters. part: the FPGA's name, "" for any."""
+    what pragmas say of parameters; passed: what those of a process lead to. part: the FPGA's name, "" for any."""
 
     top: str
     source: Source
@@ -62,6 +62,7 @@ class Kernel:
     notes: list[str] = field(default_factory=list)
     members: dict[str, list[Member]] = field(default_factory=dict)
     said: list[tuple[str, Said]] = field(default_factory=list)
+    passed: dict[str, Passed] = field(default_factory=dict)
     part: str = ""
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
@@ -120,9 +121,10 @@ def analysed(
     clock_ns: float = 3.333,
     automatic: bool = True,
     said: Mapping[int, Sequence[Said]] | None = None,
+    passed: Mapping[int, Passed] | None = None,
 ) -> Kernel:
     """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol. said: what
-    pragmas of a region around it say of its parameters, by their places.
+    pragmas of a region around it say of its parameters, by their places; passed: what those lead to.
 
     Raises SourceError if there is no such function.
     """
@@ -143,6 +145,7 @@ def analysed(
     return Kernel(
         symbol, unit.source, module, function, cfg.analyse(function), plan.instances, plan.arrays, scev, clock_ns,
         [*unit.source.notes, *plan.notes], plan.members, plan.said,
+        passed={function.parameters[place][0]: what for place, what in (passed or {}).items()},
     )  # fmt: skip
 
 

@@ -79,6 +79,16 @@ class Said:
     block: str
 
 
+@dataclass(frozen=True)
+class Passed:
+    """What a parameter of a process leads to. name: of the variable in the region. type: of an array, in the IR, ""
+    where it is not known. port: whether it is a parameter of the kernel."""
+
+    name: str
+    type: str
+    port: bool
+
+
 def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automatic: bool) -> Plan:
     """Works out the plan from the inlined IR and what scalar evolution says of it."""
     module = ir.parse(text)
@@ -96,7 +106,7 @@ def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automat
             instance.inside_pipeline = instance.pipeline is None or any(outer.pipeline for outer in around)
     _decide_unrolling(by_header)
     if automatic:
-        unroll_short_loops(flow, by_header)
+        unroll_short_loops(flow, by_header, counts)
     _number_metadata(module, flow, by_header, plan)
     _find_arrays(module, function, text, source, probes, plan)
     return plan

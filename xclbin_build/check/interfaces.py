@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from . import debug
-from .arrays import Array, Kind
+from .arrays import Array, Kind, extents_of
 from .frontend import Kernel
 from .instances import apply, members_of
 
@@ -44,14 +44,30 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
             array.extents, array.element_bytes = list(kind.extents), kind.element_bytes
         elif kind and not what.startswith("burst_maxi<"):
             array.kind = Kind.SCALAR  # a structure by reference: registers
+        elif (passed := kernel.passed.get(name)) is not None and not passed.port and not what:
+            _memory(kernel, array, passed.type)
         elif memories and array.kind is Kind.PORT and not what:
             array.kind = Kind.MEMORY
             array.element_bytes = array.element_bytes or 4
     _pragmas(kernel, set(parameters))
 
 
+def _memory(kernel: Kernel, array: Array, type: str) -> None:
+    """An array of the region around a process."""
+    array.kind = Kind.MEMORY
+    array.extents, element = extents_of(type)
+    array.element_bytes = kernel.module.size_of(element) if element else 4
+    array.partitions = []
+    for value, said in kernel.said:
+        if value == array.value:
+            apply(said, array, [])
+
+
 def _pragmas(kernel: Kernel, parameters: set[str]) -> None:
-    by_name = {array.name: array for array in kernel.arrays.values() if array.value in parameters}
+    """Interfaces, by the names of the kernel's own parameters: a process may call them otherwise."""
+    ports = [(kernel.passed[a.value].name if a.value in kernel.passed else a.name, a) for a in kernel.arrays.values()
+             if a.value in parameters]  # fmt: skip
+    by_name = dict(ports)
     for pragma in kernel.source.pragmas.values():
         if pragma.kind != "interface" or not pragma.variable:
             continue

@@ -196,8 +196,9 @@ class Scheduler:
             assert array is not None  # only accesses to arrays were taken
             for there in self._graph.accesses.by_bank(array, [accesses[n] for n in indices]).values():
                 distinct = {(a.write, a.variable, a.constant // array.element_bytes): a.index for a in there}
-                if len(distinct) > array.ports[0] and len({a.block for a in there}) == 1:
-                    found.append((array.ports[0], sorted(distinct.values())))
+                most = self._graph.accesses.ports(array)[0]
+                if len(distinct) > most and len({a.block for a in there}) == 1:
+                    found.append((most, sorted(distinct.values())))
         return found
 
 

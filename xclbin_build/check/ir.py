@@ -108,6 +108,18 @@ class Module:
         scope = re.search(r"scope: !(\d+)", words)
         return (self._file(int(scope[1])), int(line[1])) if line and scope else None
 
+    def places_of(self, debug: int | None) -> list[tuple[str, int]]:
+        """File and line of a location, and of the calls that it was inlined through, innermost first."""
+        found = []
+        while debug is not None:
+            place = self.line_of(debug)
+            if place is None:
+                break
+            found.append(place)
+            outer = re.search(r"inlinedAt: !(\d+)", self.metadata.get(debug, ""))
+            debug = int(outer[1]) if outer else None
+        return found
+
     def calls_to(self, debug: int | None) -> list[tuple[str, int]]:
         """Functions that a location was inlined through, innermost first, with the line in each."""
         chain: list[tuple[str, int]] = []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from . import bursts, cfg, graph, interfaces, scev
+from . import bursts, cfg, graph, interfaces, ir, scev, storage
 from .accesses import Accesses
 from .frontend import Kernel
 from .instances import Instance
-from .interval import Scheduler
+from .interval import Scheduler, components
 from .timing import Timing
 
 _MOST_CODE = 20_000  # instructions of a loop after unrolling
@@ -22,6 +22,7 @@ class Loop:
     ii: initiation interval in cycles; None for a loop that is not pipelined or that could not be followed. target_ii:
     what its pragma asks for. kind, limit: what keeps the interval above 1. depth: latency of an iteration, in cycles.
     trips: (least, most) iterations, None where not known. latency: cycles of the whole loop, the loops in it included.
+    nest: names and lines of the loops around it, outermost first.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Loop:
     latency: int | None
     bursts: list[bursts.Burst] = field(default_factory=list)
     note: str = ""
+    nest: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass
@@ -54,22 +56,26 @@ class Check:
     sources: dict[str, str]
 
 
-def check(kernel: Kernel, *, memories: bool = False) -> Check:
-    """Checks all loops of a kernel. memories: pointers without a pragma are memories, as in the Vivado flow."""
+def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True) -> Check:
+    """Checks all loops of a kernel. memories: pointers without a pragma are memories, as in the Vivado flow. inferred:
+    whether what Vitis HLS makes of arrays of its own accord counts (`storage.py`), or only what pragmas say."""
     interfaces.classify(kernel, memories=memories)
-    return _Checker(kernel).run()
+    return _Checker(kernel, inferred).run()
 
 
 class _Checker:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, inferred: bool) -> None:
         self._kernel = kernel
+        self._inferred = inferred
         self._flow = kernel.flow
         self._evolution = scev.parse(kernel.scev, kernel.top)
         self._timing = Timing(kernel)
         self._notes = list(kernel.notes)
         self._found: dict[str, Loop] = {}
+        self._accesses: dict[str, tuple[list[ir.Instruction], Accesses]] = {}
 
     def run(self) -> Check:
+        self._survey()
         roots = [h for h in self._flow.order if h in self._flow.loops and self._flow.loops[h].parent is None]
         total: int | None = 0
         for header in roots:
@@ -81,6 +87,26 @@ class _Checker:
         in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
         notes = self._notes + sorted(self._timing.doubts)
         return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self._timing.sources)
+
+    def _survey(self) -> None:
+        """Accesses of all innermost loops, and what Vitis HLS makes of local arrays by looking at them together."""
+        around = {block: loop.header for loop in self._flow.innermost() for block in loop.blocks}
+        regions: dict[str, list[ir.Instruction]] = {}
+        for block in self._flow.order:
+            regions.setdefault(around.get(block, ""), []).extend(self._flow.function.blocks[block])
+        whole = cfg.Loop("", {b for b in self._flow.order if b not in around})
+        for header, code in regions.items():
+            if len(code) <= _MOST_CODE:
+                loop = self._flow.loops[header] if header else whole
+                self._accesses[header] = (code, Accesses(self._kernel, loop, code, self._evolution))
+        if not self._inferred:
+            return
+        instances = {h: self._kernel.instance_of(self._flow.loops[h]) for h in self._accesses if h}
+        asked = {h for h, instance in instances.items() if instance and instance.pipeline}
+        for header, (_, accesses) in self._accesses.items():
+            accesses.copies = header not in asked
+        pipelined = {number for number, header in enumerate(self._accesses) if header in asked}
+        storage.choose(self._kernel, [accesses for _, accesses in self._accesses.values()], pipelined)
 
     def _visit(self, loop: cfg.Loop) -> int | None:
         """Checks a loop and those in it; the latency of the whole."""
@@ -123,19 +149,27 @@ class _Checker:
             depth=0,
             trips=trips,
             latency=None,
+            nest=tuple(self._named(outer) for outer in reversed(self._flow.ancestors(loop))),
         )
 
+    def _named(self, loop: cfg.Loop) -> tuple[str, int]:
+        instance = self._kernel.instance_of(loop)
+        return (instance.name, instance.source.line) if instance and instance.source else (loop.header, 0)
+
     def _innermost(self, loop: cfg.Loop, instance: Instance | None, found: Loop) -> None:
-        code = [i for b in self._flow.order if b in loop.blocks for i in self._flow.function.blocks[b]]
-        if len(code) > _MOST_CODE:
-            found.note = f"not checked: {len(code)} instructions after unrolling, more than {_MOST_CODE}"
+        if loop.header not in self._accesses:
+            count = sum(len(self._flow.function.blocks[block]) for block in loop.blocks)
+            found.note = f"not checked: {count} instructions after unrolling, more than {_MOST_CODE}"
             return
-        accesses = Accesses(self._kernel, loop, code, self._evolution)
+        code, accesses = self._accesses[loop.header]
         if accesses.unknown:
             found.note = f"{accesses.unknown} accesses whose array is not known are left out"
-        found.bursts = bursts.find(self._kernel, loop, accesses)
+        found.bursts = bursts.find(self._kernel, loop, accesses, code)
         in_burst = {index for burst in found.bursts if burst.inferred for index in burst.indices}
         made = graph.build(self._kernel, loop, accesses, code, self._timing, in_burst, instance)
+        if instance is not None and instance.pipeline and instance.target_ii:
+            for index in {n for group in components(made) for n in group}:
+                made.costs[index] = self._timing.carried(code[index]) or made.costs[index]
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
         interval = Scheduler(made, self._timing.period_ns).run(found.target_ii, accesses.bounds())

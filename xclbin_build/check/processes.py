@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from . import ir
 from .frontend import Compiled, find_top
-from .instances import Said, options_of
+from .instances import Passed, Said, options_of
 from .source import PROBE
 
 _MOST_DEEP = 8
@@ -21,10 +21,11 @@ _VARIABLE = "__hls_check8variable"  # as it is mangled
 @dataclass
 class Process:
     """A process of a dataflow region. symbol: of its function. said: what pragmas of the region say of its parameters,
-    by their places."""
+    by their places; passed: what they lead to."""
 
     symbol: str
     said: dict[int, list[Said]] = field(default_factory=dict)
+    passed: dict[int, Passed] = field(default_factory=dict)
 
 
 def processes(unit: Compiled, top: str) -> list[Process]:
@@ -39,7 +40,10 @@ def processes(unit: Compiled, top: str) -> list[Process]:
         return []
     with_loops = {loop.function for loop in unit.source.loops.values()}
     found: dict[str, Process] = {}
-    _collect(unit, module, function, {}, with_loops, found, 0)
+    ports = {
+        place: Passed(name[1:], "", True) for place, (name, kind) in enumerate(function.parameters) if kind == "ptr"
+    }
+    _collect(unit, module, function, {}, ports, with_loops, found, 0)
     return list(found.values())
 
 
@@ -51,12 +55,13 @@ def name_of(module: ir.Module, symbol: str) -> str:
 
 
 def _collect(
-    unit: Compiled, module: ir.Module, function: ir.Function, given: dict[int, list[Said]], with_loops: set[str],
-    found: dict[str, Process], depth: int,
+    unit: Compiled, module: ir.Module, function: ir.Function, given: dict[int, list[Said]], ports: dict[int, Passed],
+    with_loops: set[str], found: dict[str, Process], depth: int,
 ) -> None:  # fmt: skip
-    """given: what is said of the function's own parameters."""
+    """given, ports: what is said of the function's own parameters, and what they lead to."""
     known = set(module.names())
     said = _said(unit, function, given)
+    leads = _leads(function, ports)
     for i in function.instructions():
         if i.opcode not in ("call", "invoke") or i.callee not in known or i.callee in found:
             continue
@@ -64,10 +69,36 @@ def _collect(
         if called is None:
             continue
         passed = {place: said[value] for place, value in enumerate(i.operands) if value in said}
+        to = {place: leads[value] for place, value in enumerate(i.operands) if value in leads}
         if _says(unit, called, "inline") and depth < _MOST_DEEP:
-            _collect(unit, module, called, passed, with_loops, found, depth + 1)
+            _collect(unit, module, called, passed, to, with_loops, found, depth + 1)
         elif _loops_in(module, called, known, with_loops, set()):
-            found[i.callee] = Process(i.callee, passed)
+            found[i.callee] = Process(i.callee, passed, to)
+
+
+def _leads(function: ir.Function, ports: dict[int, Passed]) -> dict[str, Passed]:
+    """What the pointers of a region lead to: its own arrays, or what it was given."""
+    found = {name: ports[place] for place, (name, _) in enumerate(function.parameters) if place in ports}
+    for i in function.instructions():
+        if i.opcode == "alloca" and i.name and i.source_type and i.source_type.startswith("["):
+            found[i.name] = Passed(i.name[1:], i.source_type, False)
+        elif i.opcode == "store" and i.operands[0] in found and i.pointer:
+            found[i.pointer] = found[i.operands[0]]
+        elif i.opcode == "load" and i.pointer in found and i.name and i.type == "ptr":
+            found[i.name] = found[i.pointer]
+        elif i.opcode == "getelementptr" and i.name and i.operands[0] in found:
+            one = found[i.operands[0]]
+            levels = len(i.operands) - 2  # the decay of an array to its first element
+            inside = one.type if i.source_type == one.type and not any(o.strip("0") for o in i.operands[1:]) else ""
+            found[i.name] = one if inside or one.port else Passed(one.name, _within(one.type, levels), False)
+    return found
+
+
+def _within(type: str, levels: int) -> str:
+    for _ in range(levels):
+        inner = re.fullmatch(r"\[\d+ x (.*)\]", type)
+        type = inner[1] if inner else type
+    return type
 
 
 def _said(unit: Compiled, function: ir.Function, given: dict[int, list[Said]]) -> dict[str, list[Said]]:

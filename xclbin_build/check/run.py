@@ -101,9 +101,9 @@ def check_source(
     def one(process: Process, name: str) -> Part:
         made = Part(kernel or top, name, None, contract)
         try:
-            read = frontend.analysed(unit, process.symbol, clock_ns=clock_ns, said=process.said)
+            read = frontend.analysed(unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed)
             read.part = part
-            made.check = check(read)
+            made.check = check(read, inferred=contract is None)  # a contract rests on the sources alone
         except BuildError as error:
             made.note = str(error)
         return made

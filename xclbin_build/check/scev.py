@@ -7,6 +7,7 @@ whose key tells equal ones from different ones.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -184,6 +185,8 @@ def _apply(operator: str, a: Linear, b: Linear) -> Linear:
         for one, other in ((a, b), (b, a)):
             if set(one) <= {""}:
                 return {key: value * one.get("", 0) for key, value in other.items()}
+    if operator == "/u" and set(b) <= {""} and b.get("", 0) > 0:
+        a, _ = _without_low(a, b[""])
     first, second = (_key(a), _key(b)) if operator in ("/u", "/s", "urem") else sorted((_key(a), _key(b)))
     return {f"?({first}{operator}{second})": 1}
 
@@ -192,8 +195,20 @@ def _cast(kind: str, to: str, inner: Linear) -> Linear:
     bits = int(to[1:]) if to[1:].isdigit() else 64
     if kind == "trunc" and bits < 24 and set(inner) - {""}:
         # It wraps around within few iterations: the form is periodic.
-        return {f"?mod{bits}:{_key(inner)}": 1}
+        inner, low = _without_low(inner, 1 << bits)
+        return {f"?mod{bits}:{_key(inner)}": 1, "": low}
     return inner
+
+
+def _without_low(form: Linear, whole: int) -> tuple[Linear, int]:
+    """A form without the low part of its constant, which no carry crosses: what varies moves by multiples of a divisor
+    of `whole` that is larger. 16 n + 3 modulo 256 is 16 n modulo 256, and 3."""
+    step = whole
+    for key, value in form.items():
+        if key:
+            step = math.gcd(step, value)
+    low = form.get("", 0) % step
+    return {**form, "": form.get("", 0) - low}, low
 
 
 def _sum(a: Linear, b: Linear) -> Linear:

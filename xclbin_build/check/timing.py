@@ -69,6 +69,20 @@ class Timing:
             self._cite(kind)
         return Cost(found.cycles, found.delay_ns)
 
+    def carried(self, i: ir.Instruction) -> Cost | None:
+        """The cost of an addition that a loop carries, where a pragma asks for its interval: Vitis HLS then takes
+        another adder, if a report of about this clock has one; None if none has."""
+        if i.opcode not in ("fadd", "fsub") or i.type != "float":
+            return None
+        row, nearest = self._operators.row("fadd_carried"), self._operators.clock_ns_of("fadd_carried")
+        usual = self._operators.row("fadd")
+        if row is None or usual is None or nearest is None or not 0.75 <= nearest / self._clock_ns <= 1.34:
+            return None
+        if row.cycles >= usual.cycles:
+            return None
+        self.sources["fadd_carried"] = row.source
+        return Cost(row.cycles, row.delay_ns)
+
     def of_access(self, array: Array | None, *, write: bool, burst: bool, fixed: bool = False) -> Cost:
         """The cost of a load or a store. fixed: always the same element; of registers that takes no multiplexer."""
         if array is None or array.kind in (Kind.REGISTERS, Kind.SCALAR) or array.complete():

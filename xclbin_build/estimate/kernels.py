@@ -77,7 +77,7 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
 def _process(unit: frontend.Compiled, process: Process, name: str, operators: Operators) -> Part:
     """A process of an engine, with its own memories; ports, streams and blocks are counted by their sizes."""
     try:
-        kernel = frontend.analysed(unit, process.symbol, said=process.said)
+        kernel = frontend.analysed(unit, process.symbol, said=process.said, passed=process.passed)
     except BuildError as error:
         return Part("process", name, Resources(), "unknown", f"process '{name}' was not counted: {error}")
     interfaces.classify(kernel)

@@ -49,7 +49,7 @@ struct ap_fixed_base {
     __AP_INLINE long long to_int64() const { return static_cast<long long>(v >> (W > I ? W - I : 0)); }
     __AP_INLINE int to_int() const { return static_cast<int>(to_int64()); }
     __AP_INLINE unsigned to_uint() const { return static_cast<unsigned>(to_int64()); }
-    __AP_INLINE explicit operator float() const { return to_float(); }
+    __AP_INLINE operator float() const { return to_float(); }
     __AP_INLINE explicit operator double() const { return to_double(); }
     template <class T, class = ap_detail::if_integer<T>>
     __AP_INLINE explicit operator T() const { return static_cast<T>(to_int64()); }

@@ -1,0 +1,96 @@
+"""What Vitis HLS makes of local arrays of its own accord, where a pragma says nothing: registers, banks, copies.
+
+The rules are read off logs of HeteroCL_Transformer (Vitis HLS 2022.1), "Partitioning array ... automatically" (XFORM
+203-102) and "Automatically inferring RAM_1WNR storage type" (HLS 200-1457), and of others named below.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container
+
+from .accesses import Access, Accesses
+from .arrays import Array, Kind, Partition
+from .frontend import Kernel
+
+_MOST_BANKS = 1024
+_MOST_INTERLEAVED = 64
+
+
+def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -> None:
+    """Divides and replicates the local arrays of a kernel. regions: its loops, and what lies in none; pipelined: places
+    of those that a pragma pipelines."""
+    parameters = {name for name, _ in kernel.function.parameters}
+    by_array: dict[str, list[list[Access]]] = defaultdict(list)
+    asked: dict[str, list[list[Access]]] = defaultdict(list)
+    for number, region in enumerate(regions):
+        groups: dict[str, list[Access]] = defaultdict(list)
+        for access in region.all:
+            if access.array is not None:
+                groups[access.array.value].append(access)
+        for value, group in groups.items():
+            by_array[value].append(group)
+            if number in pipelined:
+                asked[value].append(group)
+    for value, groups_of in by_array.items():
+        array = groups_of[0][0].array
+        assert array is not None  # they were grouped by it
+        whole = value.partition(".")[0]
+        own = whole not in parameters or (whole in kernel.passed and not kernel.passed[whole].port)
+        if array.kind is not Kind.MEMORY or array.storage or not own:
+            continue
+        if not array.partitions and not array.constant and whole not in parameters:
+            _divide(array, groups_of)
+        for group in asked[value]:
+            _interleave(array, group)
+        if not array.complete():
+            _replicate(array, regions, groups_of)
+
+
+def _divide(array: Array, groups: list[list[Access]]) -> None:
+    """Completely, in the dimensions whose index is a constant in every access."""
+    if -1 in array.extents or not array.extents:
+        return
+    stride = array.element_bytes
+    for dimension in range(len(array.extents), 0, -1):
+        extent = array.extents[dimension - 1]
+        turn = stride * extent
+        moves = any(abs(step) < turn and step % turn for group in groups for a in group for _, step in a.variable)
+        opaque = any(key[:1] == "?" for group in groups for a in group for key, _ in a.variable)
+        if not moves and not opaque and extent > 1 and array.banks * extent <= _MOST_BANKS:
+            array.partitions.append(Partition("complete", dimension, 0))
+        stride = turn
+
+
+def _interleave(array: Array, group: list[Access]) -> None:
+    """Cyclically, where an iteration writes neighbours side by side: "Inferring pragma 'array_partition type=cyclic
+    factor=16'" (HLS 214-270) in the logs of Marui-9/swiglu (2025.1)."""
+    last = len(array.extents)
+    if not last or any(p.dimension in (0, last) for p in array.partitions):
+        return
+    size = max(1, array.element_bytes)
+    by_variable: dict[tuple[tuple[str, int], ...], set[int]] = defaultdict(set)
+    for access in group:
+        if access.write:
+            by_variable[access.variable].add(access.constant // size)
+    for variable, places in by_variable.items():
+        count = len(places)
+        if count > 2 and max(places) - min(places) == count - 1 and variable and count <= _MOST_INTERLEAVED:
+            array.partitions.append(Partition("cyclic", last, count))
+            return
+
+
+def _replicate(array: Array, regions: list[Accesses], groups: list[list[Access]]) -> None:
+    """Where it is written once a cycle at most, and read more often than two ports allow."""
+    if array.constant:
+        return
+    many = False
+    for group in groups:
+        region = next(region for region in regions if group[0] in region.all)
+        for there in region.by_bank(array, group).values():
+            writes = region.count(a for a in there if a.write)
+            reads = region.count(a for a in there if not a.write)
+            if writes > 1:
+                return
+            many |= reads + writes > 2
+    array.replicated = many
