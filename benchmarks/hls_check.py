@@ -1,10 +1,11 @@
-"""The checker of loops beside published reports: latencies of small kernels as Vitis HLS gave them.
+"""The checker of loops and the estimate beside published reports: latencies and resources of small kernels.
 
     python -m benchmarks.hls_check data_of_designs_kernels.json --half tune
 
-The file is that of zedong-peng/ForgeHLS-benchmark (Vitis HLS 2023.2, xcu280, 10 ns), at commit 2bb0b96; it is no part
-of this project. Designs are divided by a hash of their names; rules are made by looking at the tune half only. "Always
-1" is what the same model gives if every initiation interval is taken as 1 or as the pragma asks.
+As Vitis HLS gave them. The file is that of zedong-peng/ForgeHLS-benchmark (Vitis HLS 2023.2, xcu280, 10 ns), at commit
+2bb0b96; it is no part of this project. Designs are divided by a hash of their names; rules are made by looking at the
+tune half only. "Always 1" is what the same model gives if every initiation interval is taken as 1 or as the pragma
+asks. Resources are counted at the checker's intervals; arrays that are parameters lie outside of a design.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from rich.progress import track
 from xclbin_build.check import frontend
 from xclbin_build.check.loops import Check, check
 from xclbin_build.errors import BuildError
+from xclbin_build.estimate import source
+from xclbin_build.estimate.operators import Operators
+from xclbin_build.estimate.resources import total
 
 SALT = "2026-11"
 HALVES = ("tune", "judge")
@@ -32,13 +36,15 @@ WITHIN = 0.2
 
 @dataclass(frozen=True)
 class Row:
-    """A design: cycles that the report gives, those of the checker, those with every interval 1; None: not known."""
+    """A design: cycles that the report gives, those of the checker, those with every interval 1; None: not known.
+    resources: by name, what the report gives and what the estimate."""
 
     name: str
     reported: float
     found: float | None
     always_one: float | None
     why: str = ""
+    resources: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def half_of(name: str) -> str:
@@ -63,10 +69,33 @@ def measured(design: dict[str, Any]) -> Row:
                 kernel = frontend.load(path, top, includes=[folder], clock_ns=float(design["TargetClockPeriod"]))
                 kernel.part = design["Part"]
                 found = check(kernel, memories=True)
-                return Row(name, reported, found.latency, _always_one(found))
+                return Row(
+                    name, reported, found.latency, _always_one(found), resources=_resources(design, kernel, found)
+                )
             except (BuildError, RecursionError) as error:
                 why = str(error)[:120]
         return Row(name, reported, None, None, why)
+
+
+def _resources(design: dict[str, Any], kernel: frontend.Kernel, found: Check) -> dict[str, tuple[float, float]]:
+    """Reported and estimated numbers of DSPs, RAMB18s, LUTs and registers."""
+    operators = Operators(float(design["TargetClockPeriod"]), part=design["Part"], as_reported=True)
+    intervals = {loop.header: loop.ii for loop in found.loops if loop.ii}
+    parameters = {value for value, _ in kernel.function.parameters}
+    parts = [
+        source.resources(replace(use, arrays={v: m for v, m in use.arrays.items() if v not in parameters}), operators)
+        for use in source.Counting(kernel, operators).count(intervals).values()
+    ]
+    used = total(parts)
+    ours = {"DSP": used.dsp, "BRAM_18K": 2 * used.bram36, "LUT": used.lut, "FF": used.ff}
+    return {name: (float(design[name]), value) for name, value in ours.items()}
+
+
+def near(name: str, reported: float, ours: float) -> bool:
+    """DSP and BRAM within 20 % (or one), LUT and FF within a factor of 2 (or 50)."""
+    if name in ("DSP", "BRAM_18K"):
+        return abs(reported - ours) <= max(WITHIN * reported, 1)
+    return abs(reported - ours) <= 50 or (reported > 0 and 0.5 <= ours / reported <= 2)
 
 
 def _always_one(found: Check) -> float | None:
@@ -106,6 +135,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{options.half}: {len(rows)} designs, {len(known)} with a latency")
     print(f"within {WITHIN:.0%}: {right} of {len(rows)} ({right / len(rows):.0%}), of those with a latency ", end="")
     print(f"{right / max(1, len(known)):.0%}; always 1: {one / len(rows):.0%}")
+    for name in ("DSP", "BRAM_18K", "LUT", "FF"):
+        both = [row.resources[name] for row in rows if row.resources]
+        some = [pair for pair in both if pair[0] > 0]
+        good, of_some = (sum(near(name, *pair) for pair in pairs) for pairs in (both, some))
+        print(f"{name}: {good / max(1, len(both)):.0%} of {len(both)}, ", end="")
+        print(f"{of_some / max(1, len(some)):.0%} of the {len(some)} that have any")
     if options.wrong:
         for row in rows:
             if not close(row.found, row.reported):

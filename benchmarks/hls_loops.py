@@ -160,7 +160,7 @@ def _match(row: dict[str, Any], loops: dict[str, list[tuple[Loop, tuple[str, ...
 
 
 def burst_sites(
-    messages: Sequence[dict[str, Any]], checks: Iterable[Check], known: set[str]
+    messages: Sequence[dict[str, Any]], checks: Sequence[Check], known: set[str]
 ) -> list[tuple[str, bool, bool]]:
     """Loops with accesses to a port: the line and direction, whether the report has a burst there, and the checker.
 
@@ -192,6 +192,12 @@ def burst_sites(
             said |= dict.fromkeys(there, True)
             before = found.get(f"{places[0]} {burst.port}", (False, False))
             found[f"{places[0]} {burst.port}"] = (bool(there), burst.inferred or before[1])
+    for burst in (burst for one in checks for burst in one.bursts):
+        way = "write" if burst.write else "read"
+        for line in burst.places:
+            if f"{line} {way}" in said:
+                said[f"{line} {way}"] = True
+                found[f"{line} {way}"] = (True, burst.inferred)
     sites = [(place, reported, ours) for place, (reported, ours) in found.items()]
     return sites + [(place, True, False) for place, seen in said.items() if not seen]
 

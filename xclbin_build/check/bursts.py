@@ -49,6 +49,19 @@ def find(kernel: Kernel, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instr
     return found
 
 
+def of_copies(kernel: Kernel, accesses: Accesses, code: list[ir.Instruction]) -> list[Burst]:
+    """Bursts of copies of whole arrays (memcpy), which are loops of their own in Vitis HLS."""
+    found = []
+    for access in accesses.all:
+        array = access.array
+        if array is not None and array.kind is Kind.PORT and (code[access.index].callee or "").startswith("llvm.mem"):
+            lines = kernel.module.places_of(code[access.index].debug)
+            places = tuple(sorted(f"{Path(file).name}:{line}" for file, line in lines))
+            bundle = array.bundle or "gmem"
+            found.append(Burst(array.name, bundle, access.write, True, "", access.size, (access.index,), places))
+    return found
+
+
 def _obstacle(kernel: Kernel, loop: cfg.Loop, accesses: Accesses, group: list[Access]) -> str:
     first = group[0]
     if any(accesses.varies(a) for a in group):

@@ -44,10 +44,22 @@ class Types:
 
     def refers_to(self, number: int) -> Type | None:
         """What a reference leads to: `number` is that of the variable."""
+        return self._behind(number, "reference_type")
+
+    def points_to(self, number: int) -> Type | None:
+        """What a pointer leads to: `number` is that of the variable."""
+        return self._behind(number, "pointer_type")
+
+    def _behind(self, number: int, what: str) -> Type | None:
         kind = _number(self._metadata.get(number, ""), "type")
         words = self._metadata.get(kind, "") if kind is not None else ""
+        for _ in range(_MOST_DEEP):
+            inner = _number(words, "baseType")
+            if inner is None or not any(tag in words for tag in _ALIASES):
+                break
+            words = self._metadata.get(inner, "")
         to = _number(words, "baseType")
-        return self._type(to, 0) if to is not None and "reference_type" in words else None
+        return self._type(to, 0) if to is not None and what in words else None
 
     def _type(self, number: int, depth: int) -> Type | None:
         if number in self._known:

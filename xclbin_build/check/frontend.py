@@ -35,6 +35,7 @@ _UNROLL = (
 _OPTIONS = [
     "-unroll-threshold=2000000", "-pragma-unroll-threshold=300000", "-unroll-allow-partial=0",
     "-unroll-allow-peeling=0", "-unroll-runtime=0", "-unroll-full-max-count=100000",
+    "-unroll-max-upperbound=64",
 ]  # fmt: skip
 _MOST_RETRIES = 8
 KEEP = "__hls_keep"  # a call that keeps an array a memory

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from . import cfg, debug, ir, scev
 from .arrays import Array, Kind, Member, Partition, extents_of
-from .automatic import FULL, unroll_short_loops
+from .automatic import FULL, THRESHOLD, unroll_short_loops
 from .pragma import Pragma
 from .source import PROBE, PROBED, Source, SourceLoop
 
+MOST_UNROLLED = 150_000  # instructions of a loop before they are simplified
 _SMALL_BYTES = 1024  # of a structure whose arrays are taken as registers if no pragma says otherwise
 
 
@@ -31,6 +32,7 @@ class Instance:
     path: functions that it was inlined through, its own first. pipeline: what the source asks for, None where it says
     nothing. target_ii: what it asks for, None if it leaves it open. unroll: FULL, a factor, or None. trips: from the
     pragma loop_tripcount, (least, most). inside_pipeline: a loop or function around it is pipelined, so it unrolls.
+    too_large: instructions that it, or the loop around it, would have after unrolling, where that is left out for it.
     """
 
     number: int
@@ -44,6 +46,7 @@ class Instance:
     dependences: list[Dependence] = field(default_factory=list)
     inside_pipeline: bool = False
     count: int | None = None
+    too_large: int = 0
 
     @property
     def name(self) -> str:
@@ -107,6 +110,7 @@ def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automat
     _decide_unrolling(by_header)
     if automatic:
         unroll_short_loops(flow, by_header, counts)
+    _keep_large_loops(flow, by_header)
     _number_metadata(module, flow, by_header, plan)
     _find_arrays(module, function, text, source, probes, plan)
     return plan
@@ -197,6 +201,8 @@ def _instances(
         instance = Instance(number, written, path)
         if header in counts.trips:
             instance.count = counts.trips[header]
+        elif 0 < counts.most.get(header, 0) <= THRESHOLD:
+            instance.count = counts.most[header]  # it may be left early
         own = [p for block in loop.blocks for p in by_block.get(block, ()) if _is_about(flow, p, loop)]
         pragmas = {i: source.pragmas[i] for i in (written.pragmas if written else [])}
         for pragma in pragmas.values():
@@ -275,6 +281,31 @@ def _decide_unrolling(by_header: dict[str, Instance]) -> None:
         # A factor of at least the trip count is a complete unroll.
         if instance.count is not None and instance.unroll is not None and instance.unroll >= instance.count > 1:
             instance.unroll = FULL
+
+
+def _keep_large_loops(flow: cfg.Flow, by_header: dict[str, Instance]) -> None:
+    """Leaves loops as they are that would become too much code: neither `opt` nor the checker would get through it."""
+    copies: dict[str, int] = {}  # of each loop's body, in the loop around it that stays one
+    home: dict[str, str] = {}
+    for header in sorted(by_header, key=lambda h: len(flow.ancestors(flow.loops[h]))):
+        instance, parent = by_header[header], flow.loops[header].parent
+        whole = instance.unroll == FULL and instance.count is not None
+        factor = instance.count or 1 if whole else max(1, instance.unroll or 1)
+        inherited = copies[parent] if parent is not None and whole else 1
+        copies[header] = inherited * factor
+        home[header] = home[parent] if parent is not None and whole else header
+    size: dict[str, int] = {}
+    for block in flow.order:
+        around = flow.around(block)
+        if around is not None:
+            code = len(flow.function.blocks[block])
+            size[home[around.header]] = size.get(home[around.header], 0) + code * copies[around.header]
+    for header, found in size.items():
+        if found > MOST_UNROLLED:
+            for inside, where in home.items():
+                if where == header:
+                    by_header[inside].too_large = found
+                    by_header[inside].unroll = 1
 
 
 def _number_metadata(module: ir.Module, flow: cfg.Flow, by_header: dict[str, Instance], plan: Plan) -> None:

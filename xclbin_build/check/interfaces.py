@@ -48,6 +48,10 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
             _memory(kernel, array, passed.type)
         elif memories and array.kind is Kind.PORT and not what:
             array.kind = Kind.MEMORY
+            to = types.points_to(variables[name]) if name in variables else None
+            if to is not None and to.size:
+                first = array.extents[0] if array.extents else -1
+                array.extents, array.element_bytes = [first, *to.extents], to.element_bytes or to.size
             array.element_bytes = array.element_bytes or 4
     _pragmas(kernel, set(parameters))
 

@@ -22,7 +22,7 @@ class Loop:
     ii: initiation interval in cycles; None for a loop that is not pipelined or that could not be followed. target_ii:
     what its pragma asks for. kind, limit: what keeps the interval above 1. depth: latency of an iteration, in cycles.
     trips: (least, most) iterations, None where not known. latency: cycles of the whole loop, the loops in it included.
-    nest: names and lines of the loops around it, outermost first.
+    nest: names and lines of the loops around it, outermost first. header: its block in the IR.
     """
 
     name: str
@@ -41,12 +41,15 @@ class Loop:
     bursts: list[bursts.Burst] = field(default_factory=list)
     note: str = ""
     nest: tuple[tuple[str, int], ...] = ()
+    header: str = ""
 
 
 @dataclass
 class Check:
     """loops: of a kernel, in the order of the source. latency: of the whole kernel in cycles, None where a trip count
-    is not known or processes run side by side. sources: the reports that units' figures are from."""
+    is not known or processes run side by side. sources: the reports that units' figures are from. bursts: of copies
+    that lie in no loop.
+    """
 
     top: str
     clock_ns: float
@@ -54,6 +57,7 @@ class Check:
     latency: int | None
     notes: list[str]
     sources: dict[str, str]
+    bursts: list[bursts.Burst] = field(default_factory=list)
 
 
 def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True) -> Check:
@@ -86,7 +90,9 @@ class _Checker:
         latency = None if total is None or dataflow else total + outside
         in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
         notes = self._notes + sorted(self._timing.doubts)
-        return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self._timing.sources)
+        code, accesses = self._accesses.get("", ([], None))
+        copies = bursts.of_copies(self._kernel, accesses, code) if accesses else []
+        return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self._timing.sources, copies)
 
     def _survey(self) -> None:
         """Accesses of all innermost loops, and what Vitis HLS makes of local arrays by looking at them together."""
@@ -116,6 +122,9 @@ class _Checker:
         trips = self._trips(loop, instance)
         found = self._described(loop, instance, trips)
         self._found[loop.header] = found
+        if instance is not None and instance.too_large:
+            found.note = f"not checked: about {instance.too_large:,} instructions after unrolling"
+            return None
         if not children:
             self._innermost(loop, instance, found)
             return found.latency
@@ -149,6 +158,7 @@ class _Checker:
             depth=0,
             trips=trips,
             latency=None,
+            header=loop.header,
             nest=tuple(self._named(outer) for outer in reversed(self._flow.ancestors(loop))),
         )
 

@@ -112,6 +112,9 @@ def _said(unit: Compiled, function: ir.Function, given: dict[int, list[Said]]) -
             found[i.pointer] = found[i.operands[0]]
         elif i.opcode == "load" and i.pointer in found and i.name and i.type == "ptr":
             found[i.name] = found[i.pointer]
+        elif i.opcode == "getelementptr" and i.operands[0] in found and i.name:
+            if not any(index.strip("0") for index in i.operands[1:]):  # an array as a pointer to its first element
+                found[i.name] = found[i.operands[0]]
         elif _VARIABLE in (i.callee or "") and len(i.operands) > 2 and i.operands[0].isdigit():
             pragma = unit.source.pragmas.get(int(i.operands[0]))
             if pragma is not None:

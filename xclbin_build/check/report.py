@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from .bursts import Burst
 from .loops import Loop
 from .run import Checked, Part, asked_of
 
@@ -46,8 +47,20 @@ def _part(part: Part) -> dict[str, Any]:
         "clock_ns": round(part.check.clock_ns, 3),
         "latency": part.check.latency,
         "loops": [_loop(loop, part) for loop in part.check.loops],
+        "copies": [_burst(burst) for burst in part.check.bursts],
         "notes": part.check.notes,
         "operators": part.check.sources,
+    }
+
+
+def _burst(burst: Burst) -> dict[str, Any]:
+    return {
+        "port": burst.port,
+        "bundle": burst.bundle,
+        "direction": "write" if burst.write else "read",
+        "burst": burst.inferred,
+        "why_not": burst.why or None,
+        "bytes": burst.bytes,
     }
 
 
@@ -55,6 +68,7 @@ def _loop(loop: Loop, part: Part) -> dict[str, Any]:
     by, asked = asked_of(loop, part.contract)
     return {
         "name": loop.name,
+        "in_loops": [name for name, _ in loop.nest],
         "labelled": loop.labelled,
         "file": loop.file,
         "line": loop.line,
@@ -68,17 +82,7 @@ def _loop(loop: Loop, part: Part) -> dict[str, Any]:
         "depth": loop.depth,
         "trips": list(loop.trips) if loop.trips else None,
         "latency": loop.latency,
-        "bursts": [
-            {
-                "port": burst.port,
-                "bundle": burst.bundle,
-                "direction": "write" if burst.write else "read",
-                "burst": burst.inferred,
-                "why_not": burst.why or None,
-                "bytes": burst.bytes,
-            }
-            for burst in loop.bursts
-        ],
+        "bursts": [_burst(burst) for burst in loop.bursts],
         "note": loop.note or None,
     }
 

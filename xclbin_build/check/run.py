@@ -131,7 +131,7 @@ def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
             inside = () if whole else only
             if kernel.source is not None:
                 found.parts += _tried(
-                    kernel.name, kernel.name, kernel.source, [], design, _contract(folder), inside
+                    kernel.name, kernel.name, kernel.source, [str(ENGINE.parent)], design, _contract(folder), inside
                 )  # fmt: skip
             else:
                 found.parts += _staged(kernel, design, kernel.name, _contract(folder), inside)

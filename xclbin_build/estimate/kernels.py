@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from hls_kernels import ENGINE
+
 from ..check import frontend, interfaces, ir
 from ..check.processes import Process, name_of, processes
 from ..design import Core, Design, Kernel
@@ -23,7 +25,8 @@ from .resources import Part, Resources, total
 def plain(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
     """A plain kernel of the user's."""
     assert kernel.source is not None
-    part = counted("kernel", kernel.name, kernel.source, kernel.name, [], operators, has_uram)
+    includes = [str(ENGINE.parent)]  # what a source may include of ours
+    part = counted("kernel", kernel.name, kernel.source, kernel.name, includes, operators, has_uram)
     part.parts.append(Part("ports", "m_axi and control", _ports(kernel, operators), "formula"))
     return part
 

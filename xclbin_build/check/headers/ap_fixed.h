@@ -73,12 +73,22 @@ struct ap_fixed_base {
     __AP_ASSIGN(*)
     __AP_ASSIGN(/)
 #undef __AP_ASSIGN
-    __AP_INLINE ap_fixed_base operator<<(int n) const {
+    template <int A, bool SA>
+    __AP_INLINE ap_fixed_base operator<<(const ap_int_base<A, SA>& n) const {
+        return *this << static_cast<int>(n.v);
+    }
+    template <class T, class = ap_detail::if_integer<T>>
+    __AP_INLINE ap_fixed_base operator<<(T n) const {
         ap_fixed_base r;
         r.v = static_cast<value_type>(v << n);
         return r;
     }
-    __AP_INLINE ap_fixed_base operator>>(int n) const {
+    template <int A, bool SA>
+    __AP_INLINE ap_fixed_base operator>>(const ap_int_base<A, SA>& n) const {
+        return *this >> static_cast<int>(n.v);
+    }
+    template <class T, class = ap_detail::if_integer<T>>
+    __AP_INLINE ap_fixed_base operator>>(T n) const {
         ap_fixed_base r;
         r.v = static_cast<value_type>(v >> n);
         return r;

@@ -197,12 +197,14 @@ struct ap_int_base {
         return r;
     }
     __AP_INLINE bool operator!() const { return v == 0; }
-    __AP_INLINE ap_int_base operator<<(int n) const {
+    template <class T, class = ap_detail::if_integer<T>>
+    __AP_INLINE ap_int_base operator<<(T n) const {
         ap_int_base r;
         r.v = static_cast<value_type>(v << n);
         return r;
     }
-    __AP_INLINE ap_int_base operator>>(int n) const {
+    template <class T, class = ap_detail::if_integer<T>>
+    __AP_INLINE ap_int_base operator>>(T n) const {
         ap_int_base r;
         r.v = static_cast<value_type>(v >> n);
         return r;
@@ -293,6 +295,10 @@ __AP_INLINE auto operator,(const ap_int_base<A, SA>& a, const ap_int_base<B, SB>
     template <int A, bool SA>                                                                             \
     __AP_INLINE float operator OP(const ap_int_base<A, SA>& a, float b) {                                 \
         return a.to_float() OP b;                                                                         \
+    }                                                                                                     \
+    template <int A, bool SA>                                                                             \
+    __AP_INLINE double operator OP(double b, const ap_int_base<A, SA>& a) {                               \
+        return b OP a.to_double();                                                                        \
     }                                                                                                     \
     template <int A, bool SA>                                                                             \
     __AP_INLINE float operator OP(float b, const ap_int_base<A, SA>& a) {                                 \

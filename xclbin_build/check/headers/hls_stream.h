@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "ap_int.h"
+#include "ap_utils.h"
 
 extern "C" {
 void* __hls_fifo_pop(const volatile void* stream) noexcept;
@@ -17,7 +18,10 @@ bool __hls_fifo_full(const volatile void* stream) noexcept;
 namespace hls {
 
 template <class T, int DEPTH = 0>
-class stream {
+class stream;
+
+template <class T>
+class stream<T, 0> {
 public:
     stream() = default;
     explicit stream(const char*) {}
@@ -42,11 +46,20 @@ public:
     __HLS_INLINE void operator>>(T& value) { value = read(); }
     __HLS_INLINE void operator<<(const T& value) { write(value); }
     __HLS_INLINE std::size_t size() const { return 0; }
-    __HLS_INLINE std::size_t capacity() const { return DEPTH; }
+    __HLS_INLINE std::size_t capacity() const { return 0; }
     void set_name(const char*) {}
 
 private:
     char handle_;
+};
+
+// One with a depth is one without, so that it can be given to whoever takes a stream of any depth.
+template <class T, int DEPTH>
+class stream : public stream<T, 0> {
+public:
+    stream() = default;
+    explicit stream(const char*) {}
+    __HLS_INLINE std::size_t capacity() const { return DEPTH; }
 };
 
 template <class T, int DEPTH, int N>

@@ -15,3 +15,4 @@ struct task {
 }  // namespace hls
 
 #define hls_thread_local thread_local
+#define HLS_TASK_STREAM hls_thread_local hls::stream

@@ -1,0 +1,225 @@
+"""What Vitis HLS does of its own accord with loops and arrays that carry no pragma, as the checker has it.
+
+Each case is the shape of a loop of which a published report says what became of it (`automatic.py`, `storage.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.xclbin_build.check.conftest import Load
+from xclbin_build.check.loops import Check, Loop, check
+from xclbin_build.check.run import check_source
+
+SOFTMAX = """
+    extern "C" void top(float x[12][12], float out[12][12]) {
+        float sums[12];
+        float kept[12][12];
+    copy_rows:
+        for (int i = 0; i < 12; i++) {
+        copy:
+            for (int j = 0; j < 12; j++) kept[i][j] = x[i][j];
+        }
+    clear:
+        for (int i = 0; i < 12; i++) sums[i] = 0;
+    sum_rows:
+        for (int i = 0; i < 12; i++) {
+        sum:
+            for (int j = 0; j < 12; j++) sums[i] += kept[i][j];
+        }
+    divide_rows:
+        for (int i = 0; i < 12; i++) {
+        divide:
+            for (int j = 0; j < 12; j++) out[i][j] = kept[i][j] / sums[i];
+        }
+    }
+"""
+PRODUCTS = """
+    extern "C" void top(const int x[64][16], const int y[16], int out[64]) {
+        int row[64];
+    rows:
+        for (int i = 0; i < 64; i++) {
+    ASKED
+            row[i] = x[i][0] + y[0];
+        }
+    windows:
+        for (int i = 0; i < 48; i++) {
+    ASKED
+            int sum = 0;
+            for (int k = 0; k < 12; k++) {
+    #pragma HLS unroll
+                sum += row[i + k];
+            }
+            out[i] = sum;
+        }
+    }
+"""
+LANES = """
+    #include <ap_int.h>
+    extern "C" void top(const ap_uint<128>* in, signed char* out) {
+    #pragma HLS interface m_axi port = in bundle = a
+    #pragma HLS interface m_axi port = out bundle = b
+        signed char kept[4][256];
+    #pragma HLS array_partition variable = kept dim = 1 complete
+    fill:
+        for (int i = 0; i < 64; i++) {
+    #pragma HLS pipeline II = 1
+            const ap_uint<128> beat = in[i];
+            for (int j = 0; j < 16; j++) {
+    #pragma HLS unroll
+                const int at = i * 16 + j;
+                kept[at >> 8][at & 255] = (signed char)beat.range(j * 8 + 7, j * 8).to_int();
+            }
+        }
+    drain:
+        for (int i = 0; i < 1024; i++) {
+    #pragma HLS pipeline II = 1
+            out[i] = kept[i >> 8][i & 255];
+        }
+    }
+"""
+REGION = """
+    static void load(const int* in, int kept[256]) {
+    load_all:
+        for (int i = 0; i < 256; i++) {
+    #pragma HLS pipeline II = 1
+            kept[i] = in[i];
+        }
+    }
+    static void pairs(int kept[256], int* out) {
+    add_pairs:
+        for (int i = 0; i < 64; i++) {
+    #pragma HLS pipeline II = 1
+            out[i] = kept[4 * i] + kept[4 * i + 1] + kept[4 * i + 2] + kept[4 * i + 3];
+        }
+    }
+    extern "C" void top(const int* in, int* out) {
+    #pragma HLS interface m_axi port = in bundle = a
+    #pragma HLS interface m_axi port = out bundle = b
+    #pragma HLS dataflow
+        int kept[256];
+    PARTITION
+        load(in, kept);
+        pairs(kept, out);
+    }
+"""
+
+
+def loop(found: Check, name: str) -> Loop:
+    return next(loop for loop in found.loops if loop.name == name)
+
+
+def test_a_perfect_nest_flattens_and_another_unrolls(load: Load) -> None:
+    """HeteroCL_Transformer's softmax: a row of 12 unrolls where its loop reads an element that stays the same."""
+    found = check(load(SOFTMAX), memories=True)
+    assert (loop(found, "copy").ii, loop(found, "copy").trips) == (1, (12, 12))
+    assert loop(found, "copy_rows").note == "one loop with 'copy'"
+    names = {one.name for one in found.loops}
+    assert "sum" not in names and "divide" not in names
+    assert loop(found, "divide_rows").ii == 6  # 12 elements of a row to write, two ports
+
+
+@pytest.mark.parametrize(("asked", "ii"), [("", 1), ("#pragma HLS pipeline II = 1", 6)])
+def test_copies_of_an_array_count_where_no_interval_is_asked_for(load: Load, asked: str, ii: int) -> None:
+    found = loop(check(load(PRODUCTS.replace("ASKED", asked)), memories=True), "windows")
+    assert found.ii == ii
+    assert loop(check(load(PRODUCTS.replace("ASKED", asked)), memories=True, inferred=False), "windows").ii == 6
+
+
+def test_neighbours_that_are_written_together_are_interleaved(load: Load) -> None:
+    """Marui-9/swiglu: 16 bytes of a beat, in a bank that is only known at run time."""
+    kernel = load(LANES)
+    assert loop(check(kernel), "fill").ii == 1
+    fill = loop(check(load(LANES), inferred=False), "fill")
+    assert fill.ii == 8 and fill.kind == "memory"
+
+
+@pytest.mark.parametrize(
+    ("partition", "ii"), [("", 2), ("#pragma HLS array_partition variable = kept cyclic factor = 4", 1)]
+)
+def test_an_array_between_processes_is_a_memory_with_the_regions_pragmas(
+    tmp_path: Path, partition: str, ii: int
+) -> None:
+    path = tmp_path / "top.cpp"
+    path.write_text(REGION.replace("PARTITION", partition))
+    load, pairs = check_source(path, "top")
+    assert load.check is not None and pairs.check is not None
+    (read,) = loop(load.check, "load_all").bursts
+    assert (read.port, read.bundle, read.inferred) == ("in", "a", True)
+    assert loop(pairs.check, "add_pairs").ii == ii
+
+
+def test_bytes_count_as_elements(load: Load) -> None:
+    """Four bytes a word of a memory of bytes are four writes."""
+    found = check(load("""
+        #include <stdint.h>
+        extern "C" void top(const uint32_t in[256], uint8_t out[1024]) {
+        take_apart:
+            for (int i = 0; i < 256; i++)
+                for (int b = 0; b < 4; b++) out[4 * i + b] = in[i] >> 8 * b;
+        }
+        """), memories=True)  # fmt: skip
+    assert loop(found, "take_apart").ii == 2
+
+
+def test_a_short_loop_that_may_end_early_unrolls(load: Load) -> None:
+    found = check(load("""
+        extern "C" void top(const unsigned in[256], unsigned out[256]) {
+        words:
+            for (int i = 0; i < 256; i++) {
+                unsigned first = 0;
+                for (int b = 0; b < 16; b++) {
+                    if (in[i] >> b & 1) {
+                        first = b;
+                        break;
+                    }
+                }
+                out[i] = first;
+            }
+        }
+        """), memories=True)  # fmt: skip
+    assert [one.name for one in found.loops] == ["words"] and loop(found, "words").ii == 1
+
+
+def test_a_while_loop_keeps_its_name_across_continue(load: Load) -> None:
+    found = check(load("""
+        extern "C" void top(const int* in, int* out, int n) {
+            int left = n, i = 0, row = 0;
+        walk:
+            while (left > 0) {
+        #pragma HLS pipeline II = 1
+                out[i] = in[i];
+                if (++i < 100) continue;
+                i = 0;
+                if (++row < 7) continue;
+                row = 0;
+                left--;
+            }
+        }
+        """))  # fmt: skip
+    assert [(one.name, one.target_ii) for one in found.loops] == [("walk", 1)]
+
+
+def test_a_loop_that_would_be_too_much_code_is_left_out_with_a_sentence(load: Load) -> None:
+    found = check(load("""
+        extern "C" void top(const float* in, float* out) {
+        vast:
+            for (int i = 0; i < 1024; i++) {
+        #pragma HLS pipeline II = 1
+                float sum = 0;
+                for (int j = 0; j < 512; j++)
+                    for (int k = 0; k < 512; k++) sum += in[(i * 7 + j) * 512 + k] * 0.5f;
+                out[i] = sum;
+            }
+        small:
+            for (int i = 0; i < 64; i++) {
+        #pragma HLS pipeline II = 1
+                out[i + 1024] = in[i];
+            }
+        }
+        """))  # fmt: skip
+    vast = loop(found, "vast")
+    assert vast.ii is None and "instructions after unrolling" in vast.note
+    assert loop(found, "small").ii is not None
