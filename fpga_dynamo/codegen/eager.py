@@ -16,16 +16,13 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fpga_dynamo.errors import InternalError
-from fpga_dynamo.ir.graph import TRACED_STRIDES, GraphInfo, aten, takes_sizes
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, TRACED_STRIDES, GraphInfo, aten, takes_sizes
 from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.code import evaluator
 from fpga_dynamo.ir.sizes.size import Size, sizes_in
 from fpga_dynamo.ir.sizes.symbols import Symbols
 
 Values = list[Any]
-
-_COPYING: dict[Any, Any] = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
-"""Views that were traced of tensors in other strides than an op gives, and may be none of those."""
 
 
 class Part:
@@ -111,7 +108,8 @@ class _Assembly:
         if node.op == "get_attr":
             constant = operator.attrgetter(str(node.target))(self._module)
             return lambda values: constant
-        target: Any = _COPYING.get(node.target, node.target)
+        # A view that was traced of a tensor in other strides than an op gives may be none of that: reshape copies then.
+        target: Any = aten.reshape.default if node.target in RESHAPE_TARGETS else node.target
         args = self.template(tuple(node.args))
         if not node.kwargs:
             return lambda values: target(*args(values))

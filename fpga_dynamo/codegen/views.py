@@ -170,6 +170,10 @@ _RULES: dict[Any, _Rule] = {
 }
 
 
+VIEWS = frozenset({*_RULES, aten.alias.default, aten.detach.default})
+"""Targets whose nodes the card can do, as far as :func:`is_lowerable_view` does not refuse them."""
+
+
 def _swapped(rank: int, a: int, b: int) -> tuple[int, ...]:
     order = list(range(rank))
     if order:

@@ -15,7 +15,7 @@ from fpga_dynamo import errors
 from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.frontend.frames import Gap, GapWatch, gap_at
 from fpga_dynamo.ir.flops import multiply_accumulates
-from fpga_dynamo.ir.graph import IDENTITY_TARGETS, VIEW_TARGETS
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, shows_operand
 from fpga_dynamo.torch_internals.dispatch import OpOverload, TorchDispatchMode, dispatch_modes, schema
 from fpga_dynamo.torch_internals.frames import AOT_FILES, REGION, is_pytorch
 from fpga_dynamo.torch_internals.pytree import tree_leaves
@@ -77,7 +77,7 @@ class OutsideOps(TorchDispatchMode):
 
 def _computes(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether a graph's node of this op would count as one that computes; constants, which it would pack, do not."""
-    if not isinstance(func, OpOverload) or func in VIEW_TARGETS or func in IDENTITY_TARGETS or func.is_view:
+    if not isinstance(func, OpOverload) or shows_operand(func) or func in IDENTITY_TARGETS:
         return False
     if not any("Tensor" in str(returned.type) for returned in schema(func).returns):
         return False

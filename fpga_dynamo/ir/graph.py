@@ -20,44 +20,16 @@ from fpga_dynamo.torch_internals.dispatch import HigherOrderOperator, OpOverload
 
 aten = torch.ops.aten
 
-VIEW_TARGETS = frozenset(
-    {
-        aten.alias.default,
-        aten.as_strided.default,
-        aten.detach.default,
-        aten.diagonal.default,
-        aten.expand.default,
-        aten.permute.default,
-        aten.select.int,
-        aten.slice.Tensor,
-        aten.split.Tensor,
-        aten.split_with_sizes.default,
-        aten.squeeze.default,
-        aten.squeeze.dim,
-        aten.squeeze.dims,
-        aten.t.default,
-        aten.transpose.int,
-        aten.unbind.int,
-        aten.unsafe_split.Tensor,
-        aten.unsafe_split_with_sizes.default,
-        aten.unfold.default,
-        aten.unsqueeze.default,
-        aten.view.default,
-        aten.view.dtype,
-        aten._unsafe_view.default,
-        aten.reshape.default,
-    }
+_UNSAFE_VIEWS = frozenset(
+    {aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
 )
-"""Targets that compute nothing: their result shows (or may show) the memory of their input."""
+"""Views whose schemas do not say so, because nobody writes through them."""
 
 RESHAPE_TARGETS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.default})
 """Those that show the same elements in the same order in another shape."""
 
 IDENTITY_TARGETS = frozenset({aten.clone.default, aten.lift_fresh_copy.default})
 """Targets that copy: free on the card, where values are never changed in place."""
-
-BATCH_NORM = aten._native_batch_norm_legit_no_training.default
-"""A batch norm by running statistics; its value is item 0."""
 
 STORABLE = frozenset({*FLOATS, *INTEGERS, torch.bool})
 """Types of element that the arena can hold."""
@@ -99,9 +71,12 @@ def is_view(node: Node) -> bool:
     """Whether `node` computes nothing: a view, an item of a tuple of views, or a copy."""
     if node.op != "call_function":
         return False
-    if node.target is operator.getitem:
-        return True
-    return node.target in VIEW_TARGETS or node.target in IDENTITY_TARGETS
+    return node.target is operator.getitem or shows_operand(node.target) or node.target in IDENTITY_TARGETS
+
+
+def shows_operand(target: Any) -> bool:
+    """Whether a node's target computes nothing: its result shows (or may show) the memory of an operand."""
+    return isinstance(target, OpOverload) and (target.is_view or target in _UNSAFE_VIEWS)
 
 
 def computes(node: Node) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from fpga_dynamo.codegen.views import VIEWS
 from fpga_dynamo.errors import FpgaError
-from fpga_dynamo.ir.graph import IDENTITY_TARGETS, VIEW_TARGETS, aten
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, aten, shows_operand
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.passes.claim import claim
 from fpga_dynamo.lowering.passes.normalise import FILLED
@@ -81,7 +82,7 @@ def rows(target: Target) -> list[Row]:
         *core_aten(),
         *anchors,
         *(DECOMPOSITIONS.keys() - LAID_OUT.keys()),
-        *VIEW_TARGETS,
+        *VIEWS,
         *IDENTITY_TARGETS,
         *FILLED,
     }
@@ -99,7 +100,7 @@ def _row(op: OpOverload, target: Target, everywhere: Target) -> Row:
         return Row(name, "in parts", why="AOTAutograd takes it apart by a rule of ours: every part is in this list")
     if op in FILLED:
         return Row(name, "constant", why="it reads the size of its input and no element: evaluated with the weights")
-    if op in VIEW_TARGETS:
+    if shows_operand(op):
         return Row(name, "view", why="strides and an offset; no command")
     if op in IDENTITY_TARGETS:
         return Row(name, "view", why="no value on the card is changed in place, so that a copy is the same value")

@@ -14,10 +14,11 @@ from dataclasses import replace
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, aten, operand, refuse_float, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.sizes.size import identical, values
 from fpga_dynamo.ir.view import View, numel
+from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_batch_norm, is_packable
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
 from fpga_dynamo.lowering.ops.convolution.choice import choose
@@ -63,9 +64,7 @@ def _whole(node: Node, graph: GraphInfo) -> Shape | None:
 
 def _foldable(node: Node, graph: GraphInfo) -> bool:
     users = list(node.users)
-    if len(users) != 1 or users[0].target is not BATCH_NORM:
-        return False
-    return all(arg is None or graph.is_static(arg) for arg in users[0].args[1:5])  # type: ignore[arg-type]
+    return len(users) == 1 and is_batch_norm(users[0]) and is_packable(users[0], graph)
 
 
 def check_convolution(match: Match, graph: GraphInfo) -> str | None:

@@ -6,7 +6,7 @@ A rule has the operands of the ATen call: the gradient first, then what the forw
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from torch.fx import Node
@@ -15,8 +15,7 @@ from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.graph import argument, aten
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.lowering.ops.calls import rows
-
-Operands = Sequence[Operand | float]
+from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule
 
 
 def _threshold(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -102,7 +101,7 @@ def _softplus(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("WHERE", p.op("GT", scaled, threshold), grad, p.op("MUL", grad, p.op("SIGMOID", scaled)))
 
 
-BACKWARD_RULES: dict[Any, Callable[[MicroProgram, Node, Operands], Operand]] = {
+BACKWARD_RULES: dict[Any, Rule] = {
     aten.threshold_backward.default: _threshold,
     aten.sigmoid_backward.default: _sigmoid,
     aten.tanh_backward.default: _tanh,

@@ -1,6 +1,7 @@
 """Element-wise ATen ops as micro-operations: the table that says what each computes, and when the card may.
 
-A rule takes the program, the FX node and its operands (streams, temporaries or numbers) and returns the result.
+A rule takes the program, the FX node and its operands (streams, temporaries or numbers) and returns the result; rules
+of activations are in activations.py, of gradients in backward.py, of whole numbers in integers.py.
 Formulas are those of PyTorch's reference implementations (torch/_refs, ATen/native/cpu).
 """
 
@@ -18,18 +19,14 @@ from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, refuse_value, value
 from fpga_dynamo.ir.operators import Operator, Tensors
 from fpga_dynamo.lowering.ops.calls import rows
+from fpga_dynamo.lowering.ops.elementwise.activations import ACTIVATION_RULES
+from fpga_dynamo.lowering.ops.elementwise.activations import FACTS as ACTIVATION_FACTS
 from fpga_dynamo.lowering.ops.elementwise.backward import BACKWARD_RULES
 from fpga_dynamo.lowering.ops.elementwise.backward import FACTS as BACKWARD_FACTS
 from fpga_dynamo.lowering.ops.elementwise.integers import FACTS as INTEGER_FACTS
 from fpga_dynamo.lowering.ops.elementwise.integers import INTEGER_RULES, refuse_integers
 from fpga_dynamo.lowering.ops.elementwise.operands import CASTS, COMPARISONS, compute_dtype, is_condition, operands
-
-Operands = Sequence[Operand | float]
-Rule = Callable[[MicroProgram, Node, Operands], Operand]
-
-
-def _direct(name: str) -> Rule:
-    return lambda p, n, x: p.op(name, *x)
+from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule, direct
 
 
 def _scaled_sum(name: str) -> Rule:
@@ -45,79 +42,6 @@ def _scaled_sum(name: str) -> Rule:
 def _reverse_sub(p: MicroProgram, n: Node, x: Operands) -> Operand:
     alpha = argument(n, "alpha", 2, 1)
     return p.op("SUB", x[1], x[0]) if alpha == 1 else p.op("FMA", x[0], -float(alpha), x[1])
-
-
-def _bounds(p: MicroProgram, x: Operand | float, low: float | None, high: float | None) -> Operand:
-    result = x if isinstance(x, Operand) else p.constant(x)
-    if low is not None and low > -math.inf:
-        result = p.op("MAX", low, result)  # of equal operands the second, so that -0.0 stays -0.0 at a bound of 0
-    if high is not None and high < math.inf:
-        result = p.op("MIN", high, result)
-    return p.op("COPY", x) if result is x else result
-
-
-def _clamp(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return _bounds(p, x[0], argument(n, "min", 1), argument(n, "max", 2))
-
-
-def _clamp_tensor(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    result, rest = x[0], list(x[1:])
-    for name, position in (("MAX", 1), ("MIN", 2)):
-        if argument(n, "min" if position == 1 else "max", position) is not None:
-            result = p.op(name, result, rest.pop(0))
-    return p.op("COPY", result)
-
-
-def _hardtanh(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return _bounds(p, x[0], argument(n, "min_val", 1, -1), argument(n, "max_val", 2, 1))
-
-
-def _leaky_relu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    slope = argument(n, "negative_slope", 1, 0.01)
-    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], p.op("MUL", x[0], slope))
-
-
-def _silu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", x[0], p.op("SIGMOID", x[0]))
-
-
-def _gelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    if argument(n, "approximate", 1, "none") == "tanh":
-        cube = p.op("MUL", p.op("MUL", x[0], x[0]), x[0])
-        inner = p.op("MUL", p.op("FMA", cube, 0.044715, x[0]), math.sqrt(2 / math.pi))
-        odd = p.op("TANH", inner)
-    else:
-        odd = p.op("ERF", p.op("MUL", x[0], math.sqrt(0.5)))
-    return p.op("MUL", x[0], p.op("FMA", odd, 0.5, 0.5))  # a product, so that zeros keep their sign
-
-
-def _elu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    alpha, scale, inner = (float(argument(n, k, i, 1)) for i, k in ((1, "alpha"), (2, "scale"), (3, "input_scale")))
-    negative = p.op("MUL", p.op("EXPM1", p.op("MUL", x[0], inner)), alpha * scale)
-    return p.op("WHERE", p.op("GT", x[0], 0.0), p.op("MUL", x[0], scale), negative)
-
-
-def _hardswish(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    gate = _bounds(p, p.op("ADD", x[0], 3.0), 0.0, 6.0)
-    return p.op("MUL", p.op("MUL", x[0], gate), 1 / 6)
-
-
-def _hardsigmoid(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", _bounds(p, p.op("ADD", x[0], 3.0), 0.0, 6.0), 1 / 6)
-
-
-def _softplus_of(p: MicroProgram, x: Operand | float, beta: float, threshold: float) -> Operand:
-    scaled = p.op("MUL", x, beta)
-    smooth = p.op("MUL", p.op("LOG1P", p.op("EXP", scaled)), 1 / beta)
-    return p.op("WHERE", p.op("GT", scaled, threshold), x, smooth)
-
-
-def _softplus(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return _softplus_of(p, x[0], float(argument(n, "beta", 1, 1)), float(argument(n, "threshold", 2, 20)))
-
-
-def _mish(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("MUL", x[0], p.op("TANH", _softplus_of(p, x[0], 1.0, 20.0)))
 
 
 def _power(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -168,20 +92,6 @@ def _masked_fill(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("WHERE", x[1], x[2], x[0])
 
 
-def _celu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    alpha = float(argument(n, "alpha", 1, 1))
-    negative = p.op("MUL", p.op("EXPM1", p.op("DIV", x[0], alpha)), alpha)
-    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], negative)
-
-
-def _threshold(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("WHERE", p.op("LE", x[0], x[1]), x[2], x[0])
-
-
-def _prelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], p.op("MUL", x[0], x[1]))
-
-
 def _lerp(p: MicroProgram, n: Node, x: Operands) -> Operand:
     near = p.op("LT", p.op("ABS", x[2]), 0.5)
     factor, base = p.op("WHERE", near, x[2], p.op("SUB", x[2], 1.0)), p.op("WHERE", near, x[0], x[1])
@@ -196,12 +106,6 @@ def _nan_to_num(p: MicroProgram, n: Node, x: Operands) -> Operand:
     return p.op("WHERE", p.op("NE", x[0], x[0]), nan, number)
 
 
-def _logit(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    eps = argument(n, "eps", 1)
-    given = _bounds(p, x[0], None, None) if eps is None else _bounds(p, x[0], float(eps), 1 - float(eps))
-    return p.op("LOG", p.op("DIV", given, p.op("SUB", 1.0, given)))
-
-
 RULES: dict[Any, Rule] = {
     aten.add.Tensor: _scaled_sum("ADD"),
     aten.add.Scalar: _scaled_sum("ADD"),
@@ -209,75 +113,53 @@ RULES: dict[Any, Rule] = {
     aten.sub.Scalar: _scaled_sum("SUB"),
     aten.rsub.Tensor: _reverse_sub,
     aten.rsub.Scalar: _reverse_sub,
-    aten.mul.Tensor: _direct("MUL"),
-    aten.mul.Scalar: _direct("MUL"),
-    aten.div.Tensor: _direct("DIV"),
-    aten.div.Scalar: _direct("DIV"),
-    aten.neg.default: _direct("NEG"),
-    aten.abs.default: _direct("ABS"),
-    aten.sqrt.default: _direct("SQRT"),
-    aten.rsqrt.default: _direct("RSQRT"),
-    aten.reciprocal.default: _direct("RECIPROCAL"),
-    aten.exp.default: _direct("EXP"),
-    aten.expm1.default: _direct("EXPM1"),
-    aten.log.default: _direct("LOG"),
-    aten.log1p.default: _direct("LOG1P"),
-    aten.tanh.default: _direct("TANH"),
-    aten.erf.default: _direct("ERF"),
-    aten.sigmoid.default: _direct("SIGMOID"),
-    aten.sin.default: _direct("SIN"),
-    aten.cos.default: _direct("COS"),
-    aten.floor.default: _direct("FLOOR"),
-    aten.ceil.default: _direct("CEIL"),
-    aten.round.default: _direct("ROUND"),
-    aten.trunc.default: _direct("TRUNC"),
-    aten.sign.default: _direct("SIGN"),
-    aten.relu.default: _direct("RELU"),
-    aten.minimum.default: _direct("MIN"),
-    aten.maximum.default: _direct("MAX"),
-    aten.eq.Tensor: _direct("EQ"),
-    aten.eq.Scalar: _direct("EQ"),
-    aten.ne.Tensor: _direct("NE"),
-    aten.ne.Scalar: _direct("NE"),
-    aten.lt.Tensor: _direct("LT"),
-    aten.lt.Scalar: _direct("LT"),
-    aten.le.Tensor: _direct("LE"),
-    aten.le.Scalar: _direct("LE"),
-    aten.gt.Tensor: _direct("GT"),
-    aten.gt.Scalar: _direct("GT"),
-    aten.ge.Tensor: _direct("GE"),
-    aten.ge.Scalar: _direct("GE"),
-    aten.logical_and.default: _direct("AND"),
-    aten.logical_or.default: _direct("OR"),
-    aten.logical_not.default: _direct("NOT"),
+    aten.mul.Tensor: direct("MUL"),
+    aten.mul.Scalar: direct("MUL"),
+    aten.div.Tensor: direct("DIV"),
+    aten.div.Scalar: direct("DIV"),
+    aten.neg.default: direct("NEG"),
+    aten.abs.default: direct("ABS"),
+    aten.sqrt.default: direct("SQRT"),
+    aten.rsqrt.default: direct("RSQRT"),
+    aten.reciprocal.default: direct("RECIPROCAL"),
+    aten.exp.default: direct("EXP"),
+    aten.expm1.default: direct("EXPM1"),
+    aten.log.default: direct("LOG"),
+    aten.log1p.default: direct("LOG1P"),
+    aten.erf.default: direct("ERF"),
+    aten.sin.default: direct("SIN"),
+    aten.cos.default: direct("COS"),
+    aten.floor.default: direct("FLOOR"),
+    aten.ceil.default: direct("CEIL"),
+    aten.round.default: direct("ROUND"),
+    aten.trunc.default: direct("TRUNC"),
+    aten.sign.default: direct("SIGN"),
+    aten.minimum.default: direct("MIN"),
+    aten.maximum.default: direct("MAX"),
+    aten.eq.Tensor: direct("EQ"),
+    aten.eq.Scalar: direct("EQ"),
+    aten.ne.Tensor: direct("NE"),
+    aten.ne.Scalar: direct("NE"),
+    aten.lt.Tensor: direct("LT"),
+    aten.lt.Scalar: direct("LT"),
+    aten.le.Tensor: direct("LE"),
+    aten.le.Scalar: direct("LE"),
+    aten.gt.Tensor: direct("GT"),
+    aten.gt.Scalar: direct("GT"),
+    aten.ge.Tensor: direct("GE"),
+    aten.ge.Scalar: direct("GE"),
+    aten.logical_and.default: direct("AND"),
+    aten.logical_or.default: direct("OR"),
+    aten.logical_not.default: direct("NOT"),
     aten.logical_xor.default: _logical_xor,
     aten.isnan.default: _isnan,
     aten.isinf.default: _isinf,
-    aten.where.self: _direct("WHERE"),
-    aten.clamp.default: _clamp,
-    aten.clamp.Tensor: _clamp_tensor,
-    aten.clamp_min.default: _direct("MAX"),
-    aten.clamp_max.default: _direct("MIN"),
-    aten.clamp_min.Tensor: _direct("MAX"),
-    aten.clamp_max.Tensor: _direct("MIN"),
-    aten.hardtanh.default: _hardtanh,
-    aten.leaky_relu.default: _leaky_relu,
-    aten.silu.default: _silu,
-    aten.gelu.default: _gelu,
-    aten.elu.default: _elu,
-    aten.hardswish.default: _hardswish,
-    aten.hardsigmoid.default: _hardsigmoid,
-    aten.softplus.default: _softplus,
-    aten.mish.default: _mish,
-    aten.celu.default: _celu,
-    aten.threshold.default: _threshold,
-    aten._prelu_kernel.default: _prelu,
+    aten.where.self: direct("WHERE"),
     aten.lerp.Scalar: _lerp,
     aten.lerp.Tensor: _lerp,
     aten.frac.default: lambda p, n, x: p.op("SUB", x[0], p.op("TRUNC", x[0])),
     aten.exp2.default: lambda p, n, x: p.op("POW", 2.0, x[0]),
     aten.nan_to_num.default: _nan_to_num,
-    aten.logit.default: _logit,
     aten.pow.Tensor_Scalar: _power,
     aten.pow.Tensor_Tensor: _power,
     aten.pow.Scalar: _power,
@@ -287,19 +169,20 @@ RULES: dict[Any, Rule] = {
     aten.masked_fill.Tensor: _masked_fill,
     aten._to_copy.default: _cast,
     aten.copy.default: _cast,
+    **ACTIVATION_RULES,
     **BACKWARD_RULES,
 }
 
-_BOTH = _direct("AND")
-_EITHER = _direct("OR")
+_BOTH = direct("AND")
+_EITHER = direct("OR")
 
 BOOL_RULES: dict[Any, Rule] = {
     aten.add.Tensor: _EITHER,
     aten.mul.Tensor: _BOTH,
     aten.bitwise_and.Tensor: _BOTH,
     aten.bitwise_or.Tensor: _EITHER,
-    aten.bitwise_xor.Tensor: _direct("NE"),
-    aten.bitwise_not.default: _direct("NOT"),
+    aten.bitwise_xor.Tensor: direct("NE"),
+    aten.bitwise_not.default: direct("NOT"),
     **{
         op: RULES[op]
         for op in (
@@ -319,25 +202,16 @@ BOOL_RULES: dict[Any, Rule] = {
 """The same for truth values, 0.0 or 1.0."""
 
 FACTS: dict[Any, Operator] = {
-    aten.sigmoid.default: Operator(steps=2),
-    aten.hardswish.default: Operator(steps=2),
-    aten.elu.default: Operator(steps=3),
-    aten.silu.default: Operator(steps=3),
-    aten.gelu.default: Operator(steps=4),
-    # Beside a ReLU of as many bytes, eager's takes 20 times as long (4 MB, two cores with AVX-512).
-    aten.tanh.default: Operator(passes=4),
-    aten.clamp.default: Operator(lambda t: rows(t, 0, 1)),
-    aten.clamp.Tensor: Operator(lambda t: rows(t, t(4, 16), t(4, 16))),
-    aten.threshold.default: Operator(lambda t: rows(t, 0, 0)),
     aten.where.self: Operator(lambda t: ((_mask(t), t(4, 16), t(4, 16)), {})),
     aten.masked_fill.Scalar: Operator(lambda t: rows(t, _mask(t), 1)),
     aten.masked_fill.Tensor: Operator(lambda t: rows(t, _mask(t), t())),
     aten._to_copy.default: Operator(lambda t: ((t(4, 16),), {"dtype": torch.float32})),
     aten.copy.default: Operator(lambda t: ((t(4, 16, dtype=torch.float32), t(4, 16)), {})),
+    **ACTIVATION_FACTS,
     **BACKWARD_FACTS,
     **INTEGER_FACTS,
 }
-"""What else is known of an op. Of the activations with steps, eager is as fast as memory gives."""
+"""What else is known of an op."""
 
 ANCHORS = tuple(dict.fromkeys((*RULES, *BOOL_RULES, *INTEGER_RULES)))
 

@@ -6,7 +6,6 @@ Core: hls_kernels/cores/pointwise, tests: tests/lowering/test_pointwise.py.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,17 +18,16 @@ from fpga_dynamo.codegen.micro import Assembly, MicroProgram, Operand
 from fpga_dynamo.ir import command as commands
 from fpga_dynamo.ir.command import Auxiliary
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS
-from fpga_dynamo.ir.graph import BATCH_NORM, GraphInfo, argument, operand, refuse_float, shape, value
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.graph import GraphInfo, operand, shape, value
 from fpga_dynamo.ir.records import Pointwise
 from fpga_dynamo.ir.sizes.size import at_most, identical
 from fpga_dynamo.ir.target import MicroLimits
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
-from fpga_dynamo.lowering.ops.calls import image, per_channel
+from fpga_dynamo.lowering.ops import batch_norm
+from fpga_dynamo.lowering.ops.batch_norm import is_batch_norm, refuse_batch_norm
 from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS, FACTS, compute, refuse_elementwise
 from fpga_dynamo.lowering.ops.elementwise.integers import wrapped
 from fpga_dynamo.lowering.ops.elementwise.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
-from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
 _PART = 2048
@@ -47,25 +45,14 @@ POINTWISE = CORES.add(
 
 
 def refuse_pointwise(node: Node, graph: GraphInfo) -> str | None:
-    """Why `node` cannot be part of a micro-program, or None. A batch norm is two nodes: the call and its item 0."""
-    if node.target is not BATCH_NORM:
-        return refuse_elementwise(node, graph)
-    if any(not (arg is None or graph.is_static(arg)) for arg in node.args[1:5]):  # type: ignore[arg-type]
-        return "its statistics are computed in the graph; the core takes buffers"
-    source = operand(node, 0)
-    if why := refuse_float(source, "its input"):
-        return why
-    if any(user.args[1] != 0 for user in node.users if user.users):
-        return "its saved statistics are used; the core gives values only"
-    return None
+    """Why `node` cannot be part of a micro-program, or None."""
+    return refuse_batch_norm(node, graph) if is_batch_norm(node) else refuse_elementwise(node, graph)
 
 
 def match_pointwise(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
-    """A node alone; of a batch norm the call and its item 0, if that is used."""
-    items = [u for u in node.users if u.target is operator.getitem and u.args[1] == 0]
-    if node.target is not BATCH_NORM or len(items) != 1:
-        return Match(pattern, (node,), (node,))
-    return Match(pattern, (node, items[0]), (items[0],))
+    """A node alone; of a batch norm the call and its value, if that is used."""
+    result = batch_norm.value_of(node) if is_batch_norm(node) else None
+    return Match(pattern, (node,), (node,)) if result is None else Match(pattern, (node, result), (result,))
 
 
 def check_pointwise(match: Match, graph: GraphInfo) -> str | None:
@@ -74,7 +61,7 @@ def check_pointwise(match: Match, graph: GraphInfo) -> str | None:
 
 def _unfit(match: Match, graph: GraphInfo) -> str | None:
     """Why the pointwise core of this xclbin cannot run the micro-program of a match, or None."""
-    if match.root.target is BATCH_NORM:
+    if is_batch_norm(match.root):
         return "its value is not used"
     assembly = GroupProgram(_computed(match), graph.target.micro_limits).assembly
     if assembly is None:
@@ -95,13 +82,7 @@ def merge_pointwise(one: Match, group: Match, graph: GraphInfo) -> Match | None:
 
 def _computed(match: Match) -> list[Node]:
     """The nodes that have a value of their own: of a batch norm, its item."""
-    return [node for node in match.nodes if node.target is not BATCH_NORM]
-
-
-def batch_norm_of(node: Node) -> Node | None:
-    """The inference batch norm whose value `node` (an item 0) is."""
-    source = node.args[0] if node.args else None
-    return source if isinstance(source, Node) and source.target is BATCH_NORM else None
+    return [node for node in match.nodes if not is_batch_norm(node)]
 
 
 class GroupProgram:
@@ -156,7 +137,7 @@ class GroupProgram:
         return given if isinstance(given, Operand) else self._program.constant(given)
 
     def _compute(self, node: Node) -> Operand:
-        norm, dtype = batch_norm_of(node), value(node).dtype
+        norm, dtype = batch_norm.norm_of(node), value(node).dtype
         if norm is not None:
             x = self._value(operand(norm, 0))
             scaled = self._program.op("FMA", x, self._stream((norm, "scale")), self._stream((norm, "shift")))
@@ -241,14 +222,7 @@ def emit_unary(operation: str, x: View, dtype: torch.dtype, emitter: Emitter) ->
 def _source(stream: Node | tuple[Node, str], emitter: Emitter) -> View:
     if isinstance(stream, Node):
         return emitter.view(stream)
-    norm, which = stream
-    operands_ = [emitter.expression(a) if isinstance(a, Node) else None for a in norm.args[1:5]]
-    eps = float(argument(norm, "eps", 6))
-    source = operand(norm, 0)
-    channels = shape(source)[1]
-    buffer = emitter.pack(pack_scale_or_shift, (which, eps), operands_, channels, f"{norm.name} {which}")
-    rank = len(shape(source))
-    return View(buffer, (channels, *[1] * (rank - 2)), (1, *[0] * (rank - 2)))
+    return batch_norm.scale_or_shift(*stream, emitter)
 
 
 def _order(sources: Sequence[View], size: tuple[int, ...]) -> tuple[int, ...]:
@@ -348,16 +322,13 @@ def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> boo
 TABLE.add(
     Pattern(
         name="pointwise",
-        anchors=(*ANCHORS, BATCH_NORM),
+        anchors=(*ANCHORS, *batch_norm.FACTS),
         match=match_pointwise,
         check=check_pointwise,
         lower=lower_pointwise,
         opcodes=frozenset({"pointwise", "move"}),
         merge=merge_pointwise,
         in_place=True,
-        operators={
-            **FACTS,
-            BATCH_NORM: Operator(lambda t: image(t, *per_channel(t, 4, parameter=True), 0.1, 1e-5)),
-        },
+        operators={**FACTS, **batch_norm.FACTS},
     )
 )

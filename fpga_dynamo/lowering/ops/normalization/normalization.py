@@ -2,7 +2,7 @@
 
 Pattern, legality and commands; core: hls_kernels/cores/reduce,
 tests: tests/lowering/test_normalization.py. Inference batch norm is folded into a convolution
-(convolution/convolution.py) or runs as an element-wise scale and shift (elementwise/pointwise.py).
+(convolution/convolution.py) or runs as an element-wise scale and shift (batch_norm.py, elementwise/pointwise.py).
 """
 
 from __future__ import annotations
