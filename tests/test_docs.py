@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fpga_dynamo import Options
+from fpga_dynamo.lowering.ops.host import REASONS
 from fpga_dynamo.lowering.passes.claim import TABLE
-from fpga_dynamo.lowering.reasons import REASONS
 from fpga_dynamo.runtime.observe.counters import COUNTERS
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT

@@ -38,6 +38,8 @@ class Operator:
     steps: cycles that the core takes for a vector of results, where nothing is multiplied and added up (a ReLU: 1).
     images: positions of operands that eager's kernel takes row-major and channels-last alike.
     like: which of them the (first) result lies like; None if that does not follow from the operand alone.
+    laid_out: gives, of the op's arguments, a tensor that lies like its (first) result in eager, where PyTorch does not
+        call it pointwise and tracing foresees it by other rules; see lowering/tracing/strides.py.
     bounds: (node, bounds of an operand) -> least and greatest integer of its result, None if its type alone says so.
     """
 
@@ -46,7 +48,13 @@ class Operator:
     steps: int = 1
     images: tuple[int, ...] = ()
     like: int | None = None
+    laid_out: Callable[..., torch.Tensor] | None = None
     bounds: Bounds | None = None
+
+
+def first_of(op: Callable[..., Any]) -> Callable[..., Any]:
+    """`laid_out` of an op that gives several tensors."""
+    return lambda *args, **kwargs: op(*args, **kwargs)[0]
 
 
 _PLAIN = Operator()

@@ -96,6 +96,7 @@ class PatternTable:
     def __init__(self) -> None:
         self._patterns: dict[str, Pattern] = {}
         self._users: set[str] = set()
+        self._operators: dict[Any, Operator] = {}
         self.version = 0
 
     def add(self, pattern: Pattern, *, first: bool = False, users: bool = False) -> None:
@@ -117,10 +118,15 @@ class PatternTable:
         self._users.discard(name)
         self._changed()
 
+    def know(self, operators: Mapping[Any, Operator]) -> None:
+        """Facts of operators that no pattern takes."""
+        self._operators |= operators
+        self._changed()
+
     def _changed(self) -> None:
         self.version += 1
         # Of an operator that several patterns know something of, the first one asked has the last word.
-        known = [pattern.operators for pattern in reversed(self._patterns.values())]
+        known = [self._operators, *(pattern.operators for pattern in reversed(self._patterns.values()))]
         operators.publish({target: facts for table in known for target, facts in table.items()})
 
     def names(self) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
-"""What a driver must do, whichever it is. test_conformance.py runs this file once for each, in a process of its own.
-
-$DRIVER_UNDER_TEST names the driver.
+"""What a driver must do, whichever it is. test_conformance.py runs this file and conformance_faults.py once for each,
+in a process of its own.
 """
 
 from __future__ import annotations
@@ -8,75 +7,32 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import xclbin_build
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.runtime.drivers import select
-
-DRIVER = os.environ.get("DRIVER_UNDER_TEST", "emulated")
-xrt: Any = select(DRIVER)
-State = xrt.ert_cmd_state
-COMPLETED, TIMEOUT = State.ERT_CMD_STATE_COMPLETED, State.ERT_CMD_STATE_TIMEOUT
-TO, FROM = xrt.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, xrt.xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE
-HANG, CRASH, SLEEP = 1, 2, 3
-LONG = 20000
-"""Milliseconds in which everything that ends has ended."""
-
-HERE = Path(__file__).parent
-RECIPE = HERE / "data/conformance.toml"
-
-
-class Card:
-    def __init__(self) -> None:
-        self.path = xclbin_build.cached(RECIPE, "sw_emu")
-        self.device = xrt.device(0)
-        self.uuid = self.device.load_xclbin(str(self.path))
-        self.open_kernels()
-
-    def open_kernels(self) -> None:
-        names = ("vadd", "scalars", "misbehave", "counts")
-        self.kernels = {name: xrt.kernel(self.device, self.uuid, name) for name in names}
-
-    def bo(self, nbytes: int, kernel: str = "vadd", argument: int = 0, flags: Any = None) -> Any:
-        group = self.kernels[kernel].group_id(argument)
-        return xrt.bo(self.device, nbytes, xrt.bo.flags.normal if flags is None else flags, group)
-
-    def array(self, values: np.ndarray, kernel: str = "vadd", argument: int = 0) -> Any:
-        """A buffer with these values on the card; the host's side is poisoned."""
-        buffer = self.bo(values.nbytes, kernel, argument)
-        buffer.write(values.tobytes(), 0)
-        buffer.sync(TO, values.nbytes, 0)
-        np.frombuffer(buffer.map(), np.uint8)[:] = 0xFF
-        return buffer
-
-    def fetch(self, buffer: Any, dtype: Any) -> np.ndarray:
-        buffer.sync(FROM, buffer.size(), 0)
-        return np.frombuffer(bytes(buffer.map()), dtype)
-
-    def misbehaving(self, what: int, ms: int = 0) -> Any:
-        run = xrt.run(self.kernels["misbehave"])
-        for index, value in enumerate((self.array(np.zeros(16, np.int32), "misbehave"), what, ms)):
-            run.set_arg(index, value)
-        return run
-
-    def add(self, count: int = 64) -> None:
-        """Adds two vectors and checks the sum."""
-        a, b = np.random.default_rng(count).standard_normal((2, count)).astype(np.float32)
-        out = self.array(np.full(count, np.nan, np.float32), "vadd", 2)
-        run = self.kernels["vadd"](self.array(a), self.array(b, "vadd", 1), out, count)
-        assert run.wait(LONG) == COMPLETED
-        np.testing.assert_array_equal(self.fetch(out, np.float32), a + b)
+from tests.driver.conformance_kit import (
+    COMPLETED,
+    DRIVER,
+    FROM,
+    HANG,
+    HERE,
+    LONG,
+    SLEEP,
+    TIMEOUT,
+    TO,
+    Card,
+    State,
+    xrt,
+)
 
 
 @pytest.fixture(scope="module")
@@ -320,136 +276,6 @@ def test_variables_of_a_kernel_belong_to_a_compute_unit_and_a_load(card: Card) -
 # Faults
 
 
-def test_a_crash_is_an_error_of_the_run(card: Card) -> None:
-    run = card.misbehaving(CRASH)
-    run.start()
-    assert run.wait(LONG) == State.ERT_CMD_STATE_ERROR
-    if DRIVER != "pyxrt":
-        assert "kernel 'misbehave' (compute unit misbehave_1) crashed: segmentation fault at 0x10" in run.error
-    run = card.misbehaving(0)
-    run.start()
-    assert run.wait(LONG) == COMPLETED
-    card.add()
-
-
-MISBEHAVIOUR = {
-    4: "threw std::runtime_error: no such row",
-    5: "threw int",
-    6: r"threw \(anonymous namespace\)::odd",
-    7: "threw std::bad_alloc",
-    8: "threw std::out_of_range: vector::_M_range_check: .*",
-    9: "failed the assertion `rows > 0' at conformance_misbehave.cpp:[0-9]+",
-    10: r"called abort\(\)",
-    11: r"called exit\(3\)",
-    12: r"called _exit\(4\)",
-    13: r"called _Exit\(5\)",
-    14: r"called quick_exit\(6\)",
-    15: r"called pthread_exit\(\)",
-    16: r"ended in std::terminate\(\)",
-    17: r"ended in std::terminate\(\) because of std::logic_error: it went too far",
-    18: r"ended in std::terminate\(\) because of std::logic_error: it went too far",
-    19: r"crashed: SIGABRT of abort\(\) or of a check of the C library",
-    20: "called a pure virtual function",
-    21: "crashed: integer division by zero at 0x[0-9a-f]+",
-}
-
-
-@pytest.mark.parametrize("how", ["start", "execute_io"])
-@pytest.mark.parametrize("what", MISBEHAVIOUR)
-def test_what_would_end_the_process_is_an_error_of_the_run(card: Card, what: int, how: str) -> None:
-    for _ in range(3):
-        run = card.misbehaving(what)
-        if how == "start":
-            run.start()
-            state = run.wait(LONG)
-        else:
-            arena = card.array(np.zeros(16, np.int32), "misbehave")
-            run.set_arg(0, arena)
-            state = run.execute_io([], [], arena, LONG)
-        assert state == State.ERT_CMD_STATE_ERROR
-        if DRIVER != "pyxrt":
-            sentence = rf"kernel 'misbehave' \(compute unit misbehave_1\) {MISBEHAVIOUR[what]}"
-            assert re.fullmatch(sentence, run.error), run.error
-        run = card.misbehaving(0)
-        run.start()
-        assert run.wait(LONG) == COMPLETED
-    card.add()
-
-
-WRITE = 22
-WHOLE_PAGES = os.environ.get("FPGA_DYNAMO_XRT") == "process"
-"""XRT's sw_emu driver rounds buffers up before the process that plays the card hears of them."""
-PLACE = r"crashed: segmentation fault at 0x[0-9a-f]+ \((card address 0x[0-9a-f]+.*, )?"
-STRAY = "wrote behind the end of argument 0 \\('out'\\): bytes {} to {} behind its buffer of {} bytes have changed"
-
-
-@pytest.mark.parametrize("how", ["start", "execute_io"])
-@pytest.mark.parametrize(
-    ("count", "index", "message"),
-    [
-        (16, 16, STRAY.format(0, 3, 64)),
-        (17, 17, STRAY.format(0, 3, 68)),
-        (16, 200, STRAY.format(736, 739, 64)),
-        (1, 1, STRAY.format(0, 3, 4)),
-        (1023, 1023, STRAY.format(0, 3, 4092)),
-        (1024, 1024, PLACE + r"0 bytes behind the end of argument 0 \('out'\)\)"),
-        (2048, 2050, PLACE + r"8 bytes behind the end of argument 0 \('out'\)\)"),
-        (16, -1, PLACE + r"4 bytes in front of argument 0 \('out'\)\)"),
-        (1024, -3, PLACE + r"12 bytes in front of argument 0 \('out'\)\)"),
-    ],
-)
-def test_a_write_beside_a_buffer_is_an_error_of_the_run(
-    card: Card, count: int, index: int, message: str, how: str
-) -> None:
-    if WHOLE_PAGES and message.startswith("wrote"):
-        pytest.skip("the card does not know where the buffer ends in its page")
-    zeros = np.zeros(count, np.int32)
-    before, out, behind = (card.array(zeros, "misbehave") for _ in range(3))
-    run, output = xrt.run(card.kernels["misbehave"]), np.full(count, -1, np.int32)
-
-    def ends(what: int, where: int) -> Any:
-        for position, value in enumerate((out, what, where)):
-            run.set_arg(position, value)
-        if how == "execute_io":
-            return run.execute_io([], [(output.ctypes.data, output.nbytes, 0)], out, LONG)
-        run.start()
-        return run.wait(LONG)
-
-    for _ in range(2):
-        assert ends(WRITE, count - 1) == COMPLETED, "the last element is the kernel's"
-        assert ends(WRITE, index) == State.ERT_CMD_STATE_ERROR
-        if DRIVER != "pyxrt":
-            sentence = rf"kernel 'misbehave' \(compute unit misbehave_1\) {message}"
-            assert re.fullmatch(sentence, run.error), run.error
-        assert ends(0, 0) == COMPLETED, "the next run begins clean"
-    for other in (before, behind):
-        np.testing.assert_array_equal(card.fetch(other, np.int32), zeros)
-    assert card.fetch(out, np.int32)[-1] == (7 if count > 1 else 1)
-
-
-@pytest.mark.skipif(WHOLE_PAGES, reason="the card does not know where the buffers end in their pages")
-def test_of_several_arguments_the_one_behind_which_was_written_is_named(card: Card) -> None:
-    ones = np.ones(60, np.float32)
-    buffers = [card.array(ones, "vadd", index) for index in range(3)]
-    run = card.kernels["vadd"](*buffers, 62)
-    assert run.wait(LONG) == State.ERT_CMD_STATE_ERROR
-    if DRIVER != "pyxrt":
-        assert re.search(r"vadd_[12]\) wrote behind the end of argument 2 \('out'\): bytes \d to \d behind", run.error)
-    card.add()
-
-
-def test_a_run_that_never_ends_is_ended(card: Card) -> None:
-    run = card.misbehaving(HANG)
-    run.start()
-    assert run.wait(100) == TIMEOUT
-    state = run.abort()
-    assert state == State.ERT_CMD_STATE_ABORT == run.state()
-    run = card.misbehaving(0)
-    run.start()
-    assert run.wait(LONG) == COMPLETED
-    card.add()
-
-
 def test_damaged_xclbin_is_one_error(card: Card, tmp_path: Path) -> None:
     content = bytearray(card.path.read_bytes())
     for name, broken in (("short", content[: len(content) // 2]), ("empty", b""), ("text", b"no xclbin" * 100)):
@@ -476,7 +302,8 @@ def test_a_second_process_has_a_card_of_its_own(card: Card) -> None:
     """While this one's is busy; on a real card it is XRT that says whether two may share it."""
     busy = card.misbehaving(HANG)
     busy.start()
-    script = "import tests.driver.bare_package; from tests.driver.conformance import Card; Card().add(); print('right')"
+    uses = "from tests.driver.conformance_kit import Card; Card().add(); print('right')"
+    script = f"import tests.driver.bare_package; {uses}"
     child = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=HERE.parents[1], timeout=120, check=False
     )

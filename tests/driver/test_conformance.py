@@ -1,4 +1,6 @@
-"""conformance.py over every driver that is there: the software card, XRT with it inside and outside of the process."""
+"""conformance.py and conformance_faults.py over every driver that is there: the software card, pyxrt, and XRT with it
+inside and outside of the process.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,12 @@ import pytest
 from tests.driver.apart import WITHOUT_TORCH, run_apart
 from tests.driver.xrt_kit import HERE, needs
 
-RUN = 'import pytest; sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", sys.argv[1]]))'
+RUN = 'import pytest; sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))'
 
 
 @pytest.mark.parametrize("driver", ["emulated", "inproc", "process", "pyxrt"])
 def test_conformance(driver: str, tmp_path: Path) -> None:
     needs(driver)
-    code, output = run_apart(["-c", WITHOUT_TORCH + RUN, str(HERE / "conformance.py")], driver, tmp_path)
+    files = [str(HERE / name) for name in ("conformance.py", "conformance_faults.py")]
+    code, output = run_apart(["-c", WITHOUT_TORCH + RUN, *files], driver, tmp_path)
     assert code == 0, output[-6000:]

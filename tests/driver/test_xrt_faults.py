@@ -15,7 +15,8 @@ PRELUDE = (
     WITHOUT_TORCH
     + """
 import contextlib, os, signal, threading, time
-from tests.driver.conformance import *
+from fpga_dynamo.errors import DeviceError
+from tests.driver.conformance_kit import *
 card = Card()
 card.add()
 """
@@ -134,12 +135,12 @@ def test_exit_with_a_hung_run(driver: str, tmp_path: Path) -> None:
 def test_crashed_kernels_beside_the_emulated_driver(tmp_path: Path) -> None:
     """Two card models in one process: the signal handlers of each leave the other's crashes and time-outs alone."""
     script = """
-    from tests.driver import conformance
+    from tests.driver import conformance_kit
     from fpga_dynamo.runtime.drivers import emulated, xrt as under_xrt
     cards = {}
     for module in (under_xrt, emulated) * 3:
         directions = module.xclBOSyncDirection
-        conformance.xrt, conformance.TO = module, directions.XCL_BO_SYNC_BO_TO_DEVICE
+        conformance_kit.xrt, conformance_kit.TO = module, directions.XCL_BO_SYNC_BO_TO_DEVICE
         each = cards.setdefault(module, Card())
         run = each.misbehaving(CRASH)
         run.start()

@@ -6,7 +6,7 @@ Of patterns with a common anchor, those imported first are asked first.
 from fpga_dynamo.lowering.ops import scan  # noqa: F401 - takes flips along that `movement` would take
 
 # isort: split
-from fpga_dynamo.lowering.ops import attention, pooling  # noqa: F401
+from fpga_dynamo.lowering.ops import attention, host, pooling  # noqa: F401
 from fpga_dynamo.lowering.ops.convolution import convolution, gradient  # noqa: F401
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles  # noqa: F401
 from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  # noqa: F401

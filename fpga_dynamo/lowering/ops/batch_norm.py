@@ -15,7 +15,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.operators import Operator, first_of
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image, per_channel
 from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
@@ -23,7 +23,9 @@ from fpga_dynamo.lowering.ops.packing import pack_scale_or_shift
 BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 FACTS: dict[Any, Operator] = {
-    BATCH_NORM: Operator(lambda t: image(t, *per_channel(t, 4, parameter=True), 0.1, 1e-5)),
+    BATCH_NORM: Operator(
+        lambda t: image(t, *per_channel(t, 4, parameter=True), 0.1, 1e-5), laid_out=first_of(BATCH_NORM)
+    ),
 }
 
 

@@ -194,8 +194,8 @@ def _pitch(x: View, order: Sequence[int]) -> int | None:
 # Of columns the core's sums are many times as fast as eager's, of rows they are not always, so nothing is claimed.
 # Eager's log-sum-exps take 28 times as long as its sums.
 _FACTS = {
-    aten.cumsum.default: Operator(lambda t: rows(t, 1), bounds=_bounds),
-    aten.cumprod.default: Operator(lambda t: rows(t, 1)),
+    aten.cumsum.default: Operator(lambda t: rows(t, 1), laid_out=aten.cumsum.default, bounds=_bounds),
+    aten.cumprod.default: Operator(lambda t: rows(t, 1), laid_out=aten.cumprod.default),
     aten.logcumsumexp.default: Operator(lambda t: rows(t, 1), passes=20),
 }
 _SCAN = frozenset({"scan", "pointwise", "move"})

@@ -12,10 +12,10 @@ from torch.fx import Node
 from fpga_dynamo.errors import PatternError
 from fpga_dynamo.ir.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
 from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
+from fpga_dynamo.lowering.ops.host import REASONS, short
 from fpga_dynamo.lowering.passes.constants import refuse_constants
 from fpga_dynamo.lowering.passes.fuse import fuse
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
-from fpga_dynamo.lowering.reasons import REASONS, short
 from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
 from fpga_dynamo.torch_internals.dispatch import OpOverload
 

@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.graph import aten, hints, mutates, value, values
+from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.lowering.tracing.layouts import CHANNELS_LAST, LAID_OUT
 from fpga_dynamo.torch_internals.dispatch import OpOverload, without_modes
 from fpga_dynamo.torch_internals.layouts import (
@@ -105,7 +106,7 @@ def _question(node: Node) -> Callable[..., torch.Tensor] | None:
     """What gives a result that lies like the first one of `node`; None where tracing is as good a guess."""
     if isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags:
         return node.target
-    return _ASKED.get(node.target)
+    return facts(node.target).laid_out
 
 
 def _strides_of_eager(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[Any] | None:
@@ -119,7 +120,7 @@ def _strides_of_eager(node: Node, ask: Callable[..., torch.Tensor]) -> Sequence[
     if result is None:  # a gradient that nobody asked for, though tracing made one up
         return None
     small, steps, shape = tuple(result.shape), result.stride(), values(node)[0].shape
-    if _small(hints(shape) or ()) != _small(small):
+    if smallest(hints(shape) or ()) != smallest(small):
         return None  # a dimension has vanished, such as half of two
     within = [
         [n for n, (size, step) in enumerate(zip(small, steps, strict=True)) if size > 1 and step < at] for at in steps
@@ -143,13 +144,14 @@ def _probe(operand: Any) -> Any:
     apart = [stride for size, stride in zip(shape, strides, strict=True) if size > 1 and stride]
     if len(set(apart)) < len(apart):
         raise NotImplementedError("the order of windows that overlap hangs on how many there are")
-    small = _small(shape)
+    small = smallest(shape)
     steps = [_step(at, shape, strides) for at in strides]
     reach = 1 + sum((size - 1) * step for size, step in zip(small, steps, strict=True) if size)
     return torch.zeros(reach, dtype=operand.dtype, device="cpu").as_strided(small, steps)
 
 
-def _small(shape: Iterable[int]) -> list[int]:
+def smallest(shape: Iterable[int]) -> list[int]:
+    """The sizes that a tensor of `shape` has where eager is asked how it lies."""
     return [min(size, 2) for size in shape]
 
 
@@ -166,72 +168,6 @@ def _step(at: int, shape: Numbers, strides: Numbers) -> int:
         stride, size = max(within)
         end, step = stride * size, _step(stride, shape, strides) * min(size, 2)
     return step * (1 + len({stride for stride in strides if end < stride <= at}))
-
-
-def _group_norm(x: torch.Tensor, *_: Any) -> torch.Tensor:
-    return aten.native_group_norm.default(x, None, None, *x.shape[:2], x[0, 0].numel(), 1, 1e-5)[0]  # type: ignore[no-any-return]
-
-
-def _resized(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
-    return aten.upsample_nearest2d.default(x, _small(size))  # type: ignore[no-any-return]
-
-
-def _first(op: Any) -> Callable[..., Any]:
-    return lambda *args, **kwargs: op(*args, **kwargs)[0]
-
-
-_ASKED: dict[Any, Callable[..., Any]] = {
-    **{
-        op: op
-        for op in (
-            aten._log_softmax.default,
-            aten._log_softmax_backward_data.default,
-            aten._prelu_kernel.default,
-            aten._softmax.default,
-            aten._softmax_backward_data.default,
-            aten.amax.default,
-            aten.amin.default,
-            aten.cat.default,
-            aten.channel_shuffle.default,
-            aten.cumprod.default,
-            aten.cumsum.default,
-            aten.elu_backward.default,
-            aten.flip.default,
-            aten.glu.default,
-            aten.glu_backward.default,
-            aten.hardsigmoid_backward.default,
-            aten.hardswish.default,
-            aten.hardswish_backward.default,
-            aten.hardtanh_backward.default,
-            aten.leaky_relu_backward.default,
-            aten.masked_fill.Tensor,
-            aten.mean.dim,
-            aten.mish_backward.default,
-            aten.roll.default,
-            aten.softplus_backward.default,
-            aten.sum.dim_IntList,
-            aten.tril.default,
-            aten.triu.default,
-        )
-    },
-    **{
-        op: _first(op)
-        for op in (
-            aten._native_batch_norm_legit.no_stats,
-            aten._native_batch_norm_legit_functional.default,
-            aten._native_batch_norm_legit_no_training.default,
-            aten.native_batch_norm_backward.default,
-            aten.sort.default,
-        )
-    },
-    aten.native_dropout.default: lambda x, *_: x * x,
-    aten.native_group_norm.default: _group_norm,
-    aten.native_group_norm_backward.default: lambda gradient, x, *_: _group_norm(x),
-    aten.native_layer_norm.default: lambda x, *_: x.new_empty(x.shape),
-    aten.upsample_bilinear2d.default: _resized,
-    aten.upsample_nearest2d.default: _resized,
-}
-"""Op that PyTorch does not call pointwise -> what gives a result that lies like its first."""
 
 
 def _relay(node: Node, strides: Sequence[Any]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.ops.host import short
 from fpga_dynamo.lowering.patterns import TABLE
-from fpga_dynamo.lowering.reasons import short
 from fpga_dynamo.tools.opset import conditions
 from fpga_dynamo.tools.opset.table import Row, core_aten, rows
 

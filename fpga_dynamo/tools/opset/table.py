@@ -11,10 +11,10 @@ from fpga_dynamo.codegen.views import VIEWS
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, aten, shows_operand
 from fpga_dynamo.ir.target import Target
+from fpga_dynamo.lowering.ops.host import REASONS, short
 from fpga_dynamo.lowering.passes.claim import claim
 from fpga_dynamo.lowering.passes.normalise import FILLED
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
-from fpga_dynamo.lowering.reasons import REASONS, short
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.tracing.layouts import LAID_OUT
 from fpga_dynamo.tools.opset.probes import probe
@@ -145,5 +145,5 @@ def _elsewhere(op: OpOverload) -> Iterator[Row]:
     if not _reads_tensors(op):
         yield answer("constant", "it reads no tensor: evaluated once, when weights are packed")
     if short(op) not in REASONS:
-        raise FpgaError(f"there is neither a pattern nor a reason for {op}; add one to fpga_dynamo/lowering/reasons.py")
+        raise FpgaError(f"there is neither a pattern for {op} nor a reason in fpga_dynamo/lowering/ops/host.py")
     yield answer("PS", REASONS[short(op)])

@@ -138,7 +138,7 @@ ACTIVATION_RULES: dict[Any, Rule] = {
 
 FACTS: dict[Any, Operator] = {
     aten.sigmoid.default: Operator(steps=2),
-    aten.hardswish.default: Operator(steps=2),
+    aten.hardswish.default: Operator(steps=2, laid_out=aten.hardswish.default),
     aten.elu.default: Operator(steps=3),
     aten.silu.default: Operator(steps=3),
     aten.gelu.default: Operator(steps=4),
@@ -146,6 +146,7 @@ FACTS: dict[Any, Operator] = {
     aten.tanh.default: Operator(passes=4),
     aten.clamp.default: Operator(lambda t: rows(t, 0, 1)),
     aten.clamp.Tensor: Operator(lambda t: rows(t, t(4, 16), t(4, 16))),
+    aten._prelu_kernel.default: Operator(laid_out=aten._prelu_kernel.default),
     aten.threshold.default: Operator(lambda t: rows(t, 0, 0)),
 }
 """What else is known of them. Of those with steps, eager is as fast as memory gives."""

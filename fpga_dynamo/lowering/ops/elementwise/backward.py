@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.graph import argument, aten
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.operators import Call, Operator
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule
 
@@ -115,10 +115,15 @@ BACKWARD_RULES: dict[Any, Rule] = {
     aten.softplus_backward.default: _softplus,
 }
 
-FACTS = {
-    aten.leaky_relu_backward.default: Operator(lambda t: rows(t, t(4, 16), 0.1, False)),
-    aten.elu_backward.default: Operator(lambda t: rows(t, 1.0, 1.0, 1.0, False, t(4, 16))),
+_SETTINGS: dict[Any, Call | None] = {
+    aten.elu_backward.default: lambda t: rows(t, 1.0, 1.0, 1.0, False, t(4, 16)),
+    aten.hardsigmoid_backward.default: None,
+    aten.hardswish_backward.default: None,
+    aten.hardtanh_backward.default: None,
+    aten.leaky_relu_backward.default: lambda t: rows(t, t(4, 16), 0.1, False),
+    aten.softplus_backward.default: None,
 }
+FACTS = {op: Operator(call, laid_out=op) for op, call in _SETTINGS.items()}
 
 OPERANDS: dict[Any, Callable[[Node], list[Any]]] = {aten.elu_backward.default: lambda n: [n.args[0], n.args[5]]}
 """Operands of ops that have settings between them."""

@@ -204,7 +204,7 @@ BOOL_RULES: dict[Any, Rule] = {
 FACTS: dict[Any, Operator] = {
     aten.where.self: Operator(lambda t: ((_mask(t), t(4, 16), t(4, 16)), {})),
     aten.masked_fill.Scalar: Operator(lambda t: rows(t, _mask(t), 1)),
-    aten.masked_fill.Tensor: Operator(lambda t: rows(t, _mask(t), t())),
+    aten.masked_fill.Tensor: Operator(lambda t: rows(t, _mask(t), t()), laid_out=aten.masked_fill.Tensor),
     aten._to_copy.default: Operator(lambda t: ((t(4, 16),), {"dtype": torch.float32})),
     aten.copy.default: Operator(lambda t: ((t(4, 16, dtype=torch.float32), t(4, 16)), {})),
     **ACTIVATION_FACTS,

@@ -14,6 +14,7 @@ import torch
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.dtypes import INTEGERS
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.sizes.size import sizes_in
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.ir.weights import pack_rows, row_layout
@@ -59,5 +60,6 @@ TABLE.add(
         check=check_triangle,
         lower=lower_triangle,
         opcodes=frozenset({"pointwise", "move"}),
+        operators={op: Operator(laid_out=op) for op in (aten.tril.default, aten.triu.default)},
     )
 )

@@ -211,8 +211,9 @@ _BORDERS: tuple[Call, ...] = (
 )
 _OPERATORS: Mapping[Any, Operator] = {
     **{op: Operator(call) for ops in (_REFLECTION, _REPLICATION) for op, call in zip(ops, _BORDERS, strict=True)},
-    **dict.fromkeys((*_PIXELS, aten.channel_shuffle.default), Operator(lambda t: image(t, 2))),
-    aten.roll.default: Operator(lambda t: rows(t, [1], [0])),
+    **dict.fromkeys(_PIXELS, Operator(lambda t: image(t, 2))),
+    aten.channel_shuffle.default: Operator(lambda t: image(t, 2), laid_out=aten.channel_shuffle.default),
+    aten.roll.default: Operator(lambda t: rows(t, [1], [0]), laid_out=aten.roll.default),
     aten.im2col.default: Operator(lambda t: image(t, [3, 3], [1, 1], [0, 0], [1, 1])),
 }
 _LOWERINGS: tuple[tuple[str, tuple[Any, ...], Any, Callable[[Match, Emitter], Sequence[View]]], ...] = (

@@ -245,14 +245,14 @@ TABLE.add(
         opcodes=_MOVE,
         in_place=True,
         joins=joined_images,
-        operators={aten.cat.default: Operator(_JOINING)},
+        operators={aten.cat.default: Operator(_JOINING, laid_out=aten.cat.default)},
     )
 )
 _LOWERINGS: Mapping[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]], Operator]] = {
     aten.stack.default: ("stack", lower_stack, Operator(_JOINING)),
     aten.full.default: ("full", lower_full, Operator()),
     aten.constant_pad_nd.default: ("pad", lower_pad, Operator(lambda t: rows(t, [1, 1]))),
-    aten.flip.default: ("flip", lower_flip, Operator(lambda t: rows(t, [0]))),
+    aten.flip.default: ("flip", lower_flip, Operator(lambda t: rows(t, [0]), laid_out=aten.flip.default)),
     aten.repeat.default: ("repeat", lower_repeat, Operator(lambda t: rows(t, [2, 2]))),
     aten.slice_scatter.default: (
         "slice_scatter",

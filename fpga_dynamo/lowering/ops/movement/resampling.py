@@ -7,7 +7,9 @@ tests: tests/lowering/test_resampling.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core
@@ -19,6 +21,7 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.tracing.strides import smallest
 
 RESAMPLE = CORES.add(
     Core("resample", lambda f, target: 4 * result_vectors(f), images_floats, images_parts, redirects=True)
@@ -69,6 +72,10 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
+def _resized(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
+    return aten.upsample_nearest2d.default(x, smallest(size))  # type: ignore[no-any-return]
+
+
 TABLE.add(
     Pattern(
         name="resize",
@@ -79,9 +86,9 @@ TABLE.add(
         opcodes=frozenset({"resample", "move"}),
         in_place=True,
         operators={
-            aten.upsample_nearest2d.default: Operator(lambda t: image(t, [16, 16])),
+            aten.upsample_nearest2d.default: Operator(lambda t: image(t, [16, 16]), laid_out=_resized),
             aten.upsample_nearest2d.vec: Operator(lambda t: image(t, [16, 16], None)),
-            aten.upsample_bilinear2d.default: Operator(lambda t: image(t, [16, 16], False)),
+            aten.upsample_bilinear2d.default: Operator(lambda t: image(t, [16, 16], False), laid_out=_resized),
             aten.upsample_bilinear2d.vec: Operator(lambda t: image(t, [16, 16], False, None)),
         },
     )

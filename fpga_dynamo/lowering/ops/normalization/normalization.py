@@ -10,12 +10,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_float, shape
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.operators import Operator, first_of
 from fpga_dynamo.ir.sizes.size import Size, SizeError
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image, per_channel, rows
@@ -25,6 +27,11 @@ from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 _LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
 _BATCH = aten._native_batch_norm_legit.no_stats
 """What an instance norm is made of: each image's channels are channels of a batch of one."""
+
+
+def like_group_norm(x: torch.Tensor, *_: Any) -> torch.Tensor:
+    """What lies like the group norm of `x`, whatever its groups are."""
+    return _GROUP(x, None, None, *x.shape[:2], x[0, 0].numel(), 1, 1e-5)[0]  # type: ignore[no-any-return]
 
 
 def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
@@ -113,9 +120,17 @@ TABLE.add(
         opcodes=frozenset({"reduce", "move"}),
         operators={
             # Beside a ReLU of as many bytes, eager's layer norm takes 4.3 times as long (4 MB, two cores with AVX-512).
-            _LAYER: Operator(lambda t: rows(t, [16], *per_channel(t, 2, parameter=True), 1e-5), passes=2),
-            _GROUP: Operator(lambda t: image(t, *per_channel(t, 2, parameter=True), 1, 16, 64, 4, 1e-5)),
-            _BATCH: Operator(lambda t: image(t, *per_channel(t, 2, parameter=True), True, 0.1, 1e-5)),
+            _LAYER: Operator(
+                lambda t: rows(t, [16], *per_channel(t, 2, parameter=True), 1e-5),
+                passes=2,
+                laid_out=lambda x, *_: x.new_empty(x.shape),
+            ),
+            _GROUP: Operator(
+                lambda t: image(t, *per_channel(t, 2, parameter=True), 1, 16, 64, 4, 1e-5), laid_out=like_group_norm
+            ),
+            _BATCH: Operator(
+                lambda t: image(t, *per_channel(t, 2, parameter=True), True, 0.1, 1e-5), laid_out=first_of(_BATCH)
+            ),
         },
     )
 )

@@ -19,9 +19,10 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.dtypes import HALVES
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_float, refuse_value, shape, value
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.operators import Operator, first_of
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import image, images, per_channel, rows
+from fpga_dynamo.lowering.ops.normalization.normalization import like_group_norm
 from fpga_dynamo.lowering.ops.reduction.compose import elementwise, moments, reduced
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
@@ -284,12 +285,17 @@ def _gradient(
 
 _OPCODES = frozenset({"reduce", "pointwise", "move"})
 _OPERATORS = {
-    _BATCH: Operator(lambda t: image(t, *per_channel(t, 4), True, 0.1, 1e-5)),
+    _BATCH: Operator(lambda t: image(t, *per_channel(t, 4), True, 0.1, 1e-5), laid_out=first_of(_BATCH)),
     _LAYER_BACKWARD: Operator(
         lambda t: rows(t, t(4, 16), [16], t(4, 1), t(4, 1), *per_channel(t, 2), [True, True, True])
     ),
-    _GROUP_BACKWARD: Operator(lambda t: images(t, t(1, 4), t(1, 4), t(16), 1, 16, 64, 4, [True, True, True])),
-    _BATCH_BACKWARD: Operator(lambda t: images(t, *per_channel(t, 5), True, 1e-5, [True, True, True])),
+    _GROUP_BACKWARD: Operator(
+        lambda t: images(t, t(1, 4), t(1, 4), t(16), 1, 16, 64, 4, [True, True, True]),
+        laid_out=lambda gradient, x, *_: like_group_norm(x),
+    ),
+    _BATCH_BACKWARD: Operator(
+        lambda t: images(t, *per_channel(t, 5), True, 1e-5, [True, True, True]), laid_out=first_of(_BATCH_BACKWARD)
+    ),
 }
 for _name, _anchors, _lower in (
     ("norm_with_statistics", (_LAYER, _GROUP, _INSTANCE, _BATCH), lower_norm),

@@ -306,14 +306,14 @@ def _position_bounds(node: Node, of_operand: Callable[[Node], Span]) -> Span | N
     return None if isinstance(count, Size) else (0, max(count - 1, 0))
 
 
-_ALONG_ROWS = Operator(lambda t: rows(t, [1]))
 _ALONG_ONE = Operator(lambda t: rows(t, 1))
 # Beside a ReLU of as many bytes, eager's softmax takes 4.2 times as long (4 MB, two cores with AVX-512).
-_SOFTMAX_FACTS = Operator(lambda t: rows(t, 1, False), passes=2)
+_SOFTMAX_PASSES = 2
 _OPERATORS = {
-    **dict.fromkeys((aten.sum.dim_IntList, aten.mean.dim), _ALONG_ROWS),
+    **{op: Operator(lambda t: rows(t, [1]), laid_out=op) for op in (aten.sum.dim_IntList, aten.mean.dim)},
+    **{op: Operator(laid_out=op) for op in (aten.amax.default, aten.amin.default)},
     **dict.fromkeys((aten.prod.dim_int, *_WITH_INDEX), _ALONG_ONE),
-    **dict.fromkeys(_SOFTMAX, _SOFTMAX_FACTS),
+    **{op: Operator(lambda t: rows(t, 1, False), passes=_SOFTMAX_PASSES, laid_out=op) for op in _SOFTMAX},
     **dict.fromkeys((aten.argmax.default, aten.argmin.default), Operator(bounds=_position_bounds)),
 }
 _REDUCE = frozenset({"reduce", "move"})

@@ -61,6 +61,8 @@ TABLE.add(
         check=check_softmax_backward,
         lower=lower_softmax_backward,
         opcodes=frozenset({"reduce", "pointwise", "move"}),
-        operators=dict.fromkeys((_SOFTMAX, _LOG), Operator(lambda t: rows(t, t(4, 16), 1, t().dtype))),
+        operators={
+            op: Operator(lambda t: rows(t, t(4, 16), 1, t().dtype), laid_out=op) for op in (_SOFTMAX, _LOG)
+        },
     )
 )
