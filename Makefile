@@ -1,5 +1,5 @@
-# make demo | test | benches | benches-sampled | engine | xrt | bench | fuzz | opinfo | endurance | lint | format | wheel |
-# models | transformers | clean; each installs into a virtual environment of its own first.
+# make demo | test | benches | benches-sampled | engine | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
+# wheel | models | transformers | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -30,7 +30,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance lint format wheel models transformers clean
+.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance lint tidy format wheel models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -87,6 +87,10 @@ lint: $(installed)
 	$(bin)/lint-imports
 	$(bin)/clang-format --dry-run --Werror $(cpp)
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
+
+# clang-tidy over the C++ of both: minutes, so it is no part of `make lint`.
+tidy: $(installed)
+	$(bin)/python -m tests.tidy
 
 # What the linters of `make lint` mend by themselves.
 format: $(installed)

@@ -39,7 +39,7 @@ class Operator:
     images: positions of operands that eager's kernel takes row-major and channels-last alike.
     like: which of them the (first) result lies like; None if that does not follow from the operand alone.
     laid_out: gives, of the op's arguments, a tensor that lies like its (first) result in eager, where PyTorch does not
-        call it pointwise and tracing foresees it by other rules; see lowering/tracing/strides.py.
+        call it pointwise and tracing predicts it by other rules; see lowering/tracing/strides.py.
     bounds: (node, bounds of an operand) -> least and greatest integer of its result, None if its type alone says so.
     """
 

@@ -46,7 +46,7 @@ def _as_traced(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 
 
 # Backends that compute nothing themselves. What fails there in the same way is no backend's fault: tracing changes
-# what eager does, or torch foretells other strides than its kernels give (batch norm of a transposed image).
+# what eager does, or torch predicts other strides than its kernels give (batch norm of a transposed image).
 CONTROLS: tuple[str | Callable[..., Any], ...] = ("aot_eager", aot_autograd(fw_compiler=_as_traced))
 
 

@@ -50,7 +50,7 @@ def kernels_replaced(
     """While it lasts, operators have other Python kernels, which tracing uses and eager does not.
 
     composite: operators that are not to be taken apart, and what each is instead (None: what it is).
-    meta: what foretells the shape of an operator's result. The kernels belong to the process: one thread at a time.
+    meta: what predicts the shape of an operator's result. The kernels belong to the process: one thread at a time.
     """
     saved = [(op, dict(op.py_kernels)) for op in (*composite, *meta)]
     try:

@@ -21,7 +21,7 @@ constexpr float SMALLEST = std::numeric_limits<float>::denorm_min();  // C++14 h
 // How many of a bench's `all` random cases to run: as many percent as its first argument says, all without one.
 inline int share_of(int all, int argc, char** argv) {
     const int percent = argc > 1 ? std::atoi(argv[1]) : 100;
-    return percent < 100 ? all * percent / 100 + 1 : all;
+    return percent < 100 ? static_cast<int>(int64_t(all) * percent / 100 + 1) : all;
 }
 
 // One generator for a test bench; the seed is fixed so that a failure comes back.

@@ -18,7 +18,7 @@ Tensor = torch.Tensor
 
 
 def test_backward_of_a_batch_norm_in_eval_under_autocast() -> None:
-    """It saves empty tensors, of another dtype than tracing foretells, and its backward asks for theirs."""
+    """It saves empty tensors, of another dtype than tracing predicts, and its backward asks for theirs."""
     model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval(), torch.randn(2, 3, 6, 6)
     twin = copy.deepcopy(model)
     for called in (on_card(model), twin):

@@ -1,8 +1,9 @@
 """Every test bench of the cores, with the sanitizers for memory and undefined behaviour: as the software card compiles
 them, and as synthesis sees them.
 
-`make benches` runs all random cases as synthesis sees them, in both C++ standards at all tile shapes; `make test` a
-tenth of them at the smallest shape, and `make benches-sampled`, which `.ci/run` calls, at the others.
+`make benches` runs all random cases as synthesis sees them, in both C++ standards at all tile shapes. `make test` runs a
+tenth of them, at the smallest shape, and a fifth of those of the software card; `make benches-sampled`, which `.ci/run`
+calls, runs a tenth at the other shapes, and all of the software card's.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def as_synthesis_sees(bench: str) -> list[Build]:
 SYNTHESIS = [build for bench in BENCHES for build in as_synthesis_sees(bench)]
 SHARE = [build for build in SYNTHESIS if build.standard == ("gnu++17" if build.shape == "small" else "gnu++14")]
 SHARE_PERCENT = 10
+CARD_PERCENT = 20
 SMALLEST = "small"
 """The shape that takes the least time to compile, and has the most edges of tiles."""
 
@@ -39,6 +41,13 @@ def test_every_core_has_a_bench() -> None:
 
 @pytest.mark.parametrize("build", [Build(bench) for bench in BENCHES], ids=str)
 def test_bench(programs: Programs, build: Build) -> None:
+    programs.run(build, CARD_PERCENT)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled
+@pytest.mark.parametrize("build", [Build(bench) for bench in BENCHES], ids=str)
+def test_all_of_a_bench(programs: Programs, build: Build) -> None:
     programs.run(build, 100)
 
 

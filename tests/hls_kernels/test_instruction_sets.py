@@ -18,9 +18,12 @@ RUNS = LEVELS[: LEVELS.index(host_isa()) + 1] if host_isa() in LEVELS else ()
 NARROW = "x86-64-v2"
 FUSED = [level for level in RUNS if level != NARROW]
 ON_THE_MAC_ARRAY = ("attention", "conv2d", "gemm", "winograd")
+LONG = ("attention", "conv2d", "winograd")
 ELSEWHERE = ("move", "pointwise", "pool", "reduce")
 PERCENT = 20
 NO_RESULTS = "cbf29ce484222325"  # digest of a bench that compares in another way
+
+SAMPLED = (pytest.mark.slow, pytest.mark.sampled)
 
 pytestmark = pytest.mark.skipif(not RUNS, reason="needs x86-64-v2 or better")
 
@@ -45,8 +48,15 @@ def of_bench(value: tuple[Build, ...]) -> str:
     return value[0].bench
 
 
+# Those that take long to compile are compared by what they compute in tests/lowering/test_plans.py, too.
 @pytest.mark.parametrize(
-    "alike", [with_all_plans(bench, FUSED) for bench in (*ON_THE_MAC_ARRAY, *ELSEWHERE) if FUSED], ids=of_bench
+    "alike",
+    [
+        pytest.param(with_all_plans(bench, FUSED), marks=SAMPLED if bench in LONG else ())
+        for bench in (*ON_THE_MAC_ARRAY, *ELSEWHERE)
+        if FUSED
+    ],
+    ids=of_bench,
 )
 def test_instruction_sets_with_fused_multiply_add_give_the_same_bits(
     programs: Programs, alike: tuple[Build, ...]

@@ -125,8 +125,9 @@ def source_of(head: str, meanings: list[Meaning]) -> str:
         wanted = ", ".join(map(str, image(value, meaning)[:16]))
         lines.append(f"{{ const unsigned char wanted[] = {{{wanted}}};")
         if meaning.kind == "scalar":
-            lines.append(f"  auto got = {meaning.name}; right |= uint32_t(!std::memcmp(&got, wanted, sizeof got")
-            lines.append(f"  ) && sizeof got == {meaning.bytes}) << {i}; }}")
+            # By its address: of a volatile argument of a class there is no copy.
+            lines.append(f"  right |= uint32_t(!std::memcmp((const void*)&{meaning.name}, wanted, {meaning.bytes})")
+            lines.append(f"  && sizeof {meaning.name} == {meaning.bytes}) << {i}; }}")
         else:
             lines.append(f"  right |= uint32_t(!std::memcmp((const void*){meaning.name}, wanted, 16)) << {i}; }}")
             if not meaning.const:
@@ -196,6 +197,9 @@ def test_every_type_arrives(tmp_path: Path) -> None:
     for name, group in groups.items():
         inner = ", ".join(f"{m.type}{'*' if m.kind == 'global' else ''} {m.name}" for m in group)
         kernels[name] = (f'extern "C" void {name}(uint32_t* verdict, {inner})', [VERDICT[1], *group])
+    classes = [meaning for meaning in scalars if "<" in meaning.type][:16]
+    inner = ", ".join(f"volatile {m.type} {m.name}" for m in classes)
+    kernels["changing"] = (f'extern "C" void changing(uint32_t* verdict, {inner})', [VERDICT[1], *classes])
     check_on_the_software_card(tmp_path, kernels)
 
 

@@ -25,7 +25,7 @@ def normalise(module: GraphModule) -> None:
 def _is_empty_item(node: Node) -> bool:
     """An item without elements: what an inference batch norm saves for its backward. One of a view shows its input.
 
-    Of operands of several dtypes PyTorch's kernels make another dtype than tracing foretells, and the backward asks
+    Of operands of several dtypes PyTorch's kernels make another dtype than tracing predicts, and the backward asks
     for theirs.
     """
     fake = value(node)

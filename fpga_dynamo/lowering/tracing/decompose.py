@@ -153,7 +153,7 @@ WHOLE: dict[Any, Callable[..., Any] | None] = {
 The value: what an op that names its output's size in another way is, with sizes that may be symbolic."""
 
 _SHAPES: dict[Any, Callable[..., Any]] = {aten.upsample_bilinear2d_backward.default: _bilinear_backward}
-"""Gradients of such ops of which PyTorch foretells the result by a kernel that takes no symbolic sizes."""
+"""Gradients of such ops of which PyTorch predicts the result by a kernel that takes no symbolic sizes."""
 
 _tracing = threading.RLock()
 

@@ -1,4 +1,4 @@
-"""Ops whose results tracing foretells in other strides than eager's kernels give them, taken apart into ops for which
+"""Ops whose results tracing predicts in other strides than eager's kernels give them, taken apart into ops for which
 both agree. The results of a launch, and of all that reads them, are laid out as tracing says.
 """
 

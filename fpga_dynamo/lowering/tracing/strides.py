@@ -2,7 +2,7 @@
 
 An image of one channel or of one pixel is row-major and channels-last at once; of one alone in its batch, turned or cut
 out of another, the strides of the other dimensions do not say all. On the strides of the dimensions of size 1 hangs in
-which format a convolution of such an image answers. Tracing foretells them by other rules than eager's kernels follow,
+which format a convolution of such an image answers. Tracing predicts them by other rules than eager's kernels follow,
 and with symbolic sizes by others again. So eager is asked: the op is run on tensors that lie like its operands and have
 at most two elements along a dimension. What follows is traced anew. So it is where operands lie in different orders.
 """

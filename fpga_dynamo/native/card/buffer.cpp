@@ -108,7 +108,7 @@ void buffer::populate() const {
 
 void buffer::discard(uint64_t bytes, uint64_t offset) const {
     check_range("a discard", bytes, offset);
-    const auto give_back = [&](uint8_t* memory) {
+    const auto give_back = [&](const uint8_t* memory) {
         const auto begin = (reinterpret_cast<uintptr_t>(memory) + offset + PAGE - 1) / PAGE * PAGE;
         const auto end = (reinterpret_cast<uintptr_t>(memory) + offset + bytes) / PAGE * PAGE;
         if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);

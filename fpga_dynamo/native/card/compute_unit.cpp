@@ -63,11 +63,11 @@ struct compute_unit::activity {
     fpga::cu_call call{};
     uint32_t step = 0;
     uint32_t slices = 1;
-    std::mutex mutex{};  // of the first failure
+    std::mutex mutex;  // of the first failure
     std::atomic<bool> failed{false};
     outcome how = outcome::returned;
     uint32_t status = 0;
-    std::string error{};
+    std::string error;
 
     activity(compute_unit& u, ert_command& c) : unit(u), command(c) {
         call.registers = c.registers;

@@ -4,9 +4,9 @@
 
 namespace card_model {
 
-std::string cpu_level();                  // "x86-64-v3"; on other architectures the compiler's name for it
-bool cpu_runs(const std::string& level);  // false for a level of another architecture or above this CPU's
-unsigned usable_cpus();                   // the affinity mask's count, at least 1
+std::string cpu_level();                   // "x86-64-v3"; on other architectures the compiler's name for it
+bool cpu_runs(const std::string& wanted);  // false for a level of another architecture or above this CPU's
+unsigned usable_cpus();                    // the affinity mask's count, at least 1
 
 bool spinning_pays();  // there is another CPU for whom we wait
 

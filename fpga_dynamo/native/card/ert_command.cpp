@@ -42,7 +42,7 @@ bool ert_command::wait(unsigned timeout_ms) const {
     return ended_.wait_for(lock, std::chrono::milliseconds(timeout_ms), ended);
 }
 
-void ert_command::add_callback(callback function) {
+void ert_command::add_callback(const callback& function) {
     ert_state now = ert_state::created;
     {
         std::lock_guard lock(mutex_);

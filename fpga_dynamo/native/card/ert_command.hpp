@@ -46,7 +46,7 @@ public:
     // Waits for the end; false when timeout_ms (0: none) has passed before it.
     bool wait(unsigned timeout_ms) const;
     // Called with the final state at each end, on the thread that ran the command; at once if it has ended already.
-    void add_callback(callback function);
+    void add_callback(const callback& function);
 
     // Valid once the command has ended.
     std::string error() const;

@@ -30,7 +30,7 @@ public:
     const kernel_info& info() const { return *info_; }
     const argument_info& argument(uint32_t index) const;  // throws error
     // The bank that buffers for this argument must lie in. Throws error for a scalar.
-    uint32_t group_id(uint32_t argument) const;
+    uint32_t group_id(uint32_t index) const;
     const std::vector<compute_unit*>& units() const { return units_; }
     const std::shared_ptr<card>& owner() const { return card_; }
     const std::shared_ptr<image>& program() const { return image_; }
@@ -61,8 +61,8 @@ public:
     run& operator=(const run&) = delete;
 
     const kernel& of() const { return *kernel_; }
-    void set_buffer(uint32_t argument, const buffer& value);
-    void set_scalar(uint32_t argument, const void* bytes, size_t count);
+    void set_buffer(uint32_t index, const buffer& value);
+    void set_scalar(uint32_t index, const void* bytes, size_t count);
 
     // To be called shortly before a start: wakes the lanes if the last start has used them.
     void announce();

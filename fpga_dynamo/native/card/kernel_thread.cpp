@@ -55,7 +55,7 @@ kernel_thread::kernel_thread(size_t stack, std::function<void()> body) {
     if (code != 0)
         throw out_of_memory("no thread with a stack of " + std::to_string(stack) + " bytes can be started (" +
                             std::strerror(code) + "); lower FPGA_DYNAMO_LANES or raise the limits (ulimit -u, -v)");
-    owned.release();
+    (void)owned.release();
     running_ = true;
 }
 

@@ -20,7 +20,7 @@ constexpr auto SPIN_TIME = std::chrono::milliseconds(1);
 }  // namespace
 
 lane_team::lane_team(unsigned lanes, size_t boards) : lanes_(lanes), boards_(new board[boards]), board_count_(boards) {
-    for (size_t i = 0; i < boards; ++i) boards_[i].ranges.reset(new range[lanes]);
+    for (size_t i = 0; i < boards; ++i) boards_[i].ranges = std::make_unique<range[]>(lanes);
 }
 
 lane_team::~lane_team() {
@@ -41,7 +41,7 @@ void lane_team::start_helpers() {
     helper_count_.store(helpers_.size(), std::memory_order_release);
 }
 
-bool lane_team::claim(board& b, unsigned lane, uint32_t* slice) {
+bool lane_team::claim(board& b, unsigned lane, uint32_t* slice) const {
     for (unsigned i = 0; i < lanes_; ++i) {
         std::atomic<uint64_t>& left = b.ranges[(lane + i) % lanes_].left;
         uint64_t seen = left.load(std::memory_order_acquire);

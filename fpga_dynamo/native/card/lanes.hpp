@@ -33,7 +33,7 @@ public:
 
     // Runs the task for slices 0 .. count - 1 and returns when all have ended. One caller per board at a time;
     // never waits for a helper that has not claimed a slice.
-    void run(size_t board, uint32_t count, slice_task task);
+    void run(size_t index, uint32_t count, slice_task task);
 
     // Has parked helpers come back and those that spin go on for as long again, before a run that is about to begin.
     void wake();
@@ -57,7 +57,7 @@ private:
         uint32_t epoch = 0;  // the caller's
     };
 
-    bool claim(board& b, unsigned lane, uint32_t* slice);
+    bool claim(board& b, unsigned lane, uint32_t* slice) const;
     bool help(board& b, unsigned lane);
     void serve(unsigned lane);
     void start_helpers();

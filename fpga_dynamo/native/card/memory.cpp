@@ -102,7 +102,7 @@ void bank::release(uint64_t offset, uint64_t bytes) {
     uint64_t span = span_of(bytes);
     std::unique_lock lock(mutex_);
     // A fresh mapping gives the pages back and makes the next buffer here start out as zeros.
-    mmap(host_ + offset, span - PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(host_ + offset, span - PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     live_.erase(offset);
     used_ -= span;
     const auto next = holes_.lower_bound(offset);

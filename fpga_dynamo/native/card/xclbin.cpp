@@ -108,7 +108,7 @@ xclbin xclbin::from_file(const std::string& path) {
     return from_bytes(bytes.str(), path);
 }
 
-xclbin xclbin::from_bytes(std::string bytes, std::string name) {
+xclbin xclbin::from_bytes(const std::string& bytes, std::string name) {
     xclbin result;
     result.name_ = std::move(name);
     result.read_container(bytes);

@@ -44,7 +44,7 @@ class xclbin {
 public:
     // Both throw xclbin_error: the file cannot be read, is truncated, or contradicts itself.
     static xclbin from_file(const std::string& path);
-    static xclbin from_bytes(std::string bytes, std::string name);
+    static xclbin from_bytes(const std::string& bytes, std::string name);
 
     // Throws xclbin_error when the software card cannot run it: another target, or instructions that this CPU lacks.
     void check_runs_here() const;

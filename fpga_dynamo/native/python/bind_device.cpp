@@ -71,6 +71,7 @@ void bind_xclbin(nb::module_& module) {
         .def("get_num_args", [](const kernel_info& self) { return self.arguments.size(); })
         .def("get_cus", [](const kernel_info& self) {
             std::vector<std::string> names;
+            names.reserve(self.compute_units.size());
             for (const auto& unit : self.compute_units) names.push_back(unit.name);
             return names;
         });

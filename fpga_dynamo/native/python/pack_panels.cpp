@@ -31,7 +31,7 @@ struct watch {
     float rests[MOST_WIDTH] = {};  // x - x: 0 of a finite number, else NaN
 
     void see(const float* row, size_t width) {
-        for (size_t l = 0; l < width; ++l) rests[l] += row[l] - row[l];
+        for (size_t l = 0; l < width; ++l) rests[l] += row[l] - row[l];  // NOLINT(misc-redundant-expression)
     }
     bool finite() const {
         return std::all_of(rests, rests + MOST_WIDTH, [](float rest) { return rest == 0.0f; });
@@ -116,6 +116,7 @@ bool pack_panels(const panel_job& job, unsigned threads) {
     const size_t floats = job.count() * job.elements() * job.ins * job.width;
     const size_t helpers = std::min<size_t>({threads ? threads - 1 : 0, job.count() - 1, floats / WORTH_A_THREAD});
     std::vector<std::thread> team;
+    team.reserve(helpers);
     for (size_t i = 0; i < helpers; ++i) team.emplace_back(work);
     work();
     for (std::thread& helper : team) helper.join();

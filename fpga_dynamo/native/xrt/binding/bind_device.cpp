@@ -35,7 +35,8 @@ void check_container(const std::string& path) {
     const auto bytes = file ? static_cast<uint64_t>(file.tellg()) : 0;
     axlf head;
     file.seekg(0);
-    if (!file.read(reinterpret_cast<char*>(&head), sizeof head) || std::strncmp(head.m_magic, "xclbin2", 8) != 0)
+    if (!file.read(reinterpret_cast<char*>(&head), sizeof head) ||
+        std::strncmp(head.m_magic, "xclbin2", sizeof "xclbin2") != 0)
         throw xclbin_error("xclbin '" + path + "': this is no xclbin file, or it cannot be read");
     if (head.m_header.m_length > bytes)
         throw xclbin_error("xclbin '" + path + "': the file is truncated: the header says " +
@@ -59,7 +60,7 @@ xrt::uuid load(const device& self, const xrt::xclbin& file) {
     return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; },
                    [&] {
                        std::lock_guard one_by_one(opened.loading);
-                       const xrt::uuid id = file.get_uuid();
+                       xrt::uuid id = file.get_uuid();
                        if (opened.loaded && opened.loaded.get_uuid() == id) return id;
                        opened.close_kernels();
                        std::lock_guard lock(opened.mutex);

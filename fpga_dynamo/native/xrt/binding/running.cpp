@@ -116,8 +116,8 @@ bool running::ended() const { return is_end(state_of(packet_)); }
 
 void running::set_buffer(uint32_t index, const buffer& value) {
     const argument& wanted = kernel_->at(index);
-    const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" +
-                              kernel_->name + "'";
+    std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" + kernel_->name +
+                        "'";
     if (!wanted.global) throw device_error(title + " is a scalar, not a buffer");
     kernel_->check_loaded();
     if (value.owner != kernel_->owner) throw device_error(title + ": the buffer belongs to another card");

@@ -141,7 +141,7 @@ std::shared_ptr<buffer_object> hal_card::find(unsigned handle) const {
     return found == buffers_.end() ? nullptr : found->second;
 }
 
-int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offset) {
+int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offset) const {
     const auto object = find(handle);
     if (!object || !object->host) return refuse(-EINVAL, "there is no such buffer, or it has no host side");
     if (!object->memory) return 0;
@@ -156,7 +156,8 @@ int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offs
     });
 }
 
-int hal_card::copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset, uint64_t source_offset) {
+int hal_card::copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset,
+                   uint64_t source_offset) const {
     const auto to = find(target), from = find(source);
     if (!to || !from || !to->memory || !from->memory) return refuse(-EINVAL, "there is no such buffer");
     return guarded([&] { to->memory->copy(*from->memory, bytes, source_offset, target_offset); });
@@ -254,7 +255,7 @@ int hal_card::wait_for_any(int timeout_ms) {
     return 1;
 }
 
-int hal_card::abort(const ert_abort_cmd& request) {
+int hal_card::abort(const ert_abort_cmd& request) const {
     const auto object = find(static_cast<unsigned>(request.exec_bo_handle));
     if (!object || !object->command) return refuse(-EINVAL, "the command to be ended was never started");
     if (object->command->busy()) object->unit->cancel(*object->command, ert_state::abort);

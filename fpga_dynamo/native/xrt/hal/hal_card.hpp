@@ -40,8 +40,8 @@ public:
     unsigned allocate(uint64_t bytes, unsigned flags, void* user);
     void release(unsigned handle);
     std::shared_ptr<buffer_object> find(unsigned handle) const;  // null if there is none
-    int sync(unsigned handle, card_model::direction way, uint64_t bytes, uint64_t offset);
-    int copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset, uint64_t source_offset);
+    int sync(unsigned handle, card_model::direction way, uint64_t bytes, uint64_t offset) const;
+    int copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset, uint64_t source_offset) const;
 
     int submit(unsigned handle);
     // Returns when a command of any card has ended since this thread last returned from here, or after timeout_ms: 1 or 0.
@@ -56,9 +56,9 @@ public:
 
 private:
     explicit hal_card(unsigned index) : card_(card_model::card::open(index)) {}
-    int start(const std::shared_ptr<buffer_object>& object);
+    int start(const std::shared_ptr<buffer_object>& shared);
     std::shared_ptr<buffer_object> started(const void* packet) const;  // null if none is
-    int abort(const ert_abort_cmd& request);
+    int abort(const ert_abort_cmd& request) const;
     card_model::compute_unit* choose(const ert_start_kernel_cmd& packet) const;
     static void ended(ert_packet* packet, ert_cmd_state state);
 

@@ -109,8 +109,8 @@ void memory::release(uint64_t address) {
     std::unique_lock lock(mutex_);
     const auto found = buffers_.find(address);
     if (found == buffers_.end()) return;
-    mmap(host(address), pages(found->second.bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-         -1, 0);
+    (void)mmap(host(address), pages(found->second.bytes), PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     // The driver may hold a descriptor of this file forever: at least its pages are given back. The file keeps its size, for
     // the driver still writes to the mappings of commands that it has freed when it loads another xclbin.
     static_cast<void>(fallocate(found->second.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,

@@ -37,7 +37,8 @@ public:
     template <typename T>
     T fixed() {
         T value;
-        std::memcpy(&value, take(sizeof value).data(), sizeof value);
+        const std::string_view bytes = take(sizeof value);
+        std::memcpy(&value, bytes.data(), bytes.size());
         return value;
     }
     std::string_view take(uint64_t bytes) {
@@ -123,7 +124,7 @@ connection::connection() {
 
 connection::~connection() { ::close(socket_); }
 
-bool connection::read_all(void* target, size_t bytes) {
+bool connection::read_all(void* target, size_t bytes) const {
     auto* at = static_cast<char*>(target);
     while (bytes > 0) {
         const ssize_t count = ::read(socket_, at, bytes);

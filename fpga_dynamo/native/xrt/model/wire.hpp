@@ -45,7 +45,7 @@ public:
     void send(const reply& answer);
 
 private:
-    bool read_all(void* target, size_t bytes);
+    bool read_all(void* target, size_t bytes) const;
     int socket_ = -1;
 };
 

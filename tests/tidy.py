@@ -1,0 +1,86 @@
+"""What clang-tidy finds in the C++ of hls_kernels and fpga_dynamo/native: ``python -m tests.tidy``, for `make tidy`.
+
+Native sources are compiled as CMake says, all cores and the engine as synthesis sees them: clang does not know the
+vector functions of g++ that the software card is compiled with. Which checks there are says `.clang-tidy`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import nanobind
+
+from hls_kernels import CORES
+from hls_kernels import ROOT as KERNELS
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build/tidy"
+NATIVE = ROOT / "fpga_dynamo/native"
+HEADERS = r"hls_kernels/(cores|engine|lib)/|fpga_dynamo/native/"
+FLAGS = ("-std=c++17", f"-I{KERNELS}", f"-I{KERNELS / 'lib'}", "-Wno-unknown-pragmas", "-Wno-unused-label")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file and how it is compiled; nothing if the compilation database says it."""
+
+    path: Path
+    flags: tuple[str, ...] = ()
+
+
+def native() -> list[Source]:
+    """The sources that CMake builds on this machine; those of XRT only where XRT is installed."""
+    configure = [
+        Path(sys.executable).parent / "cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja",
+        f"-DCMAKE_MAKE_PROGRAM={Path(sys.executable).parent / 'ninja'}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        f"-DPython_EXECUTABLE={sys.executable}", f"-Dnanobind_DIR={nanobind.cmake_dir()}",
+    ]  # fmt: skip
+    subprocess.run(list(map(str, configure)), check=True, stdout=subprocess.DEVNULL)
+    database = json.loads((BUILD / "compile_commands.json").read_text())
+    files = sorted({Path(entry["file"]) for entry in database})
+    return [Source(path) for path in files if path.is_relative_to(NATIVE)]
+
+
+def kernels() -> list[Source]:
+    """Each part of hls_kernels, as one source that includes all of its headers."""
+    parts = {
+        "cores": sorted(CORES.glob("*/core.hpp")),
+        "engine": [KERNELS / "engine/engine.hpp", KERNELS / "engine/vector/vector.hpp"],
+    }
+    found = [Source(KERNELS / "lib/leave.cpp", FLAGS)]
+    for name, headers in parts.items():
+        path = BUILD / f"{name}.cpp"
+        path.write_text("".join(f'#include "{header}"\n' for header in headers))
+        stand_ins = ("-D__SYNTHESIS__", f"-I{KERNELS / 'tb/hls'}") if name == "cores" else (f"-I{KERNELS / 'sim'}",)
+        found.append(Source(path, (*FLAGS, *stand_ins)))
+    return found
+
+
+def findings(source: Source) -> str:
+    """What clang-tidy says of a source and of our headers in it."""
+    tidy = [str(Path(sys.executable).parent / "clang-tidy"), "--quiet", f"--header-filter={HEADERS}"]
+    how = ["--", *source.flags] if source.flags else []
+    where = [] if source.flags else ["-p", str(BUILD)]
+    command = [*tidy, f"--config-file={ROOT / '.clang-tidy'}", *where, str(source.path), *how]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return result.stdout if result.returncode == 0 else result.stdout + result.stderr
+
+
+def main() -> int:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    sources = [*kernels(), *native()]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [text for text in pool.map(findings, sources) if text.strip()]
+    print("\n".join(dict.fromkeys(found)), end="")
+    print(f"clang-tidy: {len(found)} of {len(sources)} sources have findings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
