@@ -1,9 +1,9 @@
 """Every test bench of the cores, with the sanitizers for memory and undefined behaviour: as the software card compiles
 them, and as synthesis sees them.
 
-`make benches` runs all random cases as synthesis sees them, in both C++ standards at all tile shapes. `make test` runs a
-tenth of them, at the smallest shape, and a fifth of those of the software card; `make benches-sampled`, which `.ci/run`
-calls, runs a tenth at the other shapes, and all of the software card's.
+`make benches` runs all random cases as synthesis sees them, in both C++ standards at all tile shapes. `make test` runs
+a tenth of them, at the smallest shape, and a fifth of those of the software card; `make benches-sampled`, which
+`.ci/run` calls, runs a tenth at the other shapes, and all of the software card's.
 """
 
 from __future__ import annotations
