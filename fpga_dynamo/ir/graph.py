@@ -12,6 +12,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS
+from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.graph import SYMBOLS
 from fpga_dynamo.ir.sizes.size import Shape, Size, sizes_in
 from fpga_dynamo.ir.sizes.symbols import Symbols
@@ -76,7 +77,9 @@ def is_view(node: Node) -> bool:
 
 def shows_operand(target: Any) -> bool:
     """Whether a node's target computes nothing: its result shows (or may show) the memory of an operand."""
-    return isinstance(target, OpOverload) and (target.is_view or target in _UNSAFE_VIEWS)
+    if not isinstance(target, OpOverload) or facts(target).made_by_pattern:
+        return False
+    return target.is_view or target in _UNSAFE_VIEWS
 
 
 def computes(node: Node) -> bool:

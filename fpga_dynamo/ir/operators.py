@@ -40,6 +40,7 @@ class Operator:
     like: which of them the (first) result lies like; None if that does not follow from the operand alone.
     laid_out: gives, of the op's arguments, a tensor that lies like its (first) result in eager, where PyTorch does not
         call it pointwise and tracing predicts it by other rules; see lowering/tracing/strides.py.
+    made_by_pattern: it is a view for eager that the card may have to copy: no view to the passes, but a value.
     bounds: (node, bounds of an operand) -> least and greatest integer of its result, None if its type alone says so.
     """
 
@@ -49,6 +50,7 @@ class Operator:
     images: tuple[int, ...] = ()
     like: int | None = None
     laid_out: Callable[..., torch.Tensor] | None = None
+    made_by_pattern: bool = False
     bounds: Bounds | None = None
 
 

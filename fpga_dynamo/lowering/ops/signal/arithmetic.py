@@ -230,8 +230,8 @@ TABLE.add(
 )
 _PARTS = {
     aten.complex.default: Operator(lambda t: ((t(4, 32), t(4, 32)), {})),
-    aten.view_as_real.default: Operator(lambda t: ((t(4, 32),), {})),
-    aten.view_as_complex.default: Operator(lambda t: ((t(4, 32, 2),), {})),
+    aten.view_as_real.default: Operator(lambda t: ((t(4, 32),), {}), made_by_pattern=True),
+    aten.view_as_complex.default: Operator(lambda t: ((t(4, 32, 2),), {}), made_by_pattern=True),
 }
 TABLE.add(
     Pattern(
