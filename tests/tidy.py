@@ -53,7 +53,7 @@ def kernels() -> list[Source]:
         "cores": sorted(CORES.glob("*/core.hpp")),
         "engine": [KERNELS / "engine/engine.hpp", KERNELS / "engine/vector/vector.hpp"],
     }
-    found = [Source(KERNELS / "lib/leave.cpp", FLAGS)]
+    found = []
     for name, headers in parts.items():
         path = BUILD / f"{name}.cpp"
         path.write_text("".join(f'#include "{header}"\n' for header in headers))

@@ -24,7 +24,6 @@ const char* file_name(const char* path) {
 
 extern "C" {
 
-// NOLINTBEGIN(bugprone-reserved-identifier): names that the linker's --wrap makes
 #define FPGA_WRAP_EXIT(name)                                              \
     [[noreturn]] void __real_##name(int status);                          \
     [[noreturn]] void __wrap_##name(int status);                          \
@@ -68,6 +67,5 @@ void __wrap_pthread_exit(void* value) {
     leave("called pthread_exit()");
     __real_pthread_exit(value);
 }
-// NOLINTEND(bugprone-reserved-identifier)
 
 }  // extern "C"

@@ -74,10 +74,10 @@ inline conv_plan plan_conv2d(const conv2d_command& c) {
     p.k_blocks = ceil_div(p.depth, tile::K_BLOCK);
     p.k_block = ceil_div(p.depth, p.k_blocks);
     p.panels = ceil_div(c.out_channels, c.vectors * VEC);
-    const int64_t pixels = static_cast<int64_t>(c.batch) * c.out_height * c.out_width;
-#ifndef __SYNTHESIS__
     const bool inside = c.padding[0] == 0 && c.padding[1] == 0 && covered(c, 0, c.out_height) <= c.in_height &&
                         covered(c, 1, c.out_width) <= c.in_width;
+    const int64_t pixels = static_cast<int64_t>(c.batch) * c.out_height * c.out_width;
+#ifndef __SYNTHESIS__
     if (inside && !p.planar && (p.depth == c.in_channels || p.depth <= tile::KOFF)) {
         p.source = CONV_DIRECT;
         const int32_t cached = maximum(tile::SLAB_FLOATS / c.in_channels, 16 * tile::ROWS);

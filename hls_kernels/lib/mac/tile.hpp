@@ -84,7 +84,6 @@ FPGA_INLINE bool present(int j, const mac_step& step) {
 template <int VECTORS>
 FPGA_INLINE int32_t row_of_sums(const mac_step& step) {
 #ifdef __SYNTHESIS__
-    (void)step;
     return VECTORS;
 #else
     return PLAN_PARTS > 1 ? step.panel_vectors : VECTORS;
