@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from fpga_dynamo import OptionError, task_graph
-from fpga_dynamo.runtime.application import from_json, load, save, schema, to_json
+from fpga_dynamo.runtime.application import from_json, load, save, schema, to_json, to_svg
 
 
 class Net(nn.Module):
@@ -46,7 +47,10 @@ def test_layers_are_tasks_with_their_names(net: nn.Module) -> None:
     assert (stem.kernel, stem.layer) == ("conv2d", "Conv2d aten.relu")
     assert stem.inputs == ((2, 3, 12, 12),)
     assert stem.from_host == X.nbytes
-    assert [names[edge.task] for edge in graph.tasks[names.index("right")].dependencies] == ["stem"]
+    assert [names[edge.task] for edge in graph.tasks[names.index("right")].dependencies] == [
+        "stem",
+        "left.0",
+    ]  # it adds that
     assert graph.tasks[names.index("right")].dependencies[0].bytes == 2 * 8 * 12 * 12 * 4
     assert graph.tasks[-1].to_host == 2 * 5 * 4
 
@@ -68,6 +72,9 @@ def test_it_survives_json(net: nn.Module, tmp_path: Path) -> None:
     jsonschema.validate(to_json(graph), schema())
     assert to_json(from_json(json.loads(json.dumps(to_json(graph))))) == to_json(graph)
     assert load(save(graph, tmp_path / "net.json")) == graph
+    picture = ElementTree.fromstring(to_svg(graph))
+    assert len(picture.findall("{*}path")) == sum(len(task.dependencies) for task in graph.tasks)
+    assert len(picture.findall("{*}g")) == len(graph.tasks)
     assert graph.to_dot().count("->") == sum(len(task.dependencies) for task in graph.tasks)
 
 

@@ -5,6 +5,7 @@ injector of `fpga-dynamo soc` take them.
 """
 
 from fpga_dynamo.runtime.application.classes import CPU_CLASSES, CpuClass, cpu_class, scaled_seconds
+from fpga_dynamo.runtime.application.drawing import to_svg
 from fpga_dynamo.runtime.application.graph import Application, ApplicationError, ApplicationTask, Edge
 from fpga_dynamo.runtime.application.text import from_json, load, save, schema, to_json
 
@@ -22,4 +23,5 @@ __all__ = [
     "scaled_seconds",
     "schema",
     "to_json",
+    "to_svg",
 ]
