@@ -141,7 +141,7 @@ def test_training_by_layers(model: nn.Module) -> None:
 
     wanted = gradients(model)
     torch._dynamo.reset()
-    options = {"granularity": "layer", "policy": "random"}
+    options: dict[str, Any] = {"granularity": "layer", "policy": "random"}
     got = gradients(torch.compile(model, backend="fpga", dynamic=False, options=options))
     for mine, theirs in zip(got, wanted, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
