@@ -1,0 +1,21 @@
+"""INT8 with PyTorch's own flow: a quantizer for torchao's PT2E, quantisation in one line, and what that costs.
+
+Needs the package torchao (``pip install 'fpga_dynamo[quantize]'``). May import `errors` and `torch_internals`: a
+quantised model is a graph of PyTorch's own operators, which any backend and eager can run.
+"""
+
+from fpga_dynamo.errors import FpgaError
+
+try:
+    import torchao.quantization.pt2e  # noqa: F401
+except ImportError as error:
+    raise FpgaError(
+        "fpga_dynamo.quantize needs torchao, which is not installed: pip install 'fpga_dynamo[quantize]'"
+    ) from error
+
+from fpga_dynamo.quantize.compare import Comparison, LayerNoise, compare
+from fpga_dynamo.quantize.flow import quantize
+from fpga_dynamo.quantize.mixed import Mixed, mixed_precision
+from fpga_dynamo.quantize.quantizer import FPGAQuantizer
+
+__all__ = ["Comparison", "FPGAQuantizer", "LayerNoise", "Mixed", "compare", "mixed_precision", "quantize"]

@@ -1,0 +1,66 @@
+"""Fused attention of an exported graph as products and a softmax, which can be annotated one by one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+aten = torch.ops.aten
+_FUSED = aten.scaled_dot_product_attention.default
+
+
+def take_apart(model: GraphModule) -> None:
+    """Replaces each ``scaled_dot_product_attention`` without dropout, grouped heads and nested tensors, in place.
+
+    softmax(query keys^T * scale + mask) values, as the operator's documentation defines it.
+    """
+    changed = False
+    for node in list(model.graph.nodes):
+        if node.op == "call_function" and node.target is _FUSED:
+            changed = _replace(model, node) or changed
+    if changed:
+        model.graph.eliminate_dead_code()
+        model.recompile()
+
+
+def _replace(model: GraphModule, node: Node) -> bool:
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+    given: dict[str, Any] = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+    query, key, value, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
+    if given.get("dropout_p") or given.get("enable_gqa"):
+        return False
+    shapes = [operand.meta["val"].shape for operand in (query, key, value)]
+    scale = given.get("scale") or 1 / math.sqrt(int(shapes[0][-1]))
+    with model.graph.inserting_before(node):
+
+        def add(target: Any, *args: Any) -> Node:
+            new = model.graph.call_function(target, args)
+            new.meta = {k: v for k, v in node.meta.items() if k in ("nn_module_stack", "stack_trace")}
+            values = [arg.meta["val"] if isinstance(arg, Node) else arg for arg in args]
+            new.meta["val"] = target(*values)
+            return new
+
+        scores = add(aten.matmul.default, query, add(aten.transpose.int, key, -2, -1))
+        scores = add(aten.mul.Tensor, scores, scale)
+        if given.get("is_causal"):
+            rows, columns = shapes[0][-2], shapes[1][-2]
+            if not (isinstance(rows, int) and isinstance(columns, int)):
+                return False
+            name = f"_causal_mask_{rows}_{columns}"
+            if not hasattr(model, name):
+                model.register_buffer(name, torch.full((rows, columns), -math.inf).triu(1), persistent=False)
+            mask = model.graph.get_attr(name)
+            mask.meta["val"] = query.meta["val"].new_empty(rows, columns)
+        if mask is not None:
+            if mask.meta["val"].dtype == torch.bool:
+                scores = add(aten.masked_fill.Scalar, scores, add(aten.logical_not.default, mask), -math.inf)
+            else:
+                scores = add(aten.add.Tensor, scores, mask)
+        weights = add(aten.softmax.int, scores, -1)
+        result = add(aten.matmul.default, weights, value)
+    node.replace_all_uses_with(result)
+    model.graph.erase_node(node)
+    return True

@@ -1,0 +1,57 @@
+"""The values of a graph's layers, by the names that a float graph and its quantised one have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+
+_CODES = ("quantize_per", "dequantize_per", "choose_qparams")
+
+
+def is_layer(node: Node) -> bool:
+    """Whether a node computes something: no parameter, no quantisation, no view's bookkeeping."""
+    return node.op == "call_function" and not is_code(node)
+
+
+def is_code(node: Node) -> bool:
+    """Whether a node quantises or dequantises."""
+    return node.op == "call_function" and any(code in str(node.target) for code in _CODES)
+
+
+class Watch(Interpreter):
+    """Runs a graph and shows each layer's value to `see`; what that returns goes on in the value's place."""
+
+    def __init__(self, graph: GraphModule, see: Callable[[Node, Any], Any]) -> None:
+        super().__init__(graph)
+        self.see = see
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        return self.see(n, value) if is_layer(n) else value
+
+
+def rounded(graph: GraphModule, node: Node, value: Tensor) -> Tensor:
+    """`value` as whoever uses `node` sees it: through its quantisation, where all users do."""
+    users = [user for user in node.users if is_code(user)]
+    if not users or len(users) != len(node.users):
+        return value
+    quantize = users[0]
+    arguments = [_attribute(graph, argument) for argument in quantize.args[1:]]
+    code = quantize.target(value, *arguments)  # type: ignore[operator]
+    for user in quantize.users:
+        if is_code(user):
+            rest = [_attribute(graph, argument) for argument in user.args[1:]]
+            return user.target(code, *rest)  # type: ignore[operator, no-any-return]
+    return value
+
+
+def _attribute(graph: GraphModule, argument: Any) -> Any:
+    if not isinstance(argument, Node):
+        return argument
+    value: Any = graph
+    for name in str(argument.target).split("."):
+        value = getattr(value, name)
+    return value

@@ -1,0 +1,246 @@
+"""What 8 bits cost: layer by layer, and in the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.utils import _fuse_conv_bn_
+
+from fpga_dynamo.errors import OptionError
+from fpga_dynamo.quantize.capture import Watch, rounded
+from fpga_dynamo.quantize.flow import Inputs, arguments, exported
+from fpga_dynamo.torch_internals.pytree import tree_leaves
+
+Score = Callable[[nn.Module], float]
+"""How good a model is, the higher the better, such as its accuracy in percent on data that the caller has."""
+
+
+@dataclass
+class LayerNoise:
+    """A layer of the quantised graph beside the same of the float one.
+
+    own_db: signal-to-noise ratio of the layer alone, given the float model's values as its inputs. total_db: that of
+    the network up to here. worst_channel, worst_db: the channel (dimension 1) of the least own ratio. macs: whether it
+    is a product. Ratios are 10 log10(mean square of the signal / mean square of the error), infinite where nothing
+    differs.
+    """
+
+    name: str
+    operator: str
+    own_db: float
+    total_db: float
+    worst_channel: int | None
+    worst_db: float
+    macs: bool
+
+
+@dataclass
+class Comparison:
+    """What :func:`compare` found. agreement: share of calls' rows whose largest result is the same one (top-1)."""
+
+    layers: list[LayerNoise]
+    output_db: float
+    agreement: float
+    before: float | None = None
+    after: float | None = None
+
+    def most_sensitive(self) -> list[LayerNoise]:
+        """Products, those first that lose the most by themselves: the ones to leave in float."""
+        return sorted((layer for layer in self.layers if layer.macs), key=lambda layer: layer.own_db)
+
+    def table(self) -> Table:
+        table = Table(title=self._title())
+        for name in ("layer", "operator", "own dB", "network dB", "worst channel", "its dB"):
+            table.add_column(name, justify="left" if name in ("layer", "operator") else "right", no_wrap=True)
+        for layer in self.layers:
+            worst = "" if layer.worst_channel is None else str(layer.worst_channel)
+            table.add_row(
+                layer.name, layer.operator, _text(layer.own_db), _text(layer.total_db), worst, _text(layer.worst_db)
+            )
+        return table
+
+    def __str__(self) -> str:
+        console = Console(width=120, force_terminal=False, color_system=None)
+        with console.capture() as text:
+            console.print(self.table())
+        return text.get()
+
+    def save(self, path: str | Path) -> None:
+        """Draws both ratios over the layers, as .png, .svg or .pdf."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(max(6.0, 0.22 * len(self.layers) + 2), 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        places = range(len(self.layers))
+        axes.bar(places, [_finite(layer.own_db) for layer in self.layers], color="#b9c7d6", label="layer alone")
+        axes.plot(places, [_finite(layer.total_db) for layer in self.layers], "o-", color="#c0392b", label="network")
+        axes.set_xticks(list(places), [layer.name for layer in self.layers], rotation=90, fontsize=6)
+        axes.set_ylabel("signal to noise, dB")
+        axes.set_title(self._title(), fontsize=9)
+        axes.legend()
+        figure.savefig(path)
+
+    def _title(self) -> str:
+        parts = [f"result {_text(self.output_db)} dB", f"same top-1 {self.agreement:.1%}"]
+        if self.before is not None and self.after is not None:
+            parts.append(f"score {self.before:.2f} -> {self.after:.2f}")
+        return ", ".join(parts)
+
+
+def compare(model: nn.Module, quantised: GraphModule, data: Iterable[Inputs], score: Score | None = None) -> Comparison:
+    """`quantised` beside the float `model` it was made of, on `data` (inputs, as of :func:`quantize`).
+
+    Layers are matched by their names in the exported graph, so `quantised` comes from ``torch.export`` of `model`
+    (:func:`quantize`, or torchao with any quantizer). score: of a model, evaluated for both.
+
+    Raises OptionError where `data` is empty or the graphs have no layer in common.
+    """
+    items = list(data)
+    if not items:
+        raise OptionError("data is empty: give inputs to compare the models on")
+    reference = exported(model, items[0])
+    _fuse_conv_bn_(reference)
+    sums: dict[str, _Sums] = {}
+    output, same, rows = _Power(), 0, 0
+    with torch.no_grad():
+        for inputs in items:
+            values = _values(reference, inputs)
+            _noise(quantised, inputs, values, sums)
+            if not sums:
+                raise OptionError(
+                    "the two graphs have no layer in common: quantise what torch.export makes of this model"
+                )
+            exact, ours = _result(reference, inputs), _result(quantised, inputs)
+            output.add(exact, ours)
+            same += int((exact.flatten(1).argmax(1) == ours.flatten(1).argmax(1)).sum()) if exact.dim() > 1 else 0
+            rows += exact.shape[0] if exact.dim() > 1 else 0
+    return Comparison(
+        [noise.layer() for noise in sums.values()],
+        output.db(),
+        same / rows if rows else math.nan,
+        None if score is None else score(model),
+        None if score is None else score(quantised),
+    )
+
+
+class _Power:
+    """Mean squares of a signal and of its error."""
+
+    def __init__(self) -> None:
+        self.signal, self.error = 0.0, 0.0
+
+    def add(self, exact: Tensor, ours: Tensor) -> None:
+        self.signal += float(exact.double().square().sum())
+        self.error += float((exact.double() - ours.double()).square().sum())
+
+    def db(self) -> float:
+        return _db(self.signal, self.error)
+
+
+class _Sums:
+    """What is known of a layer so far."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.own, self.total = _Power(), _Power()
+        self.channels: tuple[Tensor, Tensor] | None = None
+
+    def add_own(self, exact: Tensor, ours: Tensor) -> None:
+        self.own.add(exact, ours)
+        if exact.dim() < 2:
+            return
+        others = [d for d in range(exact.dim()) if d != 1]
+        signal = exact.double().square().sum(others)
+        error = (exact.double() - ours.double()).square().sum(others)
+        if self.channels is None:
+            self.channels = (signal, error)
+        elif self.channels[0].shape == signal.shape:
+            self.channels = (self.channels[0] + signal, self.channels[1] + error)
+
+    def layer(self) -> LayerNoise:
+        channel, worst = None, self.own.db()
+        if self.channels is not None:
+            ratios = [_db(s, e) for s, e in zip(*(part.tolist() for part in self.channels), strict=True)]
+            channel = min(range(len(ratios)), key=ratios.__getitem__)
+            worst = ratios[channel]
+        operator = str(self.node.target).removeprefix("aten.").split(".")[0]
+        return LayerNoise(
+            self.node.name, operator, self.own.db(), self.total.db(), channel, worst, operator in _PRODUCTS
+        )
+
+
+_PRODUCTS = {"conv1d", "conv2d", "conv3d", "conv_transpose2d", "linear", "matmul", "bmm", "addmm", "convolution"}
+
+
+def _values(reference: GraphModule, inputs: Inputs) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+
+    def keep(node: Node, value: Any) -> Any:
+        # A later operator may change the value in place.
+        values[node.name] = value.clone() if isinstance(value, Tensor) else value
+        return value
+
+    _run(reference, inputs, keep)
+    return values
+
+
+def _noise(quantised: GraphModule, inputs: Inputs, values: dict[str, Any], sums: dict[str, _Sums]) -> None:
+    def matched(node: Node, value: Any) -> Tensor | None:
+        exact = values.get(node.name)
+        if isinstance(exact, Tensor) and exact.is_floating_point() and exact.shape == getattr(value, "shape", None):
+            return exact
+        return None
+
+    def alone(node: Node, value: Any) -> Any:
+        exact = matched(node, value)
+        if exact is None:
+            return value
+        sums.setdefault(node.name, _Sums(node)).add_own(exact, rounded(quantised, node, value))
+        return exact.clone()
+
+    def together(node: Node, value: Any) -> Any:
+        exact = matched(node, value)
+        if exact is not None:
+            sums[node.name].total.add(exact, rounded(quantised, node, value))
+        return value
+
+    _run(quantised, inputs, alone)
+    _run(quantised, inputs, together)
+
+
+def _run(graph: GraphModule, inputs: Inputs, see: Callable[[Node, Any], Any]) -> Any:
+    args, kwargs = arguments(inputs)
+    flat = [*args, *kwargs.values()]
+    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    if len(flat) != len(names):  # nested arguments: the module flattens them itself
+        flat = tree_leaves((args, kwargs))
+    return Watch(graph, see).run(*flat, enable_io_processing=False)
+
+
+def _result(graph: GraphModule, inputs: Inputs) -> Tensor:
+    result = _run(graph, inputs, lambda node, value: value)
+    leaves = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+    return leaves[0].float()
+
+
+def _db(signal: float, error: float) -> float:
+    if error == 0:
+        return math.inf
+    return 10 * math.log10(signal / error) if signal > 0 else -math.inf
+
+
+def _finite(ratio: float) -> float:
+    return max(0.0, min(ratio, 80.0))
+
+
+def _text(ratio: float) -> str:
+    return "exact" if ratio == math.inf else f"{ratio:.1f}"

@@ -1,0 +1,97 @@
+"""Which operators of an exported graph the quantizer annotates, and how.
+
+An operator is of one of these kinds:
+
+- *products*: convolutions and matrix products, whose operands become 8 bits, and whose result does after what follows
+  it in the same command: batch norm, an addition, a limit such as ReLU;
+- *moves*: the result has the operand's scale, since it consists of the operand's elements;
+- *values*: operand and result have scales of their own; on a card these are tables, sums, or computed in float32
+  between bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Product:
+    """name: what capabilities call it. weight: where its weight is, and its output channels' axis there; None for two
+    activations. bias: where the bias is."""
+
+    name: str
+    weight_axis: int | None = 0
+    bias: int | None = 2
+
+
+PRODUCTS: dict[object, Product] = {
+    aten.conv1d.default: Product("convolution"),
+    aten.conv2d.default: Product("convolution"),
+    aten.conv3d.default: Product("convolution"),
+    aten.conv_transpose2d.input: Product("transposed convolution", 1),
+    aten.linear.default: Product("linear"),
+    aten.matmul.default: Product("matmul", None, None),
+    aten.bmm.default: Product("matmul", None, None),
+}
+
+BATCH_NORM = (aten.batch_norm.default,)
+ADDITIONS = (aten.add.Tensor, aten.add_.Tensor)
+LIMITS = (
+    aten.relu.default, aten.relu_.default, aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default,
+    aten.clamp_.default, aten.relu6.default,
+)  # fmt: skip
+
+MOVES = (
+    aten.max_pool1d.default, aten.max_pool2d.default, aten.adaptive_max_pool2d.default, aten.flatten.using_ints,
+    aten.view.default, aten.reshape.default, aten.unflatten.int, aten.permute.default, aten.transpose.int,
+    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.slice.Tensor,
+    aten.select.int, aten.expand.default, aten.contiguous.default, aten.clone.default, aten.dropout.default,
+    aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.upsample_nearest2d.vec,
+    aten.upsample_nearest2d.default, aten.pixel_shuffle.default, aten.channel_shuffle.default, aten.chunk.default,
+    aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int, aten.t.default, aten.mT.default,
+    aten.swapaxes.default, aten.movedim.int,
+)  # fmt: skip
+
+JOINS = (aten.cat.default, aten.stack.default, aten.concat.default)
+
+VALUES: dict[object, str] = {
+    aten.avg_pool2d.default: "average pooling",
+    aten.adaptive_avg_pool2d.default: "average pooling",
+    aten.adaptive_avg_pool1d.default: "average pooling",
+    aten.mean.dim: "mean",
+    aten.upsample_bilinear2d.vec: "resize",
+    aten.softmax.int: "softmax",
+    aten.layer_norm.default: "layer norm",
+    **{
+        activation: "activation"
+        for activation in (
+            *LIMITS, aten.hardswish.default, aten.hardswish_.default, aten.hardsigmoid.default,
+            aten.hardsigmoid_.default, aten.silu.default, aten.silu_.default, aten.gelu.default, aten.sigmoid.default,
+            aten.tanh.default, aten.leaky_relu.default, aten.leaky_relu_.default, aten.elu.default, aten.elu_.default,
+            aten.mish.default, aten.softplus.default,
+        )
+    },
+    **{addition: "addition" for addition in ADDITIONS},
+}  # fmt: skip
+
+CAPABILITIES = frozenset({product.name for product in PRODUCTS.values()} | set(VALUES.values()) | {"cat"})
+"""What a recipe may be able to do in 8 bits, by name."""
+
+
+def is_image_sum(node: Node) -> bool:
+    """Whether an addition is of two tensors of one shape, as a residual is, unscaled."""
+    left, right = node.args[:2]
+    if not (isinstance(left, Node) and isinstance(right, Node)) or node.kwargs.get("alpha", 1) != 1:
+        return False
+    shapes = [getattr(value.meta.get("val"), "shape", None) for value in (left, right)]
+    return shapes[0] is not None and shapes[0] == shapes[1]
+
+
+def is_float(node: object) -> bool:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32

@@ -1,0 +1,219 @@
+"""The quantizer for torchao's ``prepare_pt2e`` and ``prepare_qat_pt2e``: what runs in 8 bits on a card is annotated."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, Quantizer, SharedQuantizationSpec
+
+from fpga_dynamo.errors import OptionError
+from fpga_dynamo.quantize import attention
+from fpga_dynamo.quantize.operators import (
+    ADDITIONS,
+    BATCH_NORM,
+    CAPABILITIES,
+    JOINS,
+    LIMITS,
+    MOVES,
+    PRODUCTS,
+    VALUES,
+    Product,
+    is_float,
+    is_image_sum,
+)
+from fpga_dynamo.quantize.specs import BiasType, Scales, specs
+
+_KEY = "quantization_annotation"
+
+
+class FPGAQuantizer(Quantizer):
+    """Annotates what the cards' INT8 engine and the software card compute in 8 bits.
+
+    A product (convolution, linear, matmul) and what follows it in one command (batch norm, the addition of a residual,
+    ReLU and other limits) are one step with one rounding at its end. Activations by table (hardswish, GELU, ...),
+    pooling, means, additions, softmax and layer norms read and write 8 bits. All else stays in the model's own type.
+
+    scales: ``"float"``, or ``"pow2"`` for powers of two, with which eager and every engine agree to the bit.
+    bias: ``"float"``, or ``"int32"`` in units of the sums.
+    training: for ``prepare_qat_pt2e``.
+    keep_float: names of nodes, or of modules (such as ``"layer4.1"``), that are left alone.
+    capabilities: what is annotated, of :data:`fpga_dynamo.quantize.operators.CAPABILITIES`; everything by default.
+
+    Raises OptionError for values that are none of these; ``annotate`` raises it for names in keep_float that the graph
+    does not have.
+    """
+
+    def __init__(
+        self,
+        scales: Scales = "float",
+        *,
+        bias: BiasType = "float",
+        training: bool = False,
+        keep_float: Iterable[str] = (),
+        capabilities: Collection[str] = CAPABILITIES,
+    ) -> None:
+        super().__init__()
+        if unknown := sorted(set(capabilities) - CAPABILITIES):
+            known = ", ".join(sorted(CAPABILITIES))
+            raise OptionError(f"capabilities: unknown {', '.join(unknown)}; there are {known}")
+        self.specs = specs(scales, bias, training)
+        self.keep_float = frozenset(keep_float)
+        self.capabilities = frozenset(capabilities)
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Takes fused attention apart, so that its two products can be in 8 bits."""
+        if "matmul" in self.capabilities:
+            attention.take_apart(model)
+        return model
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        kept = self._kept(model.graph.nodes)
+        taken: set[Node] = set(kept)
+        for node in model.graph.nodes:
+            product = PRODUCTS.get(node.target)
+            if product is not None and node not in taken and product.name in self.capabilities:
+                self._product(node, product, taken)
+        for node in model.graph.nodes:
+            if node in taken or node.op != "call_function" or not is_float(node):
+                if node.op == "call_function" and node.target in MOVES and node not in taken:
+                    self._move(node)  # such as chunk, whose value is a list
+                continue
+            if node.target in MOVES:
+                self._move(node)
+            elif node.target in JOINS and "cat" in self.capabilities:
+                self._join(node)
+            elif VALUES.get(node.target) in self.capabilities:
+                self._value(node, taken)
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Whatever is annotated can be left to eager, so nothing is refused here."""
+
+    def _kept(self, nodes: Iterable[Node]) -> set[Node]:
+        kept, found = set(), set()
+        for node in nodes:
+            modules = [_path(name) for name, _ in (node.meta.get("nn_module_stack") or {}).values()]
+            for name in self.keep_float:
+                if node.name == name or any(path == name or path.startswith(name + ".") for path in modules):
+                    kept.add(node)
+                    found.add(name)
+        if missing := sorted(self.keep_float - found):
+            raise OptionError(f"keep_float: the graph has no node or module named {', '.join(map(repr, missing))}")
+        return kept
+
+    def _product(self, node: Node, product: Product, taken: set[Node]) -> None:
+        data, second = node.args[:2]
+        if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
+            return
+        annotation = QuantizationAnnotation(_annotated=True)
+        annotation.input_qspec_map[data] = self.specs.activation
+        if product.weight_axis is None:
+            annotation.input_qspec_map[second] = self.specs.activation
+        elif not _is_parameter(second):
+            return  # a weight that is computed: its scale would be that of one call
+        else:
+            annotation.input_qspec_map[second] = self.specs.weight_of(product.weight_axis)
+        bias = node.args[product.bias] if product.bias is not None and len(node.args) > product.bias else None
+        if self.specs.bias == "int32" and isinstance(bias, Node) and not product.weight_axis:
+            annotation.input_qspec_map[bias] = self.specs.bias_of(node, data, second)
+        node.meta[_KEY] = annotation
+        taken.add(node)
+        last = self._epilogue(node, taken)
+        if last is not node:
+            last.meta.setdefault(_KEY, QuantizationAnnotation(_annotated=True))
+        last.meta[_KEY].output_qspec = self.specs.activation
+
+    def _epilogue(self, node: Node, taken: set[Node]) -> Node:
+        """The last node of the command: what each follows the only use of the one before."""
+        last = node
+        for kind in ("norm", "addition", "limit"):
+            user = _only_user(last)
+            if user is None or user in taken or not is_float(user):
+                break
+            if kind == "norm" and user.target in BATCH_NORM and user.args[0] is last:
+                taken.add(user)
+            elif kind == "addition" and self._adds(user):
+                other = user.args[1] if user.args[0] is last else user.args[0]
+                if other is last:
+                    break
+                annotation = QuantizationAnnotation(_annotated=True)
+                annotation.input_qspec_map[other] = self.specs.activation
+                user.meta[_KEY] = annotation
+                taken.add(user)
+            elif kind == "limit" and user.target in LIMITS:
+                taken.add(user)
+            else:
+                continue
+            last = user
+        return last
+
+    def _adds(self, node: Node) -> bool:
+        return node.target in ADDITIONS and "addition" in self.capabilities and is_image_sum(node)
+
+    def _value(self, node: Node, taken: set[Node]) -> None:
+        operands = [arg for arg in node.args[:2] if is_float(arg)] if node.target in ADDITIONS else [node.args[0]]
+        if node.target in ADDITIONS and not is_image_sum(node):
+            return
+        annotation = QuantizationAnnotation(_annotated=True)
+        for operand in operands:
+            assert isinstance(operand, Node)
+            annotation.input_qspec_map[operand] = self.specs.activation
+        last = node
+        if node.target in ADDITIONS:
+            user = _only_user(node)
+            if user is not None and user.target in LIMITS and user not in taken:
+                last = user
+                taken.add(user)
+                user.meta[_KEY] = QuantizationAnnotation(_annotated=True)
+        node.meta[_KEY] = annotation
+        last.meta[_KEY].output_qspec = self.specs.activation
+        taken.add(node)
+
+    def _move(self, node: Node) -> None:
+        """A move is in 8 bits where its operand is, whose scale it keeps."""
+        source = node.args[0]
+        if not isinstance(source, Node) or not _is_quantized(source):
+            return
+        annotation = QuantizationAnnotation(_annotated=True)
+        annotation.input_qspec_map[source] = self.specs.activation
+        if is_float(node):
+            annotation.output_qspec = SharedQuantizationSpec((source, node))
+        node.meta[_KEY] = annotation
+
+    def _join(self, node: Node) -> None:
+        parts = node.args[0]
+        if not isinstance(parts, (list, tuple)) or not all(isinstance(part, Node) and is_float(part) for part in parts):
+            return
+        nodes = [part for part in parts if isinstance(part, Node)]
+        if not any(map(_is_quantized, nodes)):
+            return
+        first = nodes[0]
+        annotation = QuantizationAnnotation(_annotated=True)
+        annotation.input_qspec_map[first] = self.specs.activation
+        for part in nodes[1:]:
+            if part is not first:
+                annotation.input_qspec_map[part] = SharedQuantizationSpec((first, node))
+        annotation.output_qspec = SharedQuantizationSpec((first, node))
+        node.meta[_KEY] = annotation
+
+
+def _only_user(node: Node) -> Node | None:
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def _is_parameter(node: Node) -> bool:
+    """Whether a node is a parameter or constant, or a view of one."""
+    while node.op == "call_function" and node.target in MOVES and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node.op == "get_attr"
+
+
+def _is_quantized(node: Node) -> bool:
+    annotation = node.meta.get(_KEY)
+    return annotation is not None and annotation.output_qspec is not None
+
+
+def _path(name: str) -> str:
+    """A module's path in the model, of what export calls it."""
+    return name.removeprefix("L['self'].").removeprefix("L['self']")

@@ -1,0 +1,150 @@
+"""What a quantised tensor's scale and zero point may be, as torchao's specifications.
+
+Activations are signed bytes with a scale and zero point of their own; weights are symmetric, -127 to 127, with a scale
+for each output channel. ``"pow2"`` scales are powers of two, the next one up, so nothing is clipped that was not
+before: every product and sum of such a network is exact in float32 (as long as sums stay below 2^24), and so eager, a
+card and any other engine give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torchao.quantization.pt2e import (
+    FakeQuantize,
+    FusedMovingAvgObsFakeQuantize,
+    HistogramObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    PerChannelMinMaxObserver,
+)
+from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, QuantizationSpec
+
+from fpga_dynamo.errors import OptionError
+
+Scales = Literal["float", "pow2"]
+BiasType = Literal["float", "int32"]
+
+_RANGE = {"activation": (-128, 127), "weight": (-127, 127)}
+_INT32 = torch.iinfo(torch.int32)
+
+
+class _PowerOfTwo:
+    """Of an observer: the next power of two above each scale, and the zero point that goes with it."""
+
+    qscheme: torch.qscheme
+    quant_min: int
+    quant_max: int
+
+    def _calculate_qparams(self, min_val: Tensor, max_val: Tensor) -> tuple[Tensor, Tensor]:
+        scale, zero = super()._calculate_qparams(min_val, max_val)  # type: ignore[misc]
+        # frexp is exact where log2 is not: scale = mantissa * 2^exponent, mantissa in [0.5, 1).
+        mantissa, exponent = torch.frexp(scale)
+        scale = torch.ldexp(torch.ones_like(scale), torch.where(mantissa == 0.5, exponent - 1, exponent))
+        if self.qscheme == torch.per_tensor_affine:
+            low = torch.clamp(min_val, max=0.0) / scale
+            wanted = self.quant_min - torch.round(low)
+            zero = wanted.clamp(self.quant_min, self.quant_max).to(zero.dtype).view_as(zero)
+        return scale, zero
+
+
+class PowerOfTwoHistogramObserver(_PowerOfTwo, HistogramObserver):
+    """Activations after training: the range of least error, with a scale that is a power of two."""
+
+
+class PowerOfTwoPerChannelObserver(_PowerOfTwo, PerChannelMinMaxObserver):
+    """Weights after training."""
+
+
+class PowerOfTwoMovingAverageObserver(_PowerOfTwo, MovingAverageMinMaxObserver):
+    """Activations in training."""
+
+
+class PowerOfTwoMovingAveragePerChannelObserver(_PowerOfTwo, MovingAveragePerChannelMinMaxObserver):
+    """Weights in training."""
+
+
+@dataclass(frozen=True)
+class Specs:
+    """The specifications of one quantizer. bias: None where biases stay float32."""
+
+    activation: QuantizationSpec
+    weight: QuantizationSpec
+    transposed_weight: QuantizationSpec
+    bias: BiasType
+
+    def weight_of(self, channel_axis: int) -> QuantizationSpec:
+        return self.transposed_weight if channel_axis else self.weight
+
+    def bias_of(self, node: Node, data: Node, weight: Node) -> DerivedQuantizationSpec:
+        """int32 in units of the sums: scale of the activation times that of the channel's weights, no zero point."""
+        return DerivedQuantizationSpec(
+            derived_from=[(data, node), (weight, node)],
+            derive_qparams_fn=_scale_of_sums,
+            dtype=torch.int32,
+            quant_min=_INT32.min,
+            quant_max=_INT32.max,
+            qscheme=torch.per_channel_symmetric,
+            ch_axis=0,
+        )
+
+
+def _scale_of_sums(observers: list[Any]) -> tuple[Tensor, Tensor]:
+    data, weight = (observer.calculate_qparams()[0] for observer in observers)
+    scale = data.float() * weight.float()
+    return scale, torch.zeros_like(scale, dtype=torch.int64)
+
+
+def specs(scales: Scales, bias: BiasType, training: bool) -> Specs:
+    """The specifications for `scales` and `bias`; `training` for quantisation-aware training.
+
+    Raises OptionError for values that are none of these.
+    """
+    if scales not in ("float", "pow2"):
+        raise OptionError(f"scales={scales!r}: there are 'float' and 'pow2'")
+    if bias not in ("float", "int32"):
+        raise OptionError(f"bias={bias!r}: there are 'float' and 'int32'")
+    return Specs(
+        _spec("activation", _activation_observer(scales, training), torch.per_tensor_affine, None),
+        _spec("weight", _weight_observer(scales, training), torch.per_channel_symmetric, 0),
+        _spec("weight", _weight_observer(scales, training), torch.per_channel_symmetric, 1),
+        bias,
+    )
+
+
+def _spec(kind: str, observer: Callable[..., Any], scheme: torch.qscheme, axis: int | None) -> QuantizationSpec:
+    low, high = _RANGE[kind]
+    return QuantizationSpec(
+        dtype=torch.int8,
+        quant_min=low,
+        quant_max=high,
+        qscheme=scheme,
+        ch_axis=axis,
+        observer_or_fake_quant_ctr=observer,
+    )
+
+
+def _activation_observer(scales: Scales, training: bool) -> Callable[..., Any]:
+    if training:
+        # The fused one computes its scales in one operator, which knows no powers of two.
+        if scales == "pow2":
+            return FakeQuantize.with_args(observer=PowerOfTwoMovingAverageObserver, eps=_SMALLEST)
+        return FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAverageMinMaxObserver, eps=_SMALLEST)
+    return (PowerOfTwoHistogramObserver if scales == "pow2" else HistogramObserver).with_args(eps=_SMALLEST)
+
+
+def _weight_observer(scales: Scales, training: bool) -> Callable[..., Any]:
+    if training:
+        if scales == "pow2":
+            return FakeQuantize.with_args(observer=PowerOfTwoMovingAveragePerChannelObserver, eps=_SMALLEST)
+        return FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, eps=_SMALLEST)
+    return (PowerOfTwoPerChannelObserver if scales == "pow2" else PerChannelMinMaxObserver).with_args(eps=_SMALLEST)
+
+
+_SMALLEST = 2.0**-40
+"""The least scale: that of a tensor that is zero throughout."""
