@@ -112,7 +112,7 @@ def test_eager_of_powers_of_two_does_not_depend_on_the_order_of_summation() -> N
     torch.manual_seed(2)
     model = nn.Sequential(nn.Conv2d(32, 16, 3), nn.ReLU()).eval()
     inputs = [torch.randn(1, 32, 12, 12)]
-    graph = quantize(model, inputs, "pow2", progress=False)
+    graph = quantize(model, inputs, "pow2", bias="int32", progress=False)
     node = next(node for node in graph.graph.nodes if node.target is torch.ops.aten.conv2d.default)
     values: dict[str, Any] = {}
 
