@@ -8,8 +8,8 @@ window = 2048           # words of 16 channels in each of the window's banks
 weights = 1024          # steps of the array in a memory of weights
 tiles = 64              # tiles of output channels whose parameters lie there with them
 taps = 128              # positions of a kernel
-vector_lanes = 16       # of the side that works on rows and element by element (int8 only): 16, 32 or 64
-vector_depth = 512      # words of 16 channels in each of its banks
+vector_lanes = 16       # of the side that works on rows and element by element (int8 only): 4, 8, 16, or 0 for none
+vector_depth = 512      # words of 16 channels in each of its memories
 vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
 """
 
@@ -50,7 +50,7 @@ class Engine:
     @property
     def opcodes(self) -> tuple[str, ...]:
         """What its commands are called; the vector side works on int8."""
-        return OPCODES if self.element == "int8" else OPCODES[:1]
+        return OPCODES if self.element == "int8" and self.vector_lanes else OPCODES[:1]
 
     def header(self, recipe: str) -> str:
         """The header that the engine's sources include under the name ENGINE_CONFIG."""
@@ -97,8 +97,8 @@ def parse(table: Table) -> Engine:
     if not 16 <= window <= 1 << 16 or window & (window - 1):
         raise RecipeError(f"{table.where}: 'window' must be a power of two from 16 to 65536, not {window}.")
     vector_lanes = table.get("vector_lanes", int, 16)
-    if vector_lanes not in (16, 32, 64):
-        raise RecipeError(f"{table.where}: 'vector_lanes' must be 16, 32 or 64, not {vector_lanes}.")
+    if vector_lanes not in (0, 4, 8, 16):
+        raise RecipeError(f"{table.where}: 'vector_lanes' must be 0, 4, 8 or 16, not {vector_lanes}.")
     sizes = {"weights": 1024, "tiles": 64, "taps": 128, "vector_depth": 512, "vector_blocks": 32}
     for name, default in sizes.items():
         sizes[name] = table.get(name, int, default)

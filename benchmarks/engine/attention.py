@@ -14,7 +14,16 @@ from benchmarks.engine.layers import Product, Rows
 from fpga_dynamo.codegen.engine.choose import chosen
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.codegen.engine.vector import EXPONENT_BITS, VectorCommand, VectorFlags, VectorOperation, grouped
+from fpga_dynamo.codegen.engine.vector import (
+    BETA_FRACTION,
+    EXPONENT_BITS,
+    GAMMA_FRACTION,
+    VectorCommand,
+    VectorFlags,
+    VectorOperation,
+    grouped,
+)
+from fpga_dynamo.codegen.requantize import channels as requantized
 
 if TYPE_CHECKING:
     from benchmarks.engine.build import Builder
@@ -80,9 +89,10 @@ def rows(builder: Builder, layer: Rows) -> None:
         value = None if x is None else _softmax(x, entries, scale) + zero
     elif layer.kind == "layer_norm":
         operation, epsilon = VectorOperation.NORM, 1e-5 * (channels * 40.0) ** 2
-        gamma = 20 + 20 * torch.rand(channels, generator=builder.random)
-        beta = torch.randint(-10, 11, (channels,), generator=builder.random).float()
-        padded = torch.zeros(2, divide_up(channels, CHANNELS) * CHANNELS)
+        gamma = (20 + 20 * torch.rand(channels, generator=builder.random)) * 2.0**GAMMA_FRACTION
+        gamma = gamma.int()
+        beta = torch.randint(-10, 11, (channels,), generator=builder.random).int() << BETA_FRACTION
+        padded = torch.zeros(2, divide_up(channels, CHANNELS) * CHANNELS, dtype=torch.int32)
         padded[0, :channels], padded[1, :channels] = gamma, beta
         params = padded.view(2, -1, CHANNELS).transpose(0, 1).contiguous().view(-1).view(torch.uint8)
         value = None if x is None else _norm(x, epsilon, gamma, beta)
@@ -106,7 +116,8 @@ def rows(builder: Builder, layer: Rows) -> None:
         input_head=(0, head),
         output_head=(0, head),
         epsilon=float(torch.tensor(epsilon, dtype=torch.float32)),
-        input_scale=scale,
+        row_scale=scale,
+        input_scale=int(requantized(torch.ones(1, dtype=torch.float64), 0.0, 255.0).scale[0]),
         zero=zero,
     )
     if heads > 1:
@@ -128,13 +139,29 @@ def _softmax(x: Tensor, entries: Tensor, scale: float) -> Tensor:
     """Of columns: x (keys, rows), entries (256) the exponentials of distances to a row's greatest key."""
     e = entries[x.amax(0, keepdim=True) - x]
     factor = torch.tensor(scale) / e.sum(0).float()
-    return (e.float() * factor).round().long()
+    return torch.round(_floored(e, *_scale_of_float(factor))[0]).long()
 
 
 def _norm(x: Tensor, epsilon: float, gamma: Tensor, beta: Tensor) -> Tensor:
-    """Of columns: x (channels, rows)."""
+    """Of columns: x (channels, rows). gamma, beta: integers, of each channel."""
     channels, sums = x.shape[0], x.sum(0)
     spread = channels * (x * x).sum(0) - sums * sums
     scale = 1.0 / (spread.float() + torch.tensor(epsilon, dtype=torch.float32)).sqrt()
-    y = (channels * x - sums).float() * scale * gamma[:, None]
-    return (y + beta[:, None]).clamp(-1e6, 1e6).round().long()
+    normal = _floored(channels * x - sums, *_scale_of_float(scale))[1]
+    units = normal * gamma[:, None].long() + (beta[:, None].long() << GAMMA_FRACTION)
+    return torch.round(units.double() * 2.0 ** -(GAMMA_FRACTION + BETA_FRACTION)).long()
+
+
+def _scale_of_float(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mantissas and shifts of positive floats, rounded towards 0: hls_kernels/engine/vector/arithmetic.hpp."""
+    bits = x.view(torch.int32).long()
+    exponent, mantissa = bits >> 23 & 0xFF, (bits & 0x7FFFFF) | 0x800000
+    shift = ((130 - exponent) >> 2).clamp(max=7)
+    left = exponent - 128 + 4 * shift
+    return torch.where(left >= 0, mantissa << left.clamp(min=0), mantissa >> (-left).clamp(0, 31)), shift
+
+
+def _floored(x: Tensor, mantissa: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    """x times the scale: exactly, as doubles; and in units of 2^-22, rounded down."""
+    product = x.long() * mantissa
+    return product.double() * torch.ldexp(torch.ones(()).double(), -22 - 4 * shift), product >> (4 * shift)

@@ -32,7 +32,7 @@
 #ifndef ENGINE_TAPS
 #define ENGINE_TAPS 128
 #endif
-// The vector side: lanes, words of 16 channels in a bank between two sweeps, blocks whose gamma and beta it holds.
+// The vector side: lanes (0, 4, 8 or 16), words of 16 channels in a memory between two sweeps, blocks whose gamma and beta it holds.
 #ifndef ENGINE_VECTOR_LANES
 #define ENGINE_VECTOR_LANES 16
 #endif
@@ -42,8 +42,8 @@
 #ifndef ENGINE_VECTOR_BLOCKS
 #define ENGINE_VECTOR_BLOCKS 32
 #endif
-// It works on int8.
-#define ENGINE_HAS_VECTOR (ENGINE_ELEMENT == 0)
+// It works on int8; 0 lanes: there is none.
+#define ENGINE_HAS_VECTOR (ENGINE_ELEMENT == 0 && ENGINE_VECTOR_LANES > 0)
 
 namespace engine {
 

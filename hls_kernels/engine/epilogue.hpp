@@ -11,11 +11,6 @@
 
 namespace engine {
 
-inline int32_t clamped(int32_t x, int32_t low, int32_t high) {
-#pragma HLS inline
-    return x < low ? low : x > high ? high : x;
-}
-
 // `middle_of` and `last_of` look up the table, where the command has one.
 #if ENGINE_ELEMENT == 0
 template <class LOOKUP>
@@ -44,6 +39,15 @@ element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element
     return elements::narrow(y > high ? high : y);
 }
 #endif
+
+constexpr int TABLE_WORDS = 64;  // of a table in a memory: 4 entries each
+
+// Byte `at` of four.
+inline int8_t byte_of(uint32_t four, ap_uint<2> at) {
+#pragma HLS inline
+    const uint32_t two = at & 2 ? four >> 16 : four & 0xffff;
+    return static_cast<int8_t>(at & 1 ? two >> 8 : two & 0xff);
+}
 
 // A table as it lies in memory.
 struct plain_table {

@@ -31,6 +31,8 @@ constexpr int REQUANTIZE_SHIFTS = 8;
 constexpr int REQUANTIZE_MANTISSA = 27;   // bits of mantissas and factors, sign included
 constexpr int REQUANTIZE_SATURATED = 35;  // a shifted product stays within 2^35 units: 2^13 LSB
 
+constexpr int32_t REQUANTIZE_MOST = ((1 << 26) - 1) << 5;  // the greatest scale: all but 16
+
 // Of an output channel. `scale` is mantissa << 5 | shift.
 struct requantize_channel {
     int32_t offset;
@@ -52,45 +54,58 @@ struct requantize_fixed {
     bool cut;
 };
 
+// x, of which all that counts lies in BITS bits, sign included: multipliers and adders become no wider.
+template <int BITS>
+int32_t requantize_narrow(int32_t x) {
+#pragma HLS inline
+    return static_cast<int32_t>(static_cast<uint32_t>(x) << (32 - BITS)) >> (32 - BITS);
+}
+template <int BITS>
+int64_t requantize_narrow(int64_t x) {
+#pragma HLS inline
+    return static_cast<int64_t>(static_cast<uint64_t>(x) << (64 - BITS)) >> (64 - BITS);
+}
+
+// Of 10 bits, sign included, or more: a sum of a zero point and a rounded number.
 inline int32_t requantize_clamp(int32_t x, int32_t low, int32_t high) {
 #pragma HLS inline
-    return x < low ? low : x > high ? high : x;
+    const int32_t least = requantize_narrow<10>(low), most = requantize_narrow<10>(high);
+    const bool below = x<least, above = x> most;
+    return below ? least : above ? most : requantize_narrow<10>(x);
 }
 
 // sum * scale. Beyond 2^13 LSB it is that bound: nothing that is added to it can bring the result back within 8 bits.
 inline requantize_fixed requantize_product(int32_t sum, int32_t scale) {
 #pragma HLS inline
     const int32_t mantissa = scale >> 5, shift = scale & (REQUANTIZE_SHIFTS - 1);
-    // By 17 bits and the rest, as DSPs take it.
-    const int64_t low = int64_t{sum & 0x1ffff} * mantissa, high = int64_t{sum >> 17} * mantissa;
-    const int64_t product = high * (1 << 17) + low;
-    requantize_fixed y = {product, false};
-    for (int i = 0; i + 1 < REQUANTIZE_SHIFTS; i++) {
-#pragma HLS unroll
-        y.cut = y.cut || (i < shift && (product >> REQUANTIZE_NIBBLE * i & 15) != 0);
-    }
-    if (shift & 1) y.units >>= REQUANTIZE_NIBBLE;
-    if (shift & 2) y.units >>= 2 * REQUANTIZE_NIBBLE;
-    if (shift & 4) y.units >>= 4 * REQUANTIZE_NIBBLE;
-    const int64_t most = int64_t{1} << REQUANTIZE_SATURATED, beyond = y.units >> REQUANTIZE_SATURATED;
-    if (beyond > 0) y.units = most - 1;
-    if (beyond < -1) y.units = -most;
-    return y;
+    // By 17 bits and the rest, as DSPs take it: one hands what is above its 17 lowest bits to the next.
+    const int64_t low = int64_t{sum & 0x1ffff} * mantissa;
+    const int64_t high = requantize_narrow<43>(int64_t{sum >> 17} * mantissa + (low >> 17));
+    const int64_t product = high * (1 << 17) | (low & 0x1ffff);
+    const int places = REQUANTIZE_NIBBLE * shift;
+    const bool cut = (static_cast<uint32_t>(product) & ((1u << places) - 1)) != 0;
+    const int64_t units = product >> places;
+    const int32_t beyond = static_cast<int32_t>(units >> REQUANTIZE_SATURATED);
+    const int64_t most = int64_t{1} << REQUANTIZE_SATURATED;
+    const int64_t bound = beyond < 0 ? -most : most - 1;
+    const bool within = beyond == 0 || beyond == -1;
+    return {within ? requantize_narrow<REQUANTIZE_SATURATED + 1>(units) : bound, cut};
 }
 
-// To the nearest integer, ties to the even one.
+// To the nearest integer, ties to the even one; of less than 2^15 in size.
 inline int32_t requantize_nearest(const requantize_fixed& y) {
 #pragma HLS inline
-    const int32_t whole = static_cast<int32_t>(y.units >> REQUANTIZE_FRACTION);
+    const int32_t whole = requantize_narrow<16>(static_cast<int32_t>(y.units >> REQUANTIZE_FRACTION));
     const bool half = (y.units >> (REQUANTIZE_FRACTION - 1) & 1) != 0;
     const bool more = y.cut || (y.units & ((1 << (REQUANTIZE_FRACTION - 1)) - 1)) != 0;
     return whole + (half && (more || (whole & 1)) ? 1 : 0);
 }
 
-// (x - zero) * factor, of 8-bit x.
+// (x - zero) * factor, of 8-bit x with or without a sign.
 inline int64_t requantize_added(int32_t x, int32_t zero, int32_t factor) {
 #pragma HLS inline
-    return int64_t{x - zero} * factor;
+    return int64_t{requantize_narrow<10>(x) - requantize_narrow<10>(zero)} *
+           requantize_narrow<REQUANTIZE_MANTISSA>(factor);
 }
 
 // The result before the last table. `middle_of` gives a middle's entry of a table: of an integer from -128 to 127.
@@ -102,12 +117,13 @@ int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t 
     requantize_fixed y = requantize_product(corrected, channel.scale);
     y.units += channel.bias;
     if (t.middle) {
-        const int32_t middle = middle_of(requantize_clamp(t.middle_zero + requantize_nearest(y), -128, 127));
+        const int32_t nearest = requantize_narrow<10>(t.middle_zero) + requantize_nearest(y);
+        const int32_t middle = middle_of(requantize_clamp(nearest, -128, 127));
         y.units = requantize_added(middle, t.middle_zero, t.middle_factor);
         y.cut = false;
     }
     y.units += requantize_added(residual, t.residual_zero, t.residual_factor);
-    return requantize_clamp(t.zero + requantize_nearest(y), t.low, t.high);
+    return requantize_clamp(requantize_narrow<10>(t.zero) + requantize_nearest(y), t.low, t.high);
 }
 
 // The same; `middle_table`: 256 entries for -128 ... 127, or null.

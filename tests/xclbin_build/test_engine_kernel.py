@@ -133,8 +133,9 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
         "slices": 2, "operation": 2, "flags": 0, "input": product.output, "other": product.output, "params": 0,
         "output": product.output + product.plane * product.columns, "input_after": 1, "other_after": 1,
         "channels": OUTPUTS, "pixels": ROWS, "heads": [1, 1], "input_head": [0, 0], "other_head": [0, 0],
-        "output_head": [0, 0], "group_lines": 1, "input_weight": 0, "other_weight": 0, "epsilon": 0.0,
-        "input_scale": 0.5, "other_scale": 0.25, "input_zero": 0, "other_zero": 3, "zero": 1, "low": -100, "high": 100,
+        "output_head": [0, 0], "group_lines": 1, "epsilon": 0.0, "row_scale": 0.0,
+        "input_scale": int(channels(torch.tensor([0.5]), 0.0, 255.0).scale[0]), "other_factor": factor(0.25),
+        "input_zero": 0, "other_zero": 3, "zero": 1, "low": -100, "high": 100,
     }  # fmt: skip
     product.commands[64:] = encode(card.manifest, "vector", **fields)
     assert start(card, product) == [1, 2]
@@ -148,7 +149,7 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
 @pytest.mark.parametrize("element", ["bfloat16", "float32"])
 def test_engines_of_other_elements_build_without_a_vector_side(element: str, tmp_path: Path) -> None:
     path = tmp_path / "engine.toml"
-    path.write_text(f'name = "e"\n[kernel.array]\nengine = "4x16x8"\nelement = "{element}"\nvector_lanes = 64\n')
+    path.write_text(f'name = "e"\n[kernel.array]\nengine = "4x16x8"\nelement = "{element}"\n')
     manifest = read(xclbin_build.cached(path)).manifest
     assert manifest["kernels"][0]["opcodes"] == ["mac"]
 

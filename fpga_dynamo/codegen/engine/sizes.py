@@ -19,7 +19,7 @@ class EngineSizes:
     lanes: elements that pass the epilogue in a cycle. window_rows: words of a bank of the window, of which there are
     `pixels`, twice. weight_steps: steps of the array whose weights a memory holds, of two. set_tiles: tiles whose
     parameters it holds. taps: positions of a kernel. element_bytes: 1 (int8), 2 (bfloat16) or 4 (float32).
-    vector_lanes: channels that pass the vector side in a cycle; vector_depth: words in each bank of its memories;
+    vector_lanes: channels that pass the vector side in a cycle, 0 without one; vector_depth: words of its memories;
     vector_blocks: blocks of channels whose layer norm parameters it holds.
     """
 
@@ -32,7 +32,7 @@ class EngineSizes:
     set_tiles: int = 64
     taps: int = 128
     element_bytes: int = 1
-    vector_lanes: int = 32
+    vector_lanes: int = 16
     vector_depth: int = 2048
     vector_blocks: int = 64
 
@@ -77,9 +77,9 @@ class EngineSizes:
         return self.in_channels * self.element_bytes // 4
 
     @property
-    def vector_words(self) -> int:
-        """Words, each of another row, that pass the vector side in a cycle."""
-        return self.vector_lanes // CHANNELS
+    def vector_parts(self) -> int:
+        """Cycles that a word takes on the vector side."""
+        return CHANNELS // self.vector_lanes
 
     @property
     def macs(self) -> int:

@@ -15,13 +15,22 @@ EXPONENT_BITS = 24
 """Fractional bits of softmax's exponentials."""
 _ROWS = 256
 """Rows of a group, at most."""
-_LEAST_SLOTS = 8
+_LEAST_ROWS = 8
+"""Rows that a sweep goes through at least."""
+_MOST_CHANNELS = 4095
+"""Of a normalised row."""
+GAMMA_FRACTION, BETA_FRACTION = 17, 22
+"""Fractional bits of layer norm's parameters."""
 _GROUP = 10
 """Cycles of a process between two groups: rows of the group, and a lock."""
 _BURST = 6
 """Of a loader or the store for a burst, beside its lines."""
-_COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE = 16, 14, 84, 48, 3
+_COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE = 16, 14, 84, 34, 3
 """Depths of the loops, as in hls_kernels/engine/qor.toml."""
+_EXPONENTIALS, _TABLE = 256, 64
+"""Cycles of filling tables at the begin of a command."""
+_PARAMS_EARLIER = 88
+"""By how much parameters begin to fill tables before the first group's loader begins, fitted to counted commands."""
 _BEGIN = 190
 """From the begin of a list until a first command's loader begins: its record is fetched, its plan worked out."""
 
@@ -60,11 +69,10 @@ class VectorCommand:
     other_head: tuple[int, int] = (0, 0)
     output_head: tuple[int, int] = (0, 0)
     group_lines: int = 1
-    input_weight: int = 1
-    other_weight: int = 0
     epsilon: float = 1.0
-    input_scale: float = 1.0
-    other_scale: float = 0.0
+    row_scale: float = 1.0
+    input_scale: int = 0
+    other_factor: int = 0
     input_zero: int = 0
     other_zero: int = 0
     zero: int = 0
@@ -100,11 +108,17 @@ class VectorCommand:
         lines = min(self.group_lines, divide_up(self.pixels, sizes.beat))
         if sizes.element_bytes != 1:
             return "works on int8 maps, of which this engine has none"
+        if not sizes.vector_lanes:
+            return "needs the vector side, which this engine does not have"
+        if self.operation is VectorOperation.NORM and self.channels > _MOST_CHANNELS:
+            return f"normalises {self.channels} channels, more than {_MOST_CHANNELS}"
+        if self.operation is VectorOperation.NORM and self.other != NO_OPERAND:
+            return "has a second operand beside what is normalised"
         if lines * sizes.beat > _ROWS:
             return f"has groups of {lines * sizes.beat} rows, more than the {_ROWS} whose sums the engine holds"
-        words = lines * self.blocks * (sizes.beat // sizes.vector_words)
+        words = lines * self.blocks * sizes.beat
         if words > sizes.vector_depth:
-            return f"has groups of {words} words a bank, more than the engine's {sizes.vector_depth}"
+            return f"has groups of {words} words, more than the engine's {sizes.vector_depth}"
         if self.operation is VectorOperation.NORM and self.blocks > sizes.vector_blocks:
             most = sizes.vector_blocks * CHANNELS
             return f"has {self.channels} channels, more than the engine's {most} of gamma and beta"
@@ -119,17 +133,19 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory, be
     tests/hls_kernels/test_engine_vector.py.
     """
     c = command
-    plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat // sizes.vector_words
+    plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat * sizes.vector_parts
     lines_ahead = 128
     load = begin
-    collect, weigh, apply = [0.0, 0.0], [load + memory.read + c.params_lines, 0.0], [0.0, 0.0]
+    table = _TABLE if VectorFlags.TABLE in c.flags else 0
+    own = {VectorOperation.SOFTMAX: _EXPONENTIALS, VectorOperation.NORM: 2 * c.blocks * sizes.vector_parts}
+    ready = load + own.get(c.operation, 0) - _PARAMS_EARLIER
+    collect, weigh, apply = [0.0, 0.0], [ready if c.reduces else 0.0] * 2, [ready + table] * 2
     store = 0.0
-    weigh[1] = weigh[0]
     for _head in range(c.heads[0] * c.heads[1]):
         for first in range(0, plane, c.group_lines):
             lines = min(c.group_lines, plane - first)
-            slots = lines * turns
-            words, walked = slots * c.blocks, max(slots, _LEAST_SLOTS) * c.blocks
+            rows = lines * sizes.beat
+            walked = max(rows, _LEAST_ROWS) * c.blocks * sizes.vector_parts
             bursts = 1 if lines == plane else c.blocks
             moved = lines * c.blocks + bursts * _BURST
             moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
@@ -140,8 +156,8 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory, be
             weigh.append(ready + _GROUP + walked + _WEIGH)
             ready = max(apply[-1], weigh[-1])
             if c.operation is VectorOperation.SOFTMAX:  # its first scale comes a division behind its sum
-                ready = max(ready, weigh[-1] - slots + _SCALE)
-            apply.append(ready + _GROUP + words + _APPLY)
+                ready = max(ready, weigh[-1] - rows * sizes.vector_parts + _SCALE)
+            apply.append(ready + _GROUP + walked + _APPLY)
             stored = _GROUP + lines * c.blocks + c.blocks * _BURST + memory.write * (bursts > 1)
             store = max(store + stored, apply[-1] + _MOVE)
     return store + memory.write

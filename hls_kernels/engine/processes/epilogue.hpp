@@ -9,7 +9,6 @@ namespace engine {
 
 // Two lanes share a copy of the table, which has two ports to read; one set of copies for the middle and one for the end.
 constexpr int TABLE_COPIES = WORDS * CHANNELS / 2;
-constexpr int TABLE_WORDS = 64;
 
 #if ENGINE_ELEMENT == 0
 struct table_copies_t {
@@ -21,7 +20,7 @@ struct lane_table {
     element_t operator()(int32_t x) const {
 #pragma HLS inline
         const ap_uint<8> at = x + 128;
-        return static_cast<element_t>(four[at >> 2] >> 8 * (at & 3));
+        return byte_of(four[at >> 2], at & 3);
     }
 };
 
@@ -49,15 +48,17 @@ inline lane_table middle_table(const table_copies_t&, int) { return {}; }
 inline lane_table last_table(const table_copies_t&, int) { return {}; }
 #endif
 
-// What is added to the 16 sums of a word.
-inline sum_t added_to(const mac_command& c, sum_t row, const line_t& partial, int o) {
+// What is added to all sums of a pixel, for the zero point of a map as second operand. `row`: sum of its activations, of as
+// many products as a set has steps.
+inline sum_t added_to_pixel(const mac_command& c, sum_t row) {
 #pragma HLS inline
 #if ENGINE_ELEMENT == 0
-    if (second_operand_is_map(c)) return add_sums(0, static_cast<sum_t>(-c.weight_zero * row));
+    constexpr int BITS = bits_for(WEIGHT_STEPS) + 12;
+    if (second_operand_is_map(c)) return static_cast<sum_t>(ap_int<9>(-c.weight_zero) * static_cast<ap_int<BITS>>(row));
 #else
-    (void)row;
+    (void)c, (void)row;
 #endif
-    return has_sums(c) ? sum_of_bits(bits32_of(partial, o)) : sum_t(0);
+    return 0;
 }
 
 inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_stream sums_in[BLOCKS],
@@ -89,10 +90,12 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_st
         for (int e = 0; e < WORDS; e++) {
 #pragma HLS unroll
             const int lane = place.lane + e < P ? place.lane + e : 0;
+            const sum_t of_pixel = added_to_pixel(c, sums.row[lane]);
             for (int o = 0; o < CHANNELS; o++) {
 #pragma HLS unroll
                 const sum_t own = add_sums(sums.v[lane][place.block * CHANNELS + o], offset.of[o]);
-                const sum_t sum = add_sums(own, added_to(c, sums.row[lane], partial, o));
+                const sum_t more = has_sums(c) ? sum_of_bits(bits32_of(partial, o)) : of_pixel;
+                const sum_t sum = add_sums(own, more);
                 const lane_table middle = middle_table(tables, e * CHANNELS + o);
                 const lane_table last = last_table(tables, e * CHANNELS + o);
                 words[e].lane[o] = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);

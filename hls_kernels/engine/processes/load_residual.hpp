@@ -30,17 +30,16 @@ map_bursts:
 
 // One set of tiles for one band. Residual and sums of a segment follow each other.
 inline void read_tiles(port_t& maps, uint32_t residual, uint32_t sums, const job_t& job, const pass_t& at,
-                       line_stream out[BLOCKS], line_stream sums_out[BLOCKS]) {
+                       const band_pixels& band, line_stream out[BLOCKS], line_stream sums_out[BLOCKS]) {
     const mac_command& c = job.c;
-    const uint32_t sums_plane = c.out_height * c.out_width;
-    tile_walk ask(job, at, false, has_sums(c)), take(job, at, false, has_sums(c));
-    const int32_t bursts = ask.bursts();
+    tile_walk ask(job, at, band, false, has_sums(c));
+    tile_walk take = ask;
 residual_bursts:
-    for (int32_t k = 0; k < bursts + AHEAD - 1; k++) {
-        if (k < bursts) {
+    for (int32_t k = 0; take.more(); k++) {
+        if (ask.more()) {
             const burst_t b = ask.next();
             if (has_residual(c) && b.asked) maps.read_request(residual + b.at, b.asked);
-            if (has_sums(c)) maps.read_request(sums + b.plane * sums_plane + b.pixel, b.pixels);
+            if (has_sums(c)) maps.read_request(sums + b.sums_at, b.pixels);
         }
         if (k < AHEAD - 1) continue;
         const burst_t b = take.next();
@@ -72,16 +71,16 @@ residual_commands:
         if (!job.runs) continue;
         const mac_command& c = job.c;
         const bool adds = has_residual(c) || has_sums(c), map_kind = second_operand_is_map(c);
-        const uint32_t image_sums = c.out_blocks * c.out_height * c.out_width;
         CYCLES(residual_command);
         progress.at_least(done, static_cast<int32_t>(i) - COMMANDS_AHEAD);
         if (adds && c.residual_after) progress.until(done, i - c.residual_after, ALL_PIXELS);
         if (map_kind && c.weight_after) progress.until(done, i - c.weight_after, ALL_PIXELS);
-        for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
+        band_pixels band(job);
+        const uint32_t image_sums = static_cast<ap_uint<BLOCK_BITS>>(c.out_blocks) * band.all();
+        uint32_t outer_weight = c.weight, outer_residual = c.residual, sums = c.sums;
+        for (int32_t h0 = 0; h0 < c.heads[0]; h0++) {
+            uint32_t weight = outer_weight, residual = outer_residual;
             for (int32_t h1 = 0; h1 < c.heads[1]; h1++) {
-                const uint32_t weight = c.weight + h0 * c.weight_head[0] + h1 * c.weight_head[1];
-                const uint32_t residual = c.residual + h0 * c.residual_head[0] + h1 * c.residual_head[1];
-                const uint32_t sums = c.sums + (h0 * c.heads[1] + h1) * c.images * image_sums;
                 pass_t at = {0, 0, 0};
                 int32_t set = 0;
             residual_passes:
@@ -93,12 +92,20 @@ residual_commands:
                     }
                     if (adds) {
                         CYCLES(residual_pass);
-                        read_tiles(maps, residual + at.image * c.residual_image, sums + at.image * image_sums, job, at,
+                        band.follow(at);
+                        const ap_uint<SMALL_BITS> image = at.image;
+                        read_tiles(maps, residual + image * c.residual_image, sums + image * image_sums, job, at, band,
                                    out, sums_out);
                     }
                     next_pass(at, job);
                 }
+                weight += c.weight_head[1];
+                residual += c.residual_head[1];
+                sums += c.images * image_sums;
             }
+            outer_weight += c.weight_head[0];
+            outer_residual += c.residual_head[0];
+        }
     }
 }
 

@@ -6,11 +6,10 @@
 namespace engine {
 
 inline void store_pass(line_stream in[BLOCKS], port_t& maps, uint32_t base, const job_t& job, const pass_t& at,
-                       answers_t& answers, done_stream& to_input) {
-    tile_walk walk(job, at, is_raw(job.c), false);
-    const int32_t bursts = walk.bursts();
+                       const band_pixels& band, answers_t& answers, done_stream& to_input) {
+    tile_walk walk(job, at, band, is_raw(job.c), false);
 store_bursts:
-    for (int32_t k = 0; k < bursts; k++) {
+    for (int32_t k = 0; walk.more(); k++) {
         if (k == TOLD_AFTER) tell(maps, answers, to_input);
         const burst_t b = walk.next();
         CYCLES(store_burst);
@@ -47,9 +46,11 @@ store_commands:
         const mac_command& c = job.c;
         const bool one_image = c.images == 1 && job.p.heads == 1;
         answers_t answers = {0, 0, true, {0, 0}};
-        for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
+        band_pixels band(job);
+        uint32_t outer = c.output;
+        for (int32_t h0 = 0; h0 < c.heads[0]; h0++) {
+            uint32_t base = outer;
             for (int32_t h1 = 0; h1 < c.heads[1]; h1++) {
-                const uint32_t base = c.output + h0 * c.output_head[0] + h1 * c.output_head[1];
                 pass_t at = {0, 0, 0};
             store_windows:
                 for (int32_t w = 0; w < job.p.window_loads; w++) {
@@ -58,17 +59,21 @@ store_commands:
                 store_passes:
                     for (int32_t pass = 0; pass < job.p.window_passes; pass++) {
                         CYCLES(store_pass);
-                        store_pass(in, maps, base + at.image * c.output_image, job, at, answers, to_input);
-                        const band_t b = band_of(job, at.band);
+                        band.follow(at);
+                        const uint32_t image = static_cast<ap_uint<SMALL_BITS>>(at.image) * c.output_image;
+                        store_pass(in, maps, base + image, job, at, band, answers, to_input);
                         // Of the last set the rows up to here are complete.
-                        if (one_image && at.set + 1 == job.p.sets) pixels = (b.y0 + b.rows) * c.out_width;
+                        if (one_image && at.set + 1 == job.p.sets) pixels = band.end();
                         next_pass(at, job);
                     }
                     tell(maps, answers, to_input);
                     answers.before = {static_cast<int32_t>(i), pixels};
                     answers.told = false;
                 }
+                base += c.output_head[1];
             }
+            outer += c.output_head[0];
+        }
         answers.current = 0;
         answers.before.pixels = ALL_PIXELS;
         tell(maps, answers, to_input);

@@ -9,74 +9,111 @@ namespace engine {
 struct burst_t {
     uint32_t at;  // line, from the first of the output (or residual)
     int32_t lines;
-    int32_t asked;  // lines to ask the port for: more than `lines` where planes follow each other, then 0
-    int32_t pixel;  // first pixel in the plane, and how many pixels
+    int32_t asked;     // lines to ask the port for: more than `lines` where planes follow each other, then 0
+    uint32_t sums_at;  // the first pixel's partial sum, from the first of all, and how many pixels
     int32_t pixels;
     int32_t block;  // of the tile
     int32_t skip;   // words of the first line, and of the last one (0: all), as in lines_t
     int32_t rest;
-    uint32_t plane;  // of the output that it is in
+};
+
+// Where the bands of a command begin and end, in pixels of the output: followed pass by pass.
+class band_pixels {
+public:
+    explicit band_pixels(const job_t& job)
+        : step_(size_t_(job.c.band_rows) * size_t_(job.c.out_width)),
+          all_(size_t_(job.c.out_height) * size_t_(job.c.out_width)) {
+#pragma HLS inline
+    }
+    void follow(const pass_t& at) {
+#pragma HLS inline
+        if (at.band == band_) return;
+        begin_ = at.band == 0 ? pixels_t(0) : pixels_t(begin_ + step_);
+        band_ = at.band;
+    }
+    int32_t begin() const { return static_cast<int32_t>(begin_); }
+    int32_t end() const { return smaller(static_cast<int32_t>(begin_ + step_), all()); }
+    int32_t all() const { return static_cast<int32_t>(all_); }
+
+private:
+    typedef ap_uint<SIZE_BITS> size_t_;
+    typedef number<PIXEL_BITS> pixels_t;
+    pixels_t step_, all_, begin_ = 0;
+    int32_t band_ = 0;
 };
 
 class tile_walk {
 public:
     // `sums`: lines are those of partial sums, a pixel each. `both`: sums come with lines of elements.
-    tile_walk(const job_t& job, const pass_t& at, bool sums, bool both)
-        : job_(job),
-          band_(band_of(job, at.band)),
-          lines_(lines_of(job, band_, sums)),
+    tile_walk(const job_t& job, const pass_t& at, const band_pixels& band, bool sums, bool both)
+        : begin_(band.begin()),
+          end_(band.end()),
+          sums_plane_(band.all()),
+          plane_(sums ? band.all() : job.p.out_plane),
+          first_(sums ? band.begin() : band.begin() / BEAT),
+          behind_(sums ? band.end() : (band.end() + BEAT - 1) / BEAT),
           sums_(sums),
-          plane_(sums ? job.c.out_height * job.c.out_width : job.p.out_plane),
+          tile_blocks_(job.c.tile_blocks),
           tiles_(tiles_of_set(job, at.set)),
-          first_(at.set * job.c.set_tiles) {
+          last_set_(at.set + 1 == job.p.sets) {
 #pragma HLS inline
         const bool alone = job.c.tile_blocks == 1 && !both;
-        segment_ = alone ? lines_.count : both ? SEGMENT / BEAT : SEGMENT;
-        together_ = lines_.count == plane_ && !both && segment_ >= lines_.count;
+        const count_t count = behind_ - first_;
+        segment_ = alone ? count : both ? count_t(SEGMENT / BEAT) : count_t(SEGMENT);
+        together_ = count == plane_ && !both && segment_ >= count;
+        last_blocks_ = blocks_of_tile(job, job.p.tiles - 1);
+        blocks_of_pass_ = blocks_of_set(job, at.set);
+        const ap_int<BLOCK_BITS + 1> before = at.set * job.c.set_tiles << (tile_blocks_ == number<2>(2));
+        tile_at_ = static_cast<uint32_t>(static_cast<int64_t>(before * plane_));
+        tile_sums_ = both ? static_cast<uint32_t>(static_cast<int64_t>(before * sums_plane_)) : 0;
+        whole_ = static_cast<int32_t>(static_cast<int64_t>(count * ap_int<BLOCK_BITS + 1>(blocks_of_pass_)));
+        begins_ = true;
+        line_ = first_;
     }
-    // Of the pass.
-    int32_t bursts() const {
-#pragma HLS inline
-        return blocks_of_pass() * divide_up(lines_.count, segment_);
-    }
+    // Whether there is a burst left in the pass.
+    bool more() const { return tiles_ > number<TILE_BITS>(0); }
     burst_t next() {
 #pragma HLS inline
-        const int32_t tile = first_ + tile_;
+        const count_t left = behind_ - line_, lines = left < segment_ ? left : segment_;
+        const number<2> blocks = tiles_ == number<TILE_BITS>(1) && last_set_ ? last_blocks_ : tile_blocks_;
+        const bool second = block_ == number<2>(1), last_lines = lines == left;
         burst_t b;
-        b.lines = smaller(segment_, lines_.count - line_);
-        b.plane = tile * job_.c.tile_blocks + block_;
-        b.at = b.plane * plane_ + lines_.first + line_;
-        b.asked = !together_ ? b.lines : tile_ == 0 && block_ == 0 ? lines_.count * blocks_of_pass() : 0;
-        b.block = block_;
-        b.skip = line_ == 0 ? lines_.skip : 0;
-        b.rest = line_ + b.lines == lines_.count ? lines_.rest : 0;
-        const int32_t pixels_of_line = sums_ ? 1 : BEAT;
-        const int32_t begin = band_.y0 * job_.c.out_width, end = begin + band_.rows * job_.c.out_width;
-        b.pixel = larger(begin, (lines_.first + line_) * pixels_of_line);
-        b.pixels = smaller(end, (lines_.first + line_ + b.lines) * pixels_of_line) - b.pixel;
-        if (++block_ < blocks_of_tile(job_, tile)) return b;
+        b.lines = static_cast<int32_t>(lines);
+        b.at = tile_at_ + (second ? static_cast<uint32_t>(plane_) : 0u) + static_cast<uint32_t>(line_);
+        b.asked = !together_ ? b.lines : begins_ ? whole_ : 0;
+        b.block = second ? 1 : 0;
+        b.skip = sums_ || line_ != first_ ? 0 : static_cast<int32_t>(begin_) % BEAT;
+        b.rest = sums_ || !last_lines ? 0 : static_cast<int32_t>(end_) % BEAT;
+        const int32_t at = static_cast<int32_t>(line_) * (sums_ ? 1 : BEAT);
+        const int32_t from = larger(static_cast<int32_t>(begin_), at);
+        b.pixels = smaller(static_cast<int32_t>(end_), at + b.lines * (sums_ ? 1 : BEAT)) - from;
+        b.sums_at = tile_sums_ + (second ? static_cast<uint32_t>(sums_plane_) : 0u) + static_cast<uint32_t>(from);
+        begins_ = false;
+        if (block_ + 1 < blocks) {
+            block_ = 1;
+            return b;
+        }
         block_ = 0;
-        line_ += segment_;
-        if (line_ < lines_.count) return b;
-        line_ = 0;
-        tile_++;
+        line_ += lines;
+        if (!last_lines) return b;
+        line_ = first_;
+        tiles_ -= 1;
+        const bool two = tile_blocks_ == number<2>(2);
+        tile_at_ += static_cast<uint32_t>(plane_) << two;
+        tile_sums_ += static_cast<uint32_t>(sums_plane_) << two;
         return b;
     }
 
 private:
-    int32_t blocks_of_pass() const {
-#pragma HLS inline
-        const int32_t last = first_ + tiles_ - 1;
-        return (tiles_ - 1) * job_.c.tile_blocks + blocks_of_tile(job_, last);
-    }
+    typedef number<PIXEL_BITS> count_t;
 
-    const job_t& job_;
-    band_t band_;
-    lines_t lines_;
-    bool sums_;
-    int32_t plane_, tiles_, first_, segment_;
-    bool together_;
-    int32_t tile_ = 0, block_ = 0, line_ = 0;
+    count_t begin_, end_, sums_plane_, plane_, first_, behind_, segment_, line_;
+    bool sums_, together_, begins_;
+    number<2> tile_blocks_, last_blocks_, block_ = 0;
+    number<TILE_BITS> tiles_;
+    bool last_set_;
+    int32_t blocks_of_pass_, whole_;
+    uint32_t tile_at_, tile_sums_;
 };
 
 // A line to one of the streams of a tile's blocks, and from it.

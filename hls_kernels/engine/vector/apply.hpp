@@ -4,90 +4,116 @@
 
 namespace engine {
 
+// Numbers of a part of a block's channels.
+struct part_params_t {
+    int32_t of[VECTOR_LANES];
+};
 struct vector_params_t {
     exponentials_t exponentials;
-    float gamma[VECTOR_BLOCKS][CHANNELS];
-    float beta[VECTOR_BLOCKS][CHANNELS];
-    int8_t table[256];
+    part_params_t gamma[VECTOR_BLOCKS * VECTOR_PARTS];
+    part_params_t beta[VECTOR_BLOCKS * VECTOR_PARTS];
+    uint32_t table[VECTOR_COPIES][TABLE_WORDS];
 };
 
-inline void take_params(line_stream& in, const vector_job_t& job, vector_params_t& to) {
-    const int32_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
-    PIPELINED(take_params_lines) for (int32_t n = 0; n < lines; n++) {
+inline void take_norm(line_stream& in, int32_t blocks, vector_params_t& to) {
+#pragma HLS inline
+    line_t line;
+    int at = 0, part = 0;
+    bool beta = false;
+    PIPELINED(norm_parts) for (int32_t n = 0; n < 2 * blocks * VECTOR_PARTS; n++) {
 #pragma HLS pipeline II = 1
-        ITERATION(take_params_lines);
-        const line_t line = in.read();
-        if (n >= job.p.params_lines) {
-            for (int k = 0; k < LINE_BYTES; k++) {
+        ITERATION(norm_parts);
+        if (part == 0) line = in.read();
+        part_params_t numbers;
+        for (int l = 0; l < VECTOR_LANES; l++) {
 #pragma HLS unroll
-                to.table[(n - job.p.params_lines) * LINE_BYTES + k] = static_cast<int8_t>(line.byte[k]);
-            }
-        } else if (job.c.operation == VECTOR_SOFTMAX) {
-            load_exponentials(line, n, to.exponentials);
-        } else {
-            for (int k = 0; k < CHANNELS; k++) {
+            numbers.of[l] = static_cast<int32_t>(bits32_of(line, part * VECTOR_LANES + l));
+        }
+        if (beta)
+            to.beta[at + part] = numbers;
+        else
+            to.gamma[at + part] = numbers;
+        const bool last = part == VECTOR_PARTS - 1;
+        part = last ? 0 : part + 1;
+        if (last && beta) at += VECTOR_PARTS;
+        if (last) beta = !beta;
+    }
+}
+inline void take_table(line_stream& in, vector_params_t& to) {
+#pragma HLS inline
+    line_t line;
+    PIPELINED(vector_table_words) for (int n = 0; n < TABLE_WORDS; n++) {
+#pragma HLS pipeline II = 1
+        ITERATION(vector_table_words);
+        if (n % 16 == 0) line = in.read();
+        const uint32_t four = bits32_of(line, n % 16);
+        for (int k = 0; k < VECTOR_COPIES; k++) {
 #pragma HLS unroll
-                if (n % 2 == 0)
-                    to.gamma[n / 2][k] = float_of_bits(bits32_of(line, k));
-                else
-                    to.beta[n / 2][k] = float_of_bits(bits32_of(line, k));
-            }
+            to.table[k][n] = four;
         }
     }
 }
 
-inline void apply_group(const row_group_t& from, slot_scales_stream& scales, const vector_params_t& params,
+inline void apply_group(const row_group_t& from, row_scales_stream& scales, const vector_params_t& params,
                         const vector_job_t& job, const rows_t& rows, line_stream& out) {
     const vector_command& c = job.c;
-    const bool scaled = reduces(c);
-    slot_scales_t kept[VECTOR_SLOTS];
-    group_walk at;
+    const bool scaled = reduces(c), looks_up = (c.flags & VECTOR_TABLE) != 0;
+    row_scale_t kept[VECTOR_ROWS];
+    group_walk at(rows);
+    row_scale_t scale = {};
+    word_t word = {};
     line_t line = {};
-    PIPELINED(apply_words) for (int32_t n = 0; n < job.p.blocks * rows.slots; n++) {
+    const int32_t words = words_of(job, rows.walked);
+    PIPELINED(apply_words) for (int32_t n = 0; n < words; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS dependence variable = kept inter distance = 8 true
         ITERATION(apply_words);
-        const int turn = at.turn();
-        slot_scales_t scale = {};
-        if (scaled) {
-            if (at.block == 0)
-                kept[at.slot] = scale = scales.read();
-            else
-                scale = kept[at.slot];
+        const bool real = at.real();
+        const int row = at.row();
+        if (scaled && real && at.word_begins()) {
+            scale = kept[row];
+            if (at.block() == 0) scale = scales.read();
+            kept[row] = scale;
         }
-        const int32_t norm_block = c.operation == VECTOR_NORM ? at.block : 0;
-        for (int w = 0; w < VECTOR_WORDS; w++) {
+        const ap_uint<5> left = channels_of(job, at.block());
+        const int numbers = at.block() < VECTOR_BLOCKS ? at.block() * VECTOR_PARTS + at.part() : 0;
+        const part_params_t gamma = params.gamma[numbers], beta = params.beta[numbers];
+        const word_t x = from.x[at.address()], other = from.other[at.address()];
+        for (int l = 0; l < VECTOR_LANES; l++) {
 #pragma HLS unroll
-            const word_t x = from.x[w][at.address], other = from.other[w][at.address];
-            word_t word;
-            for (int k = 0; k < CHANNELS; k++) {
-#pragma HLS unroll
-                const uint32_t e = other.lane[k] == 0 ? params.exponentials.e[static_cast<uint8_t>(x.lane[k])]
-                                                      : uint32_t{0};
-                word.lane[k] = k < at.channels(c) ? vector_result(x.lane[k], other.lane[k], e, scale.row[w],
-                                                                  params.gamma[norm_block][k],
-                                                                  params.beta[norm_block][k], c, params.table)
-                                                  : vector_filling(c, params.table);
-            }
-            set_word(line, turn * VECTOR_WORDS + w, word);
+            const int8_t key = lane_of(x, at.part(), l), r = lane_of(other, at.part(), l);
+            const uint32_t entry = params.exponentials.e[l / 2][static_cast<uint8_t>(key)];
+            const int32_t e = r == 0 ? static_cast<int32_t>(entry & ((2u << EXPONENT_BITS) - 1)) : 0;
+            const int32_t own = vector_result(key, r, e, scale, gamma.of[l], beta.of[l], c);
+            const int32_t result = ap_uint<5>(at.part() * VECTOR_LANES + l) < left ? own : vector_filling(c);
+            const ap_uint<8> place = result + 128;
+            const int8_t found = byte_of(params.table[l / 2][place >> 2], place & 3);
+            set_lane(word, at.part(), l, looks_up ? found : static_cast<int8_t>(result));
         }
-        if (turn + 1 == TURNS) out.write(line);
-        at.advance(rows, rows.slots);
+        for (int j = 0; j < BEAT; j++) {
+#pragma HLS unroll
+            if (j == at.turn()) set_word(line, j, word);
+        }
+        if (real && at.word_ends() && at.turn() == BEAT - 1) out.write(line);
+        at.advance();
     }
 }
 
-inline void apply(vector_jobs_t& jobs, line_stream& params_in, row_group_blocks& in, slot_scales_stream& scales,
+inline void apply(vector_jobs_t& jobs, line_stream& params_in, row_group_blocks& in, row_scales_stream& scales,
                   line_stream& out) {
     vector_params_t params = {};
-#pragma HLS array_partition variable = params.gamma dim = 2 complete
-#pragma HLS array_partition variable = params.beta dim = 2 complete
+#pragma HLS array_partition variable = params.exponentials.e dim = 1 complete
+#pragma HLS array_partition variable = params.table dim = 1 complete
 apply_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
         sim::command(job.position);
-        take_params(params_in, job, params);
+        if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params_in, params.exponentials);
+        if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params);
+        if (job.c.flags & VECTOR_TABLE) take_table(params_in, params);
         for (int32_t head = 0; head < job.p.heads; head++)
         apply_groups:
-            for (int32_t group = 0; group < job.p.groups; group++) {
-                const rows_t rows = rows_of(job, group);
+            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+                const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::read_lock<row_group_t> lock(in);
                 const row_group_t& from = lock;

@@ -7,109 +7,94 @@
 
 namespace engine {
 
-// To the nearest integer, ties to even, of |x| <= 2^20: adding 1.5 * 2^23 leaves the integer in the low bits. In hardware that
-// is one adder, and no conversion.
-inline int32_t round_half_even(float x) {
-#pragma HLS inline
-    const float shift = 12582912.0f;
-    return static_cast<int32_t>(bits_of(x + shift) - bits_of(shift));
-}
-
-// Far outside int8; a NaN becomes the lower limit.
-inline float limited(float x) {
-#pragma HLS inline
-    const float most = 1048576.0f;
-    const float low = x > -most ? x : -most;
-    return low < most ? low : most;
-}
-
-// Of a row: the greatest key, or the sums of t and of t^2.
+// Of a row: the greatest key, and the sums of x and of x^2; of softmax the sum of its exponentials in place of that.
 struct row_sums_t {
     int32_t greatest;
-    int64_t sum;
-    uint64_t squares;
+    int32_t sum;
+    int64_t squares;
 };
-// What a row's channels are scaled with, and the sum of t.
+// What a row's channels are scaled with, and the sum of x.
 struct row_scale_t {
-    float scale;
-    int64_t center;
+    int32_t scale;
+    int32_t center;
 };
 
 constexpr int32_t NO_KEY = -129;  // less than any
+constexpr int GAMMA_FRACTION = 17;
 
-inline int64_t weighted(int8_t x, int8_t r, const vector_command& c) {
+// Of one element: its part of the sums, nothing if it does not exist.
+inline row_sums_t sums_of(int8_t x, bool masked, bool exists) {
 #pragma HLS inline
-    return int64_t{c.input_weight} * x + int64_t{c.other_weight} * r;
+    const int32_t square = x * x;
+    return {exists && !masked ? x : NO_KEY, exists ? x : 0, exists ? square : 0};
 }
-
-// A word more of a row; `first`: the row begins with it. `channels`: of the word that exist.
-inline row_sums_t add_word(const row_sums_t& before, bool first, const word_t& x, const word_t& r, int32_t channels,
-                           const vector_command& c) {
+inline row_sums_t add_sums(const row_sums_t& a, const row_sums_t& b) {
 #pragma HLS inline
-    int32_t greatest = NO_KEY;
-    int64_t sum = 0;
-    uint64_t squares = 0;
-    for (int i = 0; i < CHANNELS; i++) {
-#pragma HLS unroll
-        if (i >= channels) continue;
-        const int64_t t = weighted(x.lane[i], r.lane[i], c);
-        if (r.lane[i] == 0) greatest = larger(greatest, x.lane[i]);
-        sum += t;
-        squares += static_cast<uint64_t>(t * t);
-    }
-    row_sums_t after;
-    after.greatest = first ? greatest : larger(before.greatest, greatest);
-    after.sum = (first ? 0 : before.sum) + sum;
-    after.squares = (first ? 0 : before.squares) + squares;
-    return after;
+    return {larger(a.greatest, b.greatest), a.sum + b.sum, a.squares + b.squares};
 }
 
 // Distance of a key to the row's greatest one.
 inline uint8_t distance(int32_t greatest, int8_t key) { return static_cast<uint8_t>(greatest - key); }
 
-inline float softmax_scale(uint64_t sum, const vector_command& c) {
+// A positive float as a scale of lib/requantize.hpp: 22 to 26 bits, rounded towards 0.
+inline int32_t scale_of_float(float x) {
 #pragma HLS inline
-    return sum == 0 ? 0.0f : c.input_scale / static_cast<float>(sum);
-}
-inline float norm_scale(const row_sums_t& row, const vector_command& c) {
-#pragma HLS inline
-    const uint64_t spread = static_cast<uint64_t>(c.channels) * row.squares -
-                            static_cast<uint64_t>(row.sum) * static_cast<uint64_t>(row.sum);
-    const float variance = static_cast<float>(spread) + c.epsilon;
-    return 1.0f / sqrtf(variance);
+    const uint32_t bits = bits_of(x);
+    const int32_t exponent = static_cast<int32_t>(bits >> 23 & 0xff);  // x = mantissa * 2^(exponent - 150)
+    const uint32_t mantissa = exponent ? (bits & 0x7fffff) | 0x800000 : 0;
+    if (exponent > 130) return fpga::REQUANTIZE_MOST;
+    const int32_t shift = smaller((130 - exponent) >> 2, fpga::REQUANTIZE_SHIFTS - 1);
+    const int32_t left = exponent - 128 + 4 * shift;  // 2 to -1; less for what is very small
+    const uint32_t placed = left >= 0 ? mantissa << left : left > -32 ? mantissa >> -left : 0;
+    return static_cast<int32_t>(placed << 5) | shift;
 }
 
-// Of a channel that exists. `exponential`: of softmax, 0 if masked.
-inline int8_t vector_result(int8_t x, int8_t r, uint32_t exponential, const row_scale_t& row, float gamma, float beta,
-                            const vector_command& c, const int8_t table[256]) {
+inline int32_t softmax_scale(int64_t sum, const vector_command& c) {
 #pragma HLS inline
-    int64_t integer;
-    const int32_t left = x - c.input_zero, right = r - c.other_zero;
-    if (c.operation == VECTOR_SOFTMAX)
-        integer = exponential;
-    else if (c.operation == VECTOR_NORM)
-        integer = c.channels * weighted(x, r, c) - row.center;
-    else if (c.operation == VECTOR_ADD)
-        integer = left;
-    else
-        integer = int64_t{left} * right;
-    float y = static_cast<float>(integer) * (reduces(c) ? row.scale : c.input_scale);
-    if (c.operation == VECTOR_NORM) {
-        const float product = y * gamma;
-        y = product + beta;
+    return sum == 0 ? 0 : scale_of_float(c.row_scale / static_cast<float>(sum));
+}
+inline int32_t norm_scale(const row_sums_t& row, const vector_command& c) {
+#pragma HLS inline
+    const int64_t spread = int64_t{c.channels} * row.squares - int64_t{row.sum} * row.sum;
+    const float variance = static_cast<float>(spread) + c.epsilon;
+    return scale_of_float(1.0f / sqrtf(variance));
+}
+
+// y of a channel that exists, and the result. `exponential`: of softmax, 0 if masked. One multiplier for each place: numbers
+// of a row, their scale, and what is added.
+inline int32_t vector_result(int8_t x, int8_t r, int32_t exponential, const row_scale_t& row, int32_t gamma,
+                             int32_t beta, const vector_command& c) {
+#pragma HLS inline
+    const bool softmax = c.operation == VECTOR_SOFTMAX, norm = c.operation == VECTOR_NORM;
+    const bool adds = c.operation == VECTOR_ADD, multiplies = c.operation == VECTOR_MULTIPLY;
+    const ap_int<9> input_zero = norm ? 0 : c.input_zero, other_zero = c.other_zero, none = 0;
+    const ap_int<10> left = ap_int<8>(x) - input_zero, distance = ap_int<8>(r) - other_zero;
+    const ap_int<10> right = has_other(c) ? distance : ap_int<10>(none);
+    const ap_int<14> by = norm ? ap_int<14>(c.channels) : multiplies ? ap_int<14>(right) : ap_int<14>(1);
+    const ap_int<24> center = norm ? row.center : 0;
+    const int32_t number = static_cast<int32_t>(ap_int<25>(ap_int<24>(left * by) - center));
+    fpga::requantize_fixed y = fpga::requantize_product(softmax ? exponential : number,
+                                                        reduces(c) ? row.scale : c.input_scale);
+    // Normalised numbers have 7 bits before the point (check.hpp); by 17 bits and the rest, as DSPs take it.
+    const ap_int<30> factor = norm ? ap_int<30>(y.units) : ap_int<30>(right);
+    const ap_int<27> other = norm ? ap_int<27>(gamma) : adds ? ap_int<27>(c.other_factor) : ap_int<27>(0);
+    const ap_uint<17> low = factor & 0x1ffff;
+    const ap_int<13> high = factor >> 17;
+    const int64_t lower = low * other;
+    const int64_t upper = fpga::requantize_narrow<43>(static_cast<int64_t>(high * other) + (lower >> 17));
+    const int64_t product = upper * (1 << 17) | (lower & 0x1ffff);
+    if (norm) {
+        y.cut = (product & ((1 << GAMMA_FRACTION) - 1)) != 0;
+        y.units = (product >> GAMMA_FRACTION) + beta;
+    } else {
+        y.units += product;
     }
-    if (c.operation == VECTOR_ADD && has_other(c)) {
-        const float other = static_cast<float>(right) * c.other_scale;
-        y = y + other;
-    }
-    const int32_t result = clamped(round_half_even(limited(y)) + c.zero, c.low, c.high);
-    return c.flags & VECTOR_TABLE ? table[result + 128] : static_cast<int8_t>(result);
+    return fpga::requantize_clamp(fpga::requantize_narrow<10>(c.zero) + fpga::requantize_nearest(y), c.low, c.high);
 }
 // Of a channel that fills the last block.
-inline int8_t vector_filling(const vector_command& c, const int8_t table[256]) {
+inline int32_t vector_filling(const vector_command& c) {
 #pragma HLS inline
-    const int32_t result = clamped(c.zero, c.low, c.high);
-    return c.flags & VECTOR_TABLE ? table[result + 128] : static_cast<int8_t>(result);
+    return fpga::requantize_clamp(c.zero, c.low, c.high);
 }
 
 }  // namespace engine

@@ -7,6 +7,7 @@ namespace engine {
 
 inline const char* refusal(const vector_command& c) {
     if (ELEMENT != ELEMENT_INT8) return "works on int8 maps, of which this engine has none";
+    if (!ENGINE_HAS_VECTOR) return "needs the vector side, which this engine does not have";
     if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
     if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_MULTIPLY) return "has an unknown operation";
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
@@ -16,15 +17,14 @@ inline const char* refusal(const vector_command& c) {
     const vector_plan_t p = plan_of(c);
     const int32_t lines = smaller(c.group_lines, p.plane);
     if (lines * BEAT > VECTOR_ROWS) return "has groups of more rows than the memory of their sums";
-    if (int64_t{lines} * p.blocks * TURNS > VECTOR_DEPTH)
+    if (int64_t{lines} * p.blocks * BEAT > VECTOR_DEPTH)
         return "has groups that are more than the memories between sweeps";
     if (c.operation == VECTOR_SOFTMAX && c.channels > 1 << 20) return "has rows of too many keys for exact sums";
     if (c.operation != VECTOR_NORM) return nullptr;
     if (p.blocks > VECTOR_BLOCKS) return "has more channels than the memory of gamma and beta";
+    if (c.channels > 4095) return "has rows whose normalised numbers exceed 7 bits";
+    if (has_other(c)) return "has a second operand beside what is normalised";
     if (!(c.epsilon > 0)) return "has an epsilon that is not greater than 0";
-    if (c.input_weight < 0 || c.other_weight < 0 || c.input_weight > 1 << 20 || c.other_weight > 1 << 20 ||
-        int64_t{c.channels} * 128 * (int64_t{c.input_weight} + c.other_weight) >= int64_t{1} << 32)
-        return "has weights whose sums of squares exceed 64 bits";
     return nullptr;
 }
 

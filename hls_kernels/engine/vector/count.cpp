@@ -25,8 +25,8 @@ int main(int argc, char** argv) {
     c.pixels = std::atoi(argv[3]);
     c.channels = std::atoi(argv[4]);
     c.group_lines = std::atoi(argv[5]);
-    c.input_weight = c.other_weight = 1;
-    c.epsilon = c.input_scale = c.other_scale = 1.0f;
+    c.epsilon = c.row_scale = 1.0f;
+    c.input_scale = fpga::make_channel(1, 0, 255).scale;
     c.low = -128;
     c.high = 127;
     const int32_t one = static_cast<int32_t>(engine::map_lines(c.pixels, c.channels)), all = one * c.heads[1];

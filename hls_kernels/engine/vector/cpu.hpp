@@ -39,9 +39,12 @@ private:
         row_sums_t sums = {};
         row_scale_t scale = {};
         if (reduces(c_)) {
-            for (int32_t b = 0; b < p_.blocks; b++)
-                sums = add_word(sums, b == 0, x[b * plane], other ? other[b * other_plane] : none,
-                                c_.channels - b * CHANNELS, c_);
+            sums.greatest = NO_KEY;
+            for (int32_t k = 0; k < c_.channels; k++) {
+                const int32_t b = k / CHANNELS, lane = k % CHANNELS;
+                sums = add_sums(
+                    sums, sums_of(x[b * plane].lane[lane], other && other[b * other_plane].lane[lane] != 0, true));
+            }
             scale.center = sums.sum;
             scale.scale = c_.operation == VECTOR_SOFTMAX ? softmax_scale(weight(x, plane, other, other_plane, sums), c_)
                                                          : norm_scale(sums, c_);
@@ -49,24 +52,23 @@ private:
         for (int32_t b = 0; b < p_.blocks; b++) {
             const word_t key = x[b * plane], r = other ? other[b * other_plane] : none;
             for (int k = 0; k < CHANNELS; k++) {
-                if (b * CHANNELS + k >= c_.channels) {
-                    to[b * plane].lane[k] = vector_filling(c_, table_);
-                    continue;
-                }
                 const bool norm = c_.operation == VECTOR_NORM;
-                const float gamma = norm ? float_of_bits(bits32_of(norm_[2 * b], k)) : 0.0f;
-                const float beta = norm ? float_of_bits(bits32_of(norm_[2 * b + 1], k)) : 0.0f;
-                const uint32_t e = c_.operation == VECTOR_SOFTMAX ? exponential(sums, key.lane[k], r.lane[k]) : 0;
-                to[b * plane].lane[k] = vector_result(key.lane[k], r.lane[k], e, scale, gamma, beta, c_, table_);
+                const int32_t gamma = norm ? static_cast<int32_t>(bits32_of(norm_[2 * b], k)) : 0;
+                const int32_t beta = norm ? static_cast<int32_t>(bits32_of(norm_[2 * b + 1], k)) : 0;
+                const int32_t e = c_.operation == VECTOR_SOFTMAX ? exponential(sums, key.lane[k], r.lane[k]) : 0;
+                const int32_t result = b * CHANNELS + k < c_.channels
+                                           ? vector_result(key.lane[k], r.lane[k], e, scale, gamma, beta, c_)
+                                           : vector_filling(c_);
+                to[b * plane].lane[k] = c_.flags & VECTOR_TABLE ? table_[result + 128] : static_cast<int8_t>(result);
             }
         }
     }
-    uint32_t exponential(const row_sums_t& sums, int8_t key, int8_t mask) const {
-        return mask ? 0 : exponentials_[distance(sums.greatest, key)];
+    int32_t exponential(const row_sums_t& sums, int8_t key, int8_t mask) const {
+        return mask ? 0 : static_cast<int32_t>(exponentials_[distance(sums.greatest, key)]);
     }
-    uint64_t weight(const word_t* x, int64_t plane, const word_t* other, int64_t other_plane,
-                    const row_sums_t& sums) const {
-        uint64_t sum = 0;
+    int64_t weight(const word_t* x, int64_t plane, const word_t* other, int64_t other_plane,
+                   const row_sums_t& sums) const {
+        int64_t sum = 0;
         for (int32_t k = 0; k < c_.channels; k++)
             sum += exponential(sums, x[k / CHANNELS * plane].lane[k % CHANNELS],
                                other ? other[k / CHANNELS * other_plane].lane[k % CHANNELS] : int8_t(0));

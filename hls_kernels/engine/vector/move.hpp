@@ -30,17 +30,20 @@ inline void load_vector_input(vector_side& vector, port_t& maps, done_stream& do
                               int32_t& started) {
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
-    for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
-        for (int32_t h1 = 0; h1 < c.heads[1]; h1++)
+    uint32_t outer = c.input;
+    for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0]) {
+        uint32_t base = outer;
+        for (int32_t h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1])
         vector_input_groups:
-            for (int32_t group = 0; group < job.p.groups; group++) {
-                const rows_t rows = rows_of(job, group);
+            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+                const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 progress.at_least(done, started - WINDOWS_AHEAD);
-                if (c.input_after) progress.until(done, job.position - c.input_after, pixels_read(job, group));
+                if (c.input_after) progress.until(done, job.position - c.input_after, pixels_read(job, rows));
                 started++;
-                read_group(maps, c.input + h0 * c.input_head[0] + h1 * c.input_head[1], job, rows, vector.input);
+                read_group(maps, base, job, rows, vector.input);
             }
+    }
 }
 
 inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& done, progress_t& progress) {
@@ -49,12 +52,13 @@ inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& do
     progress.at_least(done, job.position - COMMANDS_AHEAD);
     if (!has_other(c)) return;
     if (c.other_after) progress.until(done, job.position - c.other_after, ALL_PIXELS);
-    for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
-        for (int32_t h1 = 0; h1 < c.heads[1]; h1++)
+    uint32_t outer = c.other;
+    for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer += c.other_head[0]) {
+        uint32_t base = outer;
+        for (int32_t h1 = 0; h1 < c.heads[1]; h1++, base += c.other_head[1])
         vector_other_groups:
-            for (int32_t group = 0; group < job.p.groups; group++) {
-                const rows_t rows = rows_of(job, group);
-                const uint32_t base = c.other + h0 * c.other_head[0] + h1 * c.other_head[1];
+            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+                const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 if (!is_shared(c)) {
                     read_group(maps, base, job, rows, vector.other);
@@ -68,6 +72,7 @@ inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& do
                     vector.other.write(maps.read());
                 }
             }
+    }
 }
 
 inline void load_vector_params(vector_side& vector, port_t& port) {
@@ -77,7 +82,9 @@ inline void load_vector_params(vector_side& vector, port_t& port) {
     PIPELINED(vector_params_lines) for (int32_t n = 0; n < lines; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(vector_params_lines);
-        vector.params.write(port.read());
+        const line_t line = port.read();
+        vector.params.write(line);
+        if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES) vector.weigh_params.write(line);
     }
 }
 
@@ -86,13 +93,15 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
     const vector_command& c = job.c;
     const int32_t rest = c.pixels % BEAT;
     answers_t answers = {0, 0, true, {0, 0}};
-    for (int32_t h0 = 0; h0 < c.heads[0]; h0++)
-        for (int32_t h1 = 0; h1 < c.heads[1]; h1++)
+    uint32_t outer = c.output;
+    for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer += c.output_head[0]) {
+        uint32_t base = outer;
+        for (int32_t h1 = 0; h1 < c.heads[1]; h1++, base += c.output_head[1])
         store_groups:
-            for (int32_t group = 0; group < job.p.groups; group++) {
-                const rows_t rows = rows_of(job, group);
+            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+                const rows_t rows = rows_of(job, first);
                 const bool whole = rows.lines == job.p.plane, ends = rows.first + rows.lines == job.p.plane;
-                uint32_t at = c.output + h0 * c.output_head[0] + h1 * c.output_head[1] + rows.first;
+                uint32_t at = base + rows.first;
                 answers.current = 0;
                 CYCLES(store_pass);
             store_blocks:
@@ -113,9 +122,10 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                     }
                 }
                 tell(maps, answers, to_input);
-                answers.before = {job.position, pixels_until(job, group)};
+                answers.before = {job.position, pixels_until(job, rows)};
                 answers.told = false;
             }
+    }
     answers.current = 0;
     answers.before.pixels = ALL_PIXELS;
     tell(maps, answers, to_input);

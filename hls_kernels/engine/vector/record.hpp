@@ -21,19 +21,21 @@ enum vector_flags : int32_t {
     VECTOR_SHARED = 2,  // other is a map of one pixel, the same for all rows of a head
 };
 
-// Result of a row's channel, x of the input, r of `other` (0 where there is none):
+// Result of a row's channel, x of the input, r of `other` (0 where there is none). Scales, factors and rounding are those of
+// lib/requantize.hpp: `a . s` is a * s rounded down to a multiple of 2^-22, of which the last rounding knows that something
+// was cut off.
 //   softmax   a key whose r is not 0 is masked.  e = exponentials[max of the row's keys that are not - x], 0 if masked
-//             y = float(e) * (input_scale / float(sum of the row's e)), 0 if that sum is 0
-//   norm      t = input_weight * x + other_weight * r, integers
-//             D = channels * (sum of t^2) - (sum of t)^2, exact
-//             y = float(channels * t - sum of t) * (1 / sqrt(float(D) + epsilon)) * gamma + beta
-//   add       y = float(x - input_zero) * input_scale + float(r - other_zero) * other_scale
-//   multiply  y = float((x - input_zero) * (r - other_zero)) * input_scale
-//   result = clamp(round(y) + zero, low, high), then table[result] where VECTOR_TABLE
-// Each float32 operation rounds for itself; sums are of integers and so the same in any order. Channels that fill the last
-// block get y = 0. The scale of the output is divided out beforehand: in input_scale and other_scale, or gamma and beta.
-// Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16]; then the
-// table in 4 lines.
+//             y = e . (row_scale / float(sum of the row's e)), 0 if that sum is 0
+//   norm      D = channels * (sum of x^2) - (sum of x)^2, exact
+//             y = ((channels * x - sum of x) . (1 / sqrt(float(D) + epsilon))) . gamma + beta
+//   add       y = (x - input_zero) . input_scale + (r - other_zero) * other_factor
+//   multiply  y = ((x - input_zero) * (r - other_zero)) . input_scale
+//   result = clamp(zero + round(y), low, high), then table[result] where VECTOR_TABLE
+// A row's scale is worked out in float32, each operation with its rounding, and becomes a scale of 23 bits (scale_of_float).
+// Sums are of integers and so the same in any order. Channels that fill the last block get y = 0. The scale of the output is
+// divided out beforehand: in row_scale, input_scale and other_factor, or gamma and beta.
+// Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16], int32 in
+// units of 2^-17 and 2^-22; then the table in 4 lines.
 struct vector_command {
     int32_t opcode;
     int32_t slices;
@@ -52,11 +54,10 @@ struct vector_command {
     int32_t other_head[2];
     int32_t output_head[2];
     int32_t group_lines;  // lines of each plane, BEAT rows each, that are in the vector side's memories at a time
-    int32_t input_weight;
-    int32_t other_weight;
-    float epsilon;  // layer norm's, times channels^2 / (scale of t)^2; greater than 0
-    float input_scale;
-    float other_scale;
+    float epsilon;        // layer norm's, times channels^2 / (scale of x)^2; greater than 0
+    float row_scale;
+    int32_t input_scale;
+    int32_t other_factor;
     int32_t input_zero;
     int32_t other_zero;
     int32_t zero;

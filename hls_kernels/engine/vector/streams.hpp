@@ -9,21 +9,14 @@ namespace engine {
 
 typedef hls::stream<vector_job_t, 2> vector_jobs_t;
 
-// Of the rows of a slot.
-struct slot_sums_t {
-    row_sums_t row[VECTOR_WORDS];
-};
-struct slot_scales_t {
-    row_scale_t row[VECTOR_WORDS];
-};
 // They hold a group's rows, so that a sweep never waits in its last block for one that has yet to begin.
-typedef hls::stream<slot_sums_t, VECTOR_SLOTS> slot_sums_stream;
-typedef hls::stream<slot_scales_t, VECTOR_SLOTS> slot_scales_stream;
+typedef hls::stream<row_sums_t, VECTOR_ROWS> row_sums_stream;
+typedef hls::stream<row_scale_t, VECTOR_ROWS> row_scales_stream;
 
-// The memory between two sweeps: the words of a group's rows, block after block, each row of a slot in a bank of its own.
+// The memory between two sweeps: the words of a group's rows, block after block.
 struct row_group_t {
-    word_t x[VECTOR_WORDS][VECTOR_DEPTH];
-    word_t other[VECTOR_WORDS][VECTOR_DEPTH];
+    word_t x[VECTOR_DEPTH];
+    word_t other[VECTOR_DEPTH];
 };
 typedef hls::stream_of_blocks<row_group_t, 2> row_group_blocks;
 
@@ -34,9 +27,9 @@ struct vector_side {
     vector_jobs_t collect_jobs{"jobs of collect"}, weigh_jobs{"jobs of weigh"}, scale_jobs{"jobs of scale_rows"};
     vector_jobs_t apply_jobs{"jobs of apply"};
     line_stream input{"vector_input"}, other{"vector_other"}, params{"vector_params"}, output{"vector_output"};
-    line_stream apply_params{"apply_params"};
-    slot_sums_stream collected{"collected"}, weighed{"weighed"};
-    slot_scales_stream scales{"scales"};
+    line_stream weigh_params{"vector_weigh_params"};
+    row_sums_stream collected{"collected"}, weighed{"weighed"};
+    row_scales_stream scales{"scales"};
     row_group_blocks first{"first group"}, second{"second group"};
 };
 
@@ -65,31 +58,98 @@ inline void write_jobs(const vector_command& c, int32_t position, vector_side& t
 }
 
 // Pixels of each plane that are complete when a group is; of several maps none before all are.
-inline int32_t pixels_until(const vector_job_t& job, int32_t group) {
+inline int32_t pixels_until(const vector_job_t& job, const rows_t& rows) {
 #pragma HLS inline
-    return job.p.heads > 1 ? 0 : (group + 1) * job.c.group_lines * BEAT;
+    return job.p.heads > 1 ? 0 : (rows.first + job.c.group_lines) * BEAT;
 }
 // And those that the group reads.
-inline int32_t pixels_read(const vector_job_t& job, int32_t group) {
+inline int32_t pixels_read(const vector_job_t& job, const rows_t& rows) {
 #pragma HLS inline
-    return job.p.heads > 1 || group + 1 == job.p.groups ? ALL_PIXELS : pixels_until(job, group);
+    return job.p.heads > 1 || rows.first + rows.lines == job.p.plane ? ALL_PIXELS : pixels_until(job, rows);
 }
 
-// Where a loop is in a group: slot after slot of a block, block after block.
+// Where a loop is in a group: part after part of a word, row after row of a block, block after block.
 struct group_walk {
-    int32_t slot, block, address;
-
-    group_walk() : slot(0), block(0), address(0) {}
-    int turn() const { return static_cast<int>(slot % TURNS); }
-    int32_t channels(const vector_command& c) const { return c.channels - block * CHANNELS; }
-    void advance(const rows_t& rows, int32_t walked) {
+    explicit group_walk(const rows_t& rows) : rows_(rows.rows), walked_(rows.walked) {
 #pragma HLS inline
-        if (slot < rows.slots) address++;
-        if (++slot < walked) return;
-        slot = 0;
-        block++;
+        last_row_ = walked_ == number<ROW_COUNT_BITS>(1);
     }
+    int part() const { return VECTOR_PARTS == 1 ? 0 : static_cast<int>(part_); }
+    int row() const { return static_cast<int>(row_); }
+    int block() const { return static_cast<int>(block_); }
+    int address() const { return static_cast<int>(address_); }
+    int turn() const { return static_cast<int>(row_) % BEAT; }
+    bool real() const { return row_ < rows_; }
+    bool word_begins() const { return VECTOR_PARTS == 1 || part_ == part_t(0); }
+    bool word_ends() const { return VECTOR_PARTS == 1 || part_ == part_t(VECTOR_PARTS - 1); }
+    void advance() {
+#pragma HLS inline
+        const bool ends = word_ends(), counts = ends & real(), next_block = ends & last_row_;
+        const bool last = row_ == number<ROW_COUNT_BITS>(walked_ - 2);
+        part_ = part_ + 1;
+        address_ += counts;
+        block_ += next_block;
+        const number<ROW_COUNT_BITS> row = row_, next = row_ + 1;
+        row_ = next_block ? number<ROW_COUNT_BITS>(0) : ends ? next : row;
+        if (ends) last_row_ = next_block ? walked_ == number<ROW_COUNT_BITS>(1) : last;
+    }
+
+private:
+    static constexpr int ROW_COUNT_BITS = bits_for(VECTOR_ROWS + 1);
+    typedef ap_uint<bits_for(VECTOR_PARTS)> part_t;
+    number<ROW_COUNT_BITS> rows_, walked_, row_ = 0;
+    number<BLOCK_BITS> block_ = 0;
+    number<bits_for(VECTOR_DEPTH + 1)> address_ = 0;
+    part_t part_ = 0;
+    bool last_row_;
 };
+// Iterations of a group.
+inline int32_t words_of(const vector_job_t& job, int32_t rows) {
+#pragma HLS inline
+    return static_cast<ap_int<BLOCK_BITS + 1>>(job.p.blocks) * static_cast<ap_int<10>>(rows) * VECTOR_PARTS;
+}
+// Channels of a block that exist.
+inline ap_uint<5> channels_of(const vector_job_t& job, int block) {
+#pragma HLS inline
+    const number<SIZE_BITS> left = job.c.channels - block * CHANNELS;
+    return left > number<SIZE_BITS>(CHANNELS) ? ap_uint<5>(CHANNELS) : ap_uint<5>(left);
+}
+// Channel l of a part of a word.
+inline int8_t lane_of(const word_t& word, int part, int l) {
+#pragma HLS inline
+    int8_t x = word.lane[l];
+    for (int q = 1; q < VECTOR_PARTS; q++) {
+#pragma HLS unroll
+        if (q == part) x = word.lane[q * VECTOR_LANES + l];
+    }
+    return x;
+}
+inline void set_lane(word_t& word, int part, int l, int8_t x) {
+#pragma HLS inline
+    for (int q = 0; q < VECTOR_PARTS; q++) {
+#pragma HLS unroll
+        if (q == part) word.lane[q * VECTOR_LANES + l] = x;
+    }
+}
+
+// The exponentials of softmax, an entry a cycle to each copy.
+struct exponentials_t {
+    uint32_t e[VECTOR_COPIES][256];
+};
+inline void load_exponentials(line_stream& in, exponentials_t& to) {
+#pragma HLS inline
+    line_t line;
+    PIPELINED(exponential_entries) for (int n = 0; n < 256; n++) {
+#pragma HLS pipeline II = 1
+        ITERATION(exponential_entries);
+        if (n % CHANNELS == 0) line = in.read();
+        const uint32_t entry = bits32_of(line, n % CHANNELS);
+        for (int k = 0; k < VECTOR_COPIES; k++) {
+#pragma HLS unroll
+            to.e[k][n] = entry;
+        }
+    }
+}
 
 #else
 struct vector_side {};

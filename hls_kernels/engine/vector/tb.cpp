@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
         std::printf("vector: list %d: %s\n", seed + i, wrong.c_str());
         if (failures == 10) break;
     }
-    std::printf("vector %d lanes: %d cases, %d failures; %d commands\n", engine::VECTOR_WORDS * engine::CHANNELS, lists,
-                failures, commands);
+    std::printf("vector %d lanes: %d cases, %d failures; %d commands\n", engine::VECTOR_LANES, lists, failures,
+                commands);
     return failures != 0;
 }

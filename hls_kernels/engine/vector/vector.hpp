@@ -9,12 +9,11 @@
 #include "scale_rows.hpp"
 #include "weigh.hpp"
 
-#define VECTOR_PROCESSES(region, side)                                                                         \
-    PROCESS(region, collect(side.collect_jobs, side.input, side.other, side.first, side.collected));           \
-    PROCESS(region, weigh(side.weigh_jobs, side.params, side.first, side.collected, side.second, side.weighed, \
-                          side.apply_params));                                                                 \
-    PROCESS(region, scale_rows(side.scale_jobs, side.weighed, side.scales));                                   \
-    PROCESS(region, apply(side.apply_jobs, side.apply_params, side.second, side.scales, side.output))
+#define VECTOR_PROCESSES(region, side)                                                                                 \
+    PROCESS(region, collect(side.collect_jobs, side.input, side.other, side.first, side.collected));                   \
+    PROCESS(region, weigh(side.weigh_jobs, side.weigh_params, side.first, side.collected, side.second, side.weighed)); \
+    PROCESS(region, scale_rows(side.scale_jobs, side.weighed, side.scales));                                           \
+    PROCESS(region, apply(side.apply_jobs, side.params, side.second, side.scales, side.output))
 #else
 #define VECTOR_PROCESSES(region, side) static_cast<void>(side)
 #endif

@@ -4,89 +4,67 @@
 
 namespace engine {
 
-struct exponentials_t {
-    uint32_t e[256];
-};
-
-inline void load_exponentials(const line_t& line, int32_t n, exponentials_t& to) {
-#pragma HLS inline
-    for (int k = 0; k < CHANNELS; k++) {
-#pragma HLS unroll
-        to.e[(n % EXPONENT_LINES) * CHANNELS + k] = bits32_of(line, k);
-    }
-}
-
-// Keeps the exponentials, and passes all on.
-inline void pass_params(line_stream& in, const vector_job_t& job, exponentials_t& exponentials, line_stream& out) {
-    const int32_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
-    PIPELINED(pass_params_lines) for (int32_t n = 0; n < lines; n++) {
-#pragma HLS pipeline II = 1
-        ITERATION(pass_params_lines);
-        const line_t line = in.read();
-        if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES) load_exponentials(line, n, exponentials);
-        out.write(line);
-    }
-}
-
-// Each lane looks up a copy of the exponentials of its own.
-inline void weigh_group(const row_group_t& from, slot_sums_stream& sums, const exponentials_t& exponentials,
-                        const vector_job_t& job, const rows_t& rows, row_group_t& to, slot_sums_stream& out) {
+inline void weigh_group(const row_group_t& from, row_sums_stream& sums, const exponentials_t& exponentials,
+                        const vector_job_t& job, const rows_t& rows, row_group_t& to, row_sums_stream& out) {
     const vector_command& c = job.c;
     const bool softmax = c.operation == VECTOR_SOFTMAX, summed = reduces(c);
-    slot_sums_t greatest[VECTOR_SLOTS];
-    uint64_t partial[VECTOR_WORDS][VECTOR_SLOTS];
-#pragma HLS array_partition variable = partial dim = 1 complete
-#pragma HLS dependence variable = partial inter distance = 8 true
-    group_walk at;
-    PIPELINED(weigh_words) for (int32_t n = 0; n < job.p.blocks * rows.walked; n++) {
+    int32_t greatest[VECTOR_ROWS];
+    int64_t partial[VECTOR_ROWS];
+    group_walk at(rows);
+    int64_t word_sum = 0;
+    word_t distances = {};
+    row_sums_t of_row = {};
+    const int32_t words = words_of(job, rows.walked);
+    PIPELINED(weigh_words) for (int32_t n = 0; n < words; n++) {
 #pragma HLS pipeline II = 1
+#pragma HLS dependence variable = partial inter distance = 8 true
+#pragma HLS dependence variable = greatest inter distance = 8 true
         ITERATION(weigh_words);
-        const bool real = at.slot < rows.slots;
-        slot_sums_t v;
-        if (summed && real) {
-            if (at.block == 0)
-                greatest[at.slot] = v = sums.read();
-            else
-                v = greatest[at.slot];
+        const bool real = at.real(), begins = at.word_begins(), ends = at.word_ends();
+        const int row = at.row();
+        if (summed && real && begins) {
+            of_row.greatest = greatest[row];
+            if (at.block() == 0) of_row = sums.read();
+            greatest[row] = of_row.greatest;
         }
-        for (int w = 0; w < VECTOR_WORDS; w++) {
+        const word_t x = from.x[at.address()], other = from.other[at.address()];
+        const ap_uint<5> left = channels_of(job, at.block());
+        uint32_t sum = 0;  // of 16 numbers of 25 bits at most
+        for (int l = 0; l < VECTOR_LANES; l++) {
 #pragma HLS unroll
-            word_t x = real ? from.x[w][at.address] : word_t();
-            const word_t other = real ? from.other[w][at.address] : word_t();
-            if (softmax && real) {
-                uint64_t sum = 0;
-                for (int k = 0; k < CHANNELS; k++) {
-#pragma HLS unroll
-                    const uint8_t d = distance(v.row[w].greatest, x.lane[k]);
-                    if (k < at.channels(c) && other.lane[k] == 0) sum += exponentials.e[d];
-                    x.lane[k] = static_cast<int8_t>(d);
-                }
-                partial[w][at.slot] = (at.block == 0 ? 0 : partial[w][at.slot]) + sum;
-                v.row[w].squares = partial[w][at.slot];
-            }
-            if (real) {
-                to.x[w][at.address] = x;
-                to.other[w][at.address] = other;
-            }
+            const uint8_t d = distance(of_row.greatest, lane_of(x, at.part(), l));
+            const int32_t entry = static_cast<int32_t>(exponentials.e[l / 2][d] & ((2u << EXPONENT_BITS) - 1));
+            const bool weighs = ap_uint<5>(at.part() * VECTOR_LANES + l) < left && lane_of(other, at.part(), l) == 0;
+            sum += weighs ? static_cast<uint32_t>(entry) : 0;
+            set_lane(distances, at.part(), l, static_cast<int8_t>(d));
         }
-        // A softmax has its sums with the last block, a norm had them with the first.
-        if (summed && real && at.block + 1 == (softmax ? job.p.blocks : 1)) out.write(v);
-        at.advance(rows, rows.walked);
+        const int64_t more = word_sum + sum;
+        word_sum = begins ? int64_t{sum} : more;
+        if (ends && real) {
+            const int64_t before = partial[row], all = before + word_sum, now = at.block() == 0 ? word_sum : all;
+            partial[row] = now;
+            to.x[at.address()] = softmax ? distances : x;
+            to.other[at.address()] = other;
+            // A softmax has its sums with the last block, a norm had them with the first.
+            if (softmax) of_row.squares = now;
+            if (summed && at.block() + 1 == (softmax ? job.p.blocks : 1)) out.write(of_row);
+        }
+        at.advance();
     }
 }
 
-inline void weigh(vector_jobs_t& jobs, line_stream& params, row_group_blocks& in, slot_sums_stream& sums,
-                  row_group_blocks& out, slot_sums_stream& sums_out, line_stream& params_out) {
-    exponentials_t exponentials;
-#pragma HLS array_partition variable = exponentials.e cyclic factor = 16
+inline void weigh(vector_jobs_t& jobs, line_stream& params, row_group_blocks& in, row_sums_stream& sums,
+                  row_group_blocks& out, row_sums_stream& sums_out) {
+    exponentials_t exponentials = {};
+#pragma HLS array_partition variable = exponentials.e dim = 1 complete
 weigh_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
         sim::command(job.position);
-        pass_params(params, job, exponentials, params_out);
+        if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
         for (int32_t head = 0; head < job.p.heads; head++)
         weigh_groups:
-            for (int32_t group = 0; group < job.p.groups; group++) {
-                const rows_t rows = rows_of(job, group);
+            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+                const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::read_lock<row_group_t> from_lock(in);
                 const row_group_t& from = from_lock;

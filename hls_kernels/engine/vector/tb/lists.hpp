@@ -1,6 +1,7 @@
 // Random lists of commands of the vector side, what they have to leave in memory by plain loops, and the comparison.
 #pragma once
 #include <string>
+#include <utility>
 
 #include "../../choose.hpp"
 #include "../../tb/tensors.hpp"
@@ -53,7 +54,8 @@ public:
             c.heads[d] = in.heads[d];
             c.input_head[d] = in.head[d];
         }
-        if (c.operation == engine::VECTOR_MULTIPLY || random.chance(0.5)) add_other(c, in, random);
+        const bool may = c.operation != engine::VECTOR_NORM && random.chance(0.5);
+        if (c.operation == engine::VECTOR_MULTIPLY || may) add_other(c, in, random);
         matrix out = in;
         out.producer = size();
         if (!random.chance(0.15)) place(out);  // else in place
@@ -170,11 +172,12 @@ private:
         c.zero = random.chance(0.4) ? 0 : random.integer(-128, 127);
         c.low = random.chance(0.7) ? -128 : random.integer(-128, 0);
         c.high = random.chance(0.7) ? 127 : random.integer(0, 127);
-        c.other_scale = static_cast<float>(random.real(-2, 2));
-        c.input_scale = static_cast<float>(random.real(0, 2));
+        c.other_factor = fpga::make_factor(random.real(-2, 2));
+        const bool product = c.operation == engine::VECTOR_MULTIPLY;
+        c.input_scale = fpga::make_channel(random.real(0, 2) / (product ? 64 : 1), 0, 1 << 17).scale;
         std::vector<line_t> params;
         if (c.operation == engine::VECTOR_SOFTMAX) {
-            c.input_scale = static_cast<float>(random.pick({127, 128, 256, 200}));
+            c.row_scale = static_cast<float>(random.pick({127, 128, 256, 200}));
             if (random.chance(0.4)) c.zero = -128;
             const double scale = random.real(0, 1) < 0.1 ? 3.0 : random.real(0.001, 0.2);
             params.assign(engine::EXPONENT_LINES, line_t());
@@ -183,18 +186,15 @@ private:
                     params[static_cast<std::size_t>(i / 16)], i % 16,
                     static_cast<uint32_t>(std::lrint(std::exp(-i * scale) * (1 << engine::EXPONENT_BITS))));
         } else if (c.operation == engine::VECTOR_NORM) {
-            c.input_weight = random.pick({1, 1, 2, 1000, 4095});
-            c.other_weight = has_other(c) ? random.pick({0, 1, 3, 2047, 4095}) : 0;
             c.epsilon = static_cast<float>(random.pick({1, 100000}) * 1e-5 * c.channels * c.channels);
             const int32_t blocks = (c.channels + 15) / 16;
             for (int32_t b = 0; b < 2 * blocks; b++) {
                 line_t line = {};
                 for (int k = 0; k < 16; k++)
-                    engine::set_bits32(line, k, engine::bits_of(static_cast<float>(random.real(-60, 60))));
+                    engine::set_bits32(line, k,
+                                       static_cast<uint32_t>(random.integer(-(60 << 17), 60 << 17) * (b % 2 ? 16 : 1)));
                 params.push_back(line);
             }
-        } else if (c.operation == engine::VECTOR_MULTIPLY) {
-            c.input_scale /= 64;
         }
         if (random.chance(0.3)) {
             c.flags |= engine::VECTOR_TABLE;
@@ -274,12 +274,11 @@ private:
                             r[i] = is_shared(c) ? element(before, other, 1, 0, k)
                                                 : element(before, other, c.pixels, row, k);
                     }
-                    std::vector<float> y(x.size(), 0.0f);
+                    std::vector<long double> y(x.size(), 0.0L);
                     row_results(c, x, r, y, number);
                     for (int k = 0; k < padded; k++) {
-                        const double limited = std::fmin(
-                            std::fmax(static_cast<double>(y[static_cast<std::size_t>(k)]), -1048576.0), 1048576.0);
-                        int64_t value = static_cast<int64_t>(std::nearbyint(limited)) + c.zero;
+                        const long double limited = fminl(fmaxl(y[static_cast<std::size_t>(k)], -1e6L), 1e6L);
+                        int64_t value = static_cast<int64_t>(nearbyintl(limited)) + c.zero;
                         value = value < c.low ? c.low : value > c.high ? c.high : value;
                         if (c.flags & engine::VECTOR_TABLE) {
                             const int64_t line = c.params + params_lines + (value + 128) / 64;
@@ -293,9 +292,16 @@ private:
                     }
                 }
     }
+    // Mantissa and places of a row's scale: as many of 22 + 4 k as leave 26 bits.
+    static std::pair<int64_t, int> row_scale(float x) {
+        int places = 22;
+        while (places < 50 && std::ldexp(static_cast<double>(x), places + 4) < 0x1p26) places += 4;
+        const double scaled = std::ldexp(static_cast<double>(x), places);
+        return {scaled < 0x1p26 ? static_cast<int64_t>(scaled) : (1 << 26) - 1, places};
+    }
     template <class NUMBER>
     static void row_results(const vector_command& c, const std::vector<int>& x, const std::vector<int>& r,
-                            std::vector<float>& y, NUMBER number) {
+                            std::vector<long double>& y, NUMBER number) {
         const std::size_t n = static_cast<std::size_t>(c.channels);
         if (c.operation == engine::VECTOR_SOFTMAX) {
             int greatest = -1000;
@@ -308,36 +314,31 @@ private:
                 sum += e[k];
             }
             if (sum == 0) return;
-            const float scale = c.input_scale / static_cast<float>(sum);
-            for (std::size_t k = 0; k < n; k++) y[k] = static_cast<float>(e[k]) * scale;
+            const auto [mantissa, places] = row_scale(c.row_scale / static_cast<float>(sum));
+            for (std::size_t k = 0; k < n; k++) y[k] = ldexpl(static_cast<long double>(e[k]) * mantissa, -places);
         } else if (c.operation == engine::VECTOR_NORM) {
-            __int128 sum = 0, squares = 0;
-            std::vector<int64_t> t(n);
+            int64_t sum = 0, squares = 0;
             for (std::size_t k = 0; k < n; k++) {
-                t[k] = int64_t{c.input_weight} * x[k] + int64_t{c.other_weight} * r[k];
-                sum += t[k];
-                squares += static_cast<__int128>(t[k]) * t[k];
+                sum += x[k];
+                squares += x[k] * x[k];
             }
-            const __int128 spread = c.channels * squares - sum * sum;
-            const float variance = static_cast<float>(static_cast<uint64_t>(spread)) + c.epsilon;
-            const float scale = 1.0f / std::sqrt(variance);
+            const float variance = static_cast<float>(c.channels * squares - sum * sum) + c.epsilon;
+            const auto [mantissa, places] = row_scale(1.0f / std::sqrt(variance));
             for (std::size_t k = 0; k < n; k++) {
-                const float centred = static_cast<float>(c.channels * t[k] - static_cast<int64_t>(sum));
-                const float normal = centred * scale;
-                const int64_t at = static_cast<int64_t>(k / 16) * 32 + static_cast<int64_t>(k % 16);
-                const float product = normal * engine::float_of_bits(number(c.params, at));
-                y[k] = product + engine::float_of_bits(number(c.params, at + 16));
+                const long double exact = ldexpl((c.channels * x[k] - sum) * mantissa, 22 - places);
+                const std::size_t at = k / 16 * 32 + k % 16;
+                const auto gamma = static_cast<int32_t>(number(c.params, static_cast<int64_t>(at)));
+                const auto beta = static_cast<int32_t>(number(c.params, static_cast<int64_t>(at + 16)));
+                y[k] = ldexpl(floorl(exact) * gamma, -39) + ldexpl(beta, -22);
             }
         } else {
+            const long double scale = ldexpl(c.input_scale >> 5, -22 - 4 * (c.input_scale & 7));
             for (std::size_t k = 0; k < n; k++) {
                 const int left = x[k] - c.input_zero, right = r[k] - c.other_zero;
-                if (c.operation == engine::VECTOR_MULTIPLY) {
-                    y[k] = static_cast<float>(left * right) * c.input_scale;
-                    continue;
-                }
-                const float first = static_cast<float>(left) * c.input_scale;
-                const float second = static_cast<float>(right) * c.other_scale;
-                y[k] = has_other(c) ? first + second : first;
+                if (c.operation == engine::VECTOR_MULTIPLY)
+                    y[k] = left * right * scale;
+                else
+                    y[k] = left * scale + (has_other(c) ? right * ldexpl(c.other_factor, -22) : 0);
             }
         }
     }
