@@ -141,6 +141,11 @@ class Target:
         streams = (field.count for field in self.records.get("pointwise", ()) if field.name == "stream")
         return MicroLimits(next(streams, 0), self.tiles["POINTWISE_CONSTANTS"], self.tiles["POINTWISE_PROGRAM"])
 
+    @cached_property
+    def computes_with_complex(self) -> bool:
+        """Whether a core of some kernel does, so that complex numbers are worth bringing to the card."""
+        return any(not kernel.opcodes.isdisjoint(("fft", "zip")) for kernel in self.kernels)
+
     def kernels_for(self, opcodes: frozenset[str]) -> tuple[str, ...]:
         """Names of the kernels whose cores run all of `opcodes`."""
         return tuple(kernel.name for kernel in self.kernels if opcodes <= kernel.opcodes)

@@ -50,6 +50,8 @@ _OF_PAIRS = frozenset(
 def check_movement(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
     pairs = value(node).dtype is torch.complex64 and node.target in _OF_PAIRS
+    if pairs and not graph.target.computes_with_complex:
+        return "complex64 is for recipes with a core that computes with it"
     refuse = refuse_number if pairs else refuse_value
     for source in node.all_input_nodes:
         if why := refuse(source, f"its operand {source}"):

@@ -201,6 +201,8 @@ def match_parts(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
 
 def check_parts(match: Match, graph: GraphInfo) -> str | None:
     node = match.root
+    if not graph.target.computes_with_complex:
+        return "complex64 is for recipes with a core that computes with it"
     for given in (*node.all_input_nodes, node):
         if why := refuse_number(given, "its result" if given is node else f"its operand {given}"):
             return why
