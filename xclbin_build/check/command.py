@@ -61,6 +61,7 @@ def _source(options: argparse.Namespace) -> list[Part]:
         contract=qor.load(file) if file else None,
         part=part,
         only=options.process,
+        flow=options.flow,
     )
 
 
@@ -79,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--clock", type=float, metavar="NS", help="the clock's period (default: the platform's, or 3.33)"
     )
+    parser.add_argument("--flow", choices=("vitis", "vivado"),
+                        help="pointers without a pragma are m_axi ports (vitis) or memories (vivado); default: "
+                        "vitis if the top is extern \"C\" or a pragma names an m_axi port")  # fmt: skip
     parser.add_argument("--contract", type=Path, metavar="TOML", help="default: qor.toml beside the source")
     parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="as for a compiler")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="as for a compiler")

@@ -11,7 +11,7 @@ from .automatic import FULL, THRESHOLD, unroll_short_loops
 from .pragma import Pragma
 from .source import PROBE, PROBED, Source, SourceLoop
 
-MOST_UNROLLED = 150_000  # instructions of a loop before they are simplified
+MOST_UNROLLED = 60_000  # instructions of a loop before they are simplified
 _SMALL_BYTES = 1024  # of a structure whose arrays are taken as registers if no pragma says otherwise
 
 

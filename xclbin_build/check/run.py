@@ -19,6 +19,7 @@ from ..generate import hls_sources, stage
 from . import frontend, ir
 from .loops import Check, Loop, check
 from .processes import Process, name_of, processes
+from .source import is_c
 
 
 @dataclass
@@ -86,30 +87,45 @@ def check_source(
     kernel: str = "",
     part: str = "",
     only: Sequence[str] = (),
+    flow: str | None = None,
 ) -> list[Part]:
     """Checks a function of a source; of a dataflow region, every process by itself.
 
-    clock_ns: the period that operators are to fit; part: the FPGA's name, where units differ; only: processes to check,
-    all if empty. Raises SourceError if
+    flow: "vitis", where pointers without a pragma are m_axi ports, or "vivado", where they are memories; None: what the
+    source looks like (`flow_of`). clock_ns: the period that operators are to fit; part: the FPGA's name, where units
+    differ; only: processes to check, all if empty. Raises SourceError if
     clang refuses the source or has no such function, ToolchainError without clang 19.
     """
     unit = frontend.compiled(path, includes=list(includes), defines=list(defines))
     found = processes(unit, top) or [Process(frontend.find_top(unit.raw, top, path))]
     names = ir.parse(unit.raw)
     called = [(process, name_of(names, process.symbol)) for process in found]
+    memories = (flow or flow_of(unit, top)) == "vivado"
 
     def one(process: Process, name: str) -> Part:
         made = Part(kernel or top, name, None, contract)
         try:
             read = frontend.analysed(unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed)
             read.part = part
-            made.check = check(read, inferred=contract is None)  # a contract rests on the sources alone
+            made.check = check(
+                read, memories=memories, inferred=contract is None
+            )  # a contract rests on the sources alone
         except BuildError as error:
             made.note = str(error)
         return made
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(lambda pair: one(*pair), [pair for pair in called if not only or pair[1] in only]))
+
+
+def flow_of(unit: frontend.Compiled, top: str) -> str:
+    """What a source is written for: "vitis" if it names an m_axi port, or if its top is `extern "C"` as a kernel's is,
+    and else "vivado", Vitis HLS' own default."""
+    for pragma in unit.source.pragmas.values():
+        if pragma.kind == "interface" and "m_axi" in pragma.words | {(pragma.value("mode") or "").lower()}:
+            return "vitis"
+    symbol = frontend.find_top(unit.raw, top, unit.path)
+    return "vitis" if symbol == top and not is_c(unit.path) else "vivado"
 
 
 def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
@@ -168,7 +184,7 @@ def _tried(
     try:
         parts = check_source(
             path, kernel, includes=includes, clock_ns=1000 / platform.speeds["clock_mhz"], contract=contract,
-            kernel=kernel, part=platform.part, only=only,
+            kernel=kernel, part=platform.part, only=only, flow="vitis",
         )  # fmt: skip
     except frontend.clang.SourceError as error:
         return [Part(kernel, name, None, contract, str(error))]

@@ -174,3 +174,19 @@ def test_arrays_of_a_blocks_structure_have_their_own_banks(tmp_path: Path, pragm
     if ii == 2:  # the region's pragma gives the block one port to write to
         assert "0 reads and 2 writes of 'blocks.low', which takes 1 read and 1 write a cycle" in pairs.limit
     assert check_source(path, "top", only=["drain"])[0].name == "drain"
+
+
+@pytest.mark.parametrize(
+    ("top", "options", "ii"),
+    [('extern "C" void top', [], 4), ("void top", [], 2), ("void top", ["--flow", "vitis"], 4),
+     ('extern "C" void top', ["--flow", "vivado"], 2)],
+)  # fmt: skip
+def test_pointers_without_a_pragma_are_what_the_flow_makes_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], top: str, options: list[str], ii: int
+) -> None:
+    path = tmp_path / "top.cpp"
+    path.write_text(f"{top}(const int x[256], int out[64]) {{\nfours:\n    for (int i = 0; i < 64; i++)\n"
+                    "        out[i] = x[i] + x[i + 64] + x[i + 128] + x[i + 192];\n}\n")  # fmt: skip
+    main(["check", str(path), "--json", *options])
+    (loop,) = json.loads(capsys.readouterr().out)["parts"][0]["loops"]
+    assert loop["ii"] == ii
