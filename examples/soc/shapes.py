@@ -11,10 +11,10 @@ from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 
 CORE_FLOPS = 0.9e9
 """Of a Cortex-A53 in convolutions and products, sustained: a tenth of its peak of 9.6 GFLOP/s."""
-CORE_OVERHEAD = 4e-6
-"""Seconds of a call."""
+CORE_OVERHEAD = 12e-6
+"""Seconds of a call, and of its hand-over to a worker thread."""
 UNIT_FLOPS = {"conv2d": 25e9, "mmult": 20e9, "fft": 9e9, "zip": 1.8e9}
-UNIT_OVERHEAD = 3e-6
+UNIT_OVERHEAD = 10e-6
 CORE_BYTES = 1.2e9
 """Bytes a second of what only moves and compares."""
 

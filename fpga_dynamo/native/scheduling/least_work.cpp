@@ -13,6 +13,11 @@ constexpr double WEIGHT = 0.25, CLIP = 4.0;  // of a measurement
 constexpr int PATIENCE = 64;
 constexpr double MOVED = 0.1;  // relative change of an estimate that a summary should know of
 
+// Of the prices: step and averaging of the multiplicative weights, and the least price beside the mean one.
+constexpr double STEP = 0.3, AVERAGING = 0.1, LEAST_PRICE = 1e-3;
+constexpr int FIRST_ROUNDS = 60, ROUNDS = 8, ARRIVALS = 16;  // rounds at the first arrival, and after each so many
+constexpr double MEMORY = 64;                                // arrivals that the traffic is an average over
+
 }  // namespace
 
 estimates::estimates(std::shared_ptr<const graph_model> graph) : graph_(std::move(graph)) {
@@ -48,23 +53,32 @@ void estimates::observe(int task, int kind, double seconds) {
     }
 }
 
-std::shared_ptr<const estimates::summary> estimates::current(const system_model& system) {
-    if (summary_ && !(moved_ && observed_ >= graph_->tasks())) return summary_;  // amortised: O(1) an observation
+int estimates::cheapest(int task, const std::vector<double>& prices) const {
+    int best = -1;
+    double least = 0.0;
+    for (int at = graph_->supporting.begin[task]; at < graph_->supporting.begin[task + 1]; ++at) {
+        const int kind = graph_->supporting.items[at];
+        const double priced = (*this)(task, kind) * prices[kind];
+        if (best < 0 || priced < least) best = kind, least = priced;
+    }
+    return best;
+}
+
+std::shared_ptr<const estimates::summary> estimates::current(const system_model& system,
+                                                             const std::vector<double>& prices, int version) {
+    // Of estimates that moved, amortised, an observation costs O(1).
+    if (summary_ && version == version_ && !(moved_ && observed_ >= graph_->tasks())) return summary_;
     auto made = std::make_shared<summary>();
-    made->work_of.assign(graph_->kinds, 0.0);
     std::vector<double> ends(graph_->tasks());
     for (int task = 0; task < graph_->tasks(); ++task) {
-        int best = -1;
-        for (int at = graph_->supporting.begin[task]; at < graph_->supporting.begin[task + 1]; ++at) {
-            const int kind = graph_->supporting.items[at];
-            if (best < 0 || (*this)(task, kind) < (*this)(task, best)) best = kind;
-        }
-        const double seconds = (*this)(task, best), work = seconds / system.members[best].size();
+        const int best = cheapest(task, prices);
+        const double work = (*this)(task, best) / system.members[best].size();
         made->best.push_back(best);
         made->work.push_back(work);
-        made->work_of[best] += work;
         made->total += work;
-        double start = 0.0;
+        double seconds = (*this)(task, best), start = 0.0;
+        for (int at = graph_->supporting.begin[task]; at < graph_->supporting.begin[task + 1]; ++at)
+            seconds = std::min(seconds, (*this)(task, graph_->supporting.items[at]));
         for (int edge = graph_->before.begin[task]; edge < graph_->before.begin[task + 1]; ++edge)
             start = std::max(start, ends[graph_->before.items[edge]]);
         ends[task] = start + seconds;
@@ -74,13 +88,49 @@ std::shared_ptr<const estimates::summary> estimates::current(const system_model&
     summarised_ = seconds_;
     moved_ = false;
     observed_ = 0;
+    version_ = version;
     return summary_;
 }
 
 least_work::least_work(std::shared_ptr<const system_model> system) : system_(std::move(system)) {
-    load_.assign(system_->kinds(), 0.0);
+    price_.assign(system_->kinds(), 1.0 / system_->pes());
+    trial_ = price_;
     supported_.assign(system_->kinds(), 0);
     free_.resize(system_->kinds());
+}
+
+void least_work::reprice(int rounds) {
+    const int kinds = system_->kinds();
+    std::vector<double> load(kinds);
+    for (int round = 0; round < rounds; ++round) {
+        std::fill(load.begin(), load.end(), 0.0);
+        for (size_t number = 0; number < traffic_.size(); ++number) {
+            if (!graphs_[number] || traffic_[number] <= 0) continue;
+            const estimates& believed = *graphs_[number];
+            for (int task = 0; task < believed.graph().tasks(); ++task) {
+                const int kind = believed.cheapest(task, trial_);
+                load[kind] += traffic_[number] * believed(task, kind);
+            }
+        }
+        double most = 0.0, all = 0.0, sum = 0.0;
+        for (int kind = 0; kind < kinds; ++kind) {
+            if (system_->members[kind].empty()) continue;
+            all += load[kind];
+            load[kind] /= system_->members[kind].size();
+            most = std::max(most, load[kind]);
+        }
+        if (most <= 0) break;
+        const double mean = all / system_->pes(), least = LEAST_PRICE / system_->pes();
+        for (int kind = 0; kind < kinds; ++kind) {
+            trial_[kind] = std::max(least, trial_[kind] * std::exp(STEP * (load[kind] - mean) / most));
+            sum += trial_[kind] * system_->members[kind].size();
+        }
+        for (int kind = 0; kind < kinds; ++kind) {
+            trial_[kind] /= sum;
+            price_[kind] += AVERAGING * (trial_[kind] - price_[kind]);
+        }
+    }
+    ++prices_;
 }
 
 int least_work::add_graph(std::shared_ptr<const graph_model> graph) {
@@ -117,13 +167,19 @@ int least_work::arrive(int graph, double arrival, double share) {
     }
     frame& one = frames_[handle];
     one.graph = graph;
-    one.facts = graphs_[graph]->current(*system_);
+    traffic_.resize(graphs_.size());
+    traffic_[graph] += weight_;
+    weight_ *= 1 + 1 / MEMORY;  // the latest arrivals count most
+    if (weight_ > 1e6) {
+        for (double& traffic : traffic_) traffic /= weight_;
+        weight_ = 1.0;
+    }
+    if (arrived_++ % ARRIVALS == 0) reprice(arrived_ == 1 ? FIRST_ROUNDS : ROUNDS);
+    one.facts = graphs_[graph]->current(*system_, price_, prices_);
     one.arrival = arrival;
     one.left = one.facts->total * share;
     one.key = key_of(one, arrival);
     one.unbound = std::max(1, static_cast<int>(std::lround(graphs_[graph]->graph().tasks() * share)));
-    one.work_of = one.facts->work_of;
-    for (int kind = 0; kind < system_->kinds(); ++kind) load_[kind] += one.work_of[kind] *= share;
     ++in_flight_;
     return handle;
 }
@@ -144,11 +200,10 @@ void least_work::add(int handle, int task, std::array<double, memories> crossing
 
 void least_work::release(int handle) {
     frame& one = frames_[handle];
-    for (int kind = 0; kind < system_->kinds(); ++kind) load_[kind] = std::max(0.0, load_[kind] - one.work_of[kind]);
     one.facts.reset();
     one.graph = -1;
     unused_.push_back(handle);
-    if (--in_flight_ == 0) std::fill(load_.begin(), load_.end(), 0.0);  // no rounding errors are carried on
+    --in_flight_;
 }
 
 void least_work::leave(int handle) {
@@ -180,12 +235,7 @@ void least_work::settle(bound& made, double now) {
     const auto place = std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
                                         [](const ready_task& other, int wanted) { return other.task < wanted; });
     one.ready.erase(place);
-    const double work = one.facts->work[made.task];
-    const int best = one.facts->best[made.task];
-    one.left = std::max(0.0, one.left - work);
-    const double mine = std::min(work, one.work_of[best]);
-    one.work_of[best] -= mine;
-    load_[best] = std::max(0.0, load_[best] - mine);
+    one.left = std::max(0.0, one.left - one.facts->work[made.task]);
     const rows& kinds = graphs_[one.graph]->graph().supporting;
     for (int at = kinds.begin[made.task]; at < kinds.begin[made.task + 1]; ++at) --supported_[kinds.items[at]];
     --waiting_;
@@ -207,7 +257,6 @@ double least_work::decide(double now, const double* available, std::vector<bound
     std::vector<int> large(kinds > 64 ? kinds : 0);
     int* hungry = kinds > 64 ? large.data() : small.data();
     int searching = 0;
-    double total = 0.0;
     for (int kind = 0; kind < kinds; ++kind) {
         auto& heap = free_[kind];
         heap.clear();
@@ -215,11 +264,10 @@ double least_work::decide(double now, const double* available, std::vector<bound
         std::make_heap(heap.begin(), heap.end(), std::greater<>());
         hungry[kind] = !heap.empty() && heap.front().first <= limit ? supported_[kind] : 0;
         searching += hungry[kind] > 0;
-        total += load_[kind];
     }
     if (!searching) return kinds;
-    const double pressure = total > 0 ? PRICE * (in_flight_ - 1) / total : 0.0;
-    const auto price = [&](int kind) { return pressure * load_[kind] / system_->members[kind].size(); };
+    const double crowd = PRICE * (in_flight_ - 1);
+    const auto price = [&](int kind) { return crowd * price_[kind]; };
     const size_t first = out.size();
     double evaluations = 0;
     int looked = 0;

@@ -1,13 +1,18 @@
 // Least remaining work first, bound late: the default policy.
 //
-// Applications are served in the order of  key = left^2 / (now - arrival + alone), left being the best seconds of the
-// tasks that are not yet bound, each divided by the number of PEs of its best kind, and alone the length of the critical
-// path: short ones first, for what that gains in mean response, and old ones before long.
+// Applications are served in the order of  key = left^2 / (now - arrival + alone), left being the seconds of the tasks that
+// are not yet bound, each divided by the number of PEs of its best kind, and alone the length of the critical path: short
+// ones first, for what that gains in mean response, and old ones before long.
+//
 // A task is bound to a PE only if that one is free now, or will be within HORIZON times as long as a decision lately took
 // to have its effect; else it reserves its place in the plan and stays ready. So no queue builds up that a shorter
 // application would have to wait behind, and yet no PE idles while a decision is made.
-// A kind that is not the task's best one is charged PRICE times what the task takes of it, in units of how much work the
-// other applications have for it, less what that relieves the best kind of.
+//
+// Kinds have prices: what a second of a PE of the kind is worth when the system is full, as shares of a second of the whole
+// system, sum over PEs of price = 1. They are the dual of the linear program that serves the present traffic with the least
+// time of the busiest kind, found by multiplicative weights. The best kind of a task is the cheapest one; another one is
+// charged, beside the later finish, PRICE times what it costs more, for each other application in flight: so much later do
+// those end. In an empty system tasks go where they finish first, in a full one where they leave most to the others.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -32,15 +37,15 @@ public:
     void believe(int task, int kind, double seconds);  // what somebody else has found
     const graph_model& graph() const { return *graph_; }
 
-    // What the tasks' best kinds are, and the work that follows from it. Made anew now and then as estimates move;
-    // an application in flight keeps the one that it came with, or its sums would not come to zero.
+    // What the tasks' best kinds are, and the work that follows from it. Made anew as prices or estimates move; an
+    // application in flight keeps the one that it came with, or its sums would not come to zero.
     struct summary {
-        std::vector<int> best;        // by task: the kind of least seconds
-        std::vector<double> work;     // by task: those seconds / PEs of the kind
-        std::vector<double> work_of;  // by kind: sum of the work of tasks whose best it is
+        std::vector<int> best;     // by task: the cheapest kind
+        std::vector<double> work;  // by task: its seconds there / PEs of the kind
         double total = 0.0, alone = 0.0;
     };
-    std::shared_ptr<const summary> current(const system_model& system);
+    int cheapest(int task, const std::vector<double>& prices) const;
+    std::shared_ptr<const summary> current(const system_model& system, const std::vector<double>& prices, int version);
 
 private:
     std::shared_ptr<const graph_model> graph_;
@@ -50,11 +55,12 @@ private:
     std::shared_ptr<const summary> summary_;
     bool moved_ = false;
     int observed_ = 0;  // since the summary was made
+    int version_ = -1;  // of the prices that it was made with
 };
 
 class least_work {
 public:
-    static constexpr double PRICE = 3.0, HORIZON = 3.0, SMOOTHING = 0.1;
+    static constexpr double PRICE = 3.0, HORIZON = 10.0, SMOOTHING = 0.1;
     static constexpr int REFRESH = 32;  // decisions until all keys are computed anew; more if there are many
     static constexpr int LOOK = 1024;   // tasks that a decision looks at, at most
 
@@ -95,10 +101,10 @@ private:
         std::shared_ptr<const estimates::summary> facts;
         double left = 0, arrival = 0, key = 0;
         int unbound = 0;                // tasks that are not bound, ready or not
-        std::vector<double> work_of;    // by kind: what this frame still adds to load_
         std::vector<ready_task> ready;  // in program order
     };
 
+    void reprice(int rounds);
     double key_of(const frame& one, double now) const;
     void reorder(double now);
     void enter(int handle);
@@ -111,8 +117,12 @@ private:
     std::vector<frame> frames_;
     std::vector<int> unused_, unused_graphs_;
     std::set<std::pair<double, int>> order_;  // (key, frame) of those with ready tasks
-    std::vector<double> load_;                // by kind: sum of the frames' work_of
-    std::vector<int> supported_;              // by kind: ready tasks that it supports
+    std::vector<double> price_, trial_;       // by kind: the averaged ones, which count, and the last ones
+    int prices_ = 0;                          // how often they have changed
+    std::vector<double> traffic_;             // by graph: instances that arrived, the latest counting most
+    double weight_ = 1.0;                     // of the next one
+    uint64_t arrived_ = 0;
+    std::vector<int> supported_;  // by kind: ready tasks that it supports
     size_t waiting_ = 0;
     int in_flight_ = 0;
     int decisions_ = 0;
