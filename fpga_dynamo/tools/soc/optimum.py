@@ -32,7 +32,7 @@ class Optimum:
 
 
 def optimum(
-    system: System, applications: Sequence[Compiled], arrivals: Arrivals, seconds: float = 10.0, workers: int = 1
+    system: System, applications: Sequence[Compiled], arrivals: Arrivals, seconds: float = 10.0, workers: int = 8
 ) -> Optimum:
     """Searches for `seconds` at most. StudyError without OR-tools, for cases that are too large, or with crossings."""
     try:
@@ -45,9 +45,10 @@ def optimum(
     if system.transfer.resident:
         raise StudyError("optimal schedules are for systems with resident = false in [transfer]")
 
+    # One after the other, each task where it is fastest: no schedule worth having ends later.
     starts = [_ticks(time) for time in arrivals.times.tolist()]
     horizon = max(starts, default=0) + sum(
-        max(_ticks(cost) for cost in row if math.isfinite(cost))
+        min(_ticks(cost) for cost in row if math.isfinite(cost))
         for which in arrivals.which
         for row in applications[which].totals
     )

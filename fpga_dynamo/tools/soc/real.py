@@ -62,6 +62,8 @@ def run_real(
     failed: list[BaseException] = []
     with RealTime(processing_elements(system), policy or system.policy, cores, recorder) as elements:
         origin = _inject(elements, graphs, arrivals, instances, failed)
+        if recorder is not None:
+            recorder.origin = origin
         left = elements.in_flight
         while not elements.drain(PATIENCE):
             if elements.in_flight == left:

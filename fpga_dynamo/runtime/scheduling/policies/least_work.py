@@ -77,6 +77,9 @@ class LeastWork(Adaptive):
         available: Mapping[ProcessingElement, float],
     ) -> list[Assignment]:
         core = self._core
+        if len(ready) == 1 and len(ready[0].frame.graph.tasks) == 1 and (core is None or not core.frames):
+            # Alone in the system, where prices count for nothing: in a third of the time, the same.
+            return super().assign(ready, pes, now, available)
         known = core.known if core is not None else ()
         count = len(known)
         if core is None or core.pes is not pes or tuple(ready[:count]) != known:

@@ -1,0 +1,200 @@
+"""Systems, workloads and sweeps as tables; the command; reports."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge, save
+from fpga_dynamo.runtime.scheduling.policies import Policy
+from fpga_dynamo.tools.cli import main
+from fpga_dynamo.tools.soc.optimum import optimum
+from fpga_dynamo.tools.soc.results import load_results, pareto, saturation
+from fpga_dynamo.tools.soc.sweep import Sweep, run_sweep
+from fpga_dynamo.tools.soc.system import System
+from fpga_dynamo.tools.soc.tables import StudyError, tomllib
+from fpga_dynamo.tools.soc.virtual import simulate
+from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+
+
+def radar() -> Application:
+    tasks = [
+        ApplicationTask("chirp", {"a53": 90e-6, "fft": 20e-6}),
+        ApplicationTask("echo", {"a53": 90e-6, "fft": 20e-6}),
+        ApplicationTask("product", {"a53": 20e-6}, (Edge(0, 2048), Edge(1, 2048))),
+    ]
+    return Application("radar", tasks)
+
+
+SWEEP = """
+rates = [1000, 4000, 16000]
+policies = ["eft", "least_work"]
+system.cpus.a53 = 2
+workload.instances = 40
+workload.application = [{graph = "radar.json"}]
+[grid]
+"accelerators.fft" = [0, 1]
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    save(radar(), tmp_path / "radar.json")
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    return tmp_path
+
+
+def table(text: str) -> dict[str, Any]:
+    return tomllib.loads(text)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_study_is_two_commands(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = study / "out"
+    assert main(["soc", "sweep", str(study), "--out", str(out)]) == 0
+    assert "12 runs, 12 in all" in capsys.readouterr().out
+    assert len(rows(out / "runs.csv")) == len(rows(out / "applications.csv")) == 12
+    assert main(["soc", "report", str(out), "--figures", str(out / "figures")]) == 0
+    page = (out / "report.html").read_text()
+    assert page.count("<figure ") == 8 and "http" not in page.replace("http://www.w3.org", "")
+    assert len(list((out / "figures").glob("*.svg"))) == 8
+    schedules = json.loads((out / "gantt.json").read_text())
+    assert len(schedules) == 2 and all(one["tasks"] for one in schedules)
+    assert schedules[0]["pes"] == ["a53_1", "a53_2", "fft_1"]
+
+
+def test_a_sweep_goes_on_where_it_was(study: Path) -> None:
+    sweep, out = Sweep(table(SWEEP), study), study / "out"
+    assert run_sweep(sweep, out, workers=1) == 12
+    whole = sorted((out / "runs.csv").read_text().splitlines())
+    lines = (out / "runs.csv").read_text().splitlines(keepends=True)
+    (out / "runs.csv").write_text("".join(lines[:6]) + lines[6][:25])  # it was killed as it wrote
+    assert run_sweep(sweep, out, workers=2) == 7
+    assert sorted((out / "runs.csv").read_text().splitlines()) == whole
+    assert len(rows(out / "applications.csv")) == 12
+    assert run_sweep(sweep, out) == 0
+
+
+def test_results_say_what_the_runs_gave(study: Path) -> None:
+    sweep, out = Sweep(table(SWEEP), study), study / "out"
+    run_sweep(sweep, out)
+    results = load_results(out)
+    run = simulate(sweep.systems[1], sweep.workload, "eft", 4000, 0)
+    assert dict(results.curve("mean_ms", system=1, policy="eft"))[4000] == pytest.approx(run.mean_response * 1e3)
+    assert results.richest() == 1 and results.units(1) == 3 and results.title(1) == "fft 1"
+    # 200 us of one core's work for two cores: 10,000 a second without the unit, more with it.
+    assert results.runs[0]["capacity"] == pytest.approx(10000, rel=0.01)
+
+
+def test_saturation_and_pareto() -> None:
+    assert saturation([(1, 1.0), (2, 2.0), (4, 5.0)]) == pytest.approx(2 + 2 / 3)
+    assert saturation([(1, 1.0), (2, 2.0)]) is None and saturation([]) is None
+    assert pareto([(1, 5.0), (2, 6.0), (3, 2.0), (3, 1.0)]) == [0, 3]
+
+
+def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (study / "system.toml").write_text('cpus = {a53 = 1}\naccelerators.fft = [{count = 1}, {count = 1, clock = 150e6}]')
+    (study / "workload.toml").write_text('instances = 20\n[[application]]\ngraph = "radar.json"\narrivals = "periodic"')
+    files = [str(study / "system.toml"), str(study / "workload.toml")]
+    picture, trace = study / "gantt.svg", study / "trace.json"
+    assert main(["soc", "run", *files, "--gantt", str(picture), "--trace", str(trace)]) == 0
+    shown = capsys.readouterr().out
+    assert "radar" in shown and "fft@150MHz_1" in shown and "no scheduler below" in shown
+    assert picture.exists() and len(json.loads(trace.read_text())["traceEvents"]) > 60
+    assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Backwards"]) == 0
+    assert main(["soc", "run", *files, "--paced"]) == 2
+    assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Wrong"]) == 2
+    assert "policy 'wrong' gave 'nothing'" in capsys.readouterr().err
+
+
+MISTAKES = [
+    ({"system": {"cpu": {}}}, "unknown key 'cpu': did you mean 'cpus'"),
+    ({"system": {"cpus": {"a35": 1}}}, "unknown CPU class 'a35': did you mean 'a53'"),
+    ({"system": {"cpus": {"a53": -1}}}, "a count is a whole number"),
+    ({"system": {"cpus": {"a53": 0}}}, "at least one processing element"),
+    ({"system": {"cpus": {"a53": 1}, "scheduler": {"decision": "slow"}}}, "the cost of decisions is one of free"),
+    ({"system": {"cpus": {"a53": 1}, "transfer": {"bandwidth": 0}}}, "bandwidth must be greater"),
+    ({"system": {"cpus": {"a53": [{"count": 1}, {"count": 2}]}}}, "given twice with one clock"),
+    ({"workload": {}}, "at least one [[application]]"),
+    ({"workload": {"application": [{}]}}, "application 1 has no source"),
+    ({"workload": {"application": [{"graph": "radar.json"}, {"graph": "radar.json"}]}}, "two applications are called"),
+    ({"workload": {"application": [{"graph": "radar.json", "arrivals": "often"}]}}, "arrivals are 'poisson'"),
+    ({"workload": {"application": [{"graph": "radar.json", "arrivals": {"trace": "no.txt"}}]}}, "cannot read arrivals"),
+    ({"workload": {"application": [{"program": "fpga_dynamo.tools.soc.tables:StudyError"}]}}, "not an Application"),
+    ({"rates": [0]}, "rates is a list of numbers > 0"),
+    ({"loads": [0.5]}, "not both"),
+    ({"grid": {"cpus.a53": 3}}, "needs a list of values"),
+    ({"polices": []}, "did you mean 'policies'"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), MISTAKES)
+def test_what_is_wrong_is_named(study: Path, change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Exception) as caught:
+        Sweep({**table(SWEEP), **change}, study)
+    assert sentence in str(caught.value)
+    assert type(caught.value).__name__ in ("StudyError", "ApplicationError")
+
+
+def test_a_report_of_nothing(tmp_path: Path) -> None:
+    assert main(["soc", "report", str(tmp_path)]) == 2
+
+
+def test_arrivals_are_as_asked(tmp_path: Path) -> None:
+    (tmp_path / "times.txt").write_text("0.5\n0.25\n9\n")
+    sources = [
+        Source(radar(), kind="bursts", burst=5),
+        Source(Application("x", radar().tasks), kind="trace", trace=(0.25, 0.5, 9.0)),
+        Source(Application("y", radar().tasks), kind="periodic"),
+    ]
+    arrivals = Workload.of(sources, until=1.0).arrivals(300.0, 3)
+    by = [arrivals.times[[w == number for w in arrivals.which]] for number in range(3)]
+    assert len(by[0]) % 5 == 0 and len(set(by[0].tolist())) == len(by[0]) // 5 and 50 < len(by[0]) < 150
+    assert by[1].tolist() == [0.25, 0.5]
+    assert len(by[2]) in (99, 100, 101) and set((by[2][1:] - by[2][:-1]).round(9).tolist()) == {0.01}
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_no_policy_beats_the_optimum(cpus: int) -> None:
+    pytest.importorskip("ortools", reason="optimal schedules need ortools")
+    system = System({"cpus": {"a53": cpus}, "accelerators": {"fft": 1}, "scheduler": {"decision": "free"}})
+    workload = Workload.of([Source(radar())])
+    arrivals = Arrivals(np.array([0.0, 10e-6, 30e-6]), [0, 0, 0])
+    best = optimum(system, [system.compiled(radar())], arrivals, seconds=60)
+    runs = [simulate(system, workload, p, arrivals=arrivals) for p in ("eft", "etf", "heft_rt", "least_work")]
+    assert best.proved
+    for run in runs:
+        assert run.mean_response >= best.mean_response * (1 - 1e-3)
+        assert best.mean_response >= run.least_mean_response * (1 - 1e-3)
+
+
+def test_too_large_for_an_optimum() -> None:
+    pytest.importorskip("ortools", reason="optimal schedules need ortools")
+    system = System({"cpus": {"a53": 1}})
+    workload = Workload.of([Source(radar())], instances=500)
+    with pytest.raises(StudyError, match="too many for an optimal schedule"):
+        optimum(system, [system.compiled(radar())], workload.arrivals(100.0, 0))
+
+class Backwards(Policy):
+    """The youngest task first, where it finishes first."""
+
+    name = "backwards"
+
+    def assign(self, ready: Any, pes: Any, now: Any, available: Any) -> Any:
+        return [(item, self.earliest_finish(item.task, pes, now, available)[1]) for item in reversed(ready)]
+
+
+class Wrong(Policy):
+    name = "wrong"
+
+    def assign(self, ready: Any, pes: Any, now: Any, available: Any) -> Any:
+        return "nothing"
