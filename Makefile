@@ -1,5 +1,5 @@
 # make demo | test | benches | benches-sampled | engine | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
-# wheel | models | transformers | clean; each installs into a virtual environment of its own first.
+# wheel | models | transformers | soc | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -8,6 +8,7 @@
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
 #   XRT_EXAMPLES=250       of `make xrt`, for each of two ways
 #   OPINFO="--dtype int64"   what `make opinfo` runs, see `python -m tests.opinfo --help`
+#   SOAK_SECONDS=600       of `make soak`
 #   PEERS=all        `make bench` installs onnxruntime and openvino and compares with them too
 #   BENCH="models --only resnet18"   what `make bench` measures; everything if empty
 
@@ -21,6 +22,7 @@ SEED ?= 0
 OPINFO ?= --everything
 PEERS ?=
 BENCH ?=
+SOAK_SECONDS ?= 600
 
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
@@ -30,7 +32,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance lint tidy format wheel models transformers clean
+.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -126,6 +128,17 @@ transformers: $(VENV)/.transformers
 $(VENV)/.transformers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[transformers]'
 	touch $@
+
+# The study of docs/soc.md: sweep, report, figures, tables.
+soc: $(installed)
+	$(bin)/fpga-dynamo soc sweep examples/soc --out out/soc
+	$(bin)/fpga-dynamo soc report out/soc --figures out/soc/figures
+	cp $(addprefix out/soc/figures/,response-by-policy.svg execution-by-application.svg fronts.svg) docs/soc
+	$(bin)/python -m examples.soc.page out/soc docs/soc.md
+
+# Eight applications in real time for so long: none is lost, nothing leaks.
+soak: $(installed)
+	SOAK_SECONDS=$(SOAK_SECONDS) $(bin)/python -m pytest -q -m slow tests/soc
 
 bench: $(installed) $(if $(filter all,$(PEERS)),$(VENV)/.peers)
 	$(bin)/python -m benchmarks --out out/bench $(BENCH)

@@ -54,7 +54,7 @@ def test_ten_thousand_tasks_in_flight(policy: str) -> None:
         gate.wait()
         counted.append(1)
 
-    ended = []
+    ended: list[Any] = []
     with RealTime([host(0), host(1), unit("conv")], policy) as elements:
         graph = diamond(run)
         for _ in range(2000):

@@ -113,7 +113,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         write_parquet(arguments.out, check=True)
     sweep = load_sweep(arguments.sweep)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=_console, transient=True) as progress:
+    with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
         task = progress.add_task("runs", total=None)
         count = run_sweep(
             sweep,

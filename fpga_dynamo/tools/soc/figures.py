@@ -45,7 +45,9 @@ def _lines(ax: Any, curves: Sequence[tuple[str, Sequence[tuple[float, float]]]],
 def _legend(figure: Figure, ax: Any) -> None:
     handles, labels = ax.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False, fontsize=7)
+        longest = max(map(len, labels)) + 6  # characters, with the line before them
+        columns = max(1, min(len(labels), int(figure.get_figwidth() * 16 / longest)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=7)
 
 
 def response_by_system(results: Results) -> Figure | None:

@@ -1,0 +1,83 @@
+"""Virtual against real time: `python -m benchmarks.soc_real`.
+
+The five workloads' graphs on two systems at three rates, tasks paced, so that the machine needs no more cores than its
+scheduler does. What the real scheduler costs here (a decision, and how much longer than asked a paced task takes) is
+measured first and given to virtual time. Figures: mean responses, their ratio, and the share of pairs of instances that
+end in the same order.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fpga_dynamo.runtime.application import Application
+from fpga_dynamo.tools.soc.bounds import capacity
+from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.real import overheads, run_real
+from fpga_dynamo.tools.soc.system import System
+from fpga_dynamo.tools.soc.tables import read
+from fpga_dynamo.tools.soc.virtual import simulate
+from fpga_dynamo.tools.soc.workload import Workload
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "soc"
+SYSTEMS = (
+    {"cpus": {"a53": 3}, "accelerators": {"conv2d": 1, "fft": 1, "zip": 1}},
+    {"cpus": {"a53": 2}, "accelerators": {"conv2d": 2}},
+)
+LOADS = (0.3, 0.6, 0.9)
+
+
+def longer(application: Application, seconds: float) -> Application:
+    """The application with tasks that take so much longer on every kind of unit."""
+    tasks = [
+        replace(task, seconds={kind: value + seconds for kind, value in task.seconds.items()})
+        for task in application.tasks
+    ]
+    return Application(application.name, tasks, application.granularity, application.source)
+
+
+def same_order(virtual: Run, real: Run) -> float:
+    """Of all pairs of instances: the share that ends in the same order."""
+    first, second = np.sign(np.subtract.outer(virtual.ended, virtual.ended)), np.subtract.outer(real.ended, real.ended)
+    pairs = np.triu_indices(len(virtual.ended), 1)
+    return float((first[pairs] == np.sign(second)[pairs]).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--policies", nargs="+", default=["eft", "least_work"])
+    parser.add_argument("--instances", type=int, default=100)
+    arguments = parser.parse_args()
+    workload = Workload(read(EXAMPLE / "workload.toml"), EXAMPLE)
+    workload.instances = arguments.instances
+    for policy in arguments.policies:
+        decision, late = overheads(policy)
+        print(f"{policy}: {decision.round * 1e6:.1f} us a decision, {late * 1e6:.1f} us more for each task")
+        slow = Workload.of(
+            [replace(source, application=longer(source.application, late)) for source in workload.sources],
+            instances=workload.instances,
+        )
+        for description in SYSTEMS:
+            system = System(description)
+            most = capacity(system, [system.compiled(one) for one in slow.applications], slow.shares)
+            for load in LOADS:
+                arrivals = workload.arrivals(load * most, 0)
+                real = run_real(system, workload, policy, arrivals=arrivals, paced=True)
+                # The injector is late, too: virtual time gets the arrivals as they were.
+                virtual = simulate(system, slow, policy, arrivals=real.arrivals, decision=decision)
+                print(
+                    f"  {system.title}, load {load}: real {real.mean_response * 1e3:.3f} ms, "
+                    f"virtual {virtual.mean_response * 1e3:.3f} ms, "
+                    f"virtual / real {virtual.mean_response / real.mean_response:.3f}, "
+                    f"same order {same_order(virtual, real):.1%}, "
+                    f"{real.deciding / max(real.assignments, 1) * 1e6:.1f} us of scheduling a task",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
