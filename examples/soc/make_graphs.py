@@ -20,7 +20,7 @@ FOLDER = Path(__file__).with_name("graphs")
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, example in WORKLOADS.items():
-        torch._dynamo.reset()
+        torch.compiler.reset()
         model, inputs = example()
         graph = fpga_dynamo.task_graph(
             model, *inputs, granularity="op", platform="zcu102", measure=False, name=name
