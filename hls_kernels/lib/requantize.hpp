@@ -70,7 +70,8 @@ int64_t requantize_narrow(int64_t x) {
 inline int32_t requantize_clamp(int32_t x, int32_t low, int32_t high) {
 #pragma HLS inline
     const int32_t least = requantize_narrow<10>(low), most = requantize_narrow<10>(high);
-    const bool below = x<least, above = x> most;
+    const bool below = x < least;
+    const bool above = x > most;
     return below ? least : above ? most : requantize_narrow<10>(x);
 }
 

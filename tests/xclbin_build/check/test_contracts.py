@@ -22,10 +22,6 @@ KNOWN: dict[str, dict[str, str]] = {
         "load_weights.params_lines": "counters of 32 bits: an addition, a comparison and a choice in a cycle",
         "load_weights.map_lines": "a sum of 15 terms is carried through the memory 'column'",
         "mac_array.mac_steps": "two additions of 32 bits a step, behind the choice of where a sum begins",
-        "collect.collect_words": "a maximum is carried through the memory 'partial'",
-        "weigh.weigh_words": "the lanes of a word read banks that are known at run time only",
-        "apply.take_params_lines": "64 bytes a line into a table of one bank",
-        "apply.apply_words": "the lanes of a word read banks that are known at run time only",
     },
 }
 
