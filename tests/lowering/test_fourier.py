@@ -10,7 +10,9 @@ import torch
 
 from fpga_dynamo.lowering.ops.signal.plan import pack_twiddles, radices, smooth_above, split, twiddle_floats
 from fpga_dynamo.lowering.ops.signal.transform import refuse_points
-from tests.lowering.signal_kit import assert_as_exact, check, numbers, opcodes, run
+from tests.lowering.signal_kit import SIGNAL, assert_as_exact, check, numbers, opcodes, run
+from tests.opinfo.cases import op_subjects
+from tests.opinfo.runs import run_subject
 
 FFT = {"fft"}
 REAL = torch.float32
@@ -143,6 +145,15 @@ def test_verify_holds_complex_values_against_eager() -> None:
     x = numbers(4, 60)
     result, _ = run(lambda x: torch.fft.ifft(torch.fft.fft(x) * 2), x, verify=True)
     torch.testing.assert_close(result, 2 * x)
+
+
+@pytest.mark.parametrize("name", ["fft.fft", "fft.ihfft2", "fft.irfftn", "fft.rfft2", "fft.hfft"])
+def test_samples_of_pytorchs_database(name: str) -> None:
+    dtype = REAL if name in ("fft.ihfft2", "fft.rfft2") else torch.complex64
+    (subject,) = [s for s in op_subjects(dtype, backward=False, in_place=False) if s.name == name]
+    result = run_subject(subject, backward=False, limit=4, options=SIGNAL)
+    assert {verdict for verdict, number in result.counts.items() if number} == {"right"}
+    assert result.on_card == sum(result.counts.values())
 
 
 def test_plans_of_lengths() -> None:
