@@ -2,8 +2,9 @@
 
 The five workloads' graphs on two systems at three rates, tasks paced, so that the machine needs no more cores than its
 scheduler does. What the real scheduler costs here (a decision, and how much longer than asked a paced task takes) is
-measured first and given to virtual time. Figures: mean responses, their ratio, and the share of pairs of instances that
-end in the same order.
+measured first and given to virtual time. A machine that is busy with other things wakes its threads milliseconds late:
+`--stretch 20` makes everything that much slower, and those little. Figures: mean responses, their ratio, and the share
+of pairs of instances that end in the same order.
 """
 
 from __future__ import annotations
@@ -11,24 +12,38 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fpga_dynamo.runtime.application import Application
+from fpga_dynamo.runtime.application import CPU_CLASSES, Application
 from fpga_dynamo.tools.soc.bounds import capacity
 from fpga_dynamo.tools.soc.outcome import Run
 from fpga_dynamo.tools.soc.real import overheads, run_real
-from fpga_dynamo.tools.soc.system import System
+from fpga_dynamo.tools.soc.system import ACCELERATOR_CLOCK, System, Transfer
 from fpga_dynamo.tools.soc.tables import read
 from fpga_dynamo.tools.soc.virtual import simulate
 from fpga_dynamo.tools.soc.workload import Workload
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "soc"
-SYSTEMS = (
+SYSTEMS: tuple[dict[str, dict[str, int]], ...] = (
     {"cpus": {"a53": 3}, "accelerators": {"conv2d": 1, "fft": 1, "zip": 1}},
     {"cpus": {"a53": 2}, "accelerators": {"conv2d": 2}},
 )
 LOADS = (0.3, 0.6, 0.9)
+
+
+def slower(description: dict[str, dict[str, int]], stretch: float) -> dict[str, Any]:
+    """The system with clocks and transfers so many times slower."""
+    clocks = {"cpus": CPU_CLASSES["a53"].clock, "accelerators": ACCELERATOR_CLOCK}
+    made: dict[str, Any] = {
+        part: {name: {"count": count, "clock": clocks[part] / stretch} for name, count in units.items()}
+        for part, units in description.items()
+    }
+    transfer = {"latency": Transfer.latency * stretch, "bandwidth": Transfer.bandwidth / stretch}
+    return {"name": " + ".join(f"{n} {k}" for p in description.values() for k, n in p.items()), **made} | {
+        "transfer": transfer
+    }
 
 
 def longer(application: Application, seconds: float) -> Application:
@@ -51,6 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--policies", nargs="+", default=["eft", "least_work"])
     parser.add_argument("--instances", type=int, default=100)
+    parser.add_argument("--stretch", type=float, default=1.0, help="everything so many times slower than it should be")
     arguments = parser.parse_args()
     workload = Workload(read(EXAMPLE / "workload.toml"), EXAMPLE)
     workload.instances = arguments.instances
@@ -58,11 +74,14 @@ def main() -> None:
         decision, late = overheads(policy)
         print(f"{policy}: {decision.round * 1e6:.1f} us a decision, {late * 1e6:.1f} us more for each task")
         slow = Workload.of(
-            [replace(source, application=longer(source.application, late)) for source in workload.sources],
+            [
+                replace(source, application=longer(source.application, late / arguments.stretch))
+                for source in workload.sources
+            ],
             instances=workload.instances,
         )
         for description in SYSTEMS:
-            system = System(description)
+            system = System(slower(description, arguments.stretch))
             most = capacity(system, [system.compiled(one) for one in slow.applications], slow.shares)
             for load in LOADS:
                 arrivals = workload.arrivals(load * most, 0)
