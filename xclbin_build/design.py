@@ -33,10 +33,10 @@ SEQUENCER_ARGUMENTS = (
 
 # Three ports lead to the same maps, because a process of the engine owns its port.
 ENGINE_ARGUMENTS = (
-    Argument("commands", "global", "engine::line_t", 8, const=True),
+    Argument("commands", "global", "uint32_t", 8, const=True),
     Argument("count", "scalar", "uint32_t", 4),
-    Argument("arena", "global", "engine::line_t", 8, const=True),
-    Argument("weights", "global", "engine::line_t", 8, const=True),
+    Argument("arena", "global", "engine::beat_t", 8, const=True),
+    Argument("weights", "global", "engine::beat_t", 8, const=True),
     Argument("arena_residual", "global", "engine::line_t", 8, const=True, same_as="arena"),
     Argument("arena_output", "global", "engine::line_t", 8, same_as="arena"),
 )

@@ -8,6 +8,8 @@ window = 2048           # words of 16 channels in each of the window's banks
 weights = 1024          # steps of the array in a memory of weights
 tiles = 64              # tiles of output channels whose parameters lie there with them
 taps = 128              # positions of a kernel
+port_bits = 512         # of the ports of input and weights; 128 where memory's own ports have no more
+storage = "uram"        # of the window and the weights; or "bram"
 vector_lanes = 16       # of the side that works on rows and element by element (int8 only): 4, 8, 16, or 0 for none
 vector_depth = 512      # words of 16 channels in each of its memories
 vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
@@ -22,7 +24,8 @@ from .errors import RecipeError, did_you_mean
 from .toml_table import Table
 
 KEYS = (
-    "engine", "element", "lanes", "window", "weights", "tiles", "taps", "vector_lanes", "vector_depth", "vector_blocks",
+    "engine", "element", "lanes", "window", "weights", "tiles", "taps", "port_bits", "storage",
+    "vector_lanes", "vector_depth", "vector_blocks",
 )  # fmt: skip
 OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
@@ -43,6 +46,8 @@ class Engine:
     weight_steps: int
     set_tiles: int
     taps: int
+    port_bytes: int
+    uram: bool
     vector_lanes: int
     vector_depth: int
     vector_blocks: int
@@ -54,7 +59,7 @@ class Engine:
 
     def header(self, recipe: str) -> str:
         """The header that the engine's sources include under the name ENGINE_CONFIG."""
-        values = asdict(self) | {"element": ELEMENTS.index(self.element)}
+        values = asdict(self) | {"element": ELEMENTS.index(self.element), "uram": int(self.uram)}
         lines = [f"// Made by xclbin_build from recipe '{recipe}': do not edit. Sizes of the engine.", "#pragma once"]
         lines += [f"#define ENGINE_{name.upper()} {value}" for name, value in values.items()]
         return "\n".join(lines) + "\n"
@@ -96,6 +101,12 @@ def parse(table: Table) -> Engine:
     window = table.get("window", int, 2048)
     if not 16 <= window <= 1 << 16 or window & (window - 1):
         raise RecipeError(f"{table.where}: 'window' must be a power of two from 16 to 65536, not {window}.")
+    port_bits = table.get("port_bits", int, 512)
+    if port_bits not in (128, 512) or (port_bits == 128 and element != "int8"):
+        raise RecipeError(f"{table.where}: 'port_bits' must be 512, or 128 for int8, not {port_bits} for {element}.")
+    storage = table.get("storage", str, "uram")
+    if storage not in ("uram", "bram"):
+        raise RecipeError(f'{table.where}: \'storage\' must be "uram" or "bram", not "{storage}".')
     vector_lanes = table.get("vector_lanes", int, 16)
     if vector_lanes not in (0, 4, 8, 16):
         raise RecipeError(f"{table.where}: 'vector_lanes' must be 0, 4, 8 or 16, not {vector_lanes}.")
@@ -106,5 +117,5 @@ def parse(table: Table) -> Engine:
             raise RecipeError(f"{table.where}: '{name}' must be from 1 to 65536, not {sizes[name]}.")
     return Engine(
         pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"],
-        vector_lanes, sizes["vector_depth"], sizes["vector_blocks"],
+        port_bits // 8, storage == "uram", vector_lanes, sizes["vector_depth"], sizes["vector_blocks"],
     )  # fmt: skip

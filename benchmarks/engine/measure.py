@@ -41,6 +41,7 @@ def engine_recipe(platform: str) -> engine.Engine:
 def sizes_of(platform: str) -> EngineSizes:
     """The sizes of the platform's engine. Raises as `engine_recipe` does."""
     values = asdict(engine_recipe(platform))
+    del values["uram"]  # where its memories lie changes no cycle
     return EngineSizes(element_bytes=1 << engine.ELEMENTS.index(values.pop("element")), **values)
 
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/engine.hpp"
+#include "engine/memory_ports.hpp"
 #include "memory_generated.hpp"
 #include "sim/card.hpp"
 #include "sim/counters.hpp"
@@ -26,20 +26,10 @@ extern "C" const char* engine_run(engine::line_t* commands, uint32_t count, engi
         const uint64_t half = first.bytes / 2, quarter = first.bytes / 4;
         const uint64_t of_maps = first.base, of_commands = first.base + half + quarter;
         const uint64_t of_weights = BANKS > 1 ? second.base : first.base + half;
-        struct {
-            const char* name;
-            engine::line_t* data;
-            uint64_t lines, address;
-        } const sides[] = {
-            {"commands", commands, count * uint64_t{4}, of_commands}, {"weights", weights, weight_lines, of_weights},
-            {"input", maps, map_lines, of_maps},  {"residual", maps, map_lines, of_maps},
-            {"output", maps, map_lines, of_maps},
-        };
-        engine::port_t ports[] = {commands, weights, maps, maps, maps};
-        for (int i = 0; i < 5; i++)
-            sim::bind(ports[i], {sides[i].name, sides[i].lines, sides[i].address}, &memory,
-                      memory.holding(sides[i].address));
-        engine::run_list(ports[0], count, ports[1], ports[2], ports[3], ports[4]);
+        engine::memory_ports ports(commands, weights, maps);
+        ports.bind(count * uint64_t{4}, weight_lines, map_lines, &memory, memory.holding(of_commands),
+                   memory.holding(of_weights), memory.holding(of_maps), {of_commands, of_weights, of_maps});
+        ports.run(count);
         text = sim::json::of(sim::take_report(&memory));
     } catch (const std::exception& error) {
         text = "{" + sim::json::field("error", std::string(error.what())) + "}";

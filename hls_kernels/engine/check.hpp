@@ -1,7 +1,7 @@
 // What an engine of these sizes can run: the end of a sentence that says why not ("has ..."), or nullptr.
 #pragma once
 #ifndef __VITIS_HLS__
-#include "plan.hpp"
+#include "jobs.hpp"
 
 namespace engine {
 
@@ -9,13 +9,12 @@ namespace engine {
 inline bool too_large(const mac_command& c) {
     const int64_t most = 1 << 12, area = 1 << 26;
     for (int d = 0; d < 2; d++)
-        if (c.kernel[d] > most || c.stride[d] > most || c.dilation[d] > most || c.padding[d] > area ||
-            c.padding[d] < -area)
-            return true;
+        if (c.kernel[d] > most || c.stride[d] > most || c.dilation[d] > most || c.padding[d] > most) return true;
     const int64_t height = int64_t{c.out_height} * c.stride[0] + int64_t{c.kernel[0]} * c.dilation[0];
     const int64_t width = int64_t{c.in_width} + c.out_width + int64_t{c.kernel[1]};
     return int64_t{c.in_height} > area || height > area || width > area || height * width > area ||
-           int64_t{c.in_height} * width > area || int64_t{c.in_blocks} * c.in_height * width > area * 8 ||
+           int64_t{c.in_height} * width > area || -int64_t{c.padding[0]} * width > area ||
+           int64_t{c.in_blocks} * c.in_height * width > area * 8 ||
            int64_t{c.out_blocks} * c.out_height * c.out_width > area * 8 || c.out_blocks > area || c.in_blocks > area ||
            c.group_in > area || c.group_out > area || c.band_rows > area || int64_t{c.heads[0]} * c.heads[1] > most ||
            c.heads[1] > most || c.images > most || int64_t{c.kernel[0]} * c.kernel[1] * c.tile_depth > area;
@@ -58,6 +57,11 @@ inline const char* refusal(const mac_command& c) {
     if (has_weights(c) && int64_t{p.steps} * c.set_tiles > WEIGHT_STEPS)
         return "has more weights in a set than the engine's memory";
     if (int64_t{p.block_rows} * c.in_blocks > WINDOW_ROWS) return "has bands whose input is more than the window";
+    if (p.tap_column < -P * WINDOW_ROWS) return "has more padding on the left than the window has positions";
+    job_t job;
+    job.c = c;
+    job.p = p;
+    if (!narrow(job)) return "has sizes beyond what the engine counts";
     return nullptr;
 }
 

@@ -62,10 +62,11 @@ inline double cycles_of(const mac_command& c) {
     const double epilogue = divide_up(P, pixel_by_pixel(c) ? 1 : WORDS) * c.tile_blocks;
     const double tiles = double(p.tiles) / p.sets;  // of a pass
     double passes = 0, loads = 0, load_lines = 0, first_fill = 0, store_lines = 0;
-    for (int32_t band = 0; band < p.bands; band++) {
+    input_rows input(job);
+    for (int32_t band = 0; band < p.bands; band++, input.next()) {
         const band_t b = band_of(job, band);
         const lines_t l = lines_of(job, b, raw);
-        const int32_t rows = larger(0, b.last - b.first + 1);
+        const int32_t rows = larger(0, input.behind() - input.first());
         const bool whole = p.bands == 1;
         const double lines = double(divide_up(rows * p.row_elements, LINE_ELEMENTS)) * c.in_blocks;
         const double words = double(rows) * c.in_blocks * (folded(c) ? p.pitch : c.in_width);

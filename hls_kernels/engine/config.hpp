@@ -20,6 +20,12 @@
 #ifndef ENGINE_LANES
 #define ENGINE_LANES 16
 #endif
+#ifndef ENGINE_PORT_BYTES
+#define ENGINE_PORT_BYTES 64
+#endif
+#ifndef ENGINE_URAM
+#define ENGINE_URAM 1
+#endif
 #ifndef ENGINE_WINDOW_ROWS
 #define ENGINE_WINDOW_ROWS 256
 #endif
@@ -60,10 +66,16 @@ constexpr int IC = ENGINE_IN_CHANNELS;
 constexpr int CHANNELS = 16;           // of a block of a map, and lanes of a word
 constexpr int BLOCKS = OC / CHANNELS;  // blocks of output channels that the array makes at once
 constexpr int PARTS = CHANNELS / IC;   // steps that a word of 16 channels takes
-constexpr int LINE_BYTES = 64;         // unit of all addresses, and a beat of every port
+constexpr int LINE_BYTES = 64;         // unit of all addresses
 constexpr int LINE_ELEMENTS = LINE_BYTES / ELEMENT_BYTES;
 constexpr int TABLE_LINES = 256 / LINE_BYTES;
 constexpr int BEAT = LINE_ELEMENTS / CHANNELS;  // pixels of a block in a line
+
+// The ports of the input and of the weights move so much in a beat: a line, or less where memory's own ports are narrower.
+constexpr int PORT_BYTES = ENGINE_PORT_BYTES;
+constexpr int LINE_BEATS = LINE_BYTES / PORT_BYTES;
+constexpr int BEAT_SHIFT = (PORT_BYTES == 64 ? 6 : 4) - ELEMENT;     // a beat has 1 << BEAT_SHIFT elements
+constexpr int PORT_WORDS = PORT_BYTES / (CHANNELS * ELEMENT_BYTES);  // pixels of a block in a beat
 
 // Words that pass the epilogue in a cycle; a word is one pixel's 16 channels.
 constexpr int WORDS = ENGINE_LANES / CHANNELS;
@@ -78,12 +90,12 @@ constexpr int TAPS = ENGINE_TAPS;            // positions of a kernel
 constexpr int INTERLEAVE = ELEMENT == ELEMENT_INT8 ? 1 : 8;
 
 constexpr int FILL_BANKS = P >= 4 ? 4 : P >= 2 ? 2 : 1;
-constexpr int FILL = BEAT < FILL_BANKS ? BEAT
-                                       : FILL_BANKS;  // words that fill_window writes in a cycle, to as many banks
-constexpr int SEGMENT = 64;                           // lines of a burst where a tile's two blocks take turns
-constexpr int AHEAD = 8;                              // read requests on their way
-constexpr int WINDOWS_AHEAD = 6;                      // windows that load_input is ahead of store, at most
-constexpr int COMMANDS_AHEAD = 3;                     // commands that other loaders are ahead of store, at most
+// Words that fill_window writes in a cycle, to as many banks.
+constexpr int FILL = PORT_WORDS < FILL_BANKS ? PORT_WORDS : FILL_BANKS;
+constexpr int SEGMENT = 64;        // lines of a burst where a tile's two blocks take turns
+constexpr int AHEAD = 8;           // read requests on their way
+constexpr int WINDOWS_AHEAD = 6;   // windows that load_input is ahead of store, at most
+constexpr int COMMANDS_AHEAD = 3;  // commands that other loaders are ahead of store, at most
 
 static_assert(P >= 1 && P <= 16, "pixels of the array: 1 to 16");
 static_assert(OC == 16 || OC == 32, "output channels of the array: 16 or 32");
@@ -91,6 +103,7 @@ static_assert(IC == 16 || IC == 8 || IC == 4 || IC == 2, "input channels of the 
 static_assert(ELEMENT != ELEMENT_INT8 || IC == 16, "an int8 array takes whole words: 16 input channels");
 static_assert(IC * ELEMENT_BYTES >= 4, "a line of weights has 16 output channels of 4 bytes each");
 static_assert(WORDS >= 1 && WORDS <= BEAT, "lanes of the epilogue: 16 a word, at most a line");
+static_assert((PORT_BYTES == 64 || PORT_BYTES == 16) && PORT_WORDS >= 1, "ports of 64 or 16 bytes, a word at least");
 static_assert(BEAT % WORDS == 0, "words of a line come in equal parts");
 static_assert(P % WORDS == 0, "words of a group come in equal parts");
 static_assert((WINDOW_ROWS & (WINDOW_ROWS - 1)) == 0, "rows of the window: a power of two, so that addresses wrap");

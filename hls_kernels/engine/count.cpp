@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "engine.hpp"
+#include "memory_ports.hpp"
 #include "tb/network.hpp"
 
 namespace {
@@ -16,15 +16,10 @@ void count(const network& n) {
         std::memcpy(static_cast<void*>(&list[4 * i]), &n.commands[i], sizeof(mac_command));
     sim::memory memory;
     sim::bank* bank = memory.add(std::make_unique<sim::ideal_bank>("DDR", 100));
-    engine::port_t p0(list.data()), p1(weights.data()), p2(maps.data()), p3(maps.data()), p4(maps.data());
-    const uint64_t maps_at = 1ull << 30, weights_at = 2ull << 30;
-    sim::bind(p0, {"commands", list.size()}, &memory, bank);
-    sim::bind(p1, {"weights", weights.size(), weights_at}, &memory, bank);
-    sim::bind(p2, {"input", maps.size(), maps_at}, &memory, bank);
-    sim::bind(p3, {"residual", maps.size(), maps_at}, &memory, bank);
-    sim::bind(p4, {"output", maps.size(), maps_at}, &memory, bank);
+    engine::memory_ports ports(list.data(), weights.data(), maps.data());
+    ports.bind(list.size(), weights.size(), maps.size(), &memory, bank, {0, 2ull << 30, 1ull << 30});
     sim::restart();
-    engine::run_list(p0, static_cast<uint32_t>(n.commands.size()), p1, p2, p3, p4);
+    ports.run(static_cast<uint32_t>(n.commands.size()));
     const sim::report r = sim::take_report(&memory);
     double macs = 0;
     const sim::process_count* mac = r.process("mac_array");
@@ -35,7 +30,7 @@ void count(const network& n) {
         if (c.index < 0) continue;
         const mac_command& m = n.commands[static_cast<std::size_t>(c.index)];
         const engine::plan_t p = engine::plan_of(m);
-        engine::job_t job{m, p, 0, true};
+        engine::job_t job{m, p, true, false};
         double steps = 0;
         for (int b = 0; b < p.bands; b++) steps += double(engine::band_of(job, b).groups) * p.steps * p.tiles;
         const named_command& name = n.names[static_cast<std::size_t>(c.index)];

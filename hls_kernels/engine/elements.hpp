@@ -39,6 +39,7 @@ struct element_traits<ELEMENT_INT8> {
     typedef int8_t element_t;
     typedef int32_t sum_t;
     static sum_t widen(element_t x) { return x; }
+    static element_t one() { return 1; }
 };
 
 template <>
@@ -46,6 +47,7 @@ struct element_traits<ELEMENT_BFLOAT16> {
     typedef uint16_t element_t;  // the high half of a float32
     typedef float sum_t;
     static sum_t widen(element_t x) { return float_of_bits(static_cast<uint32_t>(x) << 16); }
+    static element_t one() { return 0x3f80; }
     // To the nearest, ties to even; NaN stays NaN.
     static element_t narrow(sum_t x) {
         const uint32_t bits = bits_of(x);
@@ -59,6 +61,7 @@ struct element_traits<ELEMENT_FLOAT32> {
     typedef float element_t;
     typedef float sum_t;
     static sum_t widen(element_t x) { return x; }
+    static element_t one() { return 1; }
     static element_t narrow(sum_t x) { return x; }
 };
 
@@ -70,13 +73,22 @@ typedef elements::sum_t sum_t;
 struct word_t {
     element_t lane[CHANNELS];
 };
-// What a port moves in a beat: BEAT words, or 16 sums.
+// The unit of memory: BEAT words, or 16 sums.
 struct line_t {
     uint8_t byte[LINE_BYTES];
 };
+// What the ports of the input and of the weights move in a cycle.
+#if ENGINE_PORT_BYTES == 64
+typedef line_t beat_t;
+#else
+struct beat_t {
+    uint8_t byte[PORT_BYTES];
+};
+#endif
 
 // Element `i` of a line, and 32 bits of it; bytes lie little-endian.
-inline element_t element_of(const line_t& line, int i) {
+template <class LINE>
+element_t element_of(const LINE& line, int i) {
 #pragma HLS inline
 #if ENGINE_ELEMENT == 0
     return static_cast<element_t>(line.byte[i]);
@@ -110,7 +122,8 @@ inline void set_element(line_t& line, int i, element_t x) {
     set_bits32(line, i, bits_of(x));
 #endif
 }
-inline word_t word_of(const line_t& line, int j) {
+template <class LINE>
+word_t word_of(const LINE& line, int j) {
 #pragma HLS inline
     word_t w;
     for (int i = 0; i < CHANNELS; i++) {
@@ -124,6 +137,20 @@ inline void set_word(line_t& line, int j, const word_t& w) {
     for (int i = 0; i < CHANNELS; i++) {
 #pragma HLS unroll
         set_element(line, j * CHANNELS + i, w.lane[i]);
+    }
+}
+// A beat more of a line, which comes as several of them.
+template <class BEAT_TYPE>
+void add_beat(line_t& line, const BEAT_TYPE& beat) {
+#pragma HLS inline
+    constexpr int BYTES = sizeof(BEAT_TYPE);
+    for (int b = 0; b < LINE_BYTES - BYTES; b++) {
+#pragma HLS unroll
+        line.byte[b] = line.byte[b + BYTES];
+    }
+    for (int b = 0; b < BYTES; b++) {
+#pragma HLS unroll
+        line.byte[LINE_BYTES - BYTES + b] = beat.byte[b];
     }
 }
 // A sum's 32 bits and back, for partial sums in memory.
@@ -171,13 +198,35 @@ struct factors_t {
     factor_t of[CHANNELS];
 };
 
-// The memories between processes; two of each.
+// The memories between processes; two of each. Every bank is a memory of its own: which bank, is known when the hardware is
+// built.
 struct window_t {
     word_t bank[P][WINDOW_ROWS];
 };
+// Weights of a step for 16 output channels lie there as in memory (layout.hpp), a beat in each bank.
+constexpr int STEP_LINES = IC * ELEMENT_BYTES / 4;
+constexpr int STEP_BEATS = STEP_LINES * LINE_BEATS;
 struct weights_t {
-    weight_t step[BLOCKS][WEIGHT_STEPS];
+    beat_t part[BLOCKS][STEP_BEATS][WEIGHT_STEPS];
 };
+inline weight_t step_weights(const weights_t& weights, int block, int step) {
+#pragma HLS inline
+    constexpr int INPUTS = 4 / ELEMENT_BYTES, BEAT_CHANNELS = CHANNELS / LINE_BEATS;
+    weight_t weight;
+    for (int n = 0; n < STEP_BEATS; n++) {
+#pragma HLS unroll
+        const beat_t beat = weights.part[block][n][step];
+        for (int e = 0; e < BEAT_CHANNELS * INPUTS; e++) {
+#pragma HLS unroll
+            weight.w[n % LINE_BEATS * BEAT_CHANNELS + e / INPUTS][n / LINE_BEATS * INPUTS + e % INPUTS] =
+                element_of(beat, e);
+        }
+    }
+    return weight;
+}
+
+// Offset, scale and bias of 16 channels are a line each.
+constexpr int PARAMS_LINES = 3;
 // What the epilogue has for the blocks of a set, one behind the other.
 constexpr int SET_BLOCKS = SET_TILES * BLOCKS;
 struct params_t {

@@ -16,10 +16,12 @@
 namespace engine {
 
 // Ports of the kernel: `input`, `residual` and `output` lead to the same region, that of the maps.
-inline void run_list(port_t commands, uint32_t count, port_t weights, port_t input, port_t residual, port_t output) {
+inline void run_list(command_port_t commands, uint32_t count, in_port_t weights, in_port_t input, port_t residual,
+                     port_t output) {
 #pragma HLS inline
     job_streams jobs;
-    line_stream input_lines("input_lines"), map_lines("map_lines");
+    beat_stream input_beats("input_beats");
+    line_stream map_lines("map_lines");
 #if ENGINE_OUT_CHANNELS == 32
     line_stream residual_lines[BLOCKS] = {line_stream("residual_lines0"), line_stream("residual_lines1")};
     line_stream sums_lines[BLOCKS] = {line_stream("sums_lines0"), line_stream("sums_lines1")};
@@ -37,14 +39,19 @@ inline void run_list(port_t commands, uint32_t count, port_t weights, port_t inp
     weight_blocks weight_memory("weights");
     params_blocks params("params");
     vector_side vector;
+#if ENGINE_URAM
 #pragma HLS bind_storage variable = window type = ram_s2p impl = uram
 #pragma HLS bind_storage variable = weight_memory type = ram_s2p impl = uram
+#else
+#pragma HLS bind_storage variable = window type = ram_s2p impl = bram
+#pragma HLS bind_storage variable = weight_memory type = ram_s2p impl = bram
+#endif
 #pragma HLS bind_storage variable = params type = ram_s2p impl = lutram
 
     DATAFLOW_BEGIN(engine);
     PROCESS(engine, fetch(commands, count, jobs, vector));
-    PROCESS(engine, load_input(jobs.input, count, input, done_input, input_lines, vector));
-    PROCESS(engine, fill_window(jobs.window, count, input_lines, window));
+    PROCESS(engine, load_input(jobs.input, count, input, done_input, input_beats, vector));
+    PROCESS(engine, fill_window(jobs.window, count, input_beats, window));
     PROCESS(engine, load_weights(jobs.weights, count, weights, map_lines, weight_memory, params, table, vector));
     PROCESS(engine, load_residual(jobs.residual, count, residual, done_residual, residual_lines, sums_lines, map_lines,
                                   vector));

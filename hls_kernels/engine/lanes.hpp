@@ -6,34 +6,40 @@ namespace engine {
 
 // Scaled: by 1 for pixels of the output, by a stride for where they begin in the input.
 struct lanes_t {
-    int32_t x[P], y[P];
+    number<SIZE_BITS> x[P], y[P];
 };
 
 inline lanes_t first_group(const plan_t& p, int32_t scale_x, int32_t scale_y) {
 #pragma HLS inline
     lanes_t l;
-    int32_t x = 0, y = 0;
+    number<SIZE_BITS> x = 0, scaled_x = 0, scaled_y = 0;
     for (int k = 0; k < P; k++) {
 #pragma HLS unroll
-        l.x[k] = x * scale_x;
-        l.y[k] = y * scale_y;
-        if (++x == p.pitch) {
-            x = 0;
-            y++;
-        }
+        l.x[k] = scaled_x;
+        l.y[k] = scaled_y;
+        x = x + 1;
+        const bool ends = x == p.pitch;
+        x = when<number<SIZE_BITS>>(ends, 0, x);
+        scaled_x = when<number<SIZE_BITS>>(ends, 0, scaled_x + scale_x);
+        scaled_y = when<number<SIZE_BITS>>(ends, scaled_y + scale_y, scaled_y);
     }
     return l;
 }
 
 inline lanes_t next_group(const lanes_t& l, const plan_t& p, int32_t scale_x, int32_t scale_y) {
 #pragma HLS inline
-    const int32_t end = p.pitch * scale_x;
+    // Products of what a command has, so the same for all groups.
+    const number<SMALL_BITS> of_x = scale_x, of_y = scale_y;
+    const number<5> group_x = p.group_x, group_y = p.group_y;
+    const number<SIZE_BITS> pitch = p.pitch, end = pitch * of_x, step_x = group_x * of_x, step_y = group_y * of_y;
+    const number<SIZE_BITS> back = step_x - end, step_more = step_y + scale_y;
     lanes_t r;
     for (int k = 0; k < P; k++) {
 #pragma HLS unroll
-        const int32_t x = l.x[k] + p.pitch_rest * scale_x, y = l.y[k] + p.pitch_quotient * scale_y;
-        r.x[k] = x >= end ? x - end : x;
-        r.y[k] = x >= end ? y + scale_y : y;
+        const number<SIZE_BITS> over = l.x[k] + back;
+        const bool ends = over >= 0;
+        r.x[k] = when<number<SIZE_BITS>>(ends, over, l.x[k] + step_x);
+        r.y[k] = l.y[k] + when<number<SIZE_BITS>>(ends, step_more, step_y);
     }
     return r;
 }

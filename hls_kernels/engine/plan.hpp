@@ -10,43 +10,19 @@
 #include <cstdint>
 
 #include "elements.hpp"
+#include "plan_arithmetic.hpp"
 #include "record.hpp"
 
 namespace engine {
 
-// Bits of what a command counts, without a sign; check.hpp refuses what has more. Registers and adders are as wide as that.
-constexpr int SMALL_BITS = 12;     // kernels, strides, heads, images, taps
-constexpr int SIZE_BITS = 20;      // rows and columns of a map, bands, channels of a group
-constexpr int PIXEL_BITS = 26;     // pixels of a map
-constexpr int STEP_BITS = 16;      // steps of a tile, groups of a band
-constexpr int POSITION_BITS = 17;  // positions in the window
-constexpr int BLOCK_BITS = 16;     // blocks of channels, tiles
-constexpr int LOAD_BITS = 24;      // windows or sets that a head loads
-
-// Counters and other numbers of few bits. They have a sign more than they need, so that differences are the same numbers in
-// ap_int's arithmetic, which grows, and in that of 64 bits.
-template <int BITS>
-using number = ap_int<BITS + 1>;
-
-// A choice between two numbers in the width of the result.
-template <class T>
-T when(bool condition, T yes, T no) {
-#pragma HLS inline
-    return condition ? yes : no;
-}
-
-// Bits that hold 0 to n - 1.
-constexpr int bits_for(int n) { return n <= 2 ? 1 : 1 + bits_for((n + 1) / 2); }
-constexpr int TILE_BITS = bits_for(SET_TILES + 1);   // tiles of a set
-constexpr int ROW_BITS = bits_for(WINDOW_ROWS + 1);  // rows of the window's banks
-static_assert(2 * P * WINDOW_ROWS + (2 << SMALL_BITS) <= 1 << POSITION_BITS, "positions of the window");
-
 struct plan_t {
     int32_t heads;            // heads[0] * heads[1]
     int32_t bands;            // of an image
+    int32_t rows_last;        // of the output, in the last of them
     int32_t windows;          // of a head: images * bands
     int32_t tiles;            // of output channels
     int32_t sets;             // of tiles whose weights lie in the memory together
+    int32_t tiles_last;       // in the last of them
     int32_t window_loads;     // of a head: how often the window is filled, ...
     int32_t window_passes;    // ... and how many sets are then computed with it
     int32_t set_loads;        // the same of the sets of weights
@@ -54,19 +30,19 @@ struct plan_t {
     int32_t sets_outside;     // 1: passes go through the windows for each set; 0: the other way round
     int32_t columns;          // of the kernel, in words: less than kernel[1] where the input is folded
     int32_t taps;             // kernel[0] * columns
-    int32_t steps;            // of the array for a tile and a group of pixels
+    int32_t steps;            // that the window is read in for a tile and a group of pixels
     int32_t grouped;          // 1: a tile reads only some blocks of the input
     int32_t group_skip;       // input channels that the next tile lies further, whole groups
     int32_t group_rest;       // and output channels that are left then
+    int32_t pixel_shift;      // a pixel has 1 << pixel_shift elements, of one block or folded
     int32_t pitch;            // positions from one row to the next
-    int32_t phase_rows;       // rows of a phase plane
     int32_t planes[2];        // phase planes: rows, columns
     int32_t plane;            // positions of a phase plane
     int32_t block_rows;       // rows of the banks that a block of channels takes
-    int32_t pitch_quotient;   // P / pitch
-    int32_t pitch_rest;       // P % pitch
-    int32_t pad_quotient;     // padding above / stride
-    int32_t pad_rest;         // padding above % stride
+    int32_t groups;           // of P positions that a band takes
+    int32_t groups_last;      // and the last band
+    int32_t group_y;          // rows, and ...
+    int32_t group_x;          // ... columns of the output from one group to the next
     int32_t tap_stride;       // between two columns of the window that neighbouring pixels of the output read
     int32_t tap_step;         // from one tap to the next, in columns of the input
     int32_t tap_quotient[2];  // distance of neighbouring taps / stride: rows, columns
@@ -74,73 +50,147 @@ struct plan_t {
     int32_t tap_x;            // column of the input that the first tap of the first pixel reads; negative: padding
     int32_t tap_column;       // the same in its phase plane
     int32_t tap_phase;        // and the phase
-    int32_t row_elements;     // of a row of the input in memory, of one block or folded
+    int32_t row_elements;     // of a row of the input in memory
     int32_t in_plane;         // lines of a block of the input
     int32_t out_plane;        // and of the output
+    int32_t input_rows;       // of the input that a band reads
+    int32_t band_input_rows;  // from one band to the next
+    int32_t band_elements;    // the same in elements of a plane, ...
+    int32_t window_elements;  // ... those of a band's rows, ...
+    int32_t top_elements;     // ... where the first window begins: not behind 0 ...
+    int32_t map_elements;     // ... and those of a plane
 };
+
+// Banks from one phase of a row to the next: of a stride of 2, four words from any column on then lie in different banks, if
+// there are five or more.
+constexpr int PHASES_APART = 3 % P;
 
 // Rounded up; a and b are positive, or a is zero.
 inline int32_t divide_up(int32_t a, int32_t b) { return (a + b - 1) / b; }
-// Rounded down; b is positive.
-inline int32_t divide_down(int32_t a, int32_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
 // Several pixels of few channels side by side in a word (layout.hpp).
 inline bool folded(const mac_command& c) { return c.pixel_channels < CHANNELS; }
-// Pixels of a word.
+// Pixels of a word, and of how many that is the power of two.
 inline int32_t fold_of(const mac_command& c) { return CHANNELS / c.pixel_channels; }
+inline int32_t fold_shift(const mac_command& c) {
+    return c.pixel_channels == 16  ? 0
+           : c.pixel_channels == 8 ? 1
+           : c.pixel_channels == 4 ? 2
+           : c.pixel_channels == 2 ? 3
+                                   : 4;
+}
 
 inline plan_t plan_of(const mac_command& c) {
     plan_t p;
-    p.heads = c.heads[0] * c.heads[1];
-    p.bands = divide_up(c.out_height, c.band_rows);
-    p.windows = c.images * p.bands;
-    p.tiles = divide_up(c.out_blocks, c.tile_blocks);
-    p.sets = divide_up(p.tiles, c.set_tiles);
-    // One set stays where it is, and so does one window.
-    p.sets_outside = p.sets == 1 || (p.windows > 1 && c.order == ORDER_SETS);
-    p.window_loads = p.sets_outside ? p.sets * p.windows : p.windows;
-    p.window_passes = p.sets_outside ? 1 : p.sets;
-    p.set_loads = p.sets_outside ? p.sets : p.sets * p.windows;
-    p.set_passes = p.sets_outside ? p.windows : 1;
-
     const bool fold = folded(c);
-    p.columns = fold ? divide_up(c.kernel[1], fold_of(c)) : c.kernel[1];
-    p.taps = c.kernel[0] * p.columns;
-    p.steps = p.taps * c.tile_depth * PARTS;
-    p.grouped = c.tile_depth < c.in_blocks;
-    const int32_t tile_channels = c.tile_blocks * CHANNELS;
-    p.group_skip = tile_channels / c.group_out * c.group_in;
-    p.group_rest = tile_channels % c.group_out;
-
-    // A row of a folded input has a word for each place where a tap may begin.
-    const int32_t folded_columns = c.out_width + (p.columns - 1) * (fold_of(c) / c.stride[1]);
+    const int fold_bits = fold_shift(c);
+    arithmetic x;
+    p.pixel_shift = 4 - fold_bits;
+    p.tiles = BLOCKS == 2 && c.tile_blocks == 2 ? (c.out_blocks + 1) >> 1 : c.out_blocks;
+    p.columns = fold ? (c.kernel[1] + fold_of(c) - 1) >> fold_bits : c.kernel[1];
     p.planes[0] = c.kernel[0] == 1 ? 1 : c.stride[0];
     p.planes[1] = fold || c.kernel[1] == 1 ? 1 : c.stride[1];
-    p.pitch = fold ? folded_columns : larger(divide_up(c.in_width, c.stride[1]), c.out_width);
-    const int32_t rows = (smaller(c.band_rows, c.out_height) - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1;
-    p.phase_rows = divide_up(rows, c.stride[0]);
-    p.plane = p.phase_rows * p.pitch;
-    // Words of two phases of a row are written at once: they must lie in different banks.
-    if (p.planes[1] > 1) p.plane += (2 + P - p.plane % P) % P;
-    p.block_rows = divide_up(p.planes[0] * p.planes[1] * p.plane, P);
-    p.pitch_quotient = P / p.pitch;
-    p.pitch_rest = P % p.pitch;
-    p.pad_quotient = c.padding[0] / c.stride[0];
-    p.pad_rest = c.padding[0] % c.stride[0];
     p.tap_stride = fold ? 1 : c.stride[1];
-    p.tap_step = fold ? fold_of(c) / c.stride[1] : c.dilation[1];
-    p.tap_quotient[0] = c.dilation[0] / c.stride[0];
-    p.tap_rest[0] = c.dilation[0] % c.stride[0];
-    p.tap_quotient[1] = p.tap_step / p.tap_stride;
-    p.tap_rest[1] = p.tap_step % p.tap_stride;
+    const int32_t rows = smaller(c.band_rows, c.out_height), above = larger(c.padding[0], -c.padding[0]);
+plan_rounds:
+    for (int round = 0; round < PLAN_ROUNDS; round++) {
+#pragma HLS loop_flatten off
+        switch (round) {
+            case 0:
+                x.multiply(HEADS, c.heads[0], c.heads[1]);
+                x.multiply(TAPS_OF_KERNEL, c.kernel[0], p.columns);
+                x.multiply(KERNEL_ROWS, c.kernel[0] - 1, c.dilation[0]);
+                x.multiply(STEP_ROWS, rows - 1, c.stride[0]);
+                x.multiply(BAND_ROWS, c.band_rows, c.stride[0]);
+                x.multiply(PHASE_PLANES, p.planes[0], p.planes[1]);
+                x.multiply(ROW_ELEMENTS, c.in_width, c.pixel_channels);
+                x.divide(BANDS, c.out_height, c.band_rows);
+                x.divide(SETS, p.tiles, c.set_tiles);
+                x.divide(GROUP, c.tile_blocks * CHANNELS, c.group_out);
+                x.divide(FOLD_STEP, fold_of(c), c.stride[1]);
+                x.divide(FOLD_END, larger(0, c.in_width + c.padding[1] - fold_of(c)), c.stride[1]);
+                x.divide(WIDTH, c.in_width, c.stride[1]);
+                x.divide(LEFT, c.padding[1], p.tap_stride);
+                x.divide(DOWN, c.dilation[0], c.stride[0]);
+                x.divide(RIGHT, c.dilation[1], c.stride[1]);
+                break;
+            case 1:
+                p.bands = x.quotient_up(BANDS);
+                p.rows_last = x.rest(BANDS) > 0 ? x.rest(BANDS) : c.band_rows;
+                p.input_rows = x.product(STEP_ROWS) + x.product(KERNEL_ROWS) + 1;
+                p.row_elements = x.product(ROW_ELEMENTS);
+                p.band_input_rows = x.product(BAND_ROWS);
+                p.taps = x.product(TAPS_OF_KERNEL);
+                p.tap_step = fold ? x.quotient(FOLD_STEP) : c.dilation[1];
+                // A row of a folded input has a word for each place where a tap may begin, and for what lies behind them.
+                p.pitch = fold ? larger(c.out_width + (p.columns - 1) * p.tap_step, x.quotient_up(FOLD_END) + 1)
+                               : larger(x.quotient_up(WIDTH), c.out_width);
+                x.multiply(WINDOWS, c.images, p.bands);
+                x.multiply(STEPS, p.taps, c.tile_depth * PARTS);
+                x.multiply(GROUP_SKIP, x.quotient(GROUP), c.group_in);
+                x.multiply(BAND_ELEMENTS, p.row_elements, p.band_input_rows);
+                x.multiply(TOP_ELEMENTS, p.row_elements, above);
+                x.multiply(WINDOW_ELEMENTS, p.row_elements, p.input_rows);
+                x.multiply(MAP_ELEMENTS, p.row_elements, c.in_height);
+                x.multiply(OUT_PIXELS, c.out_height, c.out_width);
+                x.multiply(FULL_ROWS, rows - 1, p.pitch);
+                x.multiply(LAST_ROWS, p.rows_last - 1, p.pitch);
+                x.divide(PHASE_ROWS, p.input_rows, c.stride[0]);
+                x.divide(GROUP_ROWS, P, p.pitch);
+                break;
+            case 2:
+                p.windows = x.product(WINDOWS);
+                p.sets = x.quotient_up(SETS);
+                x.multiply(PASSES, p.sets, p.windows);
+                x.multiply(PLANE, x.quotient_up(PHASE_ROWS), p.pitch);
+                x.divide(GROUPS, x.product(FULL_ROWS) + c.out_width, P * INTERLEAVE);
+                x.divide(GROUPS_LAST, x.product(LAST_ROWS) + c.out_width, P * INTERLEAVE);
+                break;
+            case 3: x.divide(PLANE_BANK, x.product(PLANE), P); break;
+            case 4: {
+                // Words of a row's phases are written at once: they must lie in different banks.
+                const int32_t more = PHASES_APART - x.rest(PLANE_BANK), apart = more < 0 ? more + P : more;
+                p.plane = x.product(PLANE) + (p.planes[1] > 1 ? apart : 0);
+                x.multiply(PLANES, p.plane, x.product(PHASE_PLANES));
+                break;
+            }
+            default: x.divide(BLOCK, x.product(PLANES), P);
+        }
+        x.run();
+    }
+    p.heads = x.product(HEADS);
+    p.tiles_last = x.rest(SETS) > 0 ? x.rest(SETS) : c.set_tiles;
+    // One set stays where it is, and so does one window.
+    p.sets_outside = p.sets == 1 || (p.windows > 1 && c.order == ORDER_SETS);
+    const int32_t passes = x.product(PASSES);
+    p.window_loads = p.sets_outside ? passes : p.windows;
+    p.window_passes = p.sets_outside ? 1 : p.sets;
+    p.set_loads = p.sets_outside ? p.sets : passes;
+    p.set_passes = p.sets_outside ? p.windows : 1;
+    p.steps = x.product(STEPS);
+    p.grouped = c.tile_depth < c.in_blocks;
+    p.group_skip = x.product(GROUP_SKIP);
+    p.group_rest = x.rest(GROUP);
+    p.block_rows = x.quotient_up(BLOCK);
+    p.groups = x.quotient_up(GROUPS) * INTERLEAVE;
+    p.groups_last = x.quotient_up(GROUPS_LAST) * INTERLEAVE;
+    p.group_y = x.quotient(GROUP_ROWS);
+    p.group_x = x.rest(GROUP_ROWS);
+    p.tap_quotient[0] = x.quotient(DOWN);
+    p.tap_rest[0] = x.rest(DOWN);
+    p.tap_quotient[1] = fold ? p.tap_step : x.quotient(RIGHT);
+    p.tap_rest[1] = fold ? 0 : x.rest(RIGHT);
     p.tap_x = fold ? 0 : -c.padding[1];
-    p.tap_column = divide_down(p.tap_x, p.tap_stride);
-    p.tap_phase = p.tap_x - p.tap_column * p.tap_stride;
-    p.row_elements = c.in_width * c.pixel_channels;
-    p.in_plane = divide_up(c.in_height * p.row_elements, LINE_ELEMENTS);
-    p.out_plane = divide_up(c.out_height * c.out_width, BEAT);
+    p.tap_column = fold ? 0 : -x.quotient_up(LEFT);
+    p.tap_phase = fold || x.rest(LEFT) == 0 ? 0 : p.tap_stride - x.rest(LEFT);
+    p.in_plane = (x.product(MAP_ELEMENTS) + LINE_ELEMENTS - 1) / LINE_ELEMENTS;
+    p.out_plane = (x.product(OUT_PIXELS) + BEAT - 1) / BEAT;
+    p.band_elements = x.product(BAND_ELEMENTS);
+    p.top_elements = c.padding[0] > 0 ? -x.product(TOP_ELEMENTS) : x.product(TOP_ELEMENTS);
+    p.window_elements = x.product(WINDOW_ELEMENTS);
+    p.map_elements = x.product(MAP_ELEMENTS);
     return p;
 }
 
@@ -148,52 +198,97 @@ inline plan_t plan_of(const mac_command& c) {
 struct job_t {
     mac_command c;
     plan_t p;
-    int32_t position;  // in the list
-    bool runs;         // on the MAC side; false: its opcode is none of the engine's, and nothing is done, unless ...
-    bool vector;       // ... it is one of the vector side's, whose processes have its record
+    bool runs;    // on the MAC side; false: its opcode is none of the engine's, and nothing is done, unless ...
+    bool vector;  // ... it is one of the vector side's, whose processes have its record
 };
 
-// Rows of the output that a window is for, and what of the input is in it.
+// Steps of the array for a tile and a group of pixels. A maximum is taken on the way to the array, which then multiplies by 1.
+inline int32_t steps_of_array(const job_t& job) { return has_weights(job.c) ? job.p.steps : PARTS; }
+
+// Rows of the output that a window is for, and groups of P positions that the array takes for it.
 struct band_t {
-    int32_t y0;      // first row of the output
-    int32_t rows;    // of the output
-    int32_t groups;  // of P positions that the array takes for it
-    int32_t top;     // row of the input in which the window begins; may lie above it
-    int32_t first;   // rows of the input that exist; there are none if last < first
-    int32_t last;
+    int32_t y0;
+    int32_t rows;
+    int32_t groups;
 };
-
 inline band_t band_of(const job_t& job, int32_t band) {
 #pragma HLS inline
-    const mac_command& c = job.c;
-    band_t b;
-    b.y0 = band * c.band_rows;
-    b.rows = smaller(c.out_height - b.y0, c.band_rows);
-    b.groups = divide_up((b.rows - 1) * job.p.pitch + c.out_width, P * INTERLEAVE) * INTERLEAVE;
-    b.top = b.y0 * c.stride[0] - c.padding[0];
-    b.first = larger(b.top, 0);
-    b.last = smaller(b.top + (b.rows - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0], c.in_height - 1);
-    return b;
+    const bool last = band + 1 == job.p.bands;
+    return {band * job.c.band_rows, last ? job.p.rows_last : job.c.band_rows, last ? job.p.groups_last : job.p.groups};
 }
+
+// Rows of the input that are in a window, band after band: they begin in row `top`, which may lie above the input; first and
+// behind are those that exist, none if behind <= first. The same in elements of a plane.
+class input_rows {
+public:
+    typedef number<SIZE_BITS + 1> row_index;
+    typedef number<ELEMENT_BITS + 1> element_index;
+    explicit input_rows(const job_t& job) : job_(job) {
+#pragma HLS inline
+        begin();
+    }
+    row_index top() const { return top_; }
+    row_index first() const { return when<row_index>(top_ < 0, 0, top_); }
+    row_index behind() const {
+        const row_index end = top_ + job_.p.input_rows, all = job_.c.in_height;
+        return end < all ? end : all;
+    }
+    bool any() const { return behind() > first(); }
+    bool reach_end() const { return behind() == job_.c.in_height; }
+    element_index first_element() const { return when<element_index>(top_ < 0, 0, top_element_); }
+    element_index element_behind() const {
+        const element_index end = top_element_ + job_.p.window_elements, all = job_.p.map_elements;
+        return end < all ? end : all;
+    }
+    // Of a block's plane, in beats.
+    number<ELEMENT_BITS> first_beat() const {
+        return when<number<ELEMENT_BITS>>(any(), first_element() >> BEAT_SHIFT, 0);
+    }
+    number<ELEMENT_BITS> beats() const {
+        const number<ELEMENT_BITS> end = (element_behind() + ((1 << BEAT_SHIFT) - 1)) >> BEAT_SHIFT;
+        return when<number<ELEMENT_BITS>>(any(), end - first_beat(), 0);
+    }
+    void next() {
+#pragma HLS inline
+        if (++band_ == job_.p.bands) return begin();
+        top_ = top_ + job_.p.band_input_rows;
+        top_element_ = top_element_ + job_.p.band_elements;
+    }
+    bool at_begin() const { return band_ == 0; }
+
+private:
+    void begin() {
+#pragma HLS inline
+        band_ = 0;
+        top_ = -job_.c.padding[0];
+        top_element_ = job_.p.top_elements;
+    }
+    const job_t& job_;
+    number<SIZE_BITS> band_;
+    row_index top_;
+    element_index top_element_;
+};
 
 // A pass computes a set of tiles for a window. All processes behind the window go through the passes of a head in the same
 // order.
 struct pass_t {
-    int32_t image, band, set;
+    number<SMALL_BITS> image;
+    number<SIZE_BITS> band;
+    number<BLOCK_BITS> set;
 };
 inline void next_pass(pass_t& at, const job_t& job) {
 #pragma HLS inline
     const bool last_set = at.set + 1 == job.p.sets, last_band = at.band + 1 == job.p.bands;
     const bool last_window = last_band && at.image + 1 == job.c.images;
     const bool window_moves = job.p.sets_outside || last_set, set_moves = !job.p.sets_outside || last_window;
-    if (window_moves && last_band) at.image = last_window ? 0 : at.image + 1;
-    if (window_moves) at.band = last_band ? 0 : at.band + 1;
-    if (set_moves) at.set = last_set ? 0 : at.set + 1;
+    if (window_moves && last_band) at.image = when<number<SMALL_BITS>>(last_window, 0, at.image + 1);
+    if (window_moves) at.band = when<number<SIZE_BITS>>(last_band, 0, at.band + 1);
+    if (set_moves) at.set = when<number<BLOCK_BITS>>(last_set, 0, at.set + 1);
 }
 
 // Tiles of a set, and blocks of a tile: the last ones may be smaller.
 inline int32_t tiles_of_set(const job_t& job, int32_t set) {
-    return smaller(job.c.set_tiles, job.p.tiles - set * job.c.set_tiles);
+    return set + 1 == job.p.sets ? job.p.tiles_last : job.c.set_tiles;
 }
 inline int32_t blocks_of_tile(const job_t& job, int32_t tile) {
     return smaller(job.c.tile_blocks, job.c.out_blocks - tile * job.c.tile_blocks);

@@ -1,19 +1,17 @@
 // What connects the processes: streams and double-buffered memories, with the depths that they have on the card.
 #pragma once
-#include "sim/dataflow.hpp"
-
 #include "elements.hpp"
-#include "plan.hpp"
+#include "jobs.hpp"
 
 namespace engine {
 
 typedef hls::burst_maxi<line_t> port_t;
-
-// Every process has its own stream of commands, so that one may already be at the next.
-typedef hls::stream<job_t, 2> jobs_t;
+typedef hls::burst_maxi<beat_t> in_port_t;  // of the input, and of the weights
+typedef hls::burst_maxi<uint32_t> command_port_t;
 
 constexpr int LINES_DEPTH = 2 * SEGMENT;  // between ports and what packs or unpacks lines
 typedef hls::stream<line_t, LINES_DEPTH> line_stream;
+typedef hls::stream<beat_t, LINES_DEPTH * LINE_BEATS> beat_stream;
 typedef hls::stream<acts_t, 4> acts_stream;
 typedef hls::stream<sums_t, 2> sums_stream;
 typedef hls::stream<line_t, TABLE_LINES> table_stream;

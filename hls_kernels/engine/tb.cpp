@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "cpu.hpp"
-#include "engine.hpp"
+#include "memory_ports.hpp"
 #include "tb/random_layers.hpp"
 
 namespace {
@@ -22,14 +22,9 @@ std::vector<line_t> list_of(const std::vector<mac_command>& commands) {
 
 void run_hardware(const program& p, std::vector<line_t>& maps, std::vector<line_t> parameters) {
     std::vector<line_t> list = list_of(p.commands);
-    engine::port_t commands(list.data()), weights(parameters.data()), input(maps.data()), residual(maps.data());
-    engine::port_t output(maps.data());
-    sim::bind(commands, {"commands", list.size()});
-    sim::bind(weights, {"weights", parameters.size()});
-    sim::bind(input, {"input", maps.size()});
-    sim::bind(residual, {"residual", maps.size()});
-    sim::bind(output, {"output", maps.size()});
-    engine::run_list(commands, static_cast<uint32_t>(p.commands.size()), weights, input, residual, output);
+    engine::memory_ports ports(list.data(), parameters.data(), maps.data());
+    ports.bind(list.size(), parameters.size(), maps.size());
+    ports.run(static_cast<uint32_t>(p.commands.size()));
 }
 
 void run_cpu(const program& p, std::vector<line_t>& maps, const std::vector<line_t>& parameters, uint32_t slices) {

@@ -20,7 +20,7 @@ def passes(program: Path, programs: int, seed: int = 1) -> None:
     assert f": {programs} cases, 0 failures" in result.stdout
 
 
-@pytest.mark.parametrize("size", ["2x16x16", "8x32x16", "bf16-2x16x8"])
+@pytest.mark.parametrize("size", ["2x16x16", "7x16x16-narrow", "8x32x16", "bf16-2x16x8"])
 def test_bench(size: str, tmp_path: Path) -> None:
     # Without optimisation: compiling takes longer than running.
     passes(compile_bench(tmp_path, SIZES[size], sanitized=True, optimisation="-O0"), 50)

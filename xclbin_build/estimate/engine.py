@@ -14,9 +14,8 @@ from .resources import Part, Resources
 ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
 WORD = 16  # channels of a word, CHANNELS of hls_kernels/engine/config.hpp
 LINE_BITS = 512
-_JOB_BITS = 3264  # sizeof(job_t), plan.hpp
+_JOB_BITS, _JOB_WORDS = 32, 64  # jobs.hpp
 _LINE_STREAM, _SHORT_STREAM = 128, 4  # depths in streams.hpp
-_PORTS = ("commands", "weights", "input", "residual", "output")
 
 
 def products(engine: Engine) -> int:
@@ -48,10 +47,11 @@ def window(engine: Engine, storage: str) -> Resources:
 
 
 def weights(engine: Engine, storage: str) -> Resources:
-    """Two memories of a step's weights for each block of 16 output channels."""
+    """Two memories of a step's weights for each block of 16 output channels, in banks of a beat."""
     bits = WORD * engine.in_channels * 8 * ELEMENT_BYTES[engine.element]
-    block = memories.cost(memories.Memory(bits, 2 * engine.weight_steps, storage))
-    return block * (engine.out_channels // WORD)
+    beat = 8 * engine.port_bytes
+    bank = memories.cost(memories.Memory(beat, 2 * engine.weight_steps, storage))
+    return bank * (bits // beat) * (engine.out_channels // WORD)
 
 
 def params(engine: Engine) -> Resources:
@@ -63,18 +63,22 @@ def params(engine: Engine) -> Resources:
     return found
 
 
-def least(engine: Engine, name: str, operators: Operators, *, storage: str = "uram") -> Part:
-    """The counted parts of the engine: all but the logic of its processes. storage: of the window and the weights."""
+def least(engine: Engine, name: str, operators: Operators) -> Part:
+    """The counted parts of the engine: all but the logic of its processes."""
+    storage = "uram" if engine.uram else "bram"
     blocks = engine.out_channels // WORD
     element_bits = 8 * ELEMENT_BYTES[engine.element]
     sum_bits = 32 * (engine.pixels * engine.out_channels + engine.pixels)
-    streams = stream(_JOB_BITS, 2) * 10
-    streams += stream(LINE_BITS, _LINE_STREAM) * (2 + 3 * blocks)
+    streams = stream(_JOB_BITS, _JOB_WORDS) * 10
+    beat = 8 * engine.port_bytes
+    streams += stream(beat, _LINE_STREAM * LINE_BITS // beat)
+    streams += stream(LINE_BITS, _LINE_STREAM) * (1 + 3 * blocks)
     streams += stream(engine.pixels * engine.in_channels * element_bits, _SHORT_STREAM)
     streams += stream(sum_bits, 2) + stream(LINE_BITS + 4, _SHORT_STREAM) * 2
-    ports = operators.control(len(_PORTS) + 1)
-    for port in _PORTS:
-        ports += operators.port(LINE_BITS, reads=port != "output", writes=port == "output")
+    widths = {"commands": 32, "weights": beat, "input": beat, "residual": LINE_BITS, "output": LINE_BITS}
+    ports = operators.control(len(widths) + 1)
+    for port, bits in widths.items():
+        ports += operators.port(bits, reads=port != "output", writes=port == "output")
     return Part("kernel", name, Resources(), "counted", parts=[
         Part("array", "array", array_units(engine, operators), "counted"),
         Part("memory", "window", window(engine, storage), "counted"),

@@ -55,11 +55,12 @@ class Region:
 @dataclass
 class Use:
     """What a kernel takes. units: shared operators by kind, operations: what they
-    do in all; multipliers: of integers, by (bits, bits, result bits)."""
+    do in all; multipliers: of integers, by (bits, bits, result bits); accumulated: those whose DSP adds as well."""
 
     units: Counter[str] = field(default_factory=Counter)
     operations: Counter[str] = field(default_factory=Counter)
     multipliers: Counter[tuple[int, int, int]] = field(default_factory=Counter)
+    accumulated: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     shared_products: Counter[int] = field(default_factory=Counter)
     arrays: dict[str, tuple[int, memories.Memory]] = field(default_factory=dict)
     logic: Resources = field(default_factory=Resources)
@@ -134,6 +135,10 @@ class Counting:
         self._widths = Widths(kernel.function, kernel.scev)
         self._widest: dict[str, int] = {}  # bits that are read and written at once, by array
         self._uses = Counter(v for i in kernel.function.instructions() for v in i.values)
+        self._readers: dict[str, list[ir.Instruction]] = defaultdict(list)
+        for i in kernel.function.instructions():
+            for v in i.values:
+                self._readers[v].append(i)
 
     def count(self, intervals: Mapping[str, int]) -> dict[str, Use]:
         """What each process of the kernel takes; "" stands for all of one without a dataflow region, and for arrays.
@@ -270,8 +275,18 @@ class Counting:
         if widths is None:
             digits = max(signed_digits(int(o)) for o in i.operands if _NUMBER.fullmatch(o))
             use.logic += self._operators.adder(self._bits(i)) * max(0, digits - 1)
+        elif i.name and self._is_dsp_product(i.name) and all(self._absorbed(u) for u in self._users(i.name)):
+            use.accumulated[widths] += 1
         elif region.ii or product_dsps(*widths) < _SHARED_DSPS:
             use.multipliers[widths] += 1
+
+    def _users(self, value: str) -> list[ir.Instruction]:
+        """Instructions that take a value, behind extensions that only they take."""
+        found: list[ir.Instruction] = []
+        for user in self._readers.get(value, ()):
+            extends = user.opcode in ("sext", "zext") and user.name is not None
+            found += self._users(user.name or "") if extends else [user]
+        return found
 
     def _product(self, i: ir.Instruction) -> tuple[int, int, int] | None:
         """Widths of a product's operands and of itself; None for one with a constant that one addition does."""
@@ -324,8 +339,8 @@ class Counting:
             return Resources()  # bits side by side
         operands = [self._widths.of(o, i.type).bits for o in i.operands if re.fullmatch(r"-?\d+|%.*", o)]
         bits = max(operands, default=1) if i.opcode == "icmp" else self._bits(i)
-        if i.opcode in ("add", "sub"):
-            bits -= min(self._low_zeros(o) for o in i.operands)
+        if i.opcode in ("add", "sub", "icmp"):
+            bits = max(1, bits - min(self._low_zeros(o) for o in i.operands[:2]))
         constant = any(_NUMBER.fullmatch(o) for o in i.operands)
         return self._operators.logic(i, bits, constant, pipelined=pipelined)
 
@@ -337,6 +352,8 @@ class Counting:
         made = self._definitions.get(value)
         if made is not None and made.opcode == "shl" and _NUMBER.fullmatch(made.operands[1]):
             return int(made.operands[1]) + self._low_zeros(made.operands[0])
+        if made is not None and made.opcode == "and":  # LLVM narrows a value by a shift to the left and a mask
+            return max(self._low_zeros(o) for o in made.operands)
         return 0
 
     def _count_ports(self, region: Region, use: Use) -> None:
@@ -350,6 +367,10 @@ class Counting:
         for (array_value, opcode), count in reached.items():
             use.reached[array_value] += 1
             inputs = math.ceil(count / _PORTS)
+            if (
+                region.ii
+            ):  # in a pipeline a port serves an access a cycle; the others are parts of a word, or other banks
+                inputs = min(inputs, region.ii)
             if inputs > 1:
                 use.multiplexers[inputs + 1] += _PORTS * (2 if opcode == "store" else 1)
 
@@ -417,6 +438,7 @@ def resources(use: Use, operators: Operators, *, has_uram: bool = True) -> Resou
     parts: list[Resources] = [use.logic, operators.states(use.states)]
     parts += [operators.unit(kind) * count for kind, count in use.units.items()]
     parts += [operators.product(*key) * count for key, count in use.multipliers.items()]
+    parts += [Resources(dsp=operators.product(*key).dsp) * count for key, count in use.accumulated.items()]
     parts += [Resources(dsp=dsps * count, lut=20 * dsps * count) for dsps, count in use.shared_products.items()]
     parts += [memories.cost(memory, has_uram=has_uram) * banks for banks, memory in use.arrays.values()]
     parts += [multiplexer(inputs) * count for inputs, count in use.multiplexers.items()]

@@ -100,6 +100,9 @@ class Widths:
             )
         if i.opcode == "select":
             return _widest([self.of(o, i.type, depth) for o in i.operands[1:]], 0, bits)
+        if i.opcode == "phi":  # what a loop carries is as wide as its type, unless scalar evolution knows better
+            said = [o for o in i.operands if o not in ("undef", "poison")]
+            return _widest([self.of(o, i.type, depth) for o in said], 0, bits) if said else whole
         return whole
 
 

@@ -185,13 +185,14 @@ class Geometry:
         planes_y = 1 if c.kernel[0] == 1 else c.stride[0]
         planes_x = 1 if c.folded or c.kernel[1] == 1 else c.stride[1]
         if c.folded:
-            self.pitch = c.out_width + (self.columns - 1) * (fold // c.stride[1])
+            ends = divide_up(max(0, c.in_width + c.padding[1] - fold), c.stride[1]) + 1
+            self.pitch = max(c.out_width + (self.columns - 1) * (fold // c.stride[1]), ends)
         else:
             self.pitch = max(divide_up(c.in_width, c.stride[1]), c.out_width)
-        rows = (min(c.band_rows, c.out_height) - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1
-        self.plane = divide_up(rows, c.stride[0]) * self.pitch
+        self.input_rows = (min(c.band_rows, c.out_height) - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0] + 1
+        self.plane = divide_up(self.input_rows, c.stride[0]) * self.pitch
         if planes_x > 1:  # two phases of a row are written at once, to different banks
-            self.plane += (2 - self.plane) % sizes.pixels
+            self.plane += (3 - self.plane) % sizes.pixels
         self.block_rows = divide_up(planes_y * planes_x * self.plane, sizes.pixels)
         self.row_elements = c.in_width * c.pixel_channels
         self.in_plane = divide_up(c.in_height * self.row_elements, sizes.line_elements)
@@ -209,8 +210,7 @@ class Geometry:
         rows = min(c.out_height - begin, c.band_rows)
         groups = divide_up((rows - 1) * self.pitch + c.out_width, p) * self.sizes.interleave
         top = begin * c.stride[0] - c.padding[0]
-        last = top + (rows - 1) * c.stride[0] + (c.kernel[0] - 1) * c.dilation[0]
-        return Band(begin, rows, groups, max(top, 0), min(last, c.in_height - 1))
+        return Band(begin, rows, groups, max(top, 0), min(top + self.input_rows, c.in_height) - 1)
 
     def input_lines(self, band: Band) -> int:
         """Lines of a block that a band needs."""

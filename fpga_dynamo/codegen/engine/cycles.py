@@ -84,7 +84,7 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         array += band.groups * ((g.tiles - 1) * max(steps, turns * c.tile_blocks) + max(steps, turns * last_tile))
         epilogue += band.groups * turns * c.out_blocks
         lines, words = window_cycles(g, band)
-        load += (lines + _WINDOW) * again
+        load += (lines * sizes.line_beats + _WINDOW) * again
         fill += (words + _WINDOW) * again
     weights = g.heads * (g.set_loads // g.sets) * sum(set_lines(g, i) for i in range(g.sets))
     store = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
@@ -112,7 +112,7 @@ def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     if c.folded:
         return read, max(0, band.last - band.first + 1) * g.pitch
     rows = max(0, band.last - band.first + 1)
-    at_once = sizes.fill if c.stride[1] == 1 or (c.stride[1] == 2 and sizes.fill == 4) else 1
+    at_once = sizes.fill if c.stride[1] == 1 or (c.stride[1] == 2 and sizes.fill == 4 and sizes.pixels > 4) else 1
     begin = band.first * c.in_width
     if g.straight:
         return read, c.in_blocks * divide_up(begin % sizes.beat % at_once + rows * c.in_width, at_once)
@@ -126,12 +126,14 @@ def set_lines(g: Geometry, index: int) -> int:
     c, sizes = g.command, g.sizes
     tiles = min(c.set_tiles, g.tiles - index * c.set_tiles)
     blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - index * c.set_tiles * c.tile_blocks)
-    table = 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) else 0
+    table = 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) and index == 0 else 0
     params = blocks * PARAMS_LINES + table
+    block_lines = CHANNELS * CHANNELS // sizes.line_elements
     if not c.has_weights:
-        return params
+        return params + block_lines
     if c.second_operand_is_map:
-        return blocks * c.tile_depth * (CHANNELS * CHANNELS // sizes.line_elements + sizes.parts - 1) + params
+        held = 0 if c.weight_kind is WeightKind.TRANSPOSED else block_lines - 1
+        return 2 * blocks * c.tile_depth * (block_lines + held) + params  # a line every other cycle
     if c.weight_kind is WeightKind.DIAGONAL:
-        return tiles * g.taps * sizes.parts + params
+        return tiles * divide_up(g.taps, sizes.beat) * sizes.beat * block_lines + params
     return tiles * g.steps * c.tile_blocks * sizes.weight_lines + params

@@ -19,6 +19,7 @@ class EngineSizes:
     lanes: elements that pass the epilogue in a cycle. window_rows: words of a bank of the window, of which there are
     `pixels`, twice. weight_steps: steps of the array whose weights a memory holds, of two. set_tiles: tiles whose
     parameters it holds. taps: positions of a kernel. element_bytes: 1 (int8), 2 (bfloat16) or 4 (float32).
+    port_bytes: of a beat of the ports of input and weights.
     vector_lanes: channels that pass the vector side in a cycle, 0 without one; vector_depth: words of its memories;
     vector_blocks: blocks of channels whose layer norm parameters it holds.
     """
@@ -32,6 +33,7 @@ class EngineSizes:
     set_tiles: int = 64
     taps: int = 128
     element_bytes: int = 1
+    port_bytes: int = 64
     vector_lanes: int = 16
     vector_depth: int = 2048
     vector_blocks: int = 64
@@ -69,7 +71,17 @@ class EngineSizes:
     def fill(self) -> int:
         """Words that reach the window in a cycle, to as many banks."""
         banks = 4 if self.pixels >= 4 else 2 if self.pixels >= 2 else 1
-        return min(self.beat, banks)
+        return min(self.port_words, banks)
+
+    @property
+    def line_beats(self) -> int:
+        """Beats that a line of the input or of weights takes."""
+        return LINE_BYTES // self.port_bytes
+
+    @property
+    def port_words(self) -> int:
+        """Pixels of a block that the port of the input moves in a beat."""
+        return self.port_bytes // (CHANNELS * self.element_bytes)
 
     @property
     def weight_lines(self) -> int:

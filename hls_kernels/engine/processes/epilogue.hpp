@@ -108,8 +108,9 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_st
     }
 }
 
-inline void epilogue(jobs_t& jobs, uint32_t count, sums_stream& in, params_blocks& params, table_stream& table,
-                     line_stream residual[BLOCKS], line_stream sums_in[BLOCKS], line_stream out[BLOCKS]) {
+inline void epilogue(job_stream<epilogue_fields>& jobs, uint32_t count, sums_stream& in, params_blocks& params,
+                     table_stream& table, line_stream residual[BLOCKS], line_stream sums_in[BLOCKS],
+                     line_stream out[BLOCKS]) {
     table_copies_t tables;
 #if ENGINE_ELEMENT == 0
 #pragma HLS array_partition variable = tables.middle dim = 1 complete

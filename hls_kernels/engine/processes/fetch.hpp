@@ -9,10 +9,8 @@
 
 namespace engine {
 
-constexpr int COMMAND_LINES = 4;
-
 #ifndef ENGINE_GENERATED_DECODE
-constexpr int COMMAND_WORDS = COMMAND_LINES * 16;
+constexpr int COMMAND_WORDS = 64;
 
 // xclbin_build writes a decoder that synthesis understands; for benches the record as it lies in memory will do.
 inline mac_command decode_mac(const uint32_t words[COMMAND_WORDS]) {
@@ -29,33 +27,20 @@ inline vector_command decode_vector(const uint32_t words[COMMAND_WORDS]) {
 #endif
 #endif
 
-// The processes' streams of commands.
-struct job_streams {
-    jobs_t input{"jobs of load_input"}, window{"jobs of fill_window"}, weights{"jobs of load_weights"};
-    jobs_t residual{"jobs of load_residual"}, feed{"jobs of feed"}, mac{"jobs of mac_array"};
-    jobs_t epilogue{"jobs of epilogue"};
-    jobs_t store{"jobs of store"};
-};
-
-inline void fetch(port_t commands, uint32_t count, job_streams& to, vector_side& vector) {
+inline void fetch(command_port_t commands, uint32_t count, job_streams& to, vector_side& vector) {
     bool failed = false;
-    if (count) commands.read_request(0, count * COMMAND_LINES);
+    if (count) commands.read_request(0, count * COMMAND_WORDS);
 fetch_commands:
     for (uint32_t i = 0; i < count; i++) {
         sim::command(i);
         uint32_t words[COMMAND_WORDS];
 #pragma HLS array_partition variable = words complete
-        PIPELINED(fetch_lines) for (int n = 0; n < COMMAND_LINES; n++) {
+        PIPELINED(fetch_words) for (int n = 0; n < COMMAND_WORDS; n++) {
 #pragma HLS pipeline II = 1
-            ITERATION(fetch_lines);
-            const line_t line = commands.read();
-            for (int k = 0; k < 16; k++) {
-#pragma HLS unroll
-                words[n * 16 + k] = bits32_of(line, k);
-            }
+            ITERATION(fetch_words);
+            words[n] = commands.read();
         }
         job_t job;
-        job.position = static_cast<int32_t>(i);
         job.c = decode_mac(words);
         // What comes behind a command that is none does not run either: it may wait for its result.
         job.vector = ENGINE_HAS_VECTOR && !failed && job.c.opcode == ENGINE_VECTOR;
@@ -78,7 +63,7 @@ fetch_commands:
 #if ENGINE_HAS_VECTOR
         if (job.vector) {
             CYCLES(vector_plan);
-            write_jobs(decode_vector(words), job.position, vector);
+            write_jobs(decode_vector(words), static_cast<int32_t>(i), vector);
         }
 #endif
     }

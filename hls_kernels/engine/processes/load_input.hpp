@@ -5,28 +5,34 @@
 
 namespace engine {
 
-// Lines of a block that hold rows first..last of the input.
-struct input_lines_t {
-    int32_t first, count;
-};
-inline input_lines_t input_lines_of(const job_t& job, const band_t& b) {
-#pragma HLS inline
-    input_lines_t l;
-    const bool none = b.last < b.first;
-    l.first = none ? 0 : b.first * job.p.row_elements / LINE_ELEMENTS;
-    l.count = none ? 0 : divide_up((b.last + 1) * job.p.row_elements, LINE_ELEMENTS) - l.first;
-    return l;
-}
-
-// Of the map that was made last, the pixels that a band reads; a batch waits for all of it.
-inline int32_t pixels_needed(const job_t& job, const band_t& b) {
+// Of the map that was made last, the pixels that a window reads; a batch waits for all of it.
+inline int32_t pixels_needed(const job_t& job, const input_rows& rows) {
 #pragma HLS inline
     const bool one_image = job.c.images == 1 && job.p.heads == 1;
-    return one_image && b.last < job.c.in_height - 1 ? (b.last + 1) * job.c.in_width : ALL_PIXELS;
+    return one_image && !rows.reach_end() ? static_cast<int32_t>(rows.element_behind() >> job.p.pixel_shift)
+                                          : ALL_PIXELS;
 }
 
-inline void load_input(jobs_t& jobs, uint32_t count, port_t maps, done_stream& done, line_stream& out,
-                       vector_side& vector) {
+// Asks for a window's bursts, some ahead of those that it reads. All in beats.
+inline void read_window(in_port_t& maps, uint32_t at, uint32_t plane, int32_t bursts, int32_t length,
+                        beat_stream& out) {
+#pragma HLS inline
+    uint32_t ask = at;
+input_bursts:
+    for (number<BLOCK_BITS> k = 0; k < bursts + AHEAD - 1; k++) {
+        if (k < bursts) maps.read_request(ask, length);
+        ask += plane;
+        if (k < AHEAD - 1) continue;
+        PIPELINED(input_lines) for (int32_t n = 0; n < length; n++) {
+#pragma HLS pipeline II = 1
+            ITERATION(input_lines);
+            out.write(maps.read());
+        }
+    }
+}
+
+inline void load_input(job_stream<input_fields>& jobs, uint32_t count, in_port_t maps, done_stream& done,
+                       beat_stream& out, vector_side& vector) {
     progress_t progress;
     int32_t started = 0;  // windows since the list began
 input_commands:
@@ -37,42 +43,33 @@ input_commands:
         if (!job.runs) continue;
         const mac_command& c = job.c;
         uint32_t outer_base = c.input;
-        for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer_base += c.input_head[0]) {
+        for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer_base += c.input_head[0]) {
             uint32_t head_base = outer_base;
-            for (int32_t h1 = 0; h1 < c.heads[1]; h1++, head_base += c.input_head[1]) {
+            for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, head_base += c.input_head[1]) {
                 uint32_t base = head_base;
-                int32_t band = 0, image = 0;
+                number<SMALL_BITS> image = 0;
+                input_rows rows(job);
             input_windows:
-                for (int32_t w = 0; w < job.p.window_loads; w++) {
-                    const band_t b = band_of(job, band);
-                    const input_lines_t lines = input_lines_of(job, b);
-                    const bool whole = lines.count == job.p.in_plane;
-                    const int32_t bursts = whole ? 1 : lines.count ? c.in_blocks : 0;
-                    const int32_t length = whole ? lines.count * c.in_blocks : lines.count;
+                for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
+                    const number<ELEMENT_BITS> first = rows.first_beat(), beats = rows.beats();
+                    const number<ELEMENT_BITS> plane = job.p.in_plane * LINE_BEATS;
+                    const bool whole = beats == plane;
                     CYCLES(input_window);
                     progress.at_least(done, started - WINDOWS_AHEAD);
-                    if (c.input_after) progress.until(done, i - c.input_after, pixels_needed(job, b));
+                    if (c.input_after) progress.until(done, i - c.input_after, pixels_needed(job, rows));
                     started++;
-                    uint32_t ask = base + lines.first;
-                input_bursts:
-                    for (int32_t k = 0; k < bursts + AHEAD - 1; k++) {
-                        if (k < bursts) maps.read_request(ask, length);
-                        ask += job.p.in_plane;
-                        if (k < AHEAD - 1) continue;
-                        PIPELINED(input_lines) for (int32_t n = 0; n < length; n++) {
-#pragma HLS pipeline II = 1
-                            ITERATION(input_lines);
-                            out.write(maps.read());
-                        }
-                    }
-                    if (++band == job.p.bands) {
-                        band = 0;
-                        base += c.input_image;
-                        if (++image == c.images) {
-                            image = 0;
-                            base = head_base;
-                        }
-                    }
+                    // Planes that are read whole follow each other.
+                    read_window(maps, base * LINE_BEATS + first, plane,
+                                whole        ? 1
+                                : beats != 0 ? c.in_blocks
+                                             : 0,
+                                when<number<ELEMENT_BITS>>(whole, plane * c.in_blocks, beats), out);
+                    rows.next();
+                    if (!rows.at_begin()) continue;
+                    base += c.input_image;
+                    if (++image < c.images) continue;
+                    image = 0;
+                    base = head_base;
                 }
             }
         }

@@ -60,8 +60,9 @@ residual_bursts:
     }
 }
 
-inline void load_residual(jobs_t& jobs, uint32_t count, port_t maps, done_stream& done, line_stream out[BLOCKS],
-                          line_stream sums_out[BLOCKS], line_stream& map, vector_side& vector) {
+inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, port_t maps, done_stream& done,
+                          line_stream out[BLOCKS], line_stream sums_out[BLOCKS], line_stream& map,
+                          vector_side& vector) {
     progress_t progress;
 residual_commands:
     for (uint32_t i = 0; i < count; i++) {

@@ -1,51 +1,65 @@
 // The array: P x OC sums stay in their registers while IC products a cycle are added to each.
 #pragma once
 #include "../streams.hpp"
-#ifdef __VITIS_HLS__
-#include "ap_int.h"
-#endif
 
 namespace engine {
 
 #ifdef __VITIS_HLS__
 typedef ap_int<48> dsp_sum_t;
 typedef ap_int<27> dsp_pair_t;
+typedef ap_uint<18> lower_t;
+typedef ap_int<18> upper_t;
+typedef ap_int<20> step_sum_t;
 #else
 typedef int64_t dsp_sum_t;  // no product or sum leaves 48 bits
 typedef int32_t dsp_pair_t;
+typedef int32_t lower_t, upper_t;
+typedef int32_t step_sum_t;
 #endif
 
 #if ENGINE_ELEMENT == 0
 // Two output channels share an activation in a DSP48E2: weights (w1 << 18) + w0 at its 27-bit port, the activation at the
 // 18-bit one. w1 * a and w0 * a then lie side by side in the product, the lower one with its sign borrowed from the upper.
-// DSPs in a cascade add products of 8 channels. Their sum, from -8 * 128 * 127 to 8 * 128 * 128 = 2^17, has one value too
-// many for a signed field of 18 bits; but -2^17 cannot occur, so its pattern stands for 2^17, and no operand is forbidden.
+// DSPs in a cascade add products of 8 channels, and a constant that keeps the lower field from borrowing: sums of 8 products
+// go from -8 * 128 * 127 to 8 * 128 * 128 = 2^17, and with BIAS beside them they are 18 bits without a sign. So no operand is
+// forbidden. What the biases add to a channel's sum is taken off when the sums leave (see pair_bias).
 constexpr int CASCADE = 8;
 constexpr int FIELD = 18;
+constexpr int32_t BIAS = (1 << (FIELD - 1)) - 1;
 
 inline dsp_pair_t pack_pair(element_t low, element_t high) {
 #pragma HLS inline
+#ifdef __VITIS_HLS__
+    // A sign that is borrowed: 9 bits, where an addition of both would have 27.
+    const ap_int<9> upper = ap_int<9>(high) - ap_int<2>(low < 0 ? 1 : 0);
+    dsp_pair_t pair;
+    pair.range(26, FIELD) = upper.range(8, 0);
+    pair.range(FIELD - 1, 0) = ap_int<FIELD>(low).range(FIELD - 1, 0);
+    return pair;
+#else
     return static_cast<dsp_pair_t>(static_cast<int32_t>(high) * (1 << FIELD) + low);
+#endif
 }
 
-inline void dot_pair(const dsp_pair_t pair[IC], const element_t a[IC], sum_t& low, sum_t& high) {
+inline void dot_pair(const dsp_pair_t pair[IC], const element_t a[IC], step_sum_t& low, step_sum_t& high) {
 #pragma HLS inline
     low = 0;
     high = 0;
     for (int from = 0; from < IC; from += CASCADE) {
 #pragma HLS unroll
-        dsp_sum_t sum = 0;
+        dsp_sum_t sum = BIAS;
         for (int i = from; i < from + CASCADE; i++) {
 #pragma HLS unroll
             sum += static_cast<dsp_sum_t>(pair[i]) * a[i];
         }
-        // The lower field, from -2^17 + 1 to 2^17; what it borrowed is given back to the upper one.
-        const int32_t field = static_cast<int32_t>(sum & ((1 << FIELD) - 1));
-        const int32_t lower = field > 1 << (FIELD - 1) ? field - (1 << FIELD) : field;
-        low += lower;
-        high += static_cast<int32_t>((sum - lower) >> FIELD);
+        const lower_t lower = sum & ((1 << FIELD) - 1);
+        const upper_t upper = sum >> FIELD;
+        low += static_cast<step_sum_t>(lower);
+        high += static_cast<step_sum_t>(upper);
     }
 }
+// Of a step, in the sums of even channels.
+constexpr int32_t STEP_BIAS = IC / CASCADE * BIAS;
 #else
 // Products of a step are added in pairs, pairs of pairs and so on.
 inline sum_t dot(const element_t w[IC], const element_t a[IC]) {
@@ -64,8 +78,8 @@ inline sum_t dot(const element_t w[IC], const element_t a[IC]) {
 }
 #endif
 
-// A step for all pixels and output channels; `first` begins new sums.
-inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bool first, sums_t& sums) {
+// A step for all pixels and output channels. `first` begins new sums, those of even channels with `begin`.
+inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bool first, sum_t begin, sums_t& sums) {
 #pragma HLS inline
     for (int block = 0; block < BLOCKS; block++) {
 #pragma HLS unroll
@@ -80,82 +94,77 @@ inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bo
 #endif
             for (int l = 0; l < P; l++) {
 #pragma HLS unroll
-                sum_t a, b;
-#if ENGINE_ELEMENT == 0
-                dot_pair(pair, acts.a[l], a, b);
-#else
-                a = dot(low, acts.a[l]);
-                b = dot(high, acts.a[l]);
-#endif
                 sum_t& even = sums.v[l][block * CHANNELS + o];
                 sum_t& odd = sums.v[l][block * CHANNELS + o + 1];
+#if ENGINE_ELEMENT == 0
+                step_sum_t a, b;
+                dot_pair(pair, acts.a[l], a, b);
+                even = add_sums(first ? begin : even, static_cast<sum_t>(a));
+                odd = add_sums(first ? sum_t(0) : odd, static_cast<sum_t>(b));
+#else
+                (void)begin;
+                const sum_t a = dot(low, acts.a[l]), b = dot(high, acts.a[l]);
                 even = first ? a : add_sums(even, a);
                 odd = first ? b : add_sums(odd, b);
+#endif
             }
         }
     }
 #if ENGINE_ELEMENT == 0
     for (int l = 0; l < P; l++) {
 #pragma HLS unroll
-        sum_t row = 0;
-        for (int i = 0; i < IC; i++) row += acts.a[l][i];
-        sums.row[l] = first ? row : add_sums(sums.row[l], row);
+        step_sum_t row = 0;
+        for (int i = 0; i < IC; i++) row += static_cast<step_sum_t>(acts.a[l][i]);
+        sums.row[l] = add_sums(first ? sum_t(0) : sums.row[l], static_cast<sum_t>(row));
     }
 #endif
-}
-
-// Maximum of each channel instead; IC of a block's channels a step.
-inline void maximum_step(const acts_t& acts, int part, bool first, sums_t& sums) {
-#pragma HLS inline
-    for (int l = 0; l < P; l++) {
-#pragma HLS unroll
-        for (int i = 0; i < CHANNELS; i++) {
-#pragma HLS unroll
-            const sum_t x = elements::widen(acts.a[l][i % IC]);
-            sum_t& most = sums.v[l][i];
-            if (i / IC == part && (first || !(x <= most))) most = x;  // a NaN stays
-        }
-        sums.row[l] = 0;
-    }
 }
 
 // A set of tiles over one window: a single loop, without a pause between tiles.
-template <bool MAXIMUM>
-void mac_pass(acts_stream& acts, const weights_t* weights, const job_t& job, const pass_t& at, sums_t sums[INTERLEAVE],
-              sums_stream& out) {
+inline void mac_pass(acts_stream& acts, const weights_t& weights, const job_t& job, const pass_t& at, sum_t begin,
+                     sums_t sums[INTERLEAVE], sums_stream& out) {
 #pragma HLS inline
-    const int32_t groups = band_of(job, at.band).groups, steps = job.p.steps;
-    const int32_t iterations = tiles_of_set(job, at.set) * groups * steps;
-    int32_t step = 0, turn = 0, part = 0, group = 0, tile_begin = 0;
-    PIPELINED(mac_steps) for (int32_t n = 0; n < iterations; n++) {
+    typedef number<STEP_BITS> step_t;
+    typedef number<TILE_BITS> tile_t;
+    typedef number<bits_for(WEIGHT_STEPS + 1)> address_t;
+    typedef number<bits_for(INTERLEAVE + 1)> turn_t;
+    const band_t band = band_of(job, at.band);
+    const step_t last_step = steps_of_array(job) - 1, last_group = band.groups / INTERLEAVE - 1;
+    const tile_t last_tile = tiles_of_set(job, at.set) - 1;
+    const bool weighted = has_weights(job.c);  // else all tiles have the same weights
+    step_t step = 0, group = 0;
+    tile_t tile = 0;
+    turn_t turn = 0;
+    address_t address = 0, tile_begin = 0;
+    bool more = true;
+    PIPELINED(mac_steps) while (more) {
 #pragma HLS pipeline II = 1
         ITERATION(mac_steps);
         const acts_t a = acts.read();
-        const bool first = MAXIMUM ? step < PARTS : step == 0;
-        if (MAXIMUM) {
-            maximum_step(a, part, first, sums[turn]);
-        } else {
-            weight_t w[BLOCKS];
-            for (int block = 0; block < BLOCKS; block++) {
+        weight_t w[BLOCKS];
+        for (int block = 0; block < BLOCKS; block++) {
 #pragma HLS unroll
-                w[block] = weights->step[block][tile_begin + step];
-            }
-            multiply_step(a, w, first, sums[turn]);
+            w[block] = step_weights(weights, block, static_cast<int>(address));
         }
-        if (step == steps - 1) out.write(sums[turn]);
-        if (++turn < INTERLEAVE) continue;
-        turn = 0;
-        part = part + 1 == PARTS ? 0 : part + 1;
-        if (++step < steps) continue;
-        step = 0;
-        group += INTERLEAVE;
-        if (group < groups) continue;
-        group = 0;
-        tile_begin += steps;
+        sums_t& of_turn = sums[INTERLEAVE == 1 ? 0 : static_cast<int>(turn)];
+        multiply_step(a, w, step == 0, begin, of_turn);
+        if (step == last_step) out.write(of_turn);
+        const bool turn_ends = turn == INTERLEAVE - 1, step_ends = turn_ends && step == last_step;
+        const bool group_ends = step_ends && group == last_group;
+        more = !(group_ends && tile == last_tile);
+        turn = when<turn_t>(turn_ends, 0, turn + 1);
+        step = when<step_t>(step_ends, 0, step + turn_ends);
+        const address_t next = address + turn_ends;
+        const bool tile_ends = group_ends && weighted;
+        address = when<address_t>(step_ends && !tile_ends, tile_begin, next);
+        tile_begin = when<address_t>(tile_ends, next, tile_begin);
+        group = when<step_t>(group_ends, 0, group + step_ends);
+        tile = tile + group_ends;
     }
 }
 
-inline void mac_array(jobs_t& jobs, uint32_t count, acts_stream& acts, weight_blocks& weights, sums_stream& out) {
+inline void mac_array(job_stream<mac_fields>& jobs, uint32_t count, acts_stream& acts, weight_blocks& weights,
+                      sums_stream& out) {
     sums_t sums[INTERLEAVE];
 #pragma HLS array_partition variable = sums complete dim = 0
 mac_commands:
@@ -163,27 +172,25 @@ mac_commands:
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
-        for (int32_t head = 0; head < job.p.heads; head++) {
+#if ENGINE_ELEMENT == 0
+        const sum_t begin = -steps_of_array(job) * STEP_BIAS;
+#else
+        const sum_t begin = 0;
+#endif
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
             pass_t at = {0, 0, 0};
         mac_sets:
-            for (int32_t load = 0; load < job.p.set_loads; load++) {
+            for (number<LOAD_BITS> load = 0; load < job.p.set_loads; load++) {
                 CYCLES(mac_set);
-                if (has_weights(job.c)) {
-                    hls::read_lock<weights_t> lock(weights);
-                    const weights_t& memory = lock;
-                mac_passes:
-                    for (int32_t pass = 0; pass < job.p.set_passes; pass++) {
-                        CYCLES(mac_pass);
-                        mac_pass<false>(acts, &memory, job, at, sums, out);
-                        next_pass(at, job);
-                    }
-                } else {
-                maximum_passes:
-                    for (int32_t pass = 0; pass < job.p.set_passes; pass++) {
-                        CYCLES(mac_pass);
-                        mac_pass<true>(acts, nullptr, job, at, sums, out);
-                        next_pass(at, job);
-                    }
+                hls::read_lock<weights_t> lock(weights);
+                const weights_t& memory = lock;
+#pragma HLS array_partition variable = memory.part dim = 1 complete
+#pragma HLS array_partition variable = memory.part dim = 2 complete
+            mac_passes:
+                for (number<LOAD_BITS> pass = 0; pass < job.p.set_passes; pass++) {
+                    CYCLES(mac_pass);
+                    mac_pass(acts, memory, job, at, begin, sums, out);
+                    next_pass(at, job);
                 }
             }
         }

@@ -27,8 +27,8 @@ store_bursts:
     }
 }
 
-inline void store(jobs_t& jobs, uint32_t count, line_stream in[BLOCKS], port_t maps, done_stream& to_input,
-                  done_stream& to_residual, vector_side& vector) {
+inline void store(job_stream<store_fields>& jobs, uint32_t count, line_stream in[BLOCKS], port_t maps,
+                  done_stream& to_input, done_stream& to_residual, vector_side& vector) {
     int32_t bad = -1;
 store_commands:
     for (uint32_t i = 0; i < count; i++) {

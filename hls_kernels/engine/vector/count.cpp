@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "../engine.hpp"
 #include "../layout.hpp"
+#include "../memory_ports.hpp"
 #include "check.hpp"
 
 int main(int argc, char** argv) {
@@ -42,10 +42,9 @@ int main(int argc, char** argv) {
     std::memcpy(static_cast<void*>(list.data()), &c, sizeof c);
     sim::memory memory;
     sim::bank* bank = memory.add(std::make_unique<sim::ideal_bank>("DDR[0]", 60));
-    engine::port_t ports[] = {list.data(), parameters.data(), maps.data(), maps.data(), maps.data()};
-    const char* const names[] = {"commands", "weights", "input", "residual", "output"};
-    for (int i = 0; i < 5; i++) sim::bind(ports[i], {names[i], 0}, &memory, bank);
-    engine::run_list(ports[0], 1, ports[1], ports[2], ports[3], ports[4]);
+    engine::memory_ports ports(list.data(), parameters.data(), maps.data());
+    ports.bind(0, 0, 0, &memory, bank);
+    ports.run(1);
     std::printf("%s\n", sim::json::of(sim::take_report(&memory)).c_str());
     return 0;
 }

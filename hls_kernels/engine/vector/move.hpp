@@ -8,25 +8,28 @@ namespace engine {
 #if ENGINE_HAS_VECTOR
 
 // Lines of a group of a map, each block's in one burst; in a single one where these are whole planes.
-inline void read_group(port_t& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, line_stream& out) {
+template <int BEATS, class PORT>  // beats of a line
+void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, line_stream& out) {
     const bool whole = rows.lines == job.p.plane;
-    const int32_t bursts = whole ? 1 : job.p.blocks, length = whole ? rows.lines * job.p.blocks : rows.lines;
-    uint32_t ask = base + rows.first;
+    const int32_t bursts = whole ? 1 : job.p.blocks, length = (whole ? rows.lines * job.p.blocks : rows.lines) * BEATS;
+    uint32_t ask = (base + rows.first) * BEATS;
+    line_t line = {};
 vector_bursts:
     for (int32_t k = 0; k < bursts + AHEAD - 1; k++) {
         if (k < bursts) maps.read_request(ask, length);
-        ask += job.p.plane;
+        ask += job.p.plane * BEATS;
         if (k < AHEAD - 1) continue;
         PIPELINED(vector_lines) for (int32_t n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
             ITERATION(vector_lines);
-            out.write(maps.read());
+            add_beat(line, maps.read());
+            if (n % BEATS == BEATS - 1) out.write(line);
         }
     }
 }
 
 // `started`: windows and groups since the list began.
-inline void load_vector_input(vector_side& vector, port_t& maps, done_stream& done, progress_t& progress,
+inline void load_vector_input(vector_side& vector, in_port_t& maps, done_stream& done, progress_t& progress,
                               int32_t& started) {
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
@@ -41,7 +44,7 @@ inline void load_vector_input(vector_side& vector, port_t& maps, done_stream& do
                 progress.at_least(done, started - WINDOWS_AHEAD);
                 if (c.input_after) progress.until(done, job.position - c.input_after, pixels_read(job, rows));
                 started++;
-                read_group(maps, base, job, rows, vector.input);
+                read_group<LINE_BEATS>(maps, base, job, rows, vector.input);
             }
     }
 }
@@ -61,7 +64,7 @@ inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& do
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 if (!is_shared(c)) {
-                    read_group(maps, base, job, rows, vector.other);
+                    read_group<1>(maps, base, job, rows, vector.other);
                     continue;
                 }
                 // A line a block.
@@ -75,16 +78,18 @@ inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& do
     }
 }
 
-inline void load_vector_params(vector_side& vector, port_t& port) {
+inline void load_vector_params(vector_side& vector, in_port_t& port) {
     const vector_job_t job = vector.params_jobs.read();
     const int32_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
-    if (lines) port.read_request(job.c.params, lines);
-    PIPELINED(vector_params_lines) for (int32_t n = 0; n < lines; n++) {
+    if (lines) port.read_request(job.c.params * LINE_BEATS, lines * LINE_BEATS);
+    line_t line = {};
+    PIPELINED(vector_params_lines) for (int32_t n = 0; n < lines * LINE_BEATS; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(vector_params_lines);
-        const line_t line = port.read();
+        add_beat(line, port.read());
+        if (n % LINE_BEATS != LINE_BEATS - 1) continue;
         vector.params.write(line);
-        if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES) vector.weigh_params.write(line);
+        if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES * LINE_BEATS) vector.weigh_params.write(line);
     }
 }
 
@@ -133,9 +138,9 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
 }
 
 #else
-inline void load_vector_input(vector_side&, port_t&, done_stream&, progress_t&, int32_t&) {}
+inline void load_vector_input(vector_side&, in_port_t&, done_stream&, progress_t&, int32_t&) {}
 inline void load_vector_other(vector_side&, port_t&, done_stream&, progress_t&) {}
-inline void load_vector_params(vector_side&, port_t&) {}
+inline void load_vector_params(vector_side&, in_port_t&) {}
 inline void store_vector(vector_side&, port_t&, done_stream&, done_stream&) {}
 #endif
 

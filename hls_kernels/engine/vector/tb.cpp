@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "../cpu.hpp"
-#include "../engine.hpp"
+#include "../memory_ports.hpp"
 #include "tb/lists.hpp"
 
 namespace {
@@ -15,14 +15,9 @@ using namespace bench;
 
 void run_hardware(const list& l, std::vector<line_t>& maps, std::vector<line_t> parameters) {
     std::vector<line_t> lines = l.lines();
-    engine::port_t commands(lines.data()), weights(parameters.data()), input(maps.data()), residual(maps.data());
-    engine::port_t output(maps.data());
-    sim::bind(commands, {"commands", lines.size()});
-    sim::bind(weights, {"weights", parameters.size()});
-    sim::bind(input, {"input", maps.size()});
-    sim::bind(residual, {"residual", maps.size()});
-    sim::bind(output, {"output", maps.size()});
-    engine::run_list(commands, static_cast<uint32_t>(l.size()), weights, input, residual, output);
+    engine::memory_ports ports(lines.data(), parameters.data(), maps.data());
+    ports.bind(lines.size(), parameters.size(), maps.size());
+    ports.run(static_cast<uint32_t>(l.size()));
 }
 
 // Runs a list in both schedules; a sentence about what is wrong.
