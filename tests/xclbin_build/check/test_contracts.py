@@ -12,18 +12,7 @@ from xclbin_build.check.run import check_design
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 # Loops that are slower than their contract, and why. Whoever mends one takes it out.
-KNOWN: dict[str, dict[str, str]] = {
-    "engine-kv260": {
-        "fill_window.fill_words": "the banks of the window are one memory until a pragma divides them",
-        "feed.feed_steps": "the banks of the window are one memory until a pragma divides them",
-        "feed.find_taps": "counters of 32 bits: two additions, a comparison and a choice in a cycle",
-        "load_weights.packed_lines": "counters of 32 bits: an addition, a comparison and a choice in a cycle",
-        "load_weights.diagonal_taps": "counters of 32 bits: an addition, a comparison and a choice in a cycle",
-        "load_weights.params_lines": "counters of 32 bits: an addition, a comparison and a choice in a cycle",
-        "load_weights.map_lines": "a sum of 15 terms is carried through the memory 'column'",
-        "mac_array.mac_steps": "two additions of 32 bits a step, behind the choice of where a sum begins",
-    },
-}
+KNOWN: dict[str, dict[str, str]] = {}
 
 
 @pytest.mark.parametrize(
