@@ -124,4 +124,4 @@ class OnCard:
 
     def _bytes(self, task: str, index: int, otherwise: int) -> int:
         command = self._commands.get((task, index))
-        return otherwise if command is None or command.group else 4 * sum(buffer.floats for buffer in command.uses)
+        return otherwise if command is None or command.group else sum(buffer.nbytes for buffer in command.uses)

@@ -5,8 +5,10 @@
 // zero. xclbin_build parses the structs (one scalar or array field a line, int32_t, uint32_t, place_t or float), writes
 // the decoders from them and puts the table into the xclbin's manifest, where fpga_dynamo finds it.
 //
-// Units: every offset and stride counts floats (4 bytes). Offsets are relative to the base of a region:
-//   arena     activations; the first 16 floats hold the status record, see STATUS_*
+// Units: every offset and stride counts elements of the operand that it belongs to. A record that does not say otherwise
+// has elements of 4 bytes, floats or int32; where an operand may have others, a field says which (element_format). Operands
+// of all widths begin at a multiple of their elements. Offsets are relative to the base of a region:
+//   arena     activations; the first 64 bytes hold the status record, see STATUS_*
 //   weights   packed parameters, read only
 //   commands  the command list, followed by micro-programs and their constants
 // An offset that is ABSENT names no operand. `slices` is how many independent parts of the command are worth running

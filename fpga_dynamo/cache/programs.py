@@ -81,7 +81,7 @@ class _Writer:
                 [c.opcode, list(c.nodes), c.pattern, c.macs, c.bytes, c.cycles, c.layout_change, c.group]
                 for c in lowered.commands
             ],
-            "plan": [plan.floats, plan.output_end, plan.input_begin, plan.input_end, plan.live_floats],
+            "plan": [plan.beats, plan.output_end, plan.input_begin, plan.input_end, plan.live],
             "code": [first, self._words, lowered.code.count],
             "fixups": [[word, number[buffer], offset] for word, buffer, offset in lowered.code.fixups],
             "inputs": [self.slot(slot) for slot in lowered.inputs],
@@ -91,7 +91,7 @@ class _Writer:
 
     def slot(self, slot: Slot) -> list[Any]:
         dtype = to_plain(slot.dtype, self._position.__getitem__)
-        return [self._position[slot.node], list(slot.shape), list(slot.strides), dtype, slot.offset, slot.numel]
+        return [self._position[slot.node], list(slot.shape), list(slot.strides), dtype, slot.place, slot.numel]
 
     def weight(self, buffer: WeightBuffer) -> list[Any]:
         pack = buffer.pack
@@ -142,7 +142,7 @@ class _Reader:
         weights = [self.weight(item) for item in data["weights"]]
         first, end, count = data["code"]
         words = self._words[first:end].astype(np.uint32)
-        floats, output_end, input_begin, input_end, live = data["plan"]
+        beats, output_end, input_begin, input_end, live = data["plan"]
         fixups = tuple((int(word), weights[number], int(offset)) for word, number, offset in data["fixups"])
         if len(words) != end - first or any(not 0 <= word < len(words) for word, _, _ in fixups):
             raise CorruptError("a command list that ends too early")
@@ -162,7 +162,7 @@ class _Reader:
                 )
                 for opcode, nodes, pattern, macs, moved, cycles, change, group in data["commands"]
             ],
-            plan=MemoryPlan({}, floats, output_end, input_begin, input_end, live),
+            plan=MemoryPlan({}, beats, output_end, input_begin, input_end, live),
             code=CommandList(words, count, fixups),
             inputs=[self.slot(item) for item in data["inputs"]],
             outputs=[self.slot(item) for item in data["outputs"]],
@@ -170,11 +170,11 @@ class _Reader:
         )
 
     def slot(self, data: Sequence[Any]) -> Slot:
-        position, shape, strides, dtype, offset, numel = data
+        position, shape, strides, dtype, place, numel = data
         kind = from_plain(dtype, ())
         if not isinstance(kind, torch.dtype):
             raise CorruptError(f"a slot of type {kind!r:.80}")
-        return Slot(self.node(position), tuple(shape), tuple(strides), kind, offset, numel)
+        return Slot(self.node(position), tuple(shape), tuple(strides), kind, place, numel)
 
     def weight(self, data: Sequence[Any]) -> WeightBuffer:
         name, params, operands, count, element, label = data

@@ -40,7 +40,7 @@ class Core:
 
     opcode: its name; the record is `<opcode>_command`.
     cycles: (fields, target) -> cycles of a command on one compute unit, START left out. Sizes come as their hints.
-    moved: (fields, target) -> floats that it reads from device memory and writes there.
+    moved: (fields, target) -> words of 4 bytes that it reads from device memory and writes there.
     parts: (fields, target) -> how many independent parts its lanes may share, for patterns that do not give `slices`
         themselves; None if nothing but the pattern knows, or one lane does everything.
     bands: how it is cut into bands of rows, None if it never is.

@@ -45,10 +45,13 @@ def _line(index: int, command: Command, task: CardTask) -> str:
 
 def _text(value: object, task: CardTask) -> str:
     if isinstance(value, Operand):
-        place = task.plan.offsets.get(value.buffer)
+        place = task.plan.places.get(value.buffer)
         region = "weights" if place is None else "arena"
         name = f" {value.buffer.name}" if value.buffer.name else ""
-        return f"{region}[{value.offset if place is None else place + value.offset}{name}]"
+        element = value.buffer.element
+        kind = f" {element.name}" if element.is_narrow else ""
+        offset = value.offset if place is None else place * element.lanes + value.offset
+        return f"{region}[{offset}{kind}{name}]"
     if isinstance(value, (tuple, list)):
         return "(" + ", ".join(_text(v, task) for v in value) + ")"
     return str(value)

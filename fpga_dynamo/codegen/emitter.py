@@ -28,6 +28,7 @@ from fpga_dynamo.ir.view import (
     View,
     align,
     dense,
+    extent,
     floats_of,
     row_pitch,
 )
@@ -75,33 +76,49 @@ class Emitter:
         self.placements: dict[Node, Callable[[], View]] = {}
         self._external = external
         self._values: dict[Node, Any] = {}
+        self._widened: dict[Node, Any] = {}
         self._copies: dict[tuple[int, tuple[int, ...], tuple[int, ...], int, str], View] = {}
         self._origin = _LAYOUT
 
     # --- values -------------------------------------------------------------------------------------------------------
 
-    def view(self, node: Node) -> View:
-        """Where the value of `node` lies, in the logical shape of its fake tensor."""
-        found = self._value(node)
+    def view(self, node: Node, *, narrow: bool = False) -> View:
+        """Where the value of `node` lies, in the logical shape of its fake tensor.
+
+        narrow: the caller takes elements that are narrower than a word, too; others get them widened.
+        """
+        found = self._value(node, narrow)
         assert isinstance(found, View), f"{node} is a tuple"
         return found
 
-    def _value(self, node: Node) -> Any:
-        if node not in self._values:
+    def _value(self, node: Node, narrow: bool) -> Any:
+        values = self._values if narrow else self._widened
+        if node not in values:
             # Iterative, because view chains can be as long as the graph.
             chain = [node]
-            while (last := chain[-1]) not in self._values:
-                if last in self.graph.static and isinstance(value(last), torch.Tensor):
-                    self._values[last] = self.weight_rows(last)
-                elif (given := self._external(last)) is not None:
-                    self._values[last] = self.widened(given) if given.buffer.element.is_narrow else given
+            while (last := chain[-1]) not in values:
+                if (found := self._begun(last)) is not None:
+                    values[last] = found if narrow or not _is_narrow(found) else self.widened(found)
                 elif is_view(last):
                     chain.append(last.all_input_nodes[0])
                 else:
                     raise AssertionError(f"{last} is not a value of this segment")
+            as_it_lies = values[last] is self._values[last]
             for last in reversed(chain[:-1]):
-                self._values[last] = views.lower_view(last, self._values[last.all_input_nodes[0]], self)
-        return self._values[node]
+                values[last] = views.lower_view(last, values[last.all_input_nodes[0]], self)
+                if as_it_lies:
+                    self._values.setdefault(last, values[last])
+        return values[node]
+
+    def _begun(self, node: Node) -> Any:
+        """The value of `node` where a view of it can begin: one that was made, or is given."""
+        if node in self._values:
+            return self._values[node]
+        if node in self.graph.static and isinstance(value(node), torch.Tensor):
+            self._values[node] = self.weight_rows(node)
+        elif (given := self._external(node)) is not None:
+            self._values[node] = given
+        return self._values.get(node)
 
     def made(self, node: Node) -> bool:
         """Whether it is settled where the value of `node` lies: it need not be made from what it is a view of."""
@@ -114,6 +131,7 @@ class Emitter:
     def define(self, node: Node, view: View) -> None:
         """States where the value of `node` lies."""
         self._values[node] = view
+        self._widened.pop(node, None)
 
     @contextmanager
     def lowering(self, pattern: str, nodes: Sequence[Node], check: CommandCheck | None = None) -> Iterator[None]:
@@ -131,30 +149,32 @@ class Emitter:
         *,
         dtype: torch.dtype = torch.float32,
         pitch: int | None = None,
+        element: Element = F32,
     ) -> View:
         """A new temporary with dimensions from outermost to innermost as in `order` and rows `pitch` elements apart."""
         size = tuple(shape)
         dims = tuple(range(len(size))) if order is None else tuple(order)
         if not size:
-            return View(Buffer(VEC), (), (), 0, dtype)
+            return View(Buffer(element.lanes, element=element), (), (), 0, dtype)
         pitch = row_pitch(size[dims[-1]]) if pitch is None else pitch
         strides = dense(size, dims, pitch)
-        floats = larger(strides[dims[0]] * size[dims[0]], pitch)
+        length = larger(strides[dims[0]] * size[dims[0]], pitch)
         if (unit := floats_of(dtype)) != 1:
-            strides, floats = tuple(unit * stride for stride in strides), unit * floats
-        return View(Buffer(align(floats)), size, strides, 0, dtype)
+            strides, length = tuple(unit * stride for stride in strides), unit * length
+        return View(Buffer(align(length, element.lanes), element=element), size, strides, 0, dtype)
 
-    def image(self, node: Node, shape: Sequence[int] | None = None) -> View:
+    def image(self, node: Node, shape: Sequence[int] | None = None, element: Element = F32) -> View:
         """A channels-last buffer for the value of `node` (or its place in somebody's buffer), pixels padded to VEC."""
         size = tuple(value(node).shape) if shape is None else tuple(shape)
         if node in self.placements and shape is None:
             return self.placements.pop(node)()
-        return self.tensor(size, CHANNELS_LAST[len(size)], pitch=align(size[1]))
+        return self.tensor(size, CHANNELS_LAST[len(size)], pitch=align(size[1]), element=element)
 
     # --- layout changes -----------------------------------------------------------------------------------------------
 
     def copy(self, source: View, target: View, *, layout_change: bool = True) -> None:
-        """A `move` command from `source` to `target`, of the same shape."""
+        """A `move` command from `source` to `target`, of the same shape and elements."""
+        assert source.element is target.element, f"a move of {source.element.name} to {target.element.name}"
         if source.dtype is torch.complex64:
             source, target = source.pairs(), target.pairs()
         dims, (ins, outs) = collapse(source.shape, (source.strides, target.strides))
@@ -166,33 +186,47 @@ class Emitter:
                 dims=pad_left(dims[-6:], 6, 1),
                 in_stride=pad_left(ins[-6:], 6, 0),
                 out_stride=pad_left(outs[-6:], 6, 0),
+                format=self.format_of(source),
             )
             self.command(move, reads=[source], writes=[target], layout_change=layout_change)
 
+    def format_of(self, view: View | Buffer) -> int:
+        """What a record calls the elements of an operand; 0 for words, which every core takes."""
+        element = view.element
+        return self.target.enums[f"FORMAT_{element.name}"] if element.is_narrow else 0
+
     def convert(self, source: View, target: View) -> None:
-        """A command that widens `source` or narrows into `target`, whichever is packed; both dense and alike."""
-        narrow = target.buffer.element.is_narrow
-        packed = target if narrow else source
+        """A command that widens `source` or narrows into `target`, whichever is narrow; both dense and alike."""
+        narrow = target.element.is_narrow
         convert = Convert(
             input=Operand.of(source),
             output=Operand.of(target),
             count=source.numel,
-            format=self.target.enums[f"FORMAT_{packed.buffer.element.name}"],
+            format=self.format_of(target if narrow else source),
             narrow=int(narrow),
         )
         self.command(convert, reads=[source], writes=[target])
 
-    def widened(self, source: View) -> View:
-        """A packed slot as a dense tensor of words."""
-        target = replace(source, buffer=Buffer(align(larger(1, source.numel)), name=source.buffer.name))
-        self.convert(source, target)
-        return target
+    def widened(self, source: Any) -> Any:
+        """Narrow elements as words; of a tuple of views, all of them."""
+        if isinstance(source, tuple):
+            return tuple(map(self.widened, source))
+        spanned = larger(1, extent(source.shape, source.strides))
+        whole = identical(spanned, source.numel) or at_most(spanned, 2 * source.numel)
+        if not whole or not identical(source.offset % source.element.lanes, 0):
+            packed = self.tensor(source.shape, source.order(), dtype=source.dtype, element=source.element)
+            self.copy(source, packed)
+            return self.widened(packed)
+        # Gaps between rows go along; what lies in them is not looked at.
+        target = Buffer(align(spanned), name=source.buffer.name)
+        self.convert(View(source.buffer, (spanned,), (1,), source.offset), View(target, (spanned,), (1,)))
+        return replace(source, buffer=target, offset=0)
 
     def relaid(self, source: View, order: Sequence[int], pitch: int | None = None) -> View:
         """`source` with dimensions in memory order `order`; a copy is made once for all who ask for it."""
         key = (source.buffer.id, source.shape, source.strides, source.offset, f"{tuple(order)}/{pitch}")
         if key not in self._copies:
-            target = self.tensor(source.shape, order, dtype=source.dtype, pitch=pitch)
+            target = self.tensor(source.shape, order, dtype=source.dtype, pitch=pitch, element=source.element)
             self.copy(source, target)
             self._copies[key] = target
         return self._copies[key]
@@ -211,7 +245,7 @@ class Emitter:
         source = self.in_arena(source)
         outer = [(n, s) for n, s in zip(source.shape[:-1], source.strides[:-1], strict=True) if n > 1]
         last = source.offset + sum((n - 1) * s for n, s in outer)
-        whole = at_most(last + align(source.shape[-1]), source.buffer.floats)
+        whole = at_most(last + align(source.shape[-1]), source.buffer.length)
         begin = not aligned or all(identical(start % VEC, 0) for start in (source.offset, *(s for _, s in outer)))
         if whole and begin and (source.strides[-1] == 1 or source.shape[-1] == 1):
             return source
@@ -223,7 +257,7 @@ class Emitter:
         steps = [s for d, (s, n) in enumerate(zip(source.strides, source.shape, strict=True)) if n > 1 and d != 1]
         if source.buffer.in_weights or not all(identical(start % VEC, 0) for start in (source.offset, *steps)):
             return False
-        padded = at_most(source.offset + extent_padded(source), source.buffer.floats)
+        padded = at_most(source.offset + extent_padded(source), source.buffer.length)
         return padded and (source.strides[1] == 1 or channels == 1)
 
     # --- weights ------------------------------------------------------------------------------------------------------
@@ -318,8 +352,13 @@ class Emitter:
         return MOST_SLICES if work is None else (macs + 5 * moved) // int(work)
 
 
+def _is_narrow(found: Any) -> bool:
+    """Whether elements of a value, or of a part of it, are narrower than a word."""
+    return any(map(_is_narrow, found)) if isinstance(found, tuple) else found.element.is_narrow
+
+
 def extent_padded(view: View) -> int:
-    """Floats from the first element to behind the last one's vector, for an image with contiguous channels."""
+    """Elements from the first element to behind the last one's vector, for an image with contiguous channels."""
     spread = sum((n - 1) * s for d, (n, s) in enumerate(zip(view.shape, view.strides, strict=True)) if d != 1)
     return spread + align(view.shape[1])
 

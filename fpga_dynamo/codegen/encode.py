@@ -28,9 +28,9 @@ _RANGES = {"int32_t": (-(1 << 31), (1 << 31) - 1), "uint32_t": (0, 0xFFFFFFFF)}
 
 
 def encode(
-    commands: Sequence[Command], offsets: Mapping[Buffer, int], target: Target, patches: Patches | None = None
+    commands: Sequence[Command], places: Mapping[Buffer, int], target: Target, patches: Patches | None = None
 ) -> CommandList:
-    """`offsets`: place of every arena buffer, in floats. `patches`: gets the words that depend on sizes, if any may.
+    """`places`: of every arena buffer, in beats. `patches`: gets the words that depend on sizes, if any may.
 
     Raises :class:`FpgaError` for an opcode or a field that the xclbin does not have, or a value that does not fit it.
     """
@@ -66,7 +66,7 @@ def encode(
                     if isinstance(item.buffer, WeightBuffer):
                         fixups.append((word, item.buffer, pinned(item.offset)))
                         continue
-                    words[word] = offsets[item.buffer] + hinted(item.offset)
+                    words[word] = places[item.buffer] * item.buffer.element.lanes + hinted(item.offset)
                     if patches is not None:
                         patches.arena.append((word, item.buffer, item.offset))
                 elif kind is Auxiliary:

@@ -6,7 +6,7 @@ Cores: hls_kernels/cores/move.
 from __future__ import annotations
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
-from fpga_dynamo.ir.sizes.size import value
+from fpga_dynamo.ir.elements import WORD_BYTES
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, ceil_div, numel
 
@@ -20,13 +20,16 @@ def _move_cycles(f: Fields, target: Target) -> float:
     return ceil_div(numel(f["dims"]), VEC if wide else 1)
 
 
-MOVE = CORES.add(Core("move", _move_cycles, moved=lambda f, target: 2 * numel(f["dims"]), redirects=True))
+def _move_words(f: Fields, target: Target) -> int:
+    return 2 * numel(f["dims"]) * target.element(f.get("format", 0)).bytes // WORD_BYTES
 
 
-def _convert_floats(f: Fields, target: Target) -> int:
-    """Words on one side, `packing` elements of a word on the other."""
-    halves = (target.enums["FORMAT_BF16"], target.enums["FORMAT_F16"])
-    packing = 2 if value(f["format"]) in halves else 4
+MOVE = CORES.add(Core("move", _move_cycles, moved=_move_words, redirects=True))
+
+
+def _convert_words(f: Fields, target: Target) -> int:
+    """Words on one side, several elements of a word on the other."""
+    packing = WORD_BYTES // target.element(f["format"]).bytes
     return f["count"] + f["count"] // packing  # type: ignore[no-any-return]
 
 
@@ -34,7 +37,7 @@ CONVERT = CORES.add(
     Core(
         "convert",
         cycles=lambda f, target: ceil_div(f["count"], VEC),
-        moved=_convert_floats,
+        moved=_convert_words,
         parts=lambda f, target: f["count"] // _CONVERT_PART,
         redirects=True,
     )

@@ -18,7 +18,7 @@ R = TypeVar("R", bound="Record")
 
 @dataclass(frozen=True)
 class Operand:
-    """An offset field: `offset` floats into `buffer`."""
+    """An offset field: `offset` elements into `buffer`."""
 
     buffer: Buffer
     offset: int = 0
@@ -47,7 +47,7 @@ class ImageRows:
     """How the rows of the image that a command writes follow from those of the one that it reads.
 
     Row i of `count` comes from `taps` rows, `dilation` apart from i stride - padding on, of which `inputs` exist. The
-    residual is read at the rows that are written. Pitches are distances between rows, in floats.
+    residual is read at the rows that are written. Pitches are distances between rows, in the operand's elements.
     """
 
     count: int

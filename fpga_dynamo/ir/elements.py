@@ -1,4 +1,7 @@
-"""What the elements of a buffer are: how wide they lie on the card, and what command.hpp calls them."""
+"""What the elements of a buffer are: how wide they lie on the card, and what command.hpp calls them.
+
+Buffers begin at a beat of the memory bank and end with one; within a buffer offsets and strides count its elements.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ BEAT_BYTES = 64
 """Bytes of a beat of a memory bank."""
 
 WORD_BYTES = 4
-"""Bytes of the unit that sizes and offsets of buffers count."""
+"""Bytes of a float or an int32."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,9 @@ class Element:
         """Whether several lie in a word."""
         return self.bytes < WORD_BYTES
 
-    def words(self, count: int) -> int:
-        """Words that `count` elements take, the last one perhaps in part."""
-        return -(-count * self.bytes // WORD_BYTES) if self.is_narrow else count * (self.bytes // WORD_BYTES)
+    def beats(self, count: int) -> int:
+        """Beats that `count` elements take, the last one perhaps in part."""
+        return -(-count // self.lanes)
 
 
 F32 = Element("F32", torch.float32)

@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.dtypes import slot_bytes
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.sizes.size import Number, Size
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.ir.weights import WeightBuffer
@@ -28,7 +29,8 @@ class Patches:
 
 @dataclass(frozen=True, eq=False)
 class CommandList:
-    """words: records, then what they refer to. fixups: (word, buffer, offset) that wait for the weights' addresses.
+    """words: records, then what they refer to. fixups: (word, buffer, offset) that wait for the weights' addresses,
+    where `offset` counts the buffer's elements.
 
     patches: of a list that sizes occur in, whose words are those for the sizes' hints.
     """
@@ -39,43 +41,50 @@ class CommandList:
     patches: Patches | None = None
 
     def bound(self, weights: Mapping[Buffer, int]) -> npt.NDArray[np.uint32]:
-        """The words with every weight at its offset (floats)."""
+        """The words with every weight at its place (beats)."""
         words = self.words.copy()
-        words[[word for word, _, _ in self.fixups]] = [weights[buffer] + offset for _, buffer, offset in self.fixups]
+        words[[word for word, _, _ in self.fixups]] = [
+            weights[buffer] * buffer.element.lanes + offset for _, buffer, offset in self.fixups
+        ]
         return words
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """offsets: floats from the arena's base. live_floats: most floats live at once, the least size possible."""
+    """All in beats. places: from the arena's base. live: the most that is live at once, the least size possible."""
 
-    offsets: Mapping[Buffer, int]
-    floats: int
+    places: Mapping[Buffer, int]
+    beats: int
     output_end: int
     input_begin: int
     input_end: int
-    live_floats: int
+    live: int
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor that crosses between host and arena: dense, in eager's strides. `offset` in floats."""
+    """A tensor that crosses between host and arena: dense, in eager's strides. `place` in beats."""
 
     node: Node
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: torch.dtype
-    offset: int
+    place: int
     numel: int
 
     @property
     def nbytes(self) -> int:
         return self.numel * slot_bytes(self.dtype)
 
+    @property
+    def begin(self) -> int:
+        """Bytes from the arena's base."""
+        return self.place * BEAT_BYTES
+
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What a launch is at certain sizes: its commands, its slots, and the extent of its arena, in floats.
+    """What a launch is at certain sizes: its commands, its slots, and the extent of its arena, in beats.
 
     Outputs lie from the arena's begin to `output_end`, inputs from there to `input_end`.
     """
@@ -83,7 +92,7 @@ class Form:
     code: CommandList
     inputs: list[Slot]
     outputs: list[Slot]
-    floats: int
+    beats: int
     output_end: int
     input_end: int
 
@@ -113,4 +122,4 @@ class Lowered:
     def form(self) -> Form:
         """The launch as lowered; for a task with sizes, at their hints."""
         plan = self.plan
-        return Form(self.code, self.inputs, self.outputs, plan.floats, plan.output_end, plan.input_end)
+        return Form(self.code, self.inputs, self.outputs, plan.beats, plan.output_end, plan.input_end)

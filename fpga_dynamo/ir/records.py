@@ -180,6 +180,7 @@ class Move(Record):
     dims: Annotated[Sequence[int], 6] = (0,) * 6
     in_stride: Annotated[Sequence[int], 6] = (0,) * 6
     out_stride: Annotated[Sequence[int], 6] = (0,) * 6
+    format: int = 0
     slices: int | None = None
 
 
@@ -198,6 +199,7 @@ class Gather(Record):
     table_stride: Annotated[Sequence[int], 4] = (0,) * 4
     index_stride: Annotated[Sequence[int], 4] = (0,) * 4
     out_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    format: int = 0
     slices: int | None = None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.ir.dtypes import HALVES
-from fpga_dynamo.ir.elements import F32, Element
+from fpga_dynamo.ir.elements import ELEMENTS, F32, Element
 from fpga_dynamo.ir.tuning import Tuning
 
 
@@ -145,6 +145,14 @@ class Target:
     def computes_with_complex(self) -> bool:
         """Whether a core of some kernel does, so that complex numbers are worth bringing to the card."""
         return any(not kernel.opcodes.isdisjoint(("fft", "zip")) for kernel in self.kernels)
+
+    def element(self, format: int) -> Element:
+        """What a record's field of the type ``element_format`` names."""
+        return self._elements[format]
+
+    @cached_property
+    def _elements(self) -> Mapping[int, Element]:
+        return {self.enums[f"FORMAT_{name}"]: e for name, e in ELEMENTS.items() if f"FORMAT_{name}" in self.enums}
 
     def kernels_for(self, opcodes: frozenset[str]) -> tuple[str, ...]:
         """Names of the kernels whose cores run all of `opcodes`."""

@@ -13,11 +13,11 @@ from enum import Enum
 
 import torch
 
-from fpga_dynamo.ir.elements import F32, Element
+from fpga_dynamo.ir.elements import BEAT_BYTES, F32, Element
 from fpga_dynamo.ir.sizes.size import Size, identical
 
 VEC = 16
-"""Lanes of a vector, in floats; buffers are aligned to it."""
+"""Lanes of a vector of floats, a beat."""
 
 _ids = itertools.count()
 
@@ -54,13 +54,13 @@ class Role(Enum):
 
 @dataclass(eq=False)
 class Buffer:
-    """A block of device memory, `floats` long. Temporaries, inputs and outputs lie in the arena, weights apart.
+    """A block of device memory. Temporaries, inputs and outputs lie in the arena, weights apart.
 
-    element: what lies in it. In the arena only the command ``convert`` reads elements that are narrower than a word;
-    all others are a word each there, of the type that the view says.
+    length: elements that it has room for. element: what they are; F32 stands for any of a word, of which the view says
+    the type. Which cores read and write narrower ones, the xclbin's manifest says.
     """
 
-    floats: int
+    length: int
     role: Role = Role.TEMPORARY
     name: str = ""
     element: Element = F32
@@ -70,14 +70,23 @@ class Buffer:
     def in_weights(self) -> bool:
         return self.role is Role.WEIGHT
 
+    @property
+    def beats(self) -> int:
+        """Beats that it takes."""
+        return self.element.beats(self.length)
+
+    @property
+    def nbytes(self) -> int:
+        return self.beats * BEAT_BYTES
+
 
 @dataclass(frozen=True)
 class View:
-    """A tensor on the device: `strides` and `offset` in floats.
+    """A tensor on the device: `strides` and `offset` in elements of its buffer.
 
     dtype: what the elements are, see :mod:`fpga_dynamo.ir.dtypes`; float32 for a value of fewer bits says that it
-    is not rounded yet. A bool element is the float 0 or 1; an integer element holds the bits of an int32; a complex one
-    is two floats next to each other, the real part first.
+    is not rounded yet. In elements of a word a bool is the float 0 or 1, an integer the bits of an int32, and a complex
+    number is two of them next to each other, the real part first.
     """
 
     buffer: Buffer
@@ -85,6 +94,11 @@ class View:
     strides: tuple[int, ...]
     offset: int = 0
     dtype: torch.dtype = torch.float32
+
+    @property
+    def element(self) -> Element:
+        """What its elements are in memory."""
+        return self.buffer.element
 
     @property
     def numel(self) -> int:
@@ -207,7 +221,7 @@ def dense(shape: Sequence[int], order: Sequence[int] | None = None, pitch: int |
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Floats from the first to behind the last element."""
+    """Elements from the first to behind the last one."""
     return 1 + sum((size - 1) * abs(stride) for size, stride in zip(shape, strides, strict=True))
 
 

@@ -111,9 +111,9 @@ class Pack:
     element: Element = F32
 
     @property
-    def words(self) -> int:
-        """Words of the weights region that it takes."""
-        return self.element.words(self.count)
+    def beats(self) -> int:
+        """Beats of the weights region that it takes."""
+        return self.element.beats(self.count)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -146,7 +146,7 @@ class WeightBuffer(Buffer):
     """A buffer of the weights region and the pack that fills it."""
 
     def __init__(self, pack: Pack, name: str) -> None:
-        super().__init__(align(pack.words), Role.WEIGHT, name, pack.element)
+        super().__init__(align(pack.count, pack.element.lanes), Role.WEIGHT, name, pack.element)
         self.pack = pack
 
 

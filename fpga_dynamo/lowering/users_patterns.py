@@ -263,8 +263,8 @@ def _wrong_view(view: Any, node: Node, emitter: Emitter) -> str | None:
     if view.dtype is not fake.dtype and not unrounded:
         return f"a view of {view.dtype}; the node is of {fake.dtype}: emitter.tensor takes dtype="
     sizes, strides, offset = hinted_all(view.shape), hinted_all(view.strides), hinted(view.offset)
-    if 0 not in sizes and (offset < 0 or offset + extent(sizes, strides) > hinted(view.buffer.floats)):
-        return f"{view}, which reaches beyond its buffer of {view.buffer.floats} floats"
+    if 0 not in sizes and (offset < 0 or offset + extent(sizes, strides) > hinted(view.buffer.length)):
+        return f"{view}, which reaches beyond its buffer of {view.buffer.length} elements"
     known = view.buffer.role in (Role.INPUT, Role.WEIGHT)
     if not known and not any(view.buffer in command.writes for command in emitter.commands):
         return "a view that no command has written; list it in writes= of the command that does"

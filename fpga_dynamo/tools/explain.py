@@ -16,6 +16,7 @@ from fpga_dynamo.frontend.backend import collect_programs, fpga
 from fpga_dynamo.frontend.frames import Gap, observe_gaps
 from fpga_dynamo.frontend.outside import OutsideOp, OutsideOps
 from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, module_path, source_line, value
 from fpga_dynamo.ir.program import HostTask, Program
@@ -159,12 +160,12 @@ def report(program: Program, runs: int = 1) -> GraphReport:
         commands=len(commands),
         layout_changes=sum(command.layout_change for command in commands),
         opcodes=dict(Counter(command.opcode for command in commands)),
-        arena_bytes=sum(task.plan.floats for task in tasks) * 4,
-        live_bytes=sum(task.plan.live_floats for task in tasks) * 4,
+        arena_bytes=sum(task.plan.beats for task in tasks) * BEAT_BYTES,
+        live_bytes=sum(task.plan.live for task in tasks) * BEAT_BYTES,
         input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
         output_bytes=sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs),
         parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
-        weight_bytes=sum(buffer.floats for task in tasks for buffer in task.weights) * 4,
+        weight_bytes=sum(buffer.nbytes for task in tasks for buffer in task.weights),
         lowering_seconds=program.lowering_seconds,
         sizes={} if symbols is None else symbols.hints(),
         guards=() if symbols is None else tuple(map(str, symbols.guards.values())),

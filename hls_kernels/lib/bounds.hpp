@@ -11,12 +11,12 @@ namespace fpga {
 
 enum region : int32_t { REGION_COMMANDS = 0, REGION_ARENA = 1, REGION_WEIGHTS = 2 };
 
-// What a nest of strided dimensions reaches, in floats relative to its first element: [low, high).
+// What a nest of strided dimensions reaches, in elements relative to its first one: [low, high).
 class extent {
 public:
     explicit extent(int64_t contiguous = 1) : high_(contiguous) {}
 
-    // `count` steps of `stride` floats; a count below 1 makes the extent empty.
+    // `count` steps of `stride` elements; a count below 1 makes the extent empty.
     extent& dim(int64_t count, int64_t stride) {
         if (count < 1) {
             empty_ = true;
@@ -35,7 +35,7 @@ private:
     bool empty_ = false;
 };
 
-// Pixels of `channels` contiguous floats in a batch of images; strides of image, row and column.
+// Pixels of `channels` contiguous elements in a batch of images; strides of image, row and column.
 inline extent pixels_extent(int64_t channels, int64_t batch, int64_t height, int64_t width, const int32_t stride[3]) {
     return extent(channels).dim(batch, stride[0]).dim(height, stride[1]).dim(width, stride[2]);
 }
@@ -50,7 +50,7 @@ bool goes_forward(const int32_t (&stride)[DIMENSIONS]) {
 
 class bounds {
 public:
-    // Sizes of the regions in floats.
+    // Sizes of the regions in bytes.
     bounds(uint64_t commands, uint64_t arena, uint64_t weights, const windows& elsewhere = {})
         : size_{commands, arena, weights}, elsewhere_(elsewhere) {}
 
@@ -59,14 +59,21 @@ public:
     // Whether it was a window that a command was refused for.
     bool for_a_window() const { return for_a_window_; }
 
-    void read(region where, int64_t offset, const extent& e) { check("reads", where, offset, e, 0); }
-    void read(region where, int64_t offset, int64_t floats) { read(where, offset, extent(floats)); }
-
-    // The first 16 floats of the arena hold the status record and belong to no command.
-    void write(region where, int64_t offset, const extent& e) {
-        check("writes", where, offset, e, where == REGION_ARENA ? 16 : 0);
+    // Offset and extent count elements of `bytes` bytes each.
+    void read(region where, int64_t offset, const extent& e, int32_t bytes = 4) {
+        check("reads", where, offset, e, bytes, 0);
     }
-    void write(region where, int64_t offset, int64_t floats) { write(where, offset, extent(floats)); }
+    void read(region where, int64_t offset, int64_t elements, int32_t bytes = 4) {
+        read(where, offset, extent(elements), bytes);
+    }
+
+    // The arena's first beat holds the status record and belongs to no command.
+    void write(region where, int64_t offset, const extent& e, int32_t bytes = 4) {
+        check("writes", where, offset, e, bytes, where == REGION_ARENA ? STATUS_BYTES : 0);
+    }
+    void write(region where, int64_t offset, int64_t elements, int32_t bytes = 4) {
+        write(where, offset, extent(elements), bytes);
+    }
 
     // A sentence without its subject, e.g. "has a kernel of size 0".
     void require(bool condition, const char* sentence) {
@@ -82,22 +89,25 @@ public:
     const std::string& message() const { return message_; }
 
 private:
-    void check(const char* verb, region where, int64_t offset, const extent& e, int64_t reserved) {
+    static constexpr int64_t STATUS_BYTES = 64;
+
+    void check(const char* verb, region where, int64_t offset, const extent& e, int32_t bytes, int64_t reserved) {
         static const char* const name[] = {"commands", "arena", "weights"};
         if (e.empty_ || !message_.empty()) return;
-        const extent::wide low = e.low_ + offset, high = e.high_ + offset;
+        const extent::wide low = (e.low_ + offset) * bytes, high = (e.high_ + offset) * bytes;
         if (low >= reserved && high <= static_cast<extent::wide>(size_[where])) {
-            if (where == REGION_ARENA && !elsewhere_.empty()) check_windows(offset, low, high);
+            if (where == REGION_ARENA && !elsewhere_.empty()) check_windows(offset * bytes, low, high);
             return;
         }
-        message_ = std::string(verb) + " floats " + text(low) + " to " + text(high) + " of the " + name[where] +
+        message_ = std::string(verb) + " bytes " + text(low) + " to " + text(high) + " of the " + name[where] +
                    " region, which spans " + text(reserved) + " to " + std::to_string(size_[where]);
     }
-    void check_windows(int64_t offset, extent::wide low, extent::wide high) {
-        const windows::relation how = elsewhere_.of(offset, static_cast<int64_t>(low), static_cast<int64_t>(high));
+    // Of an operand whose first element is at byte `first` and which reaches the bytes [low, high).
+    void check_windows(int64_t first, extent::wide low, extent::wide high) {
+        const windows::relation how = elsewhere_.of(first, static_cast<int64_t>(low), static_cast<int64_t>(high));
         if (how == windows::APART || (how == windows::INSIDE && follows_windows_)) return;
         for_a_window_ = true;
-        message_ = "reaches floats " + text(low) + " to " + text(high) + " of the arena, part of which lies elsewhere";
+        message_ = "reaches bytes " + text(low) + " to " + text(high) + " of the arena, part of which lies elsewhere";
     }
     static std::string text(extent::wide x) {
         const extent::wide limit = INT64_MAX;

@@ -1,8 +1,9 @@
-// Numbers of fewer bits than a float: bfloat16 and binary16 ("f16"), as 16-bit patterns in the lanes of an ivec16 and as
+// Elements of fewer than 32 bits in memory, and numbers among them: bfloat16 and binary16 ("f16"), as 16-bit patterns in the lanes of an ivec16 and as
 // floats that have been rounded to them. Rounding is to the nearest, ties to even; what is too large becomes an
 // infinity, and NaN stays NaN. All is integer arithmetic but for subnormal f16, so that units that take subnormal floats
 // for zero give the same.
 #pragma once
+#include "command.hpp"
 #include "vector.hpp"
 
 namespace fpga {
@@ -89,6 +90,48 @@ FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[2]) { return join_lanes<16>(pa
 FPGA_INLINE ivec16 join_beat(const ivec16 (&part)[4]) {
     const ivec16 half[2] = {join_lanes<8>(part[0], part[1]), join_lanes<8>(part[2], part[3])};
     return join_beat(half);
+}
+
+// Bytes of an element of a format; 0 for one that there is not.
+FPGA_INLINE int32_t bytes_of(int32_t format) {
+    switch (format) {
+        case FORMAT_F32: return 4;
+        case FORMAT_BF16:
+        case FORMAT_F16: return 2;
+        case FORMAT_U8:
+        case FORMAT_I8: return 1;
+        default: return 0;
+    }
+}
+
+// Element `at` of a region whose elements have BYTES (1 or 2) bytes, not extended by its sign.
+template <int BYTES>
+FPGA_INLINE int32_t narrow_at(const vec16* region, int64_t at) {
+#ifdef __SYNTHESIS__
+    constexpr int64_t IN_WORD = 4 / BYTES;
+    const uint32_t word = static_cast<uint32_t>(int_at(region, at / IN_WORD));
+    return static_cast<int32_t>((word >> (8 * BYTES * (at % IN_WORD))) & ((1u << 8 * BYTES) - 1));
+#else
+    uint16_t x = 0;
+    std::memcpy(&x, reinterpret_cast<const char*>(region) + at * BYTES, BYTES);
+    return x;
+#endif
+}
+
+// Stores the low bits of x there.
+template <int BYTES>
+FPGA_INLINE void store_narrow(vec16* region, int64_t at, int32_t x) {
+#ifdef __SYNTHESIS__
+    constexpr int64_t IN_WORD = 4 / BYTES;
+    const int shift = 8 * BYTES * (at % IN_WORD);
+    const uint32_t mask = ((1u << 8 * BYTES) - 1) << shift;
+    const uint32_t word = static_cast<uint32_t>(int_at(region, at / IN_WORD)) & ~mask;
+    const uint32_t whole = word | ((static_cast<uint32_t>(x) << shift) & mask);
+    store_scalar(region, at / IN_WORD, from_bits(ivec16(static_cast<int32_t>(whole)))[0]);
+#else
+    const uint16_t low = static_cast<uint16_t>(x);
+    std::memcpy(reinterpret_cast<char*>(region) + at * BYTES, &low, BYTES);
+#endif
 }
 
 }  // namespace fpga

@@ -1,4 +1,4 @@
-// An offset into the arena, in floats, as a record's field. The word holds 32 bits; on the software card the operand may
+// An offset into the arena, in elements of the operand, as a record's field. The word holds 32 bits; on the software card the operand may
 // lie in the host's memory instead (windows.hpp), any distance from the arena.
 #pragma once
 #include <cstdint>

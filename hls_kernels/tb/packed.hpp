@@ -10,7 +10,8 @@ public:
     packed(memory& region, int64_t count, int32_t format)
         : region_(region), count_(count), format_(format), offset_(region.allocate(narrow() ? count / 2 : count)) {}
 
-    uint32_t offset() const { return offset_; }
+    // In elements.
+    uint32_t offset() const { return narrow() ? 2 * offset_ : offset_; }
 
     // The number of the format that is the nearest to x, as element i.
     void set(int64_t i, float x) {

@@ -120,7 +120,7 @@ public:
     template <class COMMAND>
     bool bounded(const COMMAND& c, void (*bounds_of)(const COMMAND&, fpga::bounds&), const memory& arena,
                  const memory& weights) {
-        fpga::bounds whole(0, arena.size(), weights.size()), none(0, 16, 0);
+        fpga::bounds whole(0, 4 * arena.size(), 4 * weights.size()), none(0, 64, 0);
         bounds_of(c, whole);
         bounds_of(c, none);
         check(whole.ok(), "bounds: " + whole.message());

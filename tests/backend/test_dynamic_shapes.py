@@ -143,7 +143,7 @@ def test_a_bound_program_has_the_words_of_one_that_is_lowered_for_the_size() -> 
         np.testing.assert_array_equal(mine.code.words, theirs.code.words)
         places = [[(s.shape, s.strides, s.offset, s.numel) for s in f.inputs + f.outputs] for f in (mine, theirs)]
         assert places[0] == places[1]
-        assert (mine.floats, mine.output_end, mine.input_end) == (theirs.floats, theirs.output_end, theirs.input_end)
+        assert (mine.beats, mine.output_end, mine.input_end) == (theirs.beats, theirs.output_end, theirs.input_end)
 
 
 def test_a_guard_that_fails_makes_a_second_variant() -> None:

@@ -145,7 +145,7 @@ def test_streams_that_run_side_by_side_share_no_memory_that_one_of_them_writes(l
     while i < len(task.commands):
         for member in task.commands[i : i + 1 + task.commands[i].group]:
             for buffer in member.uses:
-                if buffer in task.plan.offsets:
+                if buffer in task.plan.places:
                     spans[buffer] = (spans.get(buffer, (i, i))[0], i)
         i += 1 + task.commands[i].group
     assert_disjoint(task.plan, spans)

@@ -14,7 +14,7 @@ from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.launch import MemoryPlan
 from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align
-from fpga_dynamo.lowering.passes.memory import STATUS_FLOATS, plan_memory
+from fpga_dynamo.lowering.passes.memory import STATUS_BEATS, plan_memory
 from tests.lowering.lowering_cases import programs_of, randomise
 
 
@@ -52,11 +52,11 @@ def lives(commands: list[Command], inputs: list[Buffer], outputs: list[Buffer]) 
 
 
 def assert_disjoint(plan: MemoryPlan, spans: dict[Buffer, tuple[int, int]]) -> None:
-    buffers = sorted(spans, key=lambda b: plan.offsets[b])
+    buffers = sorted(spans, key=lambda b: plan.places[b])
     for i, a in enumerate(buffers):
         for b in buffers[i + 1 :]:
             together = spans[a][0] <= spans[b][1] and spans[b][0] <= spans[a][1]
-            assert not together or plan.offsets[a] + a.floats <= plan.offsets[b], "two live buffers overlap"
+            assert not together or plan.places[a] + a.beats <= plan.places[b], "two live buffers overlap"
 
 
 @given(command_lists())
@@ -67,8 +67,7 @@ def test_buffers_that_are_live_together_do_not_overlap(given_: Any) -> None:
     spans = lives(commands, inputs, outputs)
     assert_disjoint(plan, spans)
     for buffer in spans:
-        assert plan.offsets[buffer] % VEC == 0
-        assert plan.offsets[buffer] >= STATUS_FLOATS and plan.offsets[buffer] + align(buffer.floats) <= plan.floats
+        assert plan.places[buffer] >= STATUS_BEATS and plan.places[buffer] + buffer.beats <= plan.beats
 
 
 @given(command_lists())
@@ -76,9 +75,9 @@ def test_buffers_that_are_live_together_do_not_overlap(given_: Any) -> None:
 def test_outputs_and_inputs_lie_where_one_transfer_each_reaches_them(given_: Any) -> None:
     commands, inputs, outputs = given_
     plan = plan_memory(commands, inputs, outputs)
-    assert all(plan.offsets[b] + align(b.floats) <= plan.output_end for b in outputs)
-    assert all(plan.input_begin <= plan.offsets[b] < plan.input_end for b in inputs)
-    assert STATUS_FLOATS <= plan.output_end <= plan.input_begin <= plan.input_end <= plan.floats
+    assert all(plan.places[b] + b.beats <= plan.output_end for b in outputs)
+    assert all(plan.input_begin <= plan.places[b] < plan.input_end for b in inputs)
+    assert STATUS_BEATS <= plan.output_end <= plan.input_begin <= plan.input_end <= plan.beats
 
 
 @given(command_lists())
@@ -88,10 +87,10 @@ def test_the_plan_knows_the_least_size_possible(given_: Any) -> None:
     plan = plan_memory(commands, inputs, outputs)
     spans = lives(commands, inputs, outputs)
     live = [
-        sum(align(b.floats) for b, (first, last) in spans.items() if first <= i <= last) for i in range(len(commands))
+        sum(b.beats for b, (first, last) in spans.items() if first <= i <= last) for i in range(len(commands))
     ]
-    assert plan.live_floats == STATUS_FLOATS + max(live)
-    assert plan.live_floats <= plan.floats
+    assert plan.live == STATUS_BEATS + max(live)
+    assert plan.live <= plan.beats
 
 
 def test_a_chain_needs_two_buffers_however_long_it_is() -> None:
@@ -99,7 +98,7 @@ def test_a_chain_needs_two_buffers_however_long_it_is() -> None:
     commands = [command([a], [b]) for a, b in itertools.pairwise(buffers)]
     first = command([], [buffers[0]])
     plan = plan_memory([first, *commands], [], [])
-    assert plan.floats == STATUS_FLOATS + 2 * 64
+    assert plan.beats == STATUS_BEATS + 2 * 4
 
 
 def test_the_best_fit_is_taken() -> None:
@@ -110,7 +109,7 @@ def test_the_best_fit_is_taken() -> None:
         command([large, small], [keep]), command(between, [wanted]),
     ]  # fmt: skip
     plan = plan_memory(commands, [], [])
-    assert plan.offsets[wanted] == plan.offsets[small]
+    assert plan.places[wanted] == plan.places[small]
 
 
 def test_an_output_is_never_in_the_place_of_an_input() -> None:
@@ -121,18 +120,18 @@ def test_an_output_is_never_in_the_place_of_an_input() -> None:
         for each in task.commands:
             for read in each.reads:
                 for write in each.writes:
-                    if read in spans and read in task.plan.offsets and read is not write:
-                        begin, end = task.plan.offsets[read], task.plan.offsets[write]
-                        assert begin + read.floats <= end or end + write.floats <= begin
+                    if read in spans and read in task.plan.places and read is not write:
+                        begin, end = task.plan.places[read], task.plan.places[write]
+                        assert begin + read.beats <= end or end + write.beats <= begin
 
 
 def test_a_deep_network_uses_its_memory_again() -> None:
     layers = [nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()) for _ in range(12)]
     (program,) = programs_of(randomise(nn.Sequential(*layers)), torch.randn(1, 16, 16, 16))
     (task,) = program.card_tasks
-    activation = 16 * 16 * 16
-    assert task.plan.floats <= 5 * activation
-    assert task.plan.floats <= 1.1 * task.plan.live_floats
+    activation = 16 * 16 * 16 // 16
+    assert task.plan.beats <= 5 * activation
+    assert task.plan.beats <= 1.1 * task.plan.live
 
 
 def test_largest_first_where_best_fit_leaves_gaps() -> None:
@@ -140,4 +139,4 @@ def test_largest_first_where_best_fit_leaves_gaps() -> None:
     commands = [command([], [a]), command([a], [b]), command([b], [c]), command([c], [d])]
     plan = plan_memory(commands, [], [])
     assert_disjoint(plan, lives(commands, [], []))
-    assert plan.floats == plan.live_floats == STATUS_FLOATS + 5 * VEC, "the third does not fit into the first's place"
+    assert plan.beats == plan.live == STATUS_BEATS + 5, "the third does not fit into the first's place"

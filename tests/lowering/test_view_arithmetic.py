@@ -16,7 +16,7 @@ SIZES = st.lists(st.integers(1, 4), min_size=0, max_size=5)
 
 def as_tensor(view: View) -> torch.Tensor:
     """The positions in the buffer that `view` shows, in its shape."""
-    memory = torch.arange(view.buffer.floats)
+    memory = torch.arange(view.buffer.length)
     return memory.as_strided(view.shape, view.strides, view.offset)
 
 

@@ -96,7 +96,7 @@ class _Finder:
         while last > first and not self._closed(first, last):
             last -= 1
         inner = [self._commands[i].writes[0] for i in range(first, last)]
-        if 4 * sum(buffer.floats for buffer in inner) < self._limits.chain * self._lanes:
+        if sum(buffer.nbytes for buffer in inner) < self._limits.chain * self._lanes:
             return None
         layer_of = {buffer: i for i, buffer in enumerate(inner)}
         layers = []
@@ -118,7 +118,7 @@ class _Finder:
         if i + 1 >= len(self._commands) or not (_divisible(self._commands[i]) and _divisible(self._commands[i + 1])):
             return False
         (buffer,) = self._commands[i].writes
-        large = 4 * buffer.floats >= self._limits.link * self._lanes
+        large = buffer.nbytes >= self._limits.link * self._lanes
         return large and buffer in self._commands[i + 1].reads and self._private(i, buffer)
 
     def _private(self, i: int, buffer: Buffer) -> bool:
@@ -128,7 +128,7 @@ class _Finder:
         if buffer.role is not Role.TEMPORARY or self._uses[buffer][0] != i:
             return False
         pitch = image.output_pitch
-        if pitch % VEC or buffer.floats < pitch * image.count or _output(self._commands[i]).offset:
+        if pitch % VEC or buffer.length < pitch * image.count or _output(self._commands[i]).offset:
             return False
         return all(self._reads_rows(j, buffer, pitch) for j in self._uses[buffer][1:])
 
@@ -169,6 +169,11 @@ def _input(command: Command) -> Operand:
     operand = command.fields[_cutting(command).input]
     assert isinstance(operand, Operand)
     return operand
+
+
+def _written(layer: _Layer) -> Buffer:
+    (buffer,) = layer.command.writes
+    return buffer
 
 
 def _output(command: Command) -> Operand:
@@ -220,15 +225,16 @@ class _Schedule:
 
     @property
     def bytes(self) -> int:
-        pitches = (layer.image.output_pitch for layer in self.chain.layers)
-        return 4 * sum(height * pitch for height, pitch in zip(self.heights, pitches, strict=False))
+        layers = zip(self.heights, self.chain.layers, strict=False)
+        return sum(height * layer.image.output_pitch * _written(layer).element.bytes for height, layer in layers)
 
     def commands(self) -> list[Command]:
         layers = self.chain.layers
         own = {}
         for i, (layer, height) in enumerate(zip(layers, self.heights, strict=False)):
-            (whole,) = layer.command.writes
-            own[whole] = (i, Buffer(align(height * layer.image.output_pitch), name=whole.name))
+            whole = _written(layer)
+            length = align(height * layer.image.output_pitch, whole.element.lanes)
+            own[whole] = (i, Buffer(length, name=whole.name, element=whole.element))
         return [
             _kept(layers[step.layer], own[layers[step.layer].command.writes[0]][1], step)
             if step.distance
@@ -286,15 +292,15 @@ def _still_needed(chain: _Chain, made: Sequence[int], ends: Sequence[int]) -> li
 def _kept(layer: _Layer, buffer: Buffer, step: _Step) -> Command:
     """The move of rows that the next band still needs to the front of the buffer."""
     pitch = layer.image.output_pitch
-    floats = (step.end - step.begin) * pitch
+    count, element = (step.end - step.begin) * pitch, buffer.element
     move = Move(
         input=Operand(buffer, step.distance * pitch),
         output=Operand(buffer),
-        dims=(1, 1, 1, 1, 1, floats),
+        dims=(1, 1, 1, 1, 1, count),
         in_stride=(0, 0, 0, 0, 0, 1),
         out_stride=(0, 0, 0, 0, 0, 1),
     )
-    return Command(move, (buffer,), (buffer,), layer.command.nodes, "bands", bytes=8 * floats)
+    return Command(move, (buffer,), (buffer,), layer.command.nodes, "bands", bytes=2 * element.bytes * count)
 
 
 def _band(layer: _Layer, own: dict[Buffer, tuple[int, Buffer]], step: _Step) -> Command:

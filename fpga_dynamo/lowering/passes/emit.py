@@ -8,6 +8,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.encode import encode
 from fpga_dynamo.ir.dtypes import slot_element
+from fpga_dynamo.ir.elements import F32
 from fpga_dynamo.ir.graph import GraphInfo, value
 from fpga_dynamo.ir.launch import Lowered, MemoryPlan, Patches, Slot
 from fpga_dynamo.ir.sizes.size import identical, larger
@@ -45,7 +46,7 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, ban
     return Lowered(
         commands=commands,
         plan=plan,
-        code=encode(commands, plan.offsets, graph.target, patches),
+        code=encode(commands, plan.places, graph.target, patches),
         inputs=[_slot(node, view, plan) for node, view in inputs.items()],
         outputs=[_slot(node, view, plan) for node, view in outputs.items()],
         weights=_used_weights(emitter),
@@ -66,9 +67,9 @@ def _slot_view(node: Node, role: Role) -> View:
     fake = value(node)
     size = tuple(fake.shape)
     strides = tuple(fake.stride()) if is_dense(fake) else dense(size)
-    element, unit = slot_element(fake.dtype), floats_of(fake.dtype)
-    words = element.words(larger(1, numel(size)))
-    buffer = Buffer(align(words), role, node.name, element)
+    unit = floats_of(fake.dtype)
+    element = F32 if unit != 1 else slot_element(fake.dtype)
+    buffer = Buffer(align(unit * larger(1, numel(size)), element.lanes), role, node.name, element)
     return View(buffer, size, tuple(unit * stride for stride in strides), 0, fake.dtype)
 
 
@@ -88,10 +89,12 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
     layout_change: whether such a copy counts as one; those that only `watch` asks for do not.
     """
     wanted = _slot_view(node, Role.OUTPUT)
-    found = emitter.view(node)
+    found = emitter.view(node, narrow=True)
+    if found.element is not wanted.element and found.element.is_narrow:
+        found = emitter.view(node)
     walks = zip(found.strides, wanted.strides, found.shape, strict=True)
     same = all(identical(a, b) or n == 1 for a, b, n in walks)
-    if wanted.buffer.element.is_narrow:
+    if wanted.element is not found.element:
         if not same or found.offset % VEC or found.buffer.in_weights:
             dense_ = View(Buffer(align(wanted.numel)), wanted.shape, wanted.strides, 0, found.dtype)
             emitter.copy(found, dense_, layout_change=layout_change)
@@ -108,7 +111,7 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
 def _slot(node: Node, view: View, plan: MemoryPlan) -> Slot:
     fake = value(node)
     strides = tuple(fake.stride()) if is_dense(fake) else dense(view.shape)
-    return Slot(node, view.shape, strides, fake.dtype, plan.offsets[view.buffer], view.numel)
+    return Slot(node, view.shape, strides, fake.dtype, plan.places[view.buffer], view.numel)
 
 
 def _used_weights(emitter: Emitter) -> list[WeightBuffer]:

@@ -17,24 +17,26 @@ from dataclasses import dataclass
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.launch import MemoryPlan
 from fpga_dynamo.ir.sizes.size import value
-from fpga_dynamo.ir.view import VEC, Buffer, Role, align
+from fpga_dynamo.ir.view import Buffer, Role
 
-STATUS_FLOATS = VEC
+STATUS_BEATS = 1
+"""What the status record takes."""
+
 BY_SIZE_BUFFERS = 512
 """Most temporaries that are placed by size; the time for as many is some 20 ms."""
 
 
 def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> MemoryPlan:
     """Places every arena buffer of `commands`; `inputs` and `outputs` keep their order and are never shared."""
-    offsets: dict[Buffer, int] = {}
-    cursor = STATUS_FLOATS
+    places: dict[Buffer, int] = {}
+    cursor = STATUS_BEATS
     for buffer in outputs:
-        offsets[buffer] = cursor
-        cursor += floats_of(buffer)
+        places[buffer] = cursor
+        cursor += beats_of(buffer)
     output_end = cursor
     for buffer in inputs:
-        offsets[buffer] = cursor
-        cursor += floats_of(buffer)
+        places[buffer] = cursor
+        cursor += beats_of(buffer)
     base = cursor
     steps = _moments(commands)
     last_use = {buffer: i for i, moment in enumerate(steps) for buffer in moment.uses}
@@ -42,21 +44,21 @@ def plan_memory(commands: Sequence[Command], inputs: Sequence[Buffer], outputs: 
     live, most = 0, 0
     for i, moment in enumerate(steps):
         for buffer in moment.writes:
-            if buffer not in offsets:
-                offsets[buffer] = free.take(floats_of(buffer))
-                live += floats_of(buffer)
+            if buffer not in places:
+                places[buffer] = free.take(beats_of(buffer))
+                live += beats_of(buffer)
         most = max(most, live)
         for buffer in moment.uses:
-            if buffer.role is Role.TEMPORARY and last_use[buffer] == i and buffer in offsets:
-                free.give(offsets[buffer], floats_of(buffer))
-                live -= floats_of(buffer)
+            if buffer.role is Role.TEMPORARY and last_use[buffer] == i and buffer in places:
+                free.give(places[buffer], beats_of(buffer))
+                live -= beats_of(buffer)
     top = free.top
     if top > base + most:
         by_size = _by_size(steps, last_use, base)
         if by_size is not None and by_size[1] < top:
-            offsets.update(by_size[0])
+            places.update(by_size[0])
             top = by_size[1]
-    return MemoryPlan(offsets, top, output_end, output_end, base, base + most)
+    return MemoryPlan(places, top, output_end, output_end, base, base + most)
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,12 @@ def _moments(commands: Sequence[Command]) -> list[_Moment]:
     return found
 
 
-def floats_of(buffer: Buffer) -> int:
-    """Floats that a buffer takes in the arena, where its size changes from call to call at the hints."""
-    return align(value(buffer.floats))
+def beats_of(buffer: Buffer) -> int:
+    """Beats that a buffer takes in the arena, where its size changes from call to call at the hints."""
+    return value(buffer.beats)
 
 
-def stacking(commands: Sequence[Command], offsets: Mapping[Buffer, int]) -> dict[Buffer, list[Buffer]]:
+def stacking(commands: Sequence[Command], places: Mapping[Buffer, int]) -> dict[Buffer, list[Buffer]]:
     """For each temporary, from the lowest up: the temporaries below it that it must stay above at any sizes.
 
     Of two that live at once, the upper one comes after the lower one along these links: whenever a buffer begins to
@@ -103,17 +105,17 @@ def stacking(commands: Sequence[Command], offsets: Mapping[Buffer, int]) -> dict
         for buffer in moment.writes:
             if buffer.role is Role.TEMPORARY and buffer not in below:
                 below[buffer] = {}
-                entry = (offsets[buffer], buffer.id, buffer)
+                entry = (places[buffer], buffer.id, buffer)
                 place = bisect.bisect(alive, entry[:2], key=lambda e: e[:2])
                 alive.insert(place, entry)
                 link(place)
                 link(place + 1)
         for buffer in moment.uses:
             if buffer in below and last_use[buffer] == i:
-                place = bisect.bisect_left(alive, (offsets[buffer], buffer.id), key=lambda e: e[:2])
+                place = bisect.bisect_left(alive, (places[buffer], buffer.id), key=lambda e: e[:2])
                 del alive[place]
                 link(place)
-    return {buffer: list(below[buffer]) for buffer in sorted(below, key=lambda b: offsets[b])}
+    return {buffer: list(below[buffer]) for buffer in sorted(below, key=lambda b: places[b])}
 
 
 def _by_size(
@@ -130,8 +132,8 @@ def _by_size(
     offsets: dict[Buffer, int] = {}
     placed: list[tuple[int, int, int, int]] = []  # begin, end in memory; first, last command; by begin
     top = base
-    for buffer in sorted(first_use, key=lambda b: (-floats_of(b), first_use[b])):
-        first, last, size = first_use[buffer], last_use[buffer], floats_of(buffer)
+    for buffer in sorted(first_use, key=lambda b: (-beats_of(b), first_use[b])):
+        first, last, size = first_use[buffer], last_use[buffer], beats_of(buffer)
         start = base
         for begin, end, born, dead in placed:
             if born <= last and first <= dead:

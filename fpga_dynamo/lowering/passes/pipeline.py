@@ -21,6 +21,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.codegen.eager import Part, extract, whole
 from fpga_dynamo.errors import InternalError, NotLoweredError, PatternError
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.graph import GraphInfo, computes, describe, is_effectful, is_view
 from fpga_dynamo.ir.launch import Lowered
 from fpga_dynamo.ir.program import CardTask, Covered, HostTask, Program, Task
@@ -191,7 +192,7 @@ def _card_task(name: str, graph: GraphInfo, segment: Segment, lowered: Lowered) 
         seconds=segment.seconds,
         ps_seconds=segment.ps_seconds,
     )
-    size = task.plan.floats * 4
+    size = task.plan.beats * BEAT_BYTES
     log.debug("%s: %d commands on kernel %s, arena %d bytes", name, len(task.commands), task.kernel, size)
     return task
 

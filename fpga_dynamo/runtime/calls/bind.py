@@ -18,8 +18,8 @@ from fpga_dynamo.ir.program import CardTask, Program
 from fpga_dynamo.ir.sizes.code import Source, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
-from fpga_dynamo.ir.view import Buffer, Role, align
-from fpga_dynamo.lowering.passes.memory import STATUS_FLOATS, stacking
+from fpga_dynamo.ir.view import Buffer, Role
+from fpga_dynamo.lowering.passes.memory import STATUS_BEATS, stacking
 
 
 class FormMaker:
@@ -31,12 +31,14 @@ class FormMaker:
         self._task = task
         source = Source(symbols)
         begins, ends = _lay_out(task, source)
-        words = [f"{begins[buffer]} + {source.name(offset)}" for _, buffer, offset in patches.arena]
+        words = [
+            f"{begins[buffer]} * {buffer.element.lanes} + {source.name(offset)}" for _, buffer, offset in patches.arena
+        ]
         words += [source.name(size) for _, size in patches.sizes]
         self._places = np.array([place for place, *_ in (*patches.arena, *patches.sizes)], np.intp)
-        own = {offset: buffer for buffer, offset in task.plan.offsets.items()}
+        own = {place: buffer for buffer, place in task.plan.places.items()}
         slots = [
-            ", ".join([_tuple(source, slot.shape), _tuple(source, slot.strides), begins[own[slot.offset]]])
+            ", ".join([_tuple(source, slot.shape), _tuple(source, slot.strides), begins[own[slot.place]]])
             for slot in (*task.inputs, *task.outputs)
         ]
         source.returns(f"[{', '.join(words)}], [{', '.join(f'({slot})' for slot in slots)}], {', '.join(ends)}")
@@ -44,17 +46,17 @@ class FormMaker:
 
     def __call__(self, values: Sequence[int]) -> Form:
         """The launch for these values of the symbols."""
-        changed, slots, output_end, input_end, floats = self._evaluate(*values)
+        changed, slots, output_end, input_end, beats = self._evaluate(*values)
         task = self._task
         words = task.code.words.copy()
         words[self._places] = np.array(changed, np.int64).astype(np.uint32)
         bound = [
-            replace(slot, shape=shape, strides=strides, offset=offset, numel=_product(shape))
-            for slot, (shape, strides, offset) in zip((*task.inputs, *task.outputs), slots, strict=True)
+            replace(slot, shape=shape, strides=strides, place=place, numel=_product(shape))
+            for slot, (shape, strides, place) in zip((*task.inputs, *task.outputs), slots, strict=True)
         ]
         count = len(task.inputs)
         code = CommandList(words, task.code.count, task.code.fixups)
-        return Form(code, bound[:count], bound[count:], floats, output_end, input_end)
+        return Form(code, bound[:count], bound[count:], beats, output_end, input_end)
 
 
 def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[str]]:
@@ -64,18 +66,18 @@ def _lay_out(task: CardTask, source: Source) -> tuple[dict[Buffer, str], list[st
 
     def put(buffer: Buffer, place: str) -> str:
         begins[buffer] = place
-        after[buffer] = source.assign(f"{place} + {source.name(align(buffer.floats))}")
+        after[buffer] = source.assign(f"{place} + {source.name(buffer.beats)}")
         return after[buffer]
 
     ends = []
-    cursor = source.assign(str(STATUS_FLOATS))
+    cursor = source.assign(str(STATUS_BEATS))
     for role in (Role.OUTPUT, Role.INPUT):
-        for buffer in task.plan.offsets:
+        for buffer in task.plan.places:
             if buffer.role is role:
                 cursor = put(buffer, cursor)
         ends.append(cursor)
     tops = [cursor]
-    for buffer, below in stacking(task.commands, task.plan.offsets).items():
+    for buffer, below in stacking(task.commands, task.plan.places).items():
         place = [after[other] for other in below]
         begin = place[0] if len(place) == 1 else source.assign(f"max({', '.join(place)})") if place else cursor
         tops.append(put(buffer, begin))

@@ -64,8 +64,8 @@ class Binding:
         return found
 
     def _written(self, code: CommandList) -> Any:
-        offsets = {buffer: entry.offset for buffer, entry in zip(self._task.weights, self.entries, strict=True)}
-        words = code.bound(offsets)  # type: ignore[arg-type]
+        places = {buffer: entry.place for buffer, entry in zip(self._task.weights, self.entries, strict=True)}
+        words = code.bound(places)  # type: ignore[arg-type]
         buffer = self._card.buffer(self._task.kernel, COMMANDS, words.nbytes, host=True)
         buffer.write(words.data, 0)
         direction = self._card.driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE

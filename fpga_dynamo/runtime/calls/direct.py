@@ -18,6 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from fpga_dynamo._native import direct_call
 from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.graph import STORABLE, is_view, value
 from fpga_dynamo.ir.launch import Slot
 from fpga_dynamo.ir.program import CardTask, Program
@@ -146,11 +147,11 @@ class Direct:
             profiling=internals.profiling,
             arity=len(self._positions),
             inputs=[
-                (self._positions[slot.node], _DTYPES[slot.dtype], slot.numel, slot.offset * 4)
+                (self._positions[slot.node], _DTYPES[slot.dtype], slot.numel, slot.begin)
                 for slot in self._task.inputs
             ],
             outputs=[
-                (shape, strides, slot.dtype, _DTYPES[slot.dtype], slot.numel, slot.offset * 4)
+                (shape, strides, slot.dtype, _DTYPES[slot.dtype], slot.numel, slot.begin)
                 for slot, shape, strides in results
             ],
             commands=self._task.code.count,
@@ -215,7 +216,7 @@ class Direct:
         run.set_arg(COMMANDS, binding.commands(task.code))
         run.set_arg(COUNT, task.code.count)
         run.set_arg(ARENA, arena.buffer)
-        run.set_arg(WEIGHTS, weights if task.weights else card.buffer(task.kernel, WEIGHTS, 64, host=False))
+        run.set_arg(WEIGHTS, weights if task.weights else card.buffer(task.kernel, WEIGHTS, BEAT_BYTES, host=False))
         return run
 
     def _failed(self, run: Any, state: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.launch import CommandList, Form, Slot
 from fpga_dynamo.ir.program import CardTask
 from fpga_dynamo.runtime.calls.binding import Binding
@@ -24,14 +25,14 @@ LONGEST_MS = (1 << 31) - 1
 class Arena:
     """A task's activations on one compute unit: memory, and the run handle whose arguments point at it.
 
-    It serves all forms of the task that need no more than `floats`.
+    It serves all forms of the task that need no more than `beats`.
     """
 
-    def __init__(self, task: CardTask, card: Card, unit: int, floats: int) -> None:
-        self.floats = floats
+    def __init__(self, task: CardTask, card: Card, unit: int, beats: int) -> None:
+        self.beats = beats
         self._card = card
         self._count = task.code.count
-        self.buffer = card.buffer(task.kernel, ARENA, floats * 4, host=not card.driver.COPIES_ON_CARD)
+        self.buffer = card.buffer(task.kernel, ARENA, beats * BEAT_BYTES, host=not card.driver.COPIES_ON_CARD)
         self.run = card.driver.run(card.kernels[task.kernel, unit])
         self.run.set_arg(COUNT, self._count)
         self.run.set_arg(ARENA, self.buffer)
@@ -44,7 +45,7 @@ class Arena:
         if task.weights:
             card.weights.add_user(self)
         else:  # an argument has to be set, though nothing reads it
-            self.run.set_arg(WEIGHTS, card.buffer(task.kernel, WEIGHTS, 64, host=False))
+            self.run.set_arg(WEIGHTS, card.buffer(task.kernel, WEIGHTS, BEAT_BYTES, host=False))
 
     def begin(self, binding: Binding, code: CommandList) -> None:
         """Points the run at the binding's commands; until :meth:`end` the weights region stays where it is."""
@@ -111,7 +112,7 @@ class Launcher:
         task = self._task
         sources = [to_slot(tensor, slot) for tensor, slot in zip(tensors, form.inputs, strict=True)]
         results = [empty_for(slot) for slot in form.outputs]
-        arena = self._take(unit, form.floats)
+        arena = self._take(unit, form.beats)
         try:
             arena.begin(binding, form.code)
             arena.trace(bool(trace.recorders))
@@ -143,15 +144,15 @@ class Launcher:
             hint = f" (options={{'timeout': seconds}} allows more than {self.timeout_ms / 1000:g} s)"
         return f"{self._task.name} on kernel {self._task.kernel} of {self._card.path}: {sentence}{hint}"
 
-    def _take(self, unit: int, floats: int) -> Arena:
+    def _take(self, unit: int, beats: int) -> Arena:
         with self._lock:
             free = self._arenas.setdefault(unit, [])
             if free:
                 arena = free.pop()
-                if arena.floats >= floats:
+                if arena.beats >= beats:
                     return arena
                 del arena  # a larger one takes its place
-        return Arena(self._task, self._card, unit, floats)
+        return Arena(self._task, self._card, unit, beats)
 
     def _give(self, unit: int, arena: Arena) -> None:
         with self._lock:
@@ -169,4 +170,4 @@ class Launcher:
 
 
 def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:
-    return (tensor.data_ptr(), slot.nbytes, slot.offset * 4)
+    return (tensor.data_ptr(), slot.nbytes, slot.begin)

@@ -19,7 +19,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.ir.view import align
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.weights import Pack
 from fpga_dynamo.runtime.cards.change import Stamp, memory_of
 from fpga_dynamo.runtime.observe import counters
@@ -30,11 +30,11 @@ PAGE = 4096
 
 @dataclass(eq=False)
 class Entry:
-    """A pack on the card, `words` long, `offset` words into the weights region."""
+    """A pack on the card, `beats` long, `place` beats into the weights region."""
 
     key: tuple[Any, ...]
-    offset: int
-    words: int
+    place: int
+    beats: int
     sources: tuple[weakref.ref[object], ...]
     stamps: tuple[Stamp, ...] | None = None
     users: int = 0
@@ -80,7 +80,7 @@ class WeightStore:
         """Bytes of all packs."""
         with self._lock:
             self._collect()
-            return 4 * sum(align(entry.words) for entry in self._entries.values())
+            return BEAT_BYTES * sum(entry.beats for entry in self._entries.values())
 
     def reserve(self, packs: Sequence[Pack], tensors: Mapping[Node, torch.Tensor]) -> None:
         """Makes room for what :meth:`acquire` will need for `packs`, so that the region grows once.
@@ -90,7 +90,7 @@ class WeightStore:
         with self._lock:
             self._collect()
             missing = {key: pack for pack in packs if (key := _key(pack, tensors)) not in self._entries}
-            needed = sum(align(pack.words) for pack in missing.values())
+            needed = sum(pack.beats for pack in missing.values())
             if needed > self._free.largest():
                 self._resize(self._capacity + needed - self._free.tail(self._capacity))
 
@@ -110,7 +110,7 @@ class WeightStore:
                 if entry is not None:  # ids of dead tensors have been given to new ones
                     entry.key = ("dead", id(entry), key)
                     self._entries[entry.key] = self._entries.pop(key)
-                entry = Entry(key, self._take(pack.words), pack.words, tuple(map(weakref.ref, memories)))
+                entry = Entry(key, self._take(pack.beats), pack.beats, tuple(map(weakref.ref, memories)))
                 self._entries[key] = entry
             entry.users += 1
         try:
@@ -154,7 +154,7 @@ class WeightStore:
     def _collect(self) -> None:
         self._free_released()
         unused = self._free.tail(self._capacity)
-        if unused * 4 >= MEBIBYTE or (unused and not self._entries):
+        if unused * BEAT_BYTES >= MEBIBYTE or (unused and not self._entries):
             self._resize(self._capacity - unused)
 
     def _free_released(self) -> None:
@@ -165,13 +165,13 @@ class WeightStore:
             entry.users -= 1
             if entry.users == 0:
                 self._entries.pop(entry.key, None)
-                self._free.give(entry.offset, align(entry.words))
-                freed.append(entry.offset)
+                self._free.give(entry.place, entry.beats)
+                freed.append(entry.place)
         discard = getattr(self._buffer, "discard", None)
         if discard is not None:
             with contextlib.suppress(DeviceError):  # of a card that a fork left behind
-                for start, size in {self._free.around(offset) for offset in freed}:
-                    discard(size * 4, start * 4)
+                for start, size in {self._free.around(place) for place in freed}:
+                    discard(size * BEAT_BYTES, start * BEAT_BYTES)
 
     def invalidate(self) -> None:
         """Has every entry packed again before its next use."""
@@ -179,8 +179,7 @@ class WeightStore:
             for entry in self._entries.values():
                 entry.stamps = None
 
-    def _take(self, words: int) -> int:
-        size = align(words)
+    def _take(self, size: int) -> int:
         start = self._free.take(size)
         if start is None:
             self._resize(self._capacity + size - self._free.tail(self._capacity))
@@ -189,31 +188,31 @@ class WeightStore:
         return start
 
     def _resize(self, capacity: int) -> None:
-        """A region of (at least) `capacity` words with the same content."""
+        """A region of (at least) `capacity` beats with the same content."""
         bo = self._driver.bo
         flags = bo.flags.device_only if self._copies else bo.flags.normal
-        capacity = -(-capacity * 4 // PAGE) * PAGE // 4
+        capacity = -(-capacity * BEAT_BYTES // PAGE) * PAGE // BEAT_BYTES
         buffer = None
         if capacity:
-            buffer = bo(self._device, capacity * 4, flags, self._group)
+            buffer = bo(self._device, capacity * BEAT_BYTES, flags, self._group)
             kept = min(capacity, self._capacity)
             taken = self._free.taken(kept)
             unused = kept - sum(size for _, size in taken)
-            if self._copies and capacity * 4 >= MEBIBYTE and unused * 4 < MEBIBYTE:  # which would get memory as well
+            if self._copies and capacity * BEAT_BYTES >= MEBIBYTE and unused * BEAT_BYTES < MEBIBYTE:  # which would get memory as well
                 buffer.populate()
             if kept and self._copies:
                 for start, size in taken:
-                    buffer.copy(self._buffer, size * 4, start * 4, start * 4)
+                    buffer.copy(self._buffer, size * BEAT_BYTES, start * BEAT_BYTES, start * BEAT_BYTES)
             elif kept:
-                buffer.write(memoryview(self._buffer.map())[: kept * 4], 0)
-                buffer.sync(self._to_device, kept * 4, 0)
+                buffer.write(memoryview(self._buffer.map())[: kept * BEAT_BYTES], 0)
+                buffer.sync(self._to_device, kept * BEAT_BYTES, 0)
         self._free.resize(self._capacity, capacity)
         self._buffer, self._capacity = buffer, capacity
         for user in list(self._users):
             user.weights_moved(buffer)
 
     def _upload(self, entry: Entry, flat: torch.Tensor) -> None:
-        nbytes, offset = flat.nbytes, entry.offset * 4
+        nbytes, offset = flat.nbytes, entry.place * BEAT_BYTES
         with self._lock:
             if self._copies:
                 self._buffer.upload_ptr(flat.data_ptr(), nbytes, offset)
@@ -241,9 +240,9 @@ class _Extents:
                 return start
         return None
 
-    def around(self, offset: int) -> tuple[int, int]:
-        """Start and size of the free extent that `offset` lies in."""
-        i = bisect.bisect(self._starts, offset) - 1
+    def around(self, place: int) -> tuple[int, int]:
+        """Start and size of the free extent that `place` lies in."""
+        i = bisect.bisect(self._starts, place) - 1
         return self._starts[i], self._sizes[i]
 
     def taken(self, end: int) -> list[tuple[int, int]]:

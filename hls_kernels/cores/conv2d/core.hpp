@@ -94,13 +94,14 @@ each_block:
                     gather_block(slab, c, p, arena, group_channel, run, k, step.depth);
                 const int64_t first_weight = (at * p.depth + k) * c.vectors;
 #ifdef __SYNTHESIS__
-                load_weights(weight_block, weights, c.weight, c.weight_format, first_weight, step);
+                load_weights(weight_block, weights, words_of(c.weight_format, c.weight), c.weight_format, first_weight,
+                             step);
                 const mac_weight* weight = weight_block;
                 const weights_ahead ahead;
                 const memory_float* source = slab;
 #else
                 const packed_weights weight =
-                    packed_weights(floats(weights) + c.weight, c.weight_format).at(first_weight * VEC);
+                    packed_weights(floats(weights), c.weight_format).at(c.weight + first_weight * VEC);
                 // What follows these weights in memory is read next, but after the last panel.
                 const int64_t panel_elements = static_cast<int64_t>(step.depth) * step.pitch;
                 const weights_ahead ahead = {weight.at(panel_elements).from, words_of(c.weight_format, panel_elements)};
@@ -138,7 +139,7 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
     b.require(c.vectors > 0 && c.vectors <= tile::MAX_VECTORS, "has a panel width that the kernel was not built for");
     b.require(c.in_stride[1] == 1 || c.in_stride[3] == 1,
               "has an input in which neither channels nor columns are contiguous");
-    b.require(c.weight % VEC == 0, "has weights that are not aligned to 16 floats");
+    b.require(words_of(c.weight_format, c.weight) % VEC == 0, "has weights that do not begin with a beat");
     b.require(is_weight_format(c.weight_format), "has weights of a format that the core does not read");
     b.require(activation_is_known(c.activation), "has an unknown activation");
     b.require_forward(c.in_stride, c.out_stride, c.residual_stride);
@@ -162,7 +163,8 @@ inline void conv2d_bounds(const conv2d_command& c, bounds& b) {
                .dim(static_cast<int64_t>(c.groups) * c.in_channels, c.in_stride[1])
                .dim(c.in_height, c.in_stride[2])
                .dim(c.in_width, c.in_stride[3]));
-    b.read(REGION_WEIGHTS, c.weight, extent(0).dim(words_of(c.weight_format, packed) + 1, static_cast<int64_t>(depth)));
+    b.read(REGION_WEIGHTS, words_of(c.weight_format, c.weight),
+           extent(0).dim(words_of(c.weight_format, packed) + 1, static_cast<int64_t>(depth)));
     if (c.bias != ABSENT) b.read(REGION_WEIGHTS, c.bias, packed);
     if (c.residual != ABSENT)
         b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.residual_stride));

@@ -13,7 +13,7 @@ struct conv2d_command {
     int32_t opcode;
     int32_t slices;
     place_t input;     // arena
-    uint32_t weight;   // weights
+    uint32_t weight;   // weights, in elements of weight_format
     uint32_t bias;     // weights, or ABSENT
     place_t residual;  // arena, added before the activation, or ABSENT
     place_t output;    // arena

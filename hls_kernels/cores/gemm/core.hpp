@@ -217,7 +217,7 @@ each_block:
                     step.pitch = c.vectors * VEC;
 #ifdef __SYNTHESIS__
                     if (c.b_packed) {
-                        load_weights(b_block, weights, c.b, c.b_format, packed, step);
+                        load_weights(b_block, weights, words_of(c.b_format, c.b), c.b_format, packed, step);
                     } else {
                         pack_b(b_block, b, arena, k, column, step.depth, step.vectors, tile::MAX_VECTORS);
                         step.pitch = PANEL_MAX;
@@ -230,7 +230,7 @@ each_block:
                     packed_weights weight = floats(b_block);
                     weights_ahead ahead = {weight.from, 0};
                     if (c.b_packed) {
-                        weight = packed_weights(floats(weights) + c.b, c.b_format).at(packed * VEC);
+                        weight = packed_weights(floats(weights), c.b_format).at(c.b + packed * VEC);
                         // What follows these weights in memory is read next.
                         const int64_t panel_elements = static_cast<int64_t>(step.depth) * step.pitch;
                         ahead = {weight.at(panel_elements).from, words_of(c.b_format, panel_elements)};
@@ -270,7 +270,7 @@ inline void gemm_bounds(const gemm_command& c, bounds& b) {
     b.require(c.a_stride[2] == 1 || c.a_stride[3] == 1, "has an a in which neither rows nor columns are contiguous");
     b.require(c.b_packed != 0 || c.b_stride[2] == 1 || c.b_stride[3] == 1,
               "has a b in which neither rows nor columns are contiguous");
-    b.require(c.b_packed == 0 || c.b % VEC == 0, "has weights that are not aligned to 16 floats");
+    b.require(c.b_packed == 0 || words_of(c.b_format, c.b) % VEC == 0, "has weights that do not begin with a beat");
     b.require(c.b_packed == 0 || is_weight_format(c.b_format), "has weights of a format that the core does not read");
     b.require(activation_is_known(c.activation), "has an unknown activation");
     b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
@@ -285,7 +285,7 @@ inline void gemm_bounds(const gemm_command& c, bounds& b) {
                .dim(c.rows, c.a_stride[2])
                .dim(c.depth, c.a_stride[3]));
     if (c.b_packed)
-        b.read(REGION_WEIGHTS, c.b, extent(0).dim(words_of(c.b_format, packed) + 1, c.depth));
+        b.read(REGION_WEIGHTS, words_of(c.b_format, c.b), extent(0).dim(words_of(c.b_format, packed) + 1, c.depth));
     else
         b.read(REGION_ARENA, c.b,
                extent()

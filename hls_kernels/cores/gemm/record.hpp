@@ -13,7 +13,7 @@ struct gemm_command {
     int32_t opcode;
     int32_t slices;
     place_t a;
-    place_t b;
+    place_t b;  // packed: in elements of b_format
     uint32_t bias;
     place_t residual;
     place_t output;

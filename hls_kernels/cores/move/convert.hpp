@@ -30,16 +30,20 @@ FPGA_INLINE ivec16 narrowed(const vec16& x) {
 // How many vectors of 16 words the elements of a beat become.
 constexpr int vectors_of_beat(int32_t format) { return format == FORMAT_U8 || format == FORMAT_I8 ? 4 : 2; }
 
+// The narrow operand's place in words, which is a beat's.
+FPGA_INLINE int64_t beat_words(int32_t format, int64_t offset) { return offset / (vectors_of_beat(format)); }
+
 // Beats begin .. end - 1 of the narrow tensor. The last one may hold more vectors than there are words.
 template <int FORMAT>
 inline void widen_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
     constexpr int VECTORS = vectors_of_beat(FORMAT);
+    const int64_t input = beat_words(FORMAT, c.input);
 beats:
     for (int64_t i = begin; i < end; i++) {
 #pragma HLS pipeline II = 4
 #pragma HLS loop_tripcount min = 1 max = 1024
         ivec16 part[VECTORS];
-        split_beat(bits_of(load_aligned(arena, c.input + i * VEC)), part);
+        split_beat(bits_of(load_aligned(arena, input + i * VEC)), part);
     vectors:
         UNROLL for (int v = 0; v < VECTORS; v++) {
 #pragma HLS unroll
@@ -52,6 +56,7 @@ beats:
 template <int FORMAT>
 inline void narrow_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
     constexpr int VECTORS = vectors_of_beat(FORMAT);
+    const int64_t output = beat_words(FORMAT, c.output);
 beats:
     for (int64_t i = begin; i < end; i++) {
 #pragma HLS pipeline II = 4
@@ -63,7 +68,7 @@ beats:
             const int64_t at = (i * VECTORS + v) * VEC;
             part[v] = narrowed<FORMAT>(at < c.count ? load_aligned(arena, c.input + at) : vec16(0.0f));
         }
-        store_aligned(arena, c.output + i * VEC, from_bits(join_beat(part)));
+        store_aligned(arena, output + i * VEC, from_bits(join_beat(part)));
     }
 }
 
@@ -92,18 +97,24 @@ inline uint32_t convert(const convert_command& c, const vec16*, vec16* arena, co
 template <>
 struct redirection<convert_command> {
     static constexpr bool POSSIBLE = true;
-    static void apply(convert_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output); }
+    static void apply(convert_command& c, const windows& elsewhere) {
+        const int32_t bytes = bytes_of(c.format);
+        elsewhere.redirect_elements(c.narrow ? 4 : bytes, c.input);
+        elsewhere.redirect_elements(c.narrow ? bytes : 4, c.output);
+    }
 };
 
 inline void convert_bounds(const convert_command& c, bounds& b) {
     b.require(c.count >= 1 && c.count < (1 << 30), "has no element, or 2^30 and more");
     b.require(c.format >= FORMAT_BF16 && c.format <= FORMAT_I8, "has an unknown format");
-    b.require(c.input % VEC == 0 && c.output % VEC == 0, "has an operand that does not begin with a vector");
     if (!b.ok()) return;
-    const int64_t words = round_up(c.count, VEC);
-    const int64_t packed = static_cast<int64_t>(ceil_div(c.count, vectors_of_beat(c.format) * VEC)) * VEC;
-    b.read(REGION_ARENA, c.input, c.narrow ? words : packed);
-    b.write(REGION_ARENA, c.output, c.narrow ? packed : words);
+    const int32_t bytes = bytes_of(c.format), of_beat = vectors_of_beat(c.format) * VEC;
+    const place_t words_at = c.narrow ? c.input : c.output, packed_at = c.narrow ? c.output : c.input;
+    b.require(words_at % VEC == 0 && packed_at % of_beat == 0, "has an operand that does not begin with a beat");
+    if (!b.ok()) return;
+    const int64_t words = round_up(c.count, VEC), packed = static_cast<int64_t>(ceil_div(c.count, of_beat)) * of_beat;
+    b.read(REGION_ARENA, c.input, c.narrow ? words : packed, c.narrow ? 4 : bytes);
+    b.write(REGION_ARENA, c.output, c.narrow ? packed : words, c.narrow ? bytes : 4);
 }
 #endif
 

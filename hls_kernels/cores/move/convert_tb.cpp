@@ -103,13 +103,14 @@ void run_convert(tb::report& report, tb::random_source& random) {
         else
             std::memcpy(byte_at(bytes ? i : 2 * i), &patterns[i], bytes ? 1 : 2);
     }
-    c.input = c.narrow ? words : packed;
-    c.output = c.narrow ? packed : words;
+    const uint32_t narrow_place = packed * (bytes ? 4 : 2);
+    c.input = c.narrow ? words : narrow_place;
+    c.output = c.narrow ? narrow_place : words;
 #ifndef __SYNTHESIS__
     report.bounded(c, convert_bounds, arena, arena);
 #endif
     arena.watch();
-    arena.allow(c.output, c.narrow ? beats * VEC : round_up(c.count, VEC));
+    arena.allow(c.narrow ? packed : words, c.narrow ? beats * VEC : round_up(c.count, VEC));
     for (int32_t s = slices - 1; s >= 0; s--)
         report.check(convert(c, nullptr, arena.region(), nullptr, s, slices) == STATUS_OK, "status");
     report.check(arena.stray() < 0, "stray store");

@@ -1,6 +1,6 @@
 // core: move; opcodes: move, gather, resample, convert, streams
 //
-// Strided copies of 32-bit patterns. Rows that are contiguous on both sides go vector by vector; where the innermost
+// Strided copies of 32-bit patterns, those of fewer bits are in narrow.hpp. Rows that are contiguous on both sides go vector by vector; where the innermost
 // dimension of the output is another than that of the input, 16 x 16 blocks are transposed on the way; rows that are
 // contiguous in the input only are read vector by vector; the rest goes element by element. gather, resample, convert
 // and streams have files of their own.
@@ -10,6 +10,7 @@
 #include "gather.hpp"
 #include "lib/bounds.hpp"
 #include "lib/vector.hpp"
+#include "narrow.hpp"
 #include "nest.hpp"
 #include "resample.hpp"
 #include "rows.hpp"
@@ -108,6 +109,14 @@ dimensions:
     }
     simplify(n);
     const vec16* region = c.from_weights ? weights : arena;
+    if (c.format == FORMAT_BF16 || c.format == FORMAT_F16) {
+        move_narrow<2>(c, n, MOVE_PIECE, arena, region, slice, slices);
+        return STATUS_OK;
+    }
+    if (c.format != FORMAT_F32) {
+        move_narrow<1>(c, n, MOVE_PIECE, arena, region, slice, slices);
+        return STATUS_OK;
+    }
     const int last = n.dims - 1;
     int across = -1;
     if (c.input != ABSENT && n.stride[last][0] == 1 && n.stride[last][1] != 1 && n.stride[last][1] != 0) {
@@ -129,8 +138,9 @@ template <>
 struct redirection<move_command> {
     static constexpr bool POSSIBLE = true;
     static void apply(move_command& c, const windows& elsewhere) {
-        elsewhere.redirect(c.output);
-        if (!c.from_weights) elsewhere.redirect(c.input);
+        const int32_t bytes = bytes_of(c.format);
+        elsewhere.redirect_elements(bytes, c.output);
+        if (!c.from_weights) elsewhere.redirect_elements(bytes, c.input);
     }
 };
 
@@ -139,10 +149,13 @@ inline void move_bounds(const move_command& c, bounds& b) {
         b.require(c.dims[d] >= 1, "has a dimension below 1");
         b.require(c.dims[d] == 1 || c.out_stride[d] != 0, "writes its output more than once");
     }
+    b.require(c.format >= FORMAT_F32 && c.format <= FORMAT_I8, "has an unknown format");
     if (!b.ok()) return;
+    const int32_t bytes = bytes_of(c.format);
     if (c.input != ABSENT)
-        b.read(c.from_weights ? REGION_WEIGHTS : REGION_ARENA, c.input, strided_extent<extent>(c.dims, c.in_stride, 6));
-    b.write(REGION_ARENA, c.output, strided_extent<extent>(c.dims, c.out_stride, 6));
+        b.read(c.from_weights ? REGION_WEIGHTS : REGION_ARENA, c.input, strided_extent<extent>(c.dims, c.in_stride, 6),
+               bytes);
+    b.write(REGION_ARENA, c.output, strided_extent<extent>(c.dims, c.out_stride, 6), bytes);
 }
 #endif
 

@@ -3,10 +3,27 @@
 #include "command.hpp"
 #include "lib/bounds.hpp"
 #include "lib/vector.hpp"
+#include "narrow.hpp"
 #include "nest.hpp"
 #include "rows.hpp"
 
 namespace fpga {
+
+// A run of elements of BYTES bytes.
+template <int BYTES>
+FPGA_INLINE void gather_narrow(vec16* arena, int64_t to, int64_t to_step, const vec16* region, int64_t from,
+                               int64_t from_step, int32_t count) {
+    if (to_step == 1 && from_step == 1) {
+        copy_narrow_row<BYTES>(arena, to, region, from, count);
+        return;
+    }
+elements:
+    for (int32_t e = 0; e < count; e++) {
+#pragma HLS pipeline II = 2
+#pragma HLS loop_tripcount min = 1 max = 64
+        store_narrow<BYTES>(arena, to + e * to_step, narrow_at<BYTES>(region, from + e * from_step));
+    }
+}
 
 // Every index is checked before it is used; elements whose index is outside the table are left as they were.
 inline uint32_t gather(const gather_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
@@ -44,6 +61,14 @@ runs:
         }
         const int64_t from = c.table + p.offset[1] + static_cast<int64_t>(index) * c.row_stride;
         const int64_t to = c.output + p.offset[0];
+        if (c.format == FORMAT_BF16 || c.format == FORMAT_F16) {
+            gather_narrow<2>(arena, to, to_step, region, from, from_step, length);
+            continue;
+        }
+        if (c.format != FORMAT_F32) {
+            gather_narrow<1>(arena, to, to_step, region, from, from_step, length);
+            continue;
+        }
         if (contiguous) {
             copy_row(arena, to, region, from, length);
             continue;
@@ -63,8 +88,10 @@ template <>
 struct redirection<gather_command> {
     static constexpr bool POSSIBLE = true;
     static void apply(gather_command& c, const windows& elsewhere) {
-        elsewhere.redirect(c.index, c.output);
-        if (!c.table_in_weights) elsewhere.redirect(c.table);
+        const int32_t bytes = bytes_of(c.format);
+        elsewhere.redirect(c.index);
+        elsewhere.redirect_elements(bytes, c.output);
+        if (!c.table_in_weights) elsewhere.redirect_elements(bytes, c.table);
     }
 };
 
@@ -74,11 +101,13 @@ inline void gather_bounds(const gather_command& c, bounds& b) {
         b.require(c.dims[d] >= 1, "has a dimension below 1");
         b.require(c.dims[d] == 1 || c.out_stride[d] != 0, "writes its output more than once");
     }
+    b.require(c.format >= FORMAT_F32 && c.format <= FORMAT_I8, "has an unknown format");
     if (!b.ok()) return;
+    const int32_t bytes = bytes_of(c.format);
     b.read(c.table_in_weights ? REGION_WEIGHTS : REGION_ARENA, c.table,
-           strided_extent<extent>(c.dims, c.table_stride, 4).dim(c.limit, c.row_stride));
+           strided_extent<extent>(c.dims, c.table_stride, 4).dim(c.limit, c.row_stride), bytes);
     b.read(REGION_ARENA, c.index, strided_extent<extent>(c.dims, c.index_stride, 4));
-    b.write(REGION_ARENA, c.output, strided_extent<extent>(c.dims, c.out_stride, 4));
+    b.write(REGION_ARENA, c.output, strided_extent<extent>(c.dims, c.out_stride, 4), bytes);
 }
 #endif
 

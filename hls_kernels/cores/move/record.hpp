@@ -6,7 +6,8 @@
 
 namespace fpga {
 
-// Strided copy; or, with input ABSENT, the value `fill` everywhere. Copies 32-bit patterns.
+// Strided copy; or, with input ABSENT, the value `fill` everywhere. Copies patterns: of `fill` the low bits, if elements
+// have fewer than 32.
 struct move_command {
     int32_t opcode;
     int32_t slices;
@@ -17,6 +18,7 @@ struct move_command {
     int32_t dims[6];
     int32_t in_stride[6];  // may be negative or 0
     int32_t out_stride[6];
+    int32_t format;  // element_format of input and output
 };
 
 // output[d] = table[d . table_stride + index[d . index_stride] * row_stride], index: int32 bits in [0, limit).
@@ -34,6 +36,7 @@ struct gather_command {
     int32_t table_stride[4];
     int32_t index_stride[4];
     int32_t out_stride[4];
+    int32_t format;  // element_format of table and output
 };
 
 enum resample_mode : int32_t { RESAMPLE_NEAREST = 0, RESAMPLE_BILINEAR = 1 };
@@ -60,7 +63,7 @@ struct resample_command {
 };
 
 // Conversion of a dense tensor of `count` elements from narrow elements to words, or (narrow = 1) from words to narrow
-// elements. input and output are multiples of 16 floats, and both tensors end with a whole vector.
+// elements. Both tensors begin with a beat; the narrow one ends with a beat, the words with a whole vector.
 struct convert_command {
     int32_t opcode;
     int32_t slices;

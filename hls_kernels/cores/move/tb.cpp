@@ -93,6 +93,89 @@ void run_move(tb::report& report, tb::random_source& random, int round) {
     });
 }
 
+// A buffer of `bytes` random bytes; its offset in bytes.
+int64_t random_bytes(tb::memory& memory, tb::random_source& random, int64_t bytes) {
+    const int64_t begin = 4 * int64_t{memory.allocate((bytes + 3) / 4)};
+    for (int64_t i = 0; i < bytes; i++) reinterpret_cast<uint8_t*>(memory.region())[begin + i] = random.integer(0, 255);
+    return begin;
+}
+
+std::vector<uint8_t> bytes_of_region(tb::memory& memory) {
+    const uint8_t* first = reinterpret_cast<const uint8_t*>(memory.region());
+    return std::vector<uint8_t>(first, first + 4 * memory.size());
+}
+
+// Copies and gathers of elements of one and two bytes leave every byte outside their output as it was.
+void run_narrow(tb::report& report, tb::random_source& random, int round) {
+    tb::memory arena, weights;
+    const bool gathers = random.chance(0.3);
+    const int dims = gathers ? 4 : 6;
+    const int32_t format = random.integer(FORMAT_BF16, FORMAT_I8), bytes = bytes_of(format), limit = random.integer(1, 9);
+    int32_t size[6], from[6], to[6], index[4];
+    for (int d = 0; d < dims; d++) size[d] = random.pick({1, 1, 2, 3, d == round % dims ? 70 : 1});
+    size[random.integer(0, dims - 1)] = random.pick({1, 16, 33, 130, random.chance(0.05) ? 9001 : 31});
+    const bool in_weights = random.chance(0.3), filling = !gathers && random.chance(0.15);
+    tb::memory& source = in_weights ? weights : arena;
+    const int64_t read = lay_out(size, dims, from, random, true) * (gathers ? limit : 1);
+    const int64_t input = random_bytes(source, random, read * bytes) / bytes;
+    const int64_t written = lay_out(size, dims, to, random, random.chance(0.3));
+    const int64_t output = random_bytes(arena, random, written * bytes) / bytes;
+    const int32_t row_stride = static_cast<int32_t>(read / limit), pattern = 0x1234;
+    int64_t indices = 0;
+    tensor_index at;
+    if (gathers) {
+        indices = arena.allocate(lay_out(size, 4, index, random, false));
+        each(size, 4, at, [&] {
+            const int32_t i = random.integer(0, limit - 1);
+            std::memcpy(&arena[address(indices, index, at, 4)], &i, sizeof i);
+        });
+    }
+    report.begin(std::string(gathers ? "gather" : "move") + " of " + std::to_string(bytes) + " bytes");
+    std::vector<uint8_t> expected = bytes_of_region(arena);
+    const std::vector<uint8_t> given = bytes_of_region(source);
+    each(size, dims, at, [&] {
+        int64_t place = address(input, from, at, dims);
+        if (gathers) place += int64_t{int_at(arena.region(), address(indices, index, at, 4))} * row_stride;
+        const uint8_t* element = filling ? reinterpret_cast<const uint8_t*>(&pattern) : &given[place * bytes];
+        std::memcpy(&expected[address(output, to, at, dims) * bytes], element, bytes);
+    });
+    arena.watch();
+    arena.allow(0, arena.size());
+    if (gathers) {
+        gather_command c = {};
+        c.table = input;
+        c.index = indices;
+        c.output = output;
+        c.table_in_weights = in_weights;
+        c.limit = limit;
+        c.row_stride = row_stride;
+        c.format = format;
+        std::copy(size, size + 4, c.dims);
+        std::copy(from, from + 4, c.table_stride);
+        std::copy(index, index + 4, c.index_stride);
+        std::copy(to, to + 4, c.out_stride);
+#ifndef __SYNTHESIS__
+        report.bounded(c, fpga::gather_bounds, arena, weights);
+#endif
+        run_slices(report, c, arena, weights, round, gather);
+    } else {
+        move_command c = {};
+        c.input = filling ? place_t{ABSENT} : input;
+        c.output = output;
+        c.from_weights = in_weights;
+        c.format = format;
+        c.fill = from_bits(ivec16(pattern))[0];
+        std::copy(size, size + 6, c.dims);
+        std::copy(from, from + 6, c.in_stride);
+        std::copy(to, to + 6, c.out_stride);
+#ifndef __SYNTHESIS__
+        report.bounded(c, fpga::move_bounds, arena, weights);
+#endif
+        run_slices(report, c, arena, weights, round, fpga::move);
+    }
+    report.check(bytes_of_region(arena) == expected, "a byte is not as it should be");
+}
+
 // NCHW to padded NHWC and back, with patterns that are NaNs of all kinds: a copy keeps every bit.
 void run_layouts(tb::report& report, tb::random_source& random, int round) {
     tb::memory arena, weights;
@@ -253,6 +336,7 @@ int main(int argc, char** argv) {
     tb::report report("move");
     tb::random_source random(5);
     for (int round = 0; round < tb::share_of(1500, argc, argv); round++) run_move(report, random, round);
+    for (int round = 0; round < tb::share_of(600, argc, argv); round++) run_narrow(report, random, round);
     for (int round = 0; round < tb::share_of(100, argc, argv); round++) run_layouts(report, random, round);
     for (int round = 0; round < tb::share_of(600, argc, argv); round++) run_gather(report, random, round);
     for (int round = 0; round < tb::share_of(300, argc, argv); round++) run_resample(report, random, round);

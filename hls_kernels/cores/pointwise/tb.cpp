@@ -254,7 +254,7 @@ void random_program(tb::report& report, tb::random_source& random, int round) {
     report.begin("program of " + std::to_string(c.instructions) + " over " + std::to_string(c.dims[0]) + "x" +
                  std::to_string(c.dims[1]) + "x" + std::to_string(c.dims[2]) + "x" + std::to_string(c.dims[3]));
 #ifndef __SYNTHESIS__
-    bounds extents(commands.size(), arena.size(), weights.size());
+    bounds extents(4 * commands.size(), 4 * arena.size(), 4 * weights.size());
     pointwise_bounds(c, extents);
     report.check(extents.ok(), extents.message());
 #endif

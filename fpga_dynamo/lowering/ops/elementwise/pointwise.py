@@ -316,7 +316,7 @@ def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> boo
     if walk[-1] == 0:
         return True
     reach = view.offset + sum((n - 1) * s for n, s in zip(sizes, walk, strict=True)) + 1
-    return at_most(reach, view.buffer.floats)
+    return at_most(reach, view.buffer.length)
 
 
 TABLE.add(

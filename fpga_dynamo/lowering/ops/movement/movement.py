@@ -140,8 +140,9 @@ def fill(emitter: Emitter, out: View, number: float) -> None:
     move = Move(
         output=Operand(out.buffer),
         fill=Bits(int(number)) if integer else float(number),
-        dims=pad_left((out.buffer.floats,), 6, 1),
+        dims=pad_left((out.buffer.length,), 6, 1),
         out_stride=pad_left((1,), 6, 0),
+        format=emitter.format_of(out),
     )
     emitter.command(move, reads=[], writes=[out])
 
