@@ -31,7 +31,7 @@
 
 namespace fpga {
 
-constexpr uint32_t COMMAND_VERSION = 1;
+constexpr uint32_t COMMAND_VERSION = 2;  // 1: offsets of narrow operands counted words
 constexpr uint32_t COMMAND_WORDS = 64;
 constexpr uint32_t ABSENT = 0xffffffffu;
 constexpr int32_t SLICES_OF_STREAM = -1;

@@ -51,7 +51,7 @@ class Core:
     header: Path
     opcodes: tuple[str, ...]
     user: bool
-    weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    elements: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def include(self) -> str:
@@ -145,7 +145,7 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
                 continue
             if core.user:
                 header = header.merged(parse_header(core.header), str(core.header))
-            _check_weights(core, header)
+            _check_elements(core, header)
             for opcode in core.opcodes:
                 if opcode not in header.records:
                     raise RecipeError(
@@ -180,11 +180,13 @@ def _same_engines(recipe: recipes.Recipe) -> None:
         )
 
 
-def _check_weights(core: Core, header: Header) -> None:
+def _check_elements(core: Core, header: Header) -> None:
     known = [name.removeprefix("FORMAT_") for name in header.enums["element_format"]]
-    for name in (name for names in core.weights.values() for name in names):
-        if name not in known:
-            raise RecipeError(f"core '{core.name}': unknown type '{name}' of weights; {did_you_mean(name, known)}")
+    for operand, table in core.elements.items():
+        for name in (name for names in table.values() for name in names):
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise RecipeError(f"core '{core.name}': unknown type '{name}' of {operand}; {hint}")
 
 
 def core_names() -> list[str]:
@@ -211,7 +213,7 @@ def _core(recipe: recipes.Recipe, kernel: str, reference: str) -> Core:
                 f"{did_you_mean(reference, known)} A core of your own is given by a path that ends in .hpp."
             )
     line = parse_core_line(header)
-    return Core(line.core, header, line.opcodes, is_path(reference), line.weights)
+    return Core(line.core, header, line.opcodes, is_path(reference), line.elements)
 
 
 def _own_header(name: str) -> Path:

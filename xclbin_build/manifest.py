@@ -10,9 +10,10 @@ tuning            what the software card's host does well, as its platform's fil
                   has nothing, as a card's
 tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
-kernels           [{name, lanes, cores, opcodes, weights, compute_units: [{name, base}],
+kernels           [{name, lanes, cores, opcodes, weights, activations, compute_units: [{name, base}],
                     args: [{name, kind, index, offset, bytes, type, const, bank}]}]; bank is null for a scalar;
-                  weights: {opcode: [NAME]}, what packed weights may be beside floats; missing in older files.
+                  weights, activations: {opcode: [NAME]}, what the elements of packed weights, and of operands in the
+                  arena, may be; an opcode that is missing there takes elements of four bytes.
                   Of an engine: engine, its sizes (xclbin_build/engine.py); same_as in args that take the buffer of
                   another one
 opcodes           {name: number}
@@ -29,10 +30,11 @@ from typing import Any
 
 from .design import Design, Kernel
 from .errors import XclbinError
+from .records import ELEMENT_OPERANDS
 
 KEY = "fpga_dynamo"
 MANIFEST_VERSION = 1
-COMMAND_VERSION = 1  # newest command record that this package understands
+COMMAND_VERSION = 2  # newest command record that this package understands
 TARGETS = ("emu", "sw_emu", "cycles", "hw_emu", "hw")
 EMULATED = ("emu", "sw_emu", "cycles")  # compiled by g++, run by the software card
 
@@ -79,7 +81,12 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
         "lanes": kernel.takes_commands,  # a plain kernel cannot be cut into slices
         "cores": [core.name for core in kernel.cores],
         "opcodes": list(kernel.opcodes),
-        "weights": {opcode: list(names) for core in kernel.cores for opcode, names in core.weights.items()},
+        **{
+            operand: {
+                opcode: list(names) for core in kernel.cores for opcode, names in core.elements.get(operand, {}).items()
+            }
+            for operand in ELEMENT_OPERANDS
+        },
         "compute_units": [{"name": unit.name, "base": unit.base} for unit in kernel.compute_units],
         **({"engine": asdict(kernel.engine)} if kernel.engine else {}),
         "args": [
@@ -176,9 +183,11 @@ def _check_kernel(kernel: Any, tags: list[str]) -> None:
             )
     if not all(isinstance(name, str) for name in kernel["cores"] + kernel["opcodes"]):
         raise XclbinError(f"the manifest's cores of kernel '{kernel['name']}' are damaged; build the file anew.")
-    weights = kernel.get("weights", {})
-    if not isinstance(weights, dict) or not all(isinstance(names, list) for names in weights.values()):
-        raise XclbinError(f"the manifest's weights of kernel '{kernel['name']}' are damaged; build the file anew.")
+    for operand in ELEMENT_OPERANDS:
+        table = kernel.get(operand, {})
+        if not isinstance(table, dict) or not all(isinstance(names, list) for names in table.values()):
+            what = f"{operand} of kernel '{kernel['name']}'"
+            raise XclbinError(f"the manifest's {what} are damaged; build the file anew.")
 
 
 def _check_integers(table: Any, what: str) -> None:

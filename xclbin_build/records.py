@@ -22,7 +22,12 @@ _LEADING_FIELDS = ("opcode", "slices")
 
 _CORE_LINE = re.compile(r"//\s*core:\s*(?P<core>\w+)\s*;\s*opcodes:\s*(?P<opcodes>[\w\s,]+?)\s*$")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"(?P<path>[^"]+)"')
-_WEIGHTS_LINE = re.compile(r"//\s*weights of (?P<opcode>\w+):\s*(?P<elements>[\w\s,]+?)\s*$")
+ELEMENT_OPERANDS = ("weights", "activations")
+"""Kinds of operands of which a core says what their elements may be: packed weights; what lies in the arena."""
+
+_ELEMENTS_LINE = re.compile(
+    rf"//\s*(?P<operand>{'|'.join(ELEMENT_OPERANDS)}) of (?P<opcode>\w+):\s*(?P<elements>[\w\s,]+?)\s*$"
+)
 _CONSTANT = re.compile(
     r"^\s*(?:static\s+|inline\s+)*constexpr\s+(?:unsigned\s+)?\w+\s+(?P<name>\w+)\s*=\s*(?P<value>[^;]+);"
 )
@@ -86,13 +91,16 @@ class Header:
 class CoreLine:
     """The first line of a core's header: `// core: conv2d; opcodes: conv2d, depthwise`.
 
-    weights: what packed weights of an opcode may be, from lines `// weights of conv2d: F32, BF16` behind it, by the
-    names of command.hpp's element_format; an opcode that has none takes floats.
+    elements: for each of ELEMENT_OPERANDS what the operands of an opcode may be, from lines
+    `// weights of conv2d: F32, BF16` behind it, by the names of command.hpp's element_format; an opcode that has none
+    takes elements of four bytes.
     """
 
     core: str
     opcodes: tuple[str, ...]
-    weights: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    elements: dict[str, dict[str, tuple[str, ...]]] = field(
+        default_factory=lambda: {operand: {} for operand in ELEMENT_OPERANDS}
+    )
 
 
 def parse_integer(text: str) -> int | None:
@@ -115,20 +123,21 @@ def parse_core_line(path: Path) -> CoreLine:
             repeated = sorted({name for name in opcodes if opcodes.count(name) > 1})
             if repeated or not all(name.isidentifier() for name in opcodes):
                 raise RecordError(f"{path}: the core line must list distinct opcode names, not '{match['opcodes']}'.")
-            return CoreLine(match["core"], opcodes, _weights(path, opcodes))
+            return CoreLine(match["core"], opcodes, _elements(path, opcodes))
     raise RecordError(
         f"{path}: no line '// core: NAME; opcodes: NAME, NAME' tells which opcodes this core executes; add it on top."
     )
 
 
-def _weights(path: Path, opcodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    weights: dict[str, tuple[str, ...]] = {}
+def _elements(path: Path, opcodes: tuple[str, ...]) -> dict[str, dict[str, tuple[str, ...]]]:
+    elements: dict[str, dict[str, tuple[str, ...]]] = {operand: {} for operand in ELEMENT_OPERANDS}
     for line in _read(path).splitlines():
-        if match := _WEIGHTS_LINE.match(line.strip()):
-            if match["opcode"] not in opcodes:
-                raise RecordError(f"{path}: weights of '{match['opcode']}', which is none of the core's opcodes.")
-            weights[match["opcode"]] = tuple(part.strip() for part in match["elements"].split(","))
-    return weights
+        if match := _ELEMENTS_LINE.match(line.strip()):
+            operand, opcode = match["operand"], match["opcode"]
+            if opcode not in opcodes:
+                raise RecordError(f"{path}: {operand} of '{opcode}', which is none of the core's opcodes.")
+            elements[operand][opcode] = tuple(part.strip() for part in match["elements"].split(","))
+    return elements
 
 
 def parse_tiles(path: Path) -> dict[str, int]:

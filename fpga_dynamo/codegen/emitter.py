@@ -15,6 +15,7 @@ from fpga_dynamo.codegen import cost, views
 from fpga_dynamo.codegen import layout as _own_cores  # noqa: F401 - registers those of the commands that are made here
 from fpga_dynamo.codegen.core import CORES
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand, OwnRecord, Record
+from fpga_dynamo.ir.dtypes import BYTES
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
 from fpga_dynamo.ir.records import Convert, Move
@@ -77,6 +78,7 @@ class Emitter:
         self._external = external
         self._values: dict[Node, Any] = {}
         self._widened: dict[Node, Any] = {}
+        self._packed: dict[Node, View] = {}
         self._copies: dict[tuple[int, tuple[int, ...], tuple[int, ...], int, str], View] = {}
         self._origin = _LAYOUT
 
@@ -90,6 +92,15 @@ class Emitter:
         found = self._value(node, narrow)
         assert isinstance(found, View), f"{node} is a tuple"
         return found
+
+    def integers(self, node: Node) -> View:
+        """Where the value of `node`, integers of eight bits, lies in a byte each."""
+        found = self.view(node, narrow=True)
+        if found.element.is_narrow:
+            return found
+        if node not in self._packed:
+            self._packed[node] = self.converted(self.in_arena(found), BYTES[value(node).dtype])
+        return self._packed[node]
 
     def _value(self, node: Node, narrow: bool) -> Any:
         values = self._values if narrow else self._widened
@@ -211,14 +222,18 @@ class Emitter:
         """Narrow elements as words; of a tuple of views, all of them."""
         if isinstance(source, tuple):
             return tuple(map(self.widened, source))
+        return self.converted(source, F32)
+
+    def converted(self, source: View, element: Element) -> View:
+        """A copy of `source` that lies alike, words as narrow elements or the other way round."""
         spanned = larger(1, extent(source.shape, source.strides))
         whole = identical(spanned, source.numel) or at_most(spanned, 2 * source.numel)
         if not whole or not identical(source.offset % source.element.lanes, 0):
             packed = self.tensor(source.shape, source.order(), dtype=source.dtype, element=source.element)
             self.copy(source, packed)
-            return self.widened(packed)
+            return self.converted(packed, element)
         # Gaps between rows go along; what lies in them is not looked at.
-        target = Buffer(align(spanned), name=source.buffer.name)
+        target = Buffer(align(spanned, element.lanes), name=source.buffer.name, element=element)
         self.convert(View(source.buffer, (spanned,), (1,), source.offset), View(target, (spanned,), (1,)))
         return replace(source, buffer=target, offset=0)
 

@@ -26,17 +26,43 @@ class RecordField:
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """A kernel of the xclbin that runs command lists. weights: names of elements that an opcode's weights may be."""
+    """A kernel of the xclbin that runs command lists.
+
+    weights, activations: names of the elements that an opcode's packed weights, and its operands in the arena, may be.
+    An opcode that has none takes elements of a word.
+    """
 
     name: str
     opcodes: frozenset[str]
     compute_units: int
     weights: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+    activations: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
 
     def weight_element(self, opcode: str, dtype: torch.dtype) -> Element:
         """What packed weights of `dtype` lie on the card as: their own type where the core takes it, else floats."""
         own = HALVES.get(dtype, F32)
         return own if own.name in self.weights.get(opcode, ()) else F32
+
+    def takes(self, opcode: str, element: Element) -> bool:
+        """Whether commands of an opcode read and write such elements in the arena."""
+        named = self.activations.get(opcode)
+        return opcode in self.opcodes and (element.name in named if named else not element.is_narrow)
+
+    @classmethod
+    def from_manifest(cls, table: Mapping[str, Any], version: int) -> KernelInfo:
+        """version: of the command records. What was built for the first one knows narrow elements by other offsets."""
+        opcodes = frozenset(table["opcodes"])
+        if version < NARROW_SINCE:
+            return cls(table["name"], opcodes - {"convert"}, len(table["compute_units"]))
+        elements = [
+            {opcode: frozenset(names) for opcode, names in table.get(operand, {}).items()}
+            for operand in ("weights", "activations")
+        ]
+        return cls(table["name"], opcodes, len(table["compute_units"]), *elements)
+
+
+NARROW_SINCE = 2
+"""The version of command records from which on offsets of narrow operands count their elements."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +135,7 @@ class Target:
     @classmethod
     def from_manifest(cls, uuid: str, manifest: Mapping[str, Any]) -> Target:
         kernels = tuple(
-            KernelInfo(
-                k["name"],
-                frozenset(k["opcodes"]),
-                len(k["compute_units"]),
-                {opcode: frozenset(names) for opcode, names in k.get("weights", {}).items()},
-            )
+            KernelInfo.from_manifest(k, manifest.get("command_version", NARROW_SINCE))
             for k in manifest["kernels"]
             if k["lanes"]
         )
@@ -145,6 +166,10 @@ class Target:
     def computes_with_complex(self) -> bool:
         """Whether a core of some kernel does, so that complex numbers are worth bringing to the card."""
         return any(not kernel.opcodes.isdisjoint(("fft", "zip")) for kernel in self.kernels)
+
+    def takes(self, opcode: str, element: Element) -> bool:
+        """Whether a core of the xclbin reads and writes such elements in the arena."""
+        return any(kernel.takes(opcode, element) for kernel in self.kernels)
 
     def element(self, format: int) -> Element:
         """What a record's field of the type ``element_format`` names."""

@@ -26,6 +26,10 @@ class NotFiniteError(ArithmeticError):
     """Infinities or NaN where the card and eager may make different things of them; the partition has to run there."""
 
 
+class NotExactError(ArithmeticError):
+    """Parameters of a quantised operator that integers of the card's widths cannot hold; it has to run in eager."""
+
+
 def all_finite(tensor: torch.Tensor) -> bool:
     """Whether no element is infinite or NaN, told by their sum in one reading; one that overflows counts as such."""
     return math.isfinite(tensor.sum(dtype=torch.float32).item())

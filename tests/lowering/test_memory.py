@@ -13,7 +13,7 @@ from torch import nn
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.launch import MemoryPlan
 from fpga_dynamo.ir.records import Move
-from fpga_dynamo.ir.view import VEC, Buffer, Role, align
+from fpga_dynamo.ir.view import VEC, Buffer, Role
 from fpga_dynamo.lowering.passes.memory import STATUS_BEATS, plan_memory
 from tests.lowering.lowering_cases import programs_of, randomise
 
@@ -86,9 +86,7 @@ def test_the_plan_knows_the_least_size_possible(given_: Any) -> None:
     commands, inputs, outputs = given_
     plan = plan_memory(commands, inputs, outputs)
     spans = lives(commands, inputs, outputs)
-    live = [
-        sum(b.beats for b, (first, last) in spans.items() if first <= i <= last) for i in range(len(commands))
-    ]
+    live = [sum(b.beats for b, (first, last) in spans.items() if first <= i <= last) for i in range(len(commands))]
     assert plan.live == STATUS_BEATS + max(live)
     assert plan.live <= plan.beats
 

@@ -16,7 +16,7 @@ from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, open
 
 ROW = 4096
 STREAMS = 5
-PLACES = {Buffer(ROW): 1 + ROW // VEC * i for i in range(2 * STREAMS)}
+PLACES = {Buffer(ROW): 1 + ROW // 16 * i for i in range(2 * STREAMS)}
 
 
 def move(source: Buffer | None, target: Buffer, fill: float = 0.0) -> Command:

@@ -188,7 +188,7 @@ def test_damaged_manifest_is_an_error_or_a_sound_manifest(data: st.DataObject) -
         (SMALL + b"x", "damaged"),
         (SMALL[:-8], "cut off"),
         (changed({"manifest_version": 2}), "manifest_version 2, this software understands up to 1"),
-        (changed({"command_version": 99}), "command_version 99, this software understands up to 1"),
+        (changed({"command_version": 99}), "command_version 99, this software understands up to 2"),
         (changed({"manifest_version": "1"}), "no version"),
         (changed({"target": "gpu"}), "unknown target 'gpu'"),
         (changed({}, drop="tiles"), "lacks a proper 'tiles'"),

@@ -142,7 +142,7 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
     expected = np.clip(np.rint(product.once * 0.5 + (product.once - 3) * 0.25) + 1, -100, 100)
     np.testing.assert_array_equal(product.result(1), expected)
     product.commands[64:] = encode(card.manifest, "vector", **(fields | {"output": 5000}))
-    with pytest.raises(Refused, match=r"command 1 \(vector\) writes floats 80000 to"):
+    with pytest.raises(Refused, match=r"command 1 \(vector\) writes bytes 320000 to"):
         start(card, product)
 
 
@@ -158,8 +158,8 @@ def test_engines_of_other_elements_build_without_a_vector_side(element: str, tmp
     ("changes", "words"),
     [
         ({"opcode": 1}, "command 1 (opcode 1) has an opcode that kernel array does not execute"),
-        ({"output": 5000}, "command 1 (mac) writes floats 80000 to"),
-        ({"params": 500}, "command 1 (mac) reads floats 8000 to"),
+        ({"output": 5000}, "command 1 (mac) writes bytes 320000 to"),
+        ({"params": 500}, "command 1 (mac) reads bytes 32000 to"),
         ({"in_blocks": 1 << 30}, "command 1 (mac) has sizes beyond what the engine counts"),
         ({"kernel": [20, 20]}, "command 1 (mac) has a kernel of more positions than the engine's table"),
         ({"set_tiles": 40}, "command 1 (mac) has more weights in a set than the engine's memory"),

@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, is_view, value
 from fpga_dynamo.ir.sizes.size import Size
+from fpga_dynamo.lowering.passes.quantised import hoist_scales
 
 
 def normalise(module: GraphModule) -> None:
@@ -20,6 +21,7 @@ def normalise(module: GraphModule) -> None:
             _replace_by_empty(module, node)
         elif (number := _filling(node)) is not None:
             _replace_by_full(module, node, number)
+    hoist_scales(module)
 
 
 def _is_empty_item(node: Node) -> bool:

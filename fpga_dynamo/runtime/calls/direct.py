@@ -147,8 +147,7 @@ class Direct:
             profiling=internals.profiling,
             arity=len(self._positions),
             inputs=[
-                (self._positions[slot.node], _DTYPES[slot.dtype], slot.numel, slot.begin)
-                for slot in self._task.inputs
+                (self._positions[slot.node], _DTYPES[slot.dtype], slot.numel, slot.begin) for slot in self._task.inputs
             ],
             outputs=[
                 (shape, strides, slot.dtype, _DTYPES[slot.dtype], slot.numel, slot.begin)

@@ -19,7 +19,7 @@ from fpga_dynamo.ir.graph import computes
 from fpga_dynamo.ir.launch import Form
 from fpga_dynamo.ir.program import CardTask, HostTask, Program
 from fpga_dynamo.ir.sizes.size import Size
-from fpga_dynamo.ir.weights import NotFiniteError, all_finite
+from fpga_dynamo.ir.weights import NotExactError, NotFiniteError, all_finite
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.calls.binding import Binding, Bindings
 from fpga_dynamo.runtime.calls.launch import Launcher
@@ -271,7 +271,7 @@ class Executor:
                 return
             try:
                 results = or_else(lambda: launch(call, pe.index), leave_to_eager, self.case)
-            except (DeviceError, OutOfRangeError, NotFiniteError) as error:
+            except (DeviceError, OutOfRangeError, NotFiniteError, NotExactError) as error:
                 results = self._instead(task, error, lambda: run_in_eager(values))
             else:
                 if results is None:

@@ -198,7 +198,8 @@ class WeightStore:
             kept = min(capacity, self._capacity)
             taken = self._free.taken(kept)
             unused = kept - sum(size for _, size in taken)
-            if self._copies and capacity * BEAT_BYTES >= MEBIBYTE and unused * BEAT_BYTES < MEBIBYTE:  # which would get memory as well
+            few = unused * BEAT_BYTES < MEBIBYTE  # which would get memory as well
+            if self._copies and capacity * BEAT_BYTES >= MEBIBYTE and few:
                 buffer.populate()
             if kept and self._copies:
                 for start, size in taken:

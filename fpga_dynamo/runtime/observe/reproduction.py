@@ -27,7 +27,7 @@ from fpga_dynamo.errors import FpgaError, InternalError
 from fpga_dynamo.ir.dtypes import OutOfRangeError
 from fpga_dynamo.ir.graph import hints
 from fpga_dynamo.ir.sizes.graph import SOURCE
-from fpga_dynamo.ir.weights import NotFiniteError
+from fpga_dynamo.ir.weights import NotExactError, NotFiniteError
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.observe.graph_source import class_source, header
 from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
@@ -42,6 +42,7 @@ _EXPECTED = (
     IndexError,  # what eager raises for a dimension that a tensor has not; Dynamo hands it on
     OutOfRangeError,  # data that the card does not take
     NotFiniteError,
+    NotExactError,
 )
 
 _raising: ContextVar[bool] = ContextVar("fpga_dynamo_raising", default=False)

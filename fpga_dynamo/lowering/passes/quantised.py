@@ -1,0 +1,237 @@
+"""Pass (part of normalise): quantising and dequantising nodes move to the operators that can compute with integers.
+
+Whoever quantises a model puts them around operators as its recipe says: behind a pooling, in front of a view, one for
+several readers. Every rewrite here leaves each number of the graph as it was, because rounding to eight bits is
+monotonous and done element by element:
+
+- each reader of a dequantised value gets a dequantising node of its own;
+- it moves down through views, padding by zeros and maxima, which then are those of integers;
+- a quantising node moves up through views, maxima and concatenations;
+- quantising what was dequantised by the same scale gives the same integers again, and both vanish;
+- of two that quantise one value by the same scale, one is left.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, is_view, value
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale, dequantized, quantizes, scale_of
+from fpga_dynamo.ir.sizes.tensor import SizedTensor
+
+_MAXIMA = (aten.max_pool2d_with_indices.default,)
+
+_WHOLE_VIEWS = frozenset(
+    {
+        *RESHAPE_TARGETS,
+        aten.permute.default,
+        aten.squeeze.default,
+        aten.squeeze.dim,
+        aten.squeeze.dims,
+        aten.t.default,
+        aten.transpose.int,
+        aten.unsqueeze.default,
+    }
+)
+"""Views that show every element once, so that as many are quantised in front of them as behind them."""
+
+
+def hoist_scales(module: GraphModule) -> None:
+    """Rewrites the graph in place; one without quantised values stays as it is."""
+    if not any(node.target in (QUANTIZE, DEQUANTIZE) for node in module.graph.nodes):
+        return
+    rewriter = _Rewriter(module)
+    for node in list(module.graph.nodes):
+        rewriter.one_for_each_reader(node)
+    for node in list(module.graph.nodes):
+        rewriter.move_down(node)
+    for node in reversed(list(module.graph.nodes)):
+        rewriter.move_up(node)
+    for node in list(module.graph.nodes):
+        rewriter.cancel(node)
+    rewriter.merge()
+    for node in reversed(list(module.graph.nodes)):
+        if not node.users and (node.target in (QUANTIZE, DEQUANTIZE) or is_view(node) or node.target in _MAXIMA):
+            module.graph.erase_node(node)
+    for node in list(module.graph.nodes):
+        rewriter.one_for_each_reader(node)
+
+
+class _Rewriter:
+    def __init__(self, module: GraphModule) -> None:
+        self._graph = module.graph
+
+    # --- rewrites -----------------------------------------------------------------------------------------------------
+
+    def one_for_each_reader(self, node: Node) -> None:
+        """All but the first reader of a dequantised value get a node of their own."""
+        if dequantized(node) is None:
+            return
+        for user in list(node.users)[1:]:
+            own = self._after(node, DEQUANTIZE, node.args, value(node), node)
+            user.replace_input_with(node, own)
+
+    def move_down(self, node: Node) -> None:
+        """The node, made of integers, if all that it is made of was dequantised by one scale."""
+        if node.op != "call_function" or not node.users:
+            return
+        if node.target in _MAXIMA or _is_split(node):
+            self._items_of_integers(node)
+        elif (is_view(node) and node.target is not operator.getitem) or node.target is aten.constant_pad_nd.default:
+            self._of_integers(node)
+
+    def _of_integers(self, node: Node) -> None:
+        source = node.args[0]
+        found = dequantized(source)
+        if found is None or len(node.all_input_nodes) > 1:
+            return
+        integers, scale = found
+        rest = list(node.args[1:])
+        if node.target is aten.constant_pad_nd.default:
+            filling = node.args[2] if len(node.args) > 2 else node.kwargs.get("value", 0)
+            if filling != 0 or node.kwargs:
+                return
+            rest = [rest[0], scale.zero]
+        moved = self._after(
+            node, node.target, (integers, *rest), _of_dtype(value(node), scale.dtype), node, node.kwargs
+        )
+        self._dequantize_instead(node, moved, source)
+
+    def _items_of_integers(self, node: Node) -> None:
+        """Of what gives a tuple: views of parts; or maxima, if nobody asks for their places."""
+        source = node.args[0]
+        found = dequantized(source)
+        items = list(node.users)
+        if found is None or len(node.all_input_nodes) > 1 or any(i.target is not operator.getitem for i in items):
+            return
+        if node.target in _MAXIMA and any(item.args[1] != 0 and item.users for item in items):
+            return
+        integers, scale = found
+        fakes = tuple(_of_dtype(v, scale.dtype) if v.dtype is torch.float32 else v for v in value(node))
+        moved = self._after(node, node.target, (integers, *node.args[1:]), fakes, node, node.kwargs)
+        for item in items:
+            if item.users:
+                index = item.args[1]
+                own = self._after(moved, operator.getitem, (moved, index), fakes[index], item)  # type: ignore[index]
+                self._dequantize_instead(item, own, source)
+
+    def _dequantize_instead(self, node: Node, integers: Node, like: Any) -> None:
+        """Readers of `node` read `integers`, dequantised as `like` is."""
+        for user in list(node.users):
+            made = self._after(integers, DEQUANTIZE, (integers, *like.args[1:]), value(node), node)
+            user.replace_input_with(node, made)
+
+    def move_up(self, node: Node) -> None:
+        """What is quantised here is made of quantised values, as far up as that leaves its numbers as they are."""
+        waiting = [node]
+        while waiting:
+            waiting += self._moved_up(waiting.pop())
+
+    def _moved_up(self, node: Node) -> list[Node]:
+        """The quantising nodes that there are in the place of `node`, or nothing."""
+        scale = quantizes(node)
+        if scale is None:
+            return []
+        source = node.args[0]
+        assert isinstance(source, Node)
+        if len(source.users) != 1 or source.op != "call_function":
+            return []
+        if source.target in _WHOLE_VIEWS and len(source.all_input_nodes) == 1:
+            inner = self._quantized(source.all_input_nodes[0], node, scale)
+            arguments = (inner, *source.args[1:])
+            moved = self._after(
+                node, source.target, arguments, _of_dtype(value(source), scale.dtype), node, source.kwargs
+            )
+        elif source.target is aten.cat.default:
+            parts = [self._quantized(part, node, scale) for part in source.args[0]]  # type: ignore[union-attr]
+            arguments = (parts, *source.args[1:])  # type: ignore[assignment]
+            moved = self._after(
+                node, source.target, arguments, _of_dtype(value(source), scale.dtype), node, source.kwargs
+            )
+        elif source.target is operator.getitem and source.args[1] == 0 and _is_maxima(source.args[0]):
+            pool = source.args[0]
+            assert isinstance(pool, Node)
+            if any(item is not source and item.users for item in pool.users):
+                return []
+            inner = self._quantized(pool.args[0], node, scale)
+            fakes = (_of_dtype(value(source), scale.dtype), *value(pool)[1:])
+            whole = self._after(node, pool.target, (inner, *pool.args[1:]), fakes, pool, pool.kwargs)
+            moved = self._after(whole, operator.getitem, (whole, 0), fakes[0], node)
+        else:
+            return []
+        node.replace_all_uses_with(moved)
+        self._graph.erase_node(node)
+        for dead in (source, *(source.all_input_nodes if source.target is operator.getitem else ())):
+            if not dead.users:
+                self._graph.erase_node(dead)
+        return _reached(moved)
+
+    def _quantized(self, source: Any, like: Node, scale: Scale) -> Node:
+        """`source`, quantised as `like` does, where that stands."""
+        with self._graph.inserting_before(like):
+            made = self._graph.call_function(QUANTIZE, (source, *like.args[1:]))
+        made.meta = {**like.meta, "val": _of_dtype(value(source), scale.dtype)}
+        return made
+
+    def cancel(self, node: Node) -> None:
+        """Quantising what was dequantised by the same scale gives the same integers."""
+        if quantizes(node) is None:
+            return
+        found = dequantized(node.args[0])
+        if found is None or found[1] != scale_of(node):
+            return
+        node.replace_all_uses_with(found[0])
+        self._graph.erase_node(node)
+        source = node.args[0]
+        if isinstance(source, Node) and not source.users:
+            self._graph.erase_node(source)
+
+    def merge(self) -> None:
+        """One node for all that quantise a value by one scale."""
+        known: dict[tuple[Node, Scale], Node] = {}
+        for node in list(self._graph.nodes):
+            scale = quantizes(node)
+            if scale is None:
+                continue
+            first = known.setdefault((node.args[0], scale), node)  # type: ignore[arg-type]
+            if first is not node:
+                node.replace_all_uses_with(first)
+                self._graph.erase_node(node)
+
+    def _after(self, place: Node, target: Any, args: Sequence[Any], fake: Any, like: Node, kwargs: Any = None) -> Node:
+        """A new node behind `place`, which tells of itself what `like` does."""
+        with self._graph.inserting_after(place):
+            made = self._graph.call_function(target, tuple(args), dict(kwargs or {}))
+        made.meta = {**like.meta, "val": fake}
+        return made
+
+
+def _reached(node: Node) -> list[Node]:
+    """The quantising nodes that `node` is made of."""
+    sources = node.all_input_nodes
+    if node.target is operator.getitem:
+        sources = sources[0].all_input_nodes
+    return [source for source in sources if source.target is QUANTIZE]
+
+
+def _is_maxima(node: Any) -> bool:
+    return isinstance(node, Node) and node.target in _MAXIMA
+
+
+def _is_split(node: Node) -> bool:
+    return is_view(node) and isinstance(value(node), (tuple, list))
+
+
+def _of_dtype(fake: Any, dtype: torch.dtype) -> Any:
+    """What stands for a tensor that lies like `fake`, of another type."""
+    if isinstance(fake, SizedTensor):
+        plain = torch.empty((), dtype=dtype)
+        return SizedTensor(plain, fake.shape, fake.stride(), fake.storage_offset())
+    made = fake.new_empty_strided(fake.shape, fake.stride(), dtype=dtype)
+    assert isinstance(made, torch.Tensor)
+    return made
