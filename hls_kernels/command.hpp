@@ -19,11 +19,15 @@
 
 #include "cores/attention/record.hpp"
 #include "cores/conv2d/record.hpp"
+#include "cores/conv2d_int8/record.hpp"
 #include "cores/fft/record.hpp"
 #include "cores/gemm/record.hpp"
+#include "cores/gemm_int8/record.hpp"
 #include "cores/move/record.hpp"
 #include "cores/pointwise/record.hpp"
 #include "cores/pool/record.hpp"
+#include "cores/pool_int8/record.hpp"
+#include "cores/quantize/record.hpp"
 #include "cores/reduce/record.hpp"
 #include "cores/scan/record.hpp"
 #include "cores/winograd/record.hpp"
@@ -54,6 +58,14 @@ enum opcode : int32_t {
     OP_SCAN = 14,
     OP_FFT = 15,
     OP_ZIP = 16,
+    OP_CONV2D_INT8 = 17,
+    OP_DEPTHWISE_INT8 = 18,
+    OP_GEMM_INT8 = 19,
+    OP_POOL_INT8 = 20,
+    OP_QUANTIZE = 21,
+    OP_DEQUANTIZE = 22,
+    OP_ADD_INT8 = 23,
+    OP_LOOKUP_INT8 = 24,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
 

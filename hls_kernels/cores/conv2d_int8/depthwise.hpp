@@ -1,0 +1,251 @@
+// Depthwise convolution of int8 maps, vector lanes along channels. Four rows of the image under a window are four bytes of a
+// lane: a column of the window is one dot4, or one for each four rows. Part of the core conv2d_int8.
+#pragma once
+#include "command.hpp"
+#include "lib/int8/mac.hpp"
+
+namespace fpga {
+
+constexpr int DEPTHWISE_COLUMNS = 512;  // quads of a piece of a row: its columns, times a quarter of the kernel's rows
+constexpr int DEPTHWISE_PIXELS = 64;    // of a piece, at most
+constexpr int DEPTHWISE_BLOCKS = 4;     // of 16 channels that go along a row together: a line of a cache
+
+// Quads of a window's column.
+FPGA_INLINE int32_t column_quads(const depthwise_int8_command& c) { return ceil_div(c.kernel[0], 4); }
+FPGA_INLINE int32_t columns_of(const depthwise_int8_command& c, int32_t pixels) {
+    return (pixels - 1) * c.stride[1] + (c.kernel[1] - 1) * c.dilation[1] + 1;
+}
+
+// Whether 16 bytes may be read where fewer channels are left: pixels have room for a multiple of 16.
+FPGA_INLINE bool reads_whole_blocks(const depthwise_int8_command& c) {
+    return c.in_stride[2] >= round_up(c.channels, VEC);
+}
+
+// Four rows at a pixel's 16 channels, `lanes` of which exist; rows[i] is a byte offset, or negative outside of the image.
+FPGA_INLINE ivec16 column_of(const vec16* arena, const int64_t (&rows)[4], int64_t along, int32_t lanes, bool whole,
+                             const uint8_t* pad) {
+#ifndef __SYNTHESIS__
+    if (whole || lanes == VEC) {
+        const uint8_t* from[4];
+        for (int i = 0; i < 4; i++) from[i] = rows[i] < 0 ? pad : bytes_of_region(arena) + rows[i] + along;
+        return quads_of(from[0], from[1], from[2], from[3]);
+    }
+#endif
+    ivec16 quads(0);
+each_row:
+    for (int i = 0; i < 4; i++) {
+#pragma HLS unroll
+        const ivec16 x = rows[i] < 0 ? ivec16(pad[0]) : load_bytes(arena, rows[i] + along, lanes, false);
+        quads = quads | (x << ivec16(8 * i));
+    }
+    return quads;
+}
+
+// Columns [first, first + count) of the image, in quads of rows from `top` on: column[i * quads + q].
+inline void fill_columns(ivec16* column, const depthwise_int8_command& c, const vec16* arena, place_t image, int32_t top,
+                         int32_t first, int32_t count, int32_t lanes, bool whole) {
+    const int32_t quads = column_quads(c), flip = c.in_format == FORMAT_I8 ? FLIP_BYTES : 0;
+    uint8_t pad[VEC];
+#pragma HLS array_partition variable = pad complete
+pads:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        pad[i] = static_cast<uint8_t>(c.pad);
+    }
+    const ivec16 outside(static_cast<int32_t>(pad[0] * 0x01010101u) ^ flip);
+    const int32_t begin = minimum(maximum(-first, 0), count), end = maximum(minimum(c.in_width - first, count), begin);
+each_quad:
+    for (int32_t q = 0; q < quads; q++) {
+#pragma HLS loop_tripcount min = 1 max = 2
+        int64_t rows[4];
+#pragma HLS array_partition variable = rows complete
+    each_row:
+        for (int32_t i = 0; i < 4; i++) {
+#pragma HLS unroll
+            const int32_t y = top + minimum(4 * q + i, c.kernel[0] - 1) * c.dilation[0];
+            rows[i] = y < 0 || y >= c.in_height ? -1 : static_cast<int64_t>(image) + offset_of(y, c.in_stride[1]);
+        }
+    left:
+        for (int32_t x = 0; x < begin; x++) column[x * quads + q] = outside;
+    inside:
+        for (int32_t x = begin; x < end; x++) {
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 128
+            const int64_t along = static_cast<int64_t>(first + x) * c.in_stride[2];
+            column[x * quads + q] = column_of(arena, rows, along, lanes, whole, pad) ^ ivec16(flip);
+        }
+    right:
+        for (int32_t x = end; x < count; x++) column[x * quads + q] = outside;
+    }
+}
+
+// TAPS: columns of the kernel times quads, or 0 for any number.
+template <int TAPS>
+inline void add_columns(ivec16* sums, const ivec16* column, const depthwise_int8_command& c, int32_t pixels,
+                        const ivec16* weight, const ivec16& begin) {
+    const int32_t quads = column_quads(c), taps = TAPS ? TAPS : c.kernel[1] * quads;
+    dot_weights w[TAPS ? TAPS : 1];
+    for (int t = 0; t < TAPS; t++) w[t] = dot_weights(weight[t]);
+each_pixel:
+    for (int32_t x = 0; x < pixels; x++) {
+#pragma HLS loop_tripcount min = 1 max = 64
+        const ivec16* from = column + x * c.stride[1] * quads;
+        ivec16 sum = begin;
+    each_tap:
+        UNROLL for (int32_t t = 0; t < taps; t++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 3 max = 14
+            const ivec16& x4 = from[t / quads * c.dilation[1] * quads + t % quads];
+            sum = dot4(sum, dot_inputs(x4), TAPS ? w[t] : dot_weights(weight[t]));
+        }
+        sums[x] = sum;
+    }
+}
+
+// Output row `y` of 16 channels from `channel` on.
+inline void depthwise_int8_row(const depthwise_int8_command& c, vec16* arena, const vec16* weights, int32_t n, int32_t y,
+                               int32_t channel, const ivec16* weight, const ivec16& begin, const int8_epilogue& e
+#ifndef __SYNTHESIS__
+                               ,
+                               const int8_channels& constants
+#endif
+) {
+    alignas(64) ivec16 column[DEPTHWISE_COLUMNS];
+    alignas(64) ivec16 sums[DEPTHWISE_PIXELS];
+    int32_t row[DEPTHWISE_PIXELS];
+    uint32_t output[DEPTHWISE_PIXELS], residual[DEPTHWISE_PIXELS];
+    const int32_t quads = column_quads(c), lanes = minimum(c.channels - channel, VEC);
+    const bool whole = reads_whole_blocks(c);
+    const place_t image = c.input + offset_of(n, c.in_stride[0]) + channel;
+    const int32_t room = (DEPTHWISE_COLUMNS / quads - columns_of(c, 1)) / c.stride[1] + 1;
+    const int32_t most = minimum(room, DEPTHWISE_PIXELS);
+    const finished_channels to = {static_cast<uint32_t>(channel), static_cast<uint32_t>(channel) * PARAMETERS, VEC, VEC, ivec16(0)};
+pieces:
+    for (int32_t first = 0; first < c.out_width; first += most) {
+#pragma HLS loop_tripcount min = 1 max = 2
+        const int32_t count = minimum(most, c.out_width - first);
+        fill_columns(column, c, arena, image, y * c.stride[0] - c.padding[0], first * c.stride[1] - c.padding[1],
+                     columns_of(c, count), lanes, whole);
+        const int32_t taps = c.kernel[1] * quads;
+        if (taps == 3 && quads == 1)
+            add_columns<3>(sums, column, c, count, weight, begin);
+        else
+            add_columns<0>(sums, column, c, count, weight, begin);
+    places:
+        for (int32_t i = 0; i < count; i++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 64
+            row[i] = i;
+            output[i] = offset_of(n, c.out_stride[0]) + offset_of(y, c.out_stride[1]) +
+                        offset_of(first + i, c.out_stride[2]);
+            residual[i] = offset_of(n, c.residual_stride[0]) + offset_of(y, c.residual_stride[1]) +
+                          offset_of(first + i, c.residual_stride[2]);
+        }
+        const finished_pixels from = {sums, 1, count, row, output, residual, nullptr};
+#ifdef __SYNTHESIS__
+        finish_int8(from, 0, to, e, arena, weights);
+#else
+        finish_int8(from, 0, constants, to, e, arena, weights);
+#endif
+    }
+}
+
+inline uint32_t depthwise_int8(const depthwise_int8_command& c, const vec16* commands, vec16* arena,
+                               const vec16* weights, uint32_t slice, uint32_t slices) {
+    (void)commands;
+    const int8_epilogue e = int8_epilogue_of(c);
+    const int32_t blocks = ceil_div(c.channels, VEC), groups = ceil_div(blocks, DEPTHWISE_BLOCKS);
+    const int32_t taps = c.kernel[1] * column_quads(c);
+    const int64_t items = static_cast<int64_t>(c.batch) * groups * c.out_height;
+    const int64_t end = slice_begin(items, slice + 1, slices);
+    ivec16 weight[DEPTHWISE_BLOCKS][DEPTHWISE_COLUMNS];
+    ivec16 begin[DEPTHWISE_BLOCKS];
+#ifndef __SYNTHESIS__
+    int8_channels constants[DEPTHWISE_BLOCKS];
+#endif
+    int32_t loaded = -1;
+items:
+    for (int64_t item = slice_begin(items, slice, slices); item < end; item++) {
+#pragma HLS loop_tripcount min = 1 max = 1024
+        const int32_t y = static_cast<int32_t>(item % c.out_height);
+        const int32_t group = static_cast<int32_t>(item / c.out_height % groups);
+        const int32_t n = static_cast<int32_t>(item / c.out_height / groups), first = group * DEPTHWISE_BLOCKS;
+        const int32_t count = minimum(DEPTHWISE_BLOCKS, blocks - first);
+        if (group != loaded) {
+        load_blocks:
+            for (int32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min = 1 max = 4
+                const int64_t at = c.weight / 4 + static_cast<int64_t>(first + i) * VEC;
+                begin[i] = ivec16(0);
+            load_taps:
+                for (int32_t t = 0; t < taps; t++) {
+#pragma HLS pipeline
+#pragma HLS loop_tripcount min = 3 max = 14
+                    weight[i][t] = bits_of(load(weights, at + static_cast<int64_t>(t) * blocks * VEC));
+                    if (c.in_format == FORMAT_I8)
+                        begin[i] = dot4(begin[i], dot_inputs(ivec16(0x01010101)), dot_weights(weight[i][t]));
+                }
+                begin[i] = begin[i] * ivec16(-128);
+#ifndef __SYNTHESIS__
+                const uint32_t channel = (first + i) * VEC;
+                constants[i] = int8_channels_of(weights, e, {channel, channel * PARAMETERS, VEC, VEC, ivec16(0)});
+#endif
+            }
+            loaded = group;
+        }
+    each_block:
+        for (int32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min = 1 max = 4
+#ifdef __SYNTHESIS__
+            depthwise_int8_row(c, arena, weights, n, y, (first + i) * VEC, weight[i], begin[i], e);
+#else
+            depthwise_int8_row(c, arena, weights, n, y, (first + i) * VEC, weight[i], begin[i], e, constants[i]);
+#endif
+        }
+    }
+    return STATUS_OK;
+}
+
+#ifndef __SYNTHESIS__
+template <>
+struct redirection<depthwise_int8_command> {
+    static constexpr bool POSSIBLE = true;
+    static void apply(depthwise_int8_command& c, const windows& elsewhere) {
+        elsewhere.redirect_elements(1, c.input);
+        elsewhere.redirect_elements(1, c.residual);
+        elsewhere.redirect_elements(out_bytes(c.out_format), c.output);
+    }
+};
+
+inline void depthwise_int8_bounds(const depthwise_int8_command& c, bounds& b) {
+    b.require(c.batch > 0 && c.channels > 0 && c.in_height > 0 && c.in_width > 0, "has an empty input");
+    b.require(c.out_height > 0 && c.out_width > 0, "has an empty output");
+    b.require(c.kernel[0] > 0 && c.kernel[1] > 0, "has an empty kernel");
+    b.require(c.stride[0] > 0 && c.stride[1] > 0, "has a stride below 1");
+    b.require(c.dilation[0] > 0 && c.dilation[1] > 0, "has a dilation below 1");
+    b.require(c.padding[0] >= 0 && c.padding[1] >= 0, "has a negative padding");
+    b.require(c.in_format == FORMAT_U8 || c.in_format == FORMAT_I8, "has an input of an unknown format");
+    b.require(c.weight % (4 * VEC) == 0, "has weights that do not begin with a beat");
+    b.require_forward(c.in_stride, c.out_stride, c.residual_stride);
+    const double quads = (static_cast<double>(c.kernel[0]) + 3) / 4;
+    b.require(quads * ((static_cast<double>(c.kernel[1]) - 1) * c.dilation[1] + 1) <= DEPTHWISE_COLUMNS,
+              "has windows of more columns than the core holds");
+    for (int axis = 0; axis < 2; axis++) {
+        const double out = axis == 0 ? c.out_height : c.out_width;
+        const double reach = out * c.stride[axis] + static_cast<double>(c.kernel[axis]) * c.dilation[axis];
+        b.require(reach + c.padding[axis] <= 1 << 30, "has windows further away than 32-bit arithmetic can count");
+    }
+    if (!b.ok()) return;
+    const int64_t stored = round_up(c.channels, VEC), read = reads_whole_blocks(c) ? stored : c.channels;
+    b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride), 1);
+    b.read(REGION_WEIGHTS, c.weight, stored * 4 * c.kernel[1] * column_quads(c), 1);
+    int8_epilogue_bounds(c, stored, b);
+    if (c.residual != ABSENT)
+        b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.residual_stride),
+               1);
+    b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch, c.out_height, c.out_width, c.out_stride),
+            out_bytes(c.out_format));
+}
+#endif
+
+}  // namespace fpga

@@ -1,0 +1,286 @@
+// From 32-bit sums of int8 products to what a command stores.
+//
+// To 8 bits without an activation: lib/requantize.hpp, whose channels are the parameters (offset, scale, bias); ReLU and
+// its like are limits. CPUs compute it in doubles, in which all terms are exact, so that the bits are the same.
+// With an activation, or to floats, each operation rounded for itself:
+//   x = act(float(sum + offset) * scale + bias)         scale and bias: floats
+//   result = x, or clamp(zero + nearest(x * inverse_scale), low, high)
+// A table, if any, is applied to a result of 8 bits last.
+#pragma once
+#include "command.hpp"
+#include "lib/bounds.hpp"
+#include "lib/epilogue.hpp"
+#include "lib/requantize.hpp"
+#include "lib/vector_int8.hpp"
+
+namespace fpga {
+
+constexpr int PARAMETERS = 3;  // words of a channel: offset, scale, bias
+
+struct int8_epilogue {
+    requantize_tensor tensor;
+    uint32_t parameters;  // weights, in words
+    place_t residual;     // arena, in bytes, or ABSENT
+    place_t output;       // arena, in elements of out_format
+    uint32_t table, middle_table;
+    int32_t residual_format, out_format;
+    int32_t activation;
+    float a, b, inverse_scale;
+};
+
+// What the least value of a format is: that of a table's first entry.
+FPGA_INLINE int32_t least_of(int32_t format) { return format == FORMAT_I8 ? -128 : 0; }
+
+template <class COMMAND>
+inline int8_epilogue int8_epilogue_of(const COMMAND& c) {
+    int8_epilogue e;
+    e.tensor.zero = c.out_zero;
+    e.tensor.low = c.out_low;
+    e.tensor.high = c.out_high;
+    e.tensor.residual_factor = c.residual == ABSENT ? 0 : c.residual_factor;
+    e.tensor.residual_zero = c.residual_zero;
+    e.tensor.middle_factor = c.middle_factor;
+    e.tensor.middle_zero = c.middle_zero;
+    e.tensor.middle = c.middle != 0;
+    e.parameters = c.parameters;
+    e.residual = c.residual;
+    e.output = c.output;
+    e.table = c.table;
+    e.middle_table = c.middle_table;
+    e.residual_format = c.residual_format;
+    e.out_format = c.out_format;
+    e.activation = c.activation;
+    e.a = c.act_a;
+    e.b = c.act_b;
+    e.inverse_scale = c.inverse_scale;
+    return e;
+}
+
+FPGA_INLINE bool in_floats(const int8_epilogue& e) { return e.out_format == FORMAT_F32 || e.activation != ACT_NONE; }
+
+// Pixels whose sums wait side by side: that of pixel i are at sums[row[i] * pitch + j], its channels at output[i] and
+// residual[i] from those operands' first elements.
+struct finished_pixels {
+    const ivec16* sums;
+    int32_t pitch;  // vectors
+    int32_t count;
+    const int32_t* row;
+    const uint32_t* output;
+    const uint32_t* residual;
+    const int32_t* term;  // what a pixel's sums lack, or null
+};
+
+// Where the 16 channels of a vector begin, and how many of them are stored.
+struct finished_channels {
+    uint32_t column;     // from a pixel's first channel
+    uint32_t parameter;  // word of the first offset behind e.parameters; a scale is `stride` words further, then a bias
+    int32_t stride;
+    int32_t lanes;
+    ivec16 term;  // what a channel's sums lack
+};
+
+FPGA_INLINE ivec16 sum_of(const finished_pixels& from, int32_t i, int32_t j) {
+    const ivec16 sum = from.sums[static_cast<int64_t>(from.row[i]) * from.pitch + j];
+    return from.term ? sum + ivec16(from.term[i]) : sum;
+}
+
+FPGA_INLINE ivec16 looked_up(const vec16* weights, uint32_t table, const ivec16& x, int32_t least) {
+#ifdef __SYNTHESIS__
+    ivec16 r;
+#else
+    alignas(64) int32_t r[VEC];
+#endif
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = byte_at(weights, static_cast<int64_t>(table) + x[i] - least);
+    }
+#ifdef __SYNTHESIS__
+    return r;
+#else
+    return bits_of(load(reinterpret_cast<const float*>(r), 0));
+#endif
+}
+
+// x in float32 to 8 bits: clamp(zero + nearest(x * inverse_scale), low, high); NaN gives 0.
+FPGA_INLINE ivec16 quantized(const vec16& x, float inverse_scale, int32_t zero, int32_t low, int32_t high) {
+    const vec16 y = opaque(x * vec16(inverse_scale));
+    const vec16 within = vclamp(y, vec16(static_cast<float>(low - zero)), vec16(static_cast<float>(high - zero)));
+    return select(vne(y, y), ivec16(0), to_nearest(within) + ivec16(zero));
+}
+
+FPGA_INLINE ivec16 parameter_at(const vec16* weights, const int8_epilogue& e, const finished_channels& to, int which) {
+    return bits_of(load(weights, static_cast<int64_t>(e.parameters) + to.parameter + which * to.stride));
+}
+
+inline void finish_in_floats(const finished_pixels& from, int32_t j, const finished_channels& to,
+                             const int8_epilogue& e, vec16* arena, const vec16* weights) {
+    const ivec16 offset = parameter_at(weights, e, to, 0) + to.term;
+    const vec16 scale = from_bits(parameter_at(weights, e, to, 1)), bias = from_bits(parameter_at(weights, e, to, 2));
+pixels:
+    for (int32_t i = 0; i < from.count; i++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 1022
+        const ivec16 sum = sum_of(from, i, j) + offset;
+        vec16 x = opaque(to_float(sum) * scale) + bias;
+        x = apply_activation(x, e.activation, e.a, e.b);
+        const int64_t at = static_cast<int64_t>(e.output) + from.output[i] + to.column;
+        if (e.out_format == FORMAT_F32) {
+            store_some(arena, at, x, to.lanes);
+            continue;
+        }
+        ivec16 r = quantized(x, e.inverse_scale, e.tensor.zero, e.tensor.low, e.tensor.high);
+        if (e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
+        store_bytes(arena, at, r, to.lanes);
+    }
+}
+
+#ifdef __SYNTHESIS__
+
+inline void finish_int8(const finished_pixels& from, int32_t j, const finished_channels& to, const int8_epilogue& e,
+                        vec16* arena, const vec16* weights) {
+    if (in_floats(e)) {
+        finish_in_floats(from, j, to, e, arena, weights);
+        return;
+    }
+    const ivec16 offset = parameter_at(weights, e, to, 0) + to.term, scale = parameter_at(weights, e, to, 1),
+                 bias = parameter_at(weights, e, to, 2);
+    int8_t middle_table[256];
+copy_table:
+    for (int i = 0; i < 256; i++) {
+#pragma HLS pipeline II = 1
+        middle_table[i] = e.middle_table == ABSENT
+                              ? static_cast<int8_t>(i - 128)
+                              : static_cast<int8_t>(static_cast<uint8_t>(
+                                    byte_at(weights, static_cast<int64_t>(e.middle_table) + i)));
+    }
+pixels:
+    for (int32_t i = 0; i < from.count; i++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 1022
+        const ivec16 sum = sum_of(from, i, j);
+        ivec16 residual(0);
+        if (e.residual != ABSENT)
+            residual = load_bytes(arena, static_cast<int64_t>(e.residual) + from.residual[i] + to.column, to.lanes,
+                                  e.residual_format == FORMAT_I8);
+        ivec16 r;
+    lanes:
+        for (int lane = 0; lane < VEC; lane++) {
+#pragma HLS unroll
+            const requantize_channel channel = {offset[lane], scale[lane], bias[lane]};
+            r[lane] = requantize(sum[lane], channel, residual[lane], e.tensor, middle_table);
+        }
+        if (e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
+        store_bytes(arena, static_cast<int64_t>(e.output) + from.output[i] + to.column, r, to.lanes);
+    }
+}
+
+#else
+
+constexpr double REQUANTIZE_UNIT = 1.0 / (1 << REQUANTIZE_FRACTION);
+
+// A vector's channels as doubles.
+struct int8_channels {
+    ivec16 offset;
+    dvec16 scale, bias;
+};
+
+// The scale of a requantize_channel.
+FPGA_INLINE double scale_of_bits(int32_t scale) {
+    static const double POWER[REQUANTIZE_SHIFTS] = {0x1p-22, 0x1p-26, 0x1p-30, 0x1p-34,
+                                                    0x1p-38, 0x1p-42, 0x1p-46, 0x1p-50};
+    return (scale >> 5) * POWER[scale & (REQUANTIZE_SHIFTS - 1)];
+}
+
+inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue& e, const finished_channels& to) {
+    alignas(64) double scale[VEC], bias[VEC];
+    for (int i = 0; i < VEC; i++) {
+        const int64_t at = static_cast<int64_t>(e.parameters) + to.parameter + i;
+        scale[i] = scale_of_bits(int_at(weights, at + to.stride));
+        bias[i] = int_at(weights, at + 2 * to.stride) * REQUANTIZE_UNIT;
+    }
+    return {parameter_at(weights, e, to, 0) + to.term, load_doubles(scale), load_doubles(bias)};
+}
+
+// y, exact, to 8 bits.
+FPGA_INLINE ivec16 rounded(const dvec16& y, const requantize_tensor& t) {
+    const ivec16 r = to_nearest(vmin(y, splat_double(t.high - t.zero)));
+    return vmax(r, ivec16(t.low - t.zero)) + ivec16(t.zero);
+}
+
+FPGA_INLINE ivec16 middle_of(const dvec16& y, const requantize_tensor& t, uint32_t table, const vec16* weights) {
+    const ivec16 r = to_nearest(vmin(y, splat_double(127 - t.middle_zero)));
+    const ivec16 middle = vmax(r, ivec16(-128 - t.middle_zero)) + ivec16(t.middle_zero);
+    if (table == ABSENT) return middle;
+    const ivec16 found = looked_up(weights, table, middle, -128);
+    return (found << ivec16(24)) >> ivec16(24);
+}
+
+template <bool RESIDUAL, bool MORE>
+inline void finish_pixels(const finished_pixels& from, int32_t j, const int8_channels& of, const finished_channels& to,
+                          const int8_epilogue& e, vec16* arena, const vec16* weights) {
+    const int8_channels channel = of;
+    const dvec16 residual_factor = splat_double(e.tensor.residual_factor * REQUANTIZE_UNIT);
+    const dvec16 middle_factor = splat_double(e.tensor.middle_factor * REQUANTIZE_UNIT);
+    const ivec16 residual_zero(e.tensor.residual_zero);
+    const bool is_signed = e.residual_format == FORMAT_I8;
+    const int64_t output = e.output + to.column, residual = e.residual + to.column;
+    for (int32_t i = 0; i < from.count; i++) {
+        const ivec16 sum = sum_of(from, i, j) + channel.offset;
+        dvec16 y = exact_fma(to_double(sum), channel.scale, channel.bias);
+        if (MORE && e.tensor.middle) {
+            const ivec16 middle = middle_of(y, e.tensor, e.middle_table, weights);
+            y = exact_product(to_double(middle - ivec16(e.tensor.middle_zero)), middle_factor);
+        }
+        if (RESIDUAL) {
+            const ivec16 x = load_bytes(arena, residual + from.residual[i], to.lanes, is_signed);
+            y = exact_fma(to_double(x - residual_zero), residual_factor, y);
+        }
+        ivec16 r = rounded(y, e.tensor);
+        if (MORE && e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
+        store_bytes(arena, output + from.output[i], r, to.lanes);
+    }
+}
+
+// `channel`: int8_channels_of the same channels.
+FPGA_NOINLINE void finish_int8(const finished_pixels& from, int32_t j, const int8_channels& channel,
+                               const finished_channels& to, const int8_epilogue& e, vec16* arena,
+                               const vec16* weights) {
+    const bool more = e.tensor.middle || e.table != ABSENT, residual = e.residual != ABSENT;
+    if (in_floats(e)) return finish_in_floats(from, j, to, e, arena, weights);
+    if (more && residual) return finish_pixels<true, true>(from, j, channel, to, e, arena, weights);
+    if (more) return finish_pixels<false, true>(from, j, channel, to, e, arena, weights);
+    if (residual) return finish_pixels<true, false>(from, j, channel, to, e, arena, weights);
+    finish_pixels<false, false>(from, j, channel, to, e, arena, weights);
+}
+
+// What a record with an epilogue must satisfy, but for its residual's and output's extents.
+template <class COMMAND>
+inline void int8_epilogue_bounds(const COMMAND& c, int64_t channels, bounds& b) {
+    const int32_t least = least_of(c.out_format), residual_least = least_of(c.residual_format);
+    const auto is_int8 = [](int32_t format) { return format == FORMAT_U8 || format == FORMAT_I8; };
+    const bool floats = c.out_format == FORMAT_F32 || c.activation != ACT_NONE;
+    b.require(is_int8(c.out_format) || c.out_format == FORMAT_F32, "has a result of an unknown format");
+    b.require(activation_is_known(c.activation), "has an unknown activation");
+    b.require(!floats || (c.residual == ABSENT && !c.middle), "has a residual or a middle beside an activation or floats");
+    b.require(c.out_format != FORMAT_F32 || c.table == ABSENT, "has a table for floats");
+    b.require(c.parameters % VEC == 0, "has parameters that do not begin with a beat");
+    if (is_int8(c.out_format))
+        b.require(c.out_low >= least && c.out_low <= c.out_high && c.out_high <= least + 255 && c.out_zero >= least &&
+                      c.out_zero <= least + 255,
+                  "has limits or a zero point beyond its result's 8 bits");
+    if (c.residual != ABSENT)
+        b.require(is_int8(c.residual_format) && c.residual_zero >= residual_least &&
+                      c.residual_zero <= residual_least + 255,
+                  "has a residual of an unknown format, or a zero point beyond its 8 bits");
+    b.require(!c.middle || (c.middle_zero >= -128 && c.middle_zero <= 127), "has a middle whose zero is beyond 8 bits");
+    b.read(REGION_WEIGHTS, c.parameters, PARAMETERS * channels);
+    if (c.table != ABSENT) b.read(REGION_WEIGHTS, c.table, 256, 1);
+    if (c.middle_table != ABSENT) b.read(REGION_WEIGHTS, c.middle_table, 256, 1);
+}
+
+FPGA_INLINE int32_t out_bytes(int32_t format) { return format == FORMAT_F32 ? 4 : 1; }
+
+#endif
+
+}  // namespace fpga

@@ -1,0 +1,358 @@
+// vector_int8.hpp on GNU vector extensions. `dvec16`, 16 doubles, is for the epilogue (int8/epilogue.hpp).
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#if defined(__clang__)
+#define FPGA_DPBUSD_512 __builtin_ia32_vpdpbusd512
+#define FPGA_DPBUSD_256 __builtin_ia32_vpdpbusd256
+#else
+#define FPGA_DPBUSD_512 __builtin_ia32_vpdpbusd_v16si
+#define FPGA_DPBUSD_256 __builtin_ia32_vpdpbusd_v8si
+#endif
+
+namespace fpga {
+
+#define EACH_PART UNROLL for (int p = 0; p < PARTS; p++)
+
+// Whether the host multiplies and adds four bytes in one instruction.
+#if (defined(__AVX512VNNI__) && defined(__AVX512F__)) || (defined(__AVXVNNI__) && defined(__AVX2__))
+#define FPGA_DOT4
+constexpr bool HAS_DOT4 = true;
+#else
+constexpr bool HAS_DOT4 = false;
+#endif
+
+#ifdef FPGA_DOT4
+
+struct dot_inputs {
+    ivec16 bytes;
+    FPGA_INLINE dot_inputs() {}
+    FPGA_INLINE explicit dot_inputs(const ivec16& x) : bytes(x) {}
+};
+struct dot_weights {
+    ivec16 bytes;
+    FPGA_INLINE dot_weights() {}
+    FPGA_INLINE explicit dot_weights(const ivec16& w) : bytes(w) {}
+};
+
+FPGA_INLINE ivec16 dot4(const ivec16& sum, const dot_inputs& x, const dot_weights& w) {
+    ivec16 r;
+#if defined(__AVX512F__)
+    EACH_PART r.part[p] = (native_int)FPGA_DPBUSD_512(sum.part[p], x.bytes.part[p], w.bytes.part[p]);
+#else
+    EACH_PART r.part[p] = (native_int)FPGA_DPBUSD_256(sum.part[p], x.bytes.part[p], w.bytes.part[p]);
+#endif
+    return r;
+}
+
+#else
+
+typedef int16_t native_pairs __attribute__((vector_size(4 * NATIVE_LANES)));
+
+// Bytes as 16 bits each, the even and the odd ones apart: products of pairs of these do not saturate, as those of pairs of
+// bytes would (`vpmaddubsw`).
+struct dot_inputs {
+    ivec16 even, odd;
+    FPGA_INLINE dot_inputs() {}
+    FPGA_INLINE explicit dot_inputs(const ivec16& x) {
+        EACH_PART {
+            even.part[p] = x.part[p] & 0x00ff00ff;
+            odd.part[p] = (native_int)(x.u(p) >> 8) & 0x00ff00ff;
+        }
+    }
+};
+struct dot_weights {
+    ivec16 even, odd;
+    FPGA_INLINE dot_weights() {}
+    FPGA_INLINE explicit dot_weights(const ivec16& w) {
+        EACH_PART {
+            even.part[p] = (native_int)((native_pairs)((native_pairs)w.part[p] << 8) >> 8);
+            odd.part[p] = (native_int)((native_pairs)w.part[p] >> 8);
+        }
+    }
+};
+
+// In each lane the sum of the products of two pairs of 16 bits.
+FPGA_INLINE native_int multiply_pairs(const native_int& a, const native_int& b) {
+#if defined(__AVX512BW__) && defined(__clang__)
+    return (native_int)__builtin_ia32_pmaddwd512((native_pairs)a, (native_pairs)b);
+#elif defined(__AVX512BW__)
+    return (native_int)__builtin_ia32_pmaddwd512_mask((native_pairs)a, (native_pairs)b, native_int{}, -1);
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+    return (native_int)__builtin_ia32_pmaddwd256((native_pairs)a, (native_pairs)b);
+#elif defined(__SSE2__) && !defined(__AVX512F__)
+    return (native_int)__builtin_ia32_pmaddwd128((native_pairs)a, (native_pairs)b);
+#else
+    return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
+#endif
+}
+
+FPGA_INLINE ivec16 dot4(const ivec16& sum, const dot_inputs& x, const dot_weights& w) {
+    ivec16 r;
+    EACH_PART {
+        r.part[p] = sum.part[p] + multiply_pairs(x.even.part[p], w.even.part[p]) +
+                    multiply_pairs(x.odd.part[p], w.odd.part[p]);
+    }
+    return r;
+}
+
+#endif
+
+FPGA_INLINE const uint8_t* bytes_of_region(const vec16* region) { return reinterpret_cast<const uint8_t*>(region); }
+FPGA_INLINE uint8_t* bytes_of_region(vec16* region) { return reinterpret_cast<uint8_t*>(region); }
+
+FPGA_INLINE ivec16 load_quads(const uint8_t* local, int64_t at) {
+    typedef int32_t memory_quads __attribute__((vector_size(4 * NATIVE_LANES), aligned(1), may_alias));
+    ivec16 r;
+    EACH_PART r.part[p] = (native_int)reinterpret_cast<const memory_quads*>(local + at)[p];
+    return r;
+}
+
+FPGA_INLINE int32_t quad_at(const uint8_t* local, int64_t at) {
+    int32_t x;
+    std::memcpy(&x, local + at, sizeof x);
+    return x;
+}
+
+typedef uint8_t native_bytes __attribute__((vector_size(NATIVE_LANES)));
+typedef uint8_t memory_bytes __attribute__((vector_size(NATIVE_LANES), aligned(1), may_alias));
+typedef int8_t native_signed_bytes __attribute__((vector_size(NATIVE_LANES)));
+
+FPGA_INLINE ivec16 widened_bytes(const uint8_t* from, bool is_signed) {
+    ivec16 r;
+    EACH_PART {
+        const native_bytes x = (native_bytes)reinterpret_cast<const memory_bytes*>(from)[p];
+        r.part[p] = is_signed ? __builtin_convertvector((native_signed_bytes)x, native_int)
+                              : __builtin_convertvector(x, native_int);
+    }
+    return r;
+}
+
+#if defined(__AVX512F__)
+// Four rows of 16 bytes side by side, 4 bytes of each to one quarter, and there a transposition of 4 x 4 bytes.
+FPGA_INLINE ivec16 quads_of(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d) {
+    typedef uint8_t row_t __attribute__((vector_size(16)));
+    typedef uint8_t rows_t __attribute__((vector_size(64)));
+    row_t row[4];
+    std::memcpy(&row[0], a, 16);
+    std::memcpy(&row[1], b, 16);
+    std::memcpy(&row[2], c, 16);
+    std::memcpy(&row[3], d, 16);
+    rows_t x;
+    std::memcpy(&x, row, sizeof x);
+    const native_int quarters = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    rows_t places;
+    for (int i = 0; i < 64; i++) places[i] = i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
+    const rows_t quarter = (rows_t)__builtin_shuffle((native_int)x, quarters);
+    ivec16 r;
+    r.part[0] = (native_int)__builtin_shuffle(quarter, places);
+    return r;
+}
+#else
+FPGA_INLINE ivec16 quads_of(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d) {
+    const ivec16 w = widened_bytes(a, false), x = widened_bytes(b, false), y = widened_bytes(c, false),
+                 z = widened_bytes(d, false);
+    return w | (x << ivec16(8)) | (y << ivec16(16)) | (z << ivec16(24));
+}
+#endif
+
+FPGA_INLINE ivec16 load_bytes(const vec16* region, int64_t at, int lanes, bool is_signed) {
+    const uint8_t* from = bytes_of_region(region) + at;
+    if (lanes >= VEC) return widened_bytes(from, is_signed);
+    alignas(16) uint8_t lane[VEC] = {};
+    for (int i = 0; i < lanes; i++) lane[i] = from[i];
+    return widened_bytes(lane, is_signed);
+}
+
+FPGA_INLINE void narrow_bytes(uint8_t* to, const ivec16& x) {
+    EACH_PART {
+        *reinterpret_cast<memory_bytes*>(to + p * NATIVE_LANES) =
+            __builtin_convertvector((native_uint)x.part[p], native_bytes);
+    }
+}
+
+FPGA_INLINE void store_bytes(vec16* region, int64_t at, const ivec16& x, int lanes) {
+    uint8_t* to = bytes_of_region(region) + at;
+    if (lanes >= VEC) {
+        narrow_bytes(to, x);
+        return;
+    }
+    alignas(16) uint8_t lane[VEC];
+    narrow_bytes(lane, x);
+    for (int i = 0; i < lanes; i++) to[i] = lane[i];
+}
+
+FPGA_INLINE int32_t byte_at(const vec16* region, int64_t at) { return bytes_of_region(region)[at]; }
+FPGA_INLINE void store_byte(vec16* region, int64_t at, int32_t x) {
+    bytes_of_region(region)[at] = static_cast<uint8_t>(x);
+}
+
+FPGA_INLINE void copy_bytes_in(uint8_t* local, int64_t to, const vec16* region, int64_t at, int64_t count) {
+    std::memcpy(local + to, bytes_of_region(region) + at, static_cast<size_t>(count));
+}
+FPGA_INLINE void fill_bytes(uint8_t* local, int64_t to, int64_t count, int32_t value) {
+    std::memset(local + to, value, static_cast<size_t>(count));
+}
+
+// ---- beats of bytes
+
+typedef uint8_t native_beat __attribute__((vector_size(4 * NATIVE_LANES)));
+typedef uint8_t memory_beat __attribute__((vector_size(4 * NATIVE_LANES), aligned(1), may_alias));
+typedef int8_t native_signed_beat __attribute__((vector_size(4 * NATIVE_LANES)));
+
+struct bvec64 {
+    native_beat part[PARTS];
+    FPGA_INLINE bvec64() {}
+    FPGA_INLINE bvec64(uint8_t x) { EACH_PART part[p] = x - native_beat{}; }
+};
+
+FPGA_INLINE bvec64 vmax(const bvec64& a, const bvec64& b, bool is_signed) {
+    bvec64 r;
+    EACH_PART {
+        if (is_signed) {
+            const native_signed_beat x = (native_signed_beat)a.part[p], y = (native_signed_beat)b.part[p];
+            r.part[p] = (native_beat)(x > y ? x : y);
+        } else {
+            r.part[p] = a.part[p] > b.part[p] ? a.part[p] : b.part[p];
+        }
+    }
+    return r;
+}
+
+FPGA_INLINE bvec64 load_beat(const uint8_t* from) {
+    bvec64 r;
+    EACH_PART r.part[p] = (native_beat)reinterpret_cast<const memory_beat*>(from)[p];
+    return r;
+}
+FPGA_INLINE bvec64 load_beat(const vec16* region, int64_t at, int lanes) {
+    const uint8_t* from = bytes_of_region(region) + at;
+    if (lanes >= 4 * VEC) return load_beat(from);
+    alignas(64) uint8_t lane[4 * VEC] = {};
+    for (int i = 0; i < lanes; i++) lane[i] = from[i];
+    return load_beat(lane);
+}
+FPGA_INLINE void store_beat(vec16* region, int64_t at, const bvec64& x, int lanes) {
+    uint8_t* to = bytes_of_region(region) + at;
+    alignas(64) uint8_t lane[4 * VEC];
+    uint8_t* all = lanes >= 4 * VEC ? to : lane;
+    EACH_PART reinterpret_cast<memory_beat*>(all)[p] = x.part[p];
+    for (int i = 0; lanes < 4 * VEC && i < lanes; i++) to[i] = lane[i];
+}
+
+// ---- doubles, and roundings to the nearest integer
+
+typedef double native_double __attribute__((vector_size(4 * NATIVE_LANES)));
+typedef double memory_double __attribute__((vector_size(4 * NATIVE_LANES), aligned(8), may_alias));
+typedef int32_t half_int __attribute__((vector_size(2 * NATIVE_LANES)));
+
+struct dvec16 {
+    native_double part[2 * PARTS];
+};
+
+#define EACH_HALF UNROLL for (int p = 0; p < 2 * PARTS; p++)
+
+FPGA_INLINE half_int half_of(const ivec16& x, int p) {
+#if defined(__AVX512F__)
+    return p % 2 ? __builtin_shufflevector(x.part[p / 2], x.part[p / 2], 8, 9, 10, 11, 12, 13, 14, 15)
+                 : __builtin_shufflevector(x.part[p / 2], x.part[p / 2], 0, 1, 2, 3, 4, 5, 6, 7);
+#elif defined(__AVX2__)
+    return p % 2 ? __builtin_shufflevector(x.part[p / 2], x.part[p / 2], 4, 5, 6, 7)
+                 : __builtin_shufflevector(x.part[p / 2], x.part[p / 2], 0, 1, 2, 3);
+#else
+    return p % 2 ? __builtin_shufflevector(x.part[p / 2], x.part[p / 2], 2, 3)
+                 : __builtin_shufflevector(x.part[p / 2], x.part[p / 2], 0, 1);
+#endif
+}
+
+FPGA_INLINE dvec16 to_double(const ivec16& x) {
+    dvec16 r;
+    EACH_HALF r.part[p] = __builtin_convertvector(half_of(x, p), native_double);
+    return r;
+}
+FPGA_INLINE dvec16 splat_double(double x) {
+    dvec16 r;
+    EACH_HALF r.part[p] = x - native_double{};
+    return r;
+}
+FPGA_INLINE dvec16 load_doubles(const double* from) {
+    dvec16 r;
+    EACH_HALF r.part[p] = (native_double)reinterpret_cast<const memory_double*>(from)[p];
+    return r;
+}
+FPGA_INLINE void store_doubles(double* to, const dvec16& x) {
+    EACH_HALF reinterpret_cast<memory_double*>(to)[p] = x.part[p];
+}
+// a * b + c, where product and sum are exact: whether they are fused makes no difference.
+FPGA_INLINE dvec16 exact_fma(const dvec16& a, const dvec16& b, const dvec16& c) {
+    dvec16 r;
+    EACH_HALF r.part[p] = a.part[p] * b.part[p] + c.part[p];
+    return r;
+}
+FPGA_INLINE dvec16 exact_product(const dvec16& a, const dvec16& b) {
+    dvec16 r;
+    EACH_HALF r.part[p] = a.part[p] * b.part[p];
+    return r;
+}
+FPGA_INLINE dvec16 vmin(const dvec16& a, const dvec16& b) {
+    dvec16 r;
+    EACH_HALF r.part[p] = a.part[p] < b.part[p] ? a.part[p] : b.part[p];
+    return r;
+}
+
+FPGA_INLINE half_int nearest_of(const native_double& x) {
+#if defined(__AVX512F__)
+    constexpr int CURRENT_ROUNDING = 4;
+    return (half_int)__builtin_ia32_cvtpd2dq512_mask(x, half_int{}, -1, CURRENT_ROUNDING);
+#elif defined(__AVX2__)
+    return (half_int)__builtin_ia32_cvtpd2dq256(x);
+#elif defined(__SSE2__)
+    const native_int both = (native_int)__builtin_ia32_cvtpd2dq(x);
+    return __builtin_shufflevector(both, both, 0, 1);
+#else
+    half_int r;
+    for (int i = 0; i < NATIVE_LANES / 2; i++) r[i] = static_cast<int32_t>(__builtin_rint(x[i]));
+    return r;
+#endif
+}
+
+// To the nearest integers, ties to even; below -2^31 it may be any number below -2^30.
+FPGA_INLINE ivec16 to_nearest(const dvec16& x) {
+    ivec16 r;
+    EACH_PART {
+        const half_int low = nearest_of(x.part[2 * p]), high = nearest_of(x.part[2 * p + 1]);
+#if defined(__AVX512F__)
+        r.part[p] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif defined(__AVX2__)
+        r.part[p] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+        r.part[p] = __builtin_shufflevector(low, high, 0, 1, 2, 3);
+#endif
+    }
+    return r;
+}
+
+FPGA_INLINE ivec16 to_nearest(const vec16& x) {
+    ivec16 r;
+#if defined(__AVX512F__)
+    constexpr int CURRENT_ROUNDING = 4;
+    EACH_PART {
+        r.part[p] = (native_int)__builtin_ia32_cvtps2dq512_mask(x.part[p], native_int{}, -1, CURRENT_ROUNDING);
+    }
+#elif defined(__AVX2__)
+    EACH_PART r.part[p] = (native_int)__builtin_ia32_cvtps2dq256(x.part[p]);
+#elif defined(__SSE2__)
+    EACH_PART r.part[p] = (native_int)__builtin_ia32_cvtps2dq(x.part[p]);
+#else
+    EACH_PART {
+        for (int i = 0; i < NATIVE_LANES; i++)
+            r.part[p][i] = static_cast<int32_t>(__builtin_rintf(x.part[p][i]));
+    }
+#endif
+    return r;
+}
+
+#undef EACH_PART
+#undef EACH_HALF
+
+}  // namespace fpga
