@@ -111,6 +111,97 @@ class Depthwise(Record):
 
 
 @dataclass(kw_only=True, eq=False)
+class Conv2dInt8(Record):
+    """``conv2d_int8_command``."""
+
+    opcode: ClassVar[str] = "conv2d_int8"
+    input: Place = None
+    weight: Place = None
+    parameters: Place = None
+    residual: Place = None
+    output: Place = None
+    table: Place = None
+    batch: int = 0
+    groups: int = 0
+    in_channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_channels: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    kernel: Annotated[Sequence[int], 2] = (0,) * 2
+    stride: Annotated[Sequence[int], 2] = (0,) * 2
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    dilation: Annotated[Sequence[int], 2] = (0,) * 2
+    in_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    vectors: int = 0
+    in_format: int = 0
+    pad: int = 0
+    residual_format: int = 0
+    residual_zero: int = 0
+    residual_factor: int = 0
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+    middle: int = 0
+    middle_zero: int = 0
+    middle_factor: int = 0
+    middle_table: Place = None
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    inverse_scale: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class DepthwiseInt8(Record):
+    """``depthwise_int8_command``."""
+
+    opcode: ClassVar[str] = "depthwise_int8"
+    input: Place = None
+    weight: Place = None
+    parameters: Place = None
+    residual: Place = None
+    output: Place = None
+    table: Place = None
+    batch: int = 0
+    channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    kernel: Annotated[Sequence[int], 2] = (0,) * 2
+    stride: Annotated[Sequence[int], 2] = (0,) * 2
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    dilation: Annotated[Sequence[int], 2] = (0,) * 2
+    in_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    in_format: int = 0
+    pad: int = 0
+    residual_format: int = 0
+    residual_zero: int = 0
+    residual_factor: int = 0
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+    middle: int = 0
+    middle_zero: int = 0
+    middle_factor: int = 0
+    middle_table: Place = None
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    inverse_scale: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
 class Fft(Record):
     """``fft_command``."""
 
@@ -165,6 +256,49 @@ class Gemm(Record):
     act_a: Real = 0.0
     act_b: Real = 0.0
     b_format: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class GemmInt8(Record):
+    """``gemm_int8_command``."""
+
+    opcode: ClassVar[str] = "gemm_int8"
+    a: Place = None
+    b: Place = None
+    parameters: Place = None
+    residual: Place = None
+    output: Place = None
+    table: Place = None
+    b_packed: int = 0
+    batch: Annotated[Sequence[int], 2] = (0,) * 2
+    rows: int = 0
+    columns: int = 0
+    depth: int = 0
+    a_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    b_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    vectors: int = 0
+    a_format: int = 0
+    a_zero: int = 0
+    b_format: int = 0
+    b_zero: int = 0
+    residual_format: int = 0
+    residual_zero: int = 0
+    residual_factor: int = 0
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+    middle: int = 0
+    middle_zero: int = 0
+    middle_factor: int = 0
+    middle_table: Place = None
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    inverse_scale: Real = 0.0
     slices: int | None = None
 
 
@@ -294,6 +428,116 @@ class Pool(Record):
     activation: int = 0
     act_a: Real = 0.0
     act_b: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class PoolInt8(Record):
+    """``pool_int8_command``."""
+
+    opcode: ClassVar[str] = "pool_int8"
+    kind: int = 0
+    input: Place = None
+    output: Place = None
+    batch: int = 0
+    channels: int = 0
+    in_height: int = 0
+    in_width: int = 0
+    out_height: int = 0
+    out_width: int = 0
+    kernel: Annotated[Sequence[int], 2] = (0,) * 2
+    stride: Annotated[Sequence[int], 2] = (0,) * 2
+    padding: Annotated[Sequence[int], 2] = (0,) * 2
+    dilation: Annotated[Sequence[int], 2] = (0,) * 2
+    adaptive: int = 0
+    count_include_pad: int = 0
+    divisor: int = 0
+    in_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    in_format: int = 0
+    in_zero: int = 0
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+    divisors: Annotated[Sequence[int], 6] = (0,) * 6
+    scales: Annotated[Sequence[int], 6] = (0,) * 6
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Quantize(Record):
+    """``quantize_command``."""
+
+    opcode: ClassVar[str] = "quantize"
+    input: Place = None
+    output: Place = None
+    dims: Annotated[Sequence[int], 5] = (0,) * 5
+    in_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_format: int = 0
+    inverse_scale: Real = 0.0
+    zero: int = 0
+    low: int = 0
+    high: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Dequantize(Record):
+    """``dequantize_command``."""
+
+    opcode: ClassVar[str] = "dequantize"
+    input: Place = None
+    output: Place = None
+    from_weights: int = 0
+    dims: Annotated[Sequence[int], 5] = (0,) * 5
+    in_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    in_format: int = 0
+    zero: int = 0
+    scale: Real = 0.0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class AddInt8(Record):
+    """``add_int8_command``."""
+
+    opcode: ClassVar[str] = "add_int8"
+    a: Place = None
+    b: Place = None
+    output: Place = None
+    table: Place = None
+    dims: Annotated[Sequence[int], 5] = (0,) * 5
+    a_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    b_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    a_format: int = 0
+    a_zero: int = 0
+    a_factor: int = 0
+    b_format: int = 0
+    b_zero: int = 0
+    b_factor: int = 0
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class LookupInt8(Record):
+    """``lookup_int8_command``."""
+
+    opcode: ClassVar[str] = "lookup_int8"
+    input: Place = None
+    output: Place = None
+    table: Place = None
+    in_format: int = 0
+    dims: Annotated[Sequence[int], 5] = (0,) * 5
+    in_stride: Annotated[Sequence[int], 5] = (0,) * 5
+    out_stride: Annotated[Sequence[int], 5] = (0,) * 5
     slices: int | None = None
 
 

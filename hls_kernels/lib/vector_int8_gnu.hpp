@@ -105,7 +105,7 @@ FPGA_INLINE uint8_t* bytes_of_region(vec16* region) { return reinterpret_cast<ui
 FPGA_INLINE ivec16 load_quads(const uint8_t* local, int64_t at) {
     typedef int32_t memory_quads __attribute__((vector_size(4 * NATIVE_LANES), aligned(1), may_alias));
     ivec16 r;
-    EACH_PART r.part[p] = (native_int)reinterpret_cast<const memory_quads*>(local + at)[p];
+    EACH_PART r.part[p] = (native_int) reinterpret_cast<const memory_quads*>(local + at)[p];
     return r;
 }
 
@@ -117,16 +117,34 @@ FPGA_INLINE int32_t quad_at(const uint8_t* local, int64_t at) {
 
 typedef uint8_t native_bytes __attribute__((vector_size(NATIVE_LANES)));
 typedef uint8_t memory_bytes __attribute__((vector_size(NATIVE_LANES), aligned(1), may_alias));
-typedef int8_t native_signed_bytes __attribute__((vector_size(NATIVE_LANES)));
+
+// A part of bytes, one a lane. Without being told the instruction, g++ 12 widens halves of halves and joins them.
+FPGA_INLINE native_int widened_part(const uint8_t* from) {
+#if defined(__clang__) || !defined(__SSE4_1__)
+    return __builtin_convertvector((native_bytes) * reinterpret_cast<const memory_bytes*>(from), native_int);
+#else
+    typedef char operand __attribute__((vector_size(16)));
+    operand x = {};
+    std::memcpy(&x, from, NATIVE_LANES);
+#if defined(__AVX512F__)
+    return __builtin_ia32_pmovzxbd512_mask(x, native_int{}, -1);
+#elif defined(__AVX2__)
+    return __builtin_ia32_pmovzxbd256(x);
+#else
+    return __builtin_ia32_pmovzxbd128(x);
+#endif
+#endif
+}
+
+FPGA_INLINE ivec16 unsigned_bytes(const uint8_t* from) {
+    ivec16 r;
+    EACH_PART r.part[p] = widened_part(from + p * NATIVE_LANES);
+    return r;
+}
 
 FPGA_INLINE ivec16 widened_bytes(const uint8_t* from, bool is_signed) {
-    ivec16 r;
-    EACH_PART {
-        const native_bytes x = (native_bytes)reinterpret_cast<const memory_bytes*>(from)[p];
-        r.part[p] = is_signed ? __builtin_convertvector((native_signed_bytes)x, native_int)
-                              : __builtin_convertvector(x, native_int);
-    }
-    return r;
+    const ivec16 x = unsigned_bytes(from), sign(is_signed ? 0x80 : 0);
+    return (x ^ sign) - sign;
 }
 
 #if defined(__AVX512F__)
@@ -151,8 +169,7 @@ FPGA_INLINE ivec16 quads_of(const uint8_t* a, const uint8_t* b, const uint8_t* c
 }
 #else
 FPGA_INLINE ivec16 quads_of(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d) {
-    const ivec16 w = widened_bytes(a, false), x = widened_bytes(b, false), y = widened_bytes(c, false),
-                 z = widened_bytes(d, false);
+    const ivec16 w = unsigned_bytes(a), x = unsigned_bytes(b), y = unsigned_bytes(c), z = unsigned_bytes(d);
     return w | (x << ivec16(8)) | (y << ivec16(16)) | (z << ivec16(24));
 }
 #endif
@@ -166,10 +183,16 @@ FPGA_INLINE ivec16 load_bytes(const vec16* region, int64_t at, int lanes, bool i
 }
 
 FPGA_INLINE void narrow_bytes(uint8_t* to, const ivec16& x) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    typedef char result __attribute__((vector_size(16)));
+    const result r = __builtin_ia32_pmovdb512_mask(x.part[0], result{}, -1);
+    std::memcpy(to, &r, sizeof r);
+#else
     EACH_PART {
-        *reinterpret_cast<memory_bytes*>(to + p * NATIVE_LANES) =
-            __builtin_convertvector((native_uint)x.part[p], native_bytes);
+        *reinterpret_cast<memory_bytes*>(to + p * NATIVE_LANES) = __builtin_convertvector((native_uint)x.part[p],
+                                                                                          native_bytes);
     }
+#endif
 }
 
 FPGA_INLINE void store_bytes(vec16* region, int64_t at, const ivec16& x, int lanes) {
@@ -222,7 +245,7 @@ FPGA_INLINE bvec64 vmax(const bvec64& a, const bvec64& b, bool is_signed) {
 
 FPGA_INLINE bvec64 load_beat(const uint8_t* from) {
     bvec64 r;
-    EACH_PART r.part[p] = (native_beat)reinterpret_cast<const memory_beat*>(from)[p];
+    EACH_PART r.part[p] = (native_beat) reinterpret_cast<const memory_beat*>(from)[p];
     return r;
 }
 FPGA_INLINE bvec64 load_beat(const vec16* region, int64_t at, int lanes) {
@@ -265,9 +288,16 @@ FPGA_INLINE half_int half_of(const ivec16& x, int p) {
 #endif
 }
 
+FPGA_INLINE native_double double_of(const half_int& x) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    return __builtin_ia32_cvtdq2pd512_mask(x, native_double{}, -1);
+#else
+    return __builtin_convertvector(x, native_double);
+#endif
+}
 FPGA_INLINE dvec16 to_double(const ivec16& x) {
     dvec16 r;
-    EACH_HALF r.part[p] = __builtin_convertvector(half_of(x, p), native_double);
+    EACH_HALF r.part[p] = double_of(half_of(x, p));
     return r;
 }
 FPGA_INLINE dvec16 splat_double(double x) {
@@ -277,7 +307,7 @@ FPGA_INLINE dvec16 splat_double(double x) {
 }
 FPGA_INLINE dvec16 load_doubles(const double* from) {
     dvec16 r;
-    EACH_HALF r.part[p] = (native_double)reinterpret_cast<const memory_double*>(from)[p];
+    EACH_HALF r.part[p] = (native_double) reinterpret_cast<const memory_double*>(from)[p];
     return r;
 }
 FPGA_INLINE void store_doubles(double* to, const dvec16& x) {
@@ -345,8 +375,7 @@ FPGA_INLINE ivec16 to_nearest(const vec16& x) {
     EACH_PART r.part[p] = (native_int)__builtin_ia32_cvtps2dq(x.part[p]);
 #else
     EACH_PART {
-        for (int i = 0; i < NATIVE_LANES; i++)
-            r.part[p][i] = static_cast<int32_t>(__builtin_rintf(x.part[p][i]));
+        for (int i = 0; i < NATIVE_LANES; i++) r.part[p][i] = static_cast<int32_t>(__builtin_rintf(x.part[p][i]));
     }
 #endif
     return r;

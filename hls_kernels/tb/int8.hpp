@@ -15,7 +15,8 @@ inline int64_t random_bytes(memory& region, random_source& random, int64_t bytes
     const int64_t at = allocate_bytes(region, bytes);
     const bool extreme = random.chance(0.2);
     for (int64_t i = 0; i < bytes; i++)
-        bytes_in(region)[at + i] = static_cast<uint8_t>(extreme ? random.pick({0, 127, 128, 255}) : random.integer(0, 255));
+        bytes_in(region)[at + i] = static_cast<uint8_t>(extreme ? random.pick({0, 127, 128, 255})
+                                                                : random.integer(0, 255));
     return at;
 }
 
@@ -79,8 +80,8 @@ void random_epilogue(COMMAND& c, memory& weights, random_source& random, int pan
                 std::memcpy(bytes_in(weights) + 4 * (at + 2 * width), &bias, 4);
                 continue;
             }
-            const fpga::requantize_channel channel =
-                fpga::make_channel(scale, random.real(-60, 60), greatest + 1000, random.integer(-1000, 1000), 4096);
+            const fpga::requantize_channel channel = fpga::make_channel(scale, random.real(-60, 60), greatest + 1000,
+                                                                        random.integer(-1000, 1000), 4096);
             set_word(weights, at, channel.offset);
             set_word(weights, at + width, channel.scale);
             set_word(weights, at + 2 * width, channel.bias);

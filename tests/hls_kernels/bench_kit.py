@@ -15,7 +15,7 @@ from hls_kernels import CORES, ROOT
 from xclbin_build.build import load_design
 from xclbin_build.generate import hls_sources, stage
 from xclbin_build.toolchain.gxx import find_compiler
-from xclbin_build.toolchain.isa import compiler_flags, host_isa, plan_flags
+from xclbin_build.toolchain.isa import compiler_flags, host_isa, native, plan_flags
 
 _FILES = {path.parent.name: path for path in CORES.glob("*/tb.cpp")} | {
     path.stem.removesuffix("_tb"): path for path in ROOT.rglob("*_tb.cpp")
@@ -46,7 +46,7 @@ class Build:
     standard: str = "c++17"
     synthesis: bool = False
     shape: str = "default"
-    isa: str = host_isa()
+    isa: str = native()
     plan: str = host_isa()
     sanitized: bool = True
     optimisation: str = "-O1"

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.hls_kernels.bench_kit import Build, Programs
-from xclbin_build.toolchain.isa import compiler_flags, host_isa, plan_flags
+from xclbin_build.toolchain.compiler import knows
+from xclbin_build.toolchain.isa import compiler_flags, extensions, host_flags, host_isa, level, plan_flags
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 RUNS = LEVELS[: LEVELS.index(host_isa()) + 1] if host_isa() in LEVELS else ()
@@ -19,6 +20,7 @@ NARROW = "x86-64-v2"
 FUSED = [level for level in RUNS if level != NARROW]
 ON_THE_MAC_ARRAY = ("attention", "conv2d", "gemm", "winograd")
 LONG = ("attention", "conv2d", "winograd")
+OF_INT8 = ("conv2d_int8", "gemm_int8", "pool_int8", "quantize")
 ELSEWHERE = ("move", "pointwise", "pool", "reduce")
 PERCENT = 20
 NO_RESULTS = "cbf29ce484222325"  # digest of a bench that compares in another way
@@ -36,6 +38,12 @@ def with_all_plans(bench: str, isas: Sequence[str]) -> tuple[Build, ...]:
     """Each instruction set with its own plan, and the last of them with all that are left."""
     left = [(isas[-1], plan) for plan in LEVELS if plan not in isas and bench in ON_THE_MAC_ARRAY]
     return tuple(build(bench, *pair) for pair in [*((isa, isa) for isa in isas), *left])
+
+
+def with_all_instruction_sets(bench: str) -> tuple[Build, ...]:
+    """Each level that this machine runs, and its extensions of the highest one."""
+    known = [*RUNS, *extensions(host_isa(), host_flags())]
+    return tuple(build(bench, isa, level(isa)) for isa in known if knows(tuple(compiler_flags(isa))))
 
 
 def assert_same_bits(programs: Programs, builds: tuple[Build, ...]) -> None:
@@ -80,6 +88,12 @@ def test_plans_without_fused_multiply_add_give_the_same_bits(programs: Programs,
 @pytest.mark.parametrize("run", [build(bench, isa, isa) for bench in ("convert", "math") for isa in RUNS], ids=str)
 def test_lanes_are_shuffled_rightly_in_registers_of_every_width(programs: Programs, run: Build) -> None:
     programs.run(run, PERCENT)
+
+
+@pytest.mark.parametrize("bench", OF_INT8)
+def test_int8_gives_the_same_bits_on_every_instruction_set(programs: Programs, bench: str) -> None:
+    """Sums of integers are exact, in whatever tiles and with whatever instructions they are made."""
+    assert_same_bits(programs, with_all_instruction_sets(bench))
 
 
 def test_the_builds_differ() -> None:

@@ -15,7 +15,7 @@ from xclbin_build import RecipeError, ToolchainError, XclbinError, read
 from xclbin_build.axlf import Section
 from xclbin_build.build import load_design
 from xclbin_build.toolchain import gxx, vitis
-from xclbin_build.toolchain.isa import chosen, compiler_flags, level_of, plan_flags
+from xclbin_build.toolchain.isa import chosen, compiler_flags, extensions, level_of, plan_flags
 
 DATA = Path(__file__).parent / "data"
 
@@ -137,6 +137,16 @@ def test_levels_follow_from_the_flags_of_the_cpu() -> None:
     ]  # fmt: skip
     assert compiler_flags("x86-64-v4") == ["-march=x86-64-v4", "-mprefer-vector-width=512"]
     assert compiler_flags("aarch64") == []
+
+
+def test_extensions_follow_from_the_flags_of_the_cpu() -> None:
+    amx = {"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}
+    assert extensions("x86-64-v3", {"avx_vnni", *amx}) == ["x86-64-v3+vnni"]
+    assert extensions("x86-64-v4", amx) == ["x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"]
+    assert extensions("x86-64-v4", {"avx512_vnni", "amx_tile"}) == ["x86-64-v4+vnni"]
+    assert compiler_flags("x86-64-v4+vnni") == [*compiler_flags("x86-64-v4"), "-mavx512vnni"]
+    assert chosen("x86-64-v4+amx") == ("x86-64-v4+amx", "x86-64-v4")
+    assert plan_flags("x86-64-v4+amx", "x86-64-v4") == []
 
 
 def test_unknown_target_is_an_error(tmp_path: Path) -> None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import os
-import shlex
-import shutil
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..cache import build_directory, digest, locked
 from ..design import Design
-from ..errors import ToolchainError
 from ..generate import emulation_sources, stage, user_directories
 from . import isa as isas
+from .compiler import find_compiler
 from .ninja_file import Progress, Unit, run, write
 
 _FLAGS = (
@@ -30,14 +24,6 @@ LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
 
 
 @dataclass(frozen=True)
-class Compiler:
-    """A C++ compiler: the words that start it and the first line of its --version."""
-
-    command: tuple[str, ...]
-    version: str
-
-
-@dataclass(frozen=True)
 class Emulation:
     """Compiled kernels: the shared object's bytes, its instruction set, the one that its tiles are planned for, and how
     many steps the build had to run."""
@@ -46,26 +32,6 @@ class Emulation:
     isa: str
     plan: str
     edges: int
-
-
-def find_compiler() -> Compiler:
-    """$CXX if set, else g++ or clang++ on PATH.
-
-    Raises ToolchainError, which says how to install one, if there is none or it does not start.
-    """
-    wanted = os.environ.get("CXX", "")
-    if wanted:
-        command = shlex.split(wanted)
-        if not command or not shutil.which(command[0]):
-            raise ToolchainError(f"the compiler in $CXX, '{wanted}', was not found; unset CXX or name one on PATH.")
-        return _probe(tuple(command))
-    for name in ("g++", "clang++"):
-        if shutil.which(name):
-            return _probe((name,))
-    raise ToolchainError(
-        "a C++ compiler is needed to build the software card's kernels and none was found; "
-        "install g++ ('apt-get install g++', 'dnf install gcc-c++') or set CXX."
-    )
 
 
 def build(
@@ -78,8 +44,8 @@ def build(
 ) -> Emulation:
     """Compiles `design` in the user's cache, where objects that are up to date are kept.
 
-    isa: a level of x86-64 (`x86-64-v3`), the host's by default. plan: the level that tiles are planned for, by default
-    the same; see `isa.chosen`. counting: processes of plain kernels count their cycles.
+    isa: a level of x86-64 (`x86-64-v3`), perhaps with an extension; the host's by default. plan: the level that tiles
+    are planned for, by default the same; see `isa.chosen`. counting: processes of plain kernels count their cycles.
     """
     compiler = find_compiler()
     isa, plan = isas.chosen(isa, plan)
@@ -110,21 +76,3 @@ def build(
 def _units(sources: dict[str, str]) -> list[str]:
     """Translation units among the sources; files in folders are included by others."""
     return [name for name in sources if name.endswith(".cpp") and "/" not in name]
-
-
-def _probe(command: tuple[str, ...]) -> Compiler:
-    path = Path(shutil.which(command[0]) or command[0])
-    return _probed(command, str(path.resolve()), path.stat().st_mtime_ns)
-
-
-@functools.lru_cache
-def _probed(command: tuple[str, ...], path: str, modified: int) -> Compiler:
-    """Starts the compiler once a process for each version of its file."""
-    try:
-        result = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(
-            f"the compiler '{shlex.join(command)}' does not start ({error}); set CXX to one that does."
-        ) from error
-    lines = result.stdout.splitlines()
-    return Compiler(command, lines[0] if lines else path)

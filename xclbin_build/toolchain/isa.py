@@ -1,8 +1,9 @@
 """Instruction sets of the host: the level of x86-64 that the emulation is compiled for, and that of its tiles.
 
-The levels are those of the x86-64 psABI; other architectures get the compiler's own default. The *plan* is the level
-whose registers the tiles of the MAC array fill, and whose costs the cost model has: usually that of the compiler, but
-any host can run any plan, so that all of them can be tested on one machine.
+The levels are those of the x86-64 psABI; other architectures get the compiler's own default. An *extension* is what a
+CPU multiplies int8 and bfloat16 with beyond its level: `x86-64-v4+amx` is that level and the extension. The *plan* is
+the level whose registers the tiles of the MAC array fill, and whose costs the cost model has: usually that of the
+compiler, but any host can run any plan, so that all of them can be tested on one machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import platform
 from pathlib import Path
 
 from ..errors import ToolchainError, did_you_mean
+from .compiler import knows
 
 _LEVELS = {
     "x86-64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
@@ -22,6 +24,16 @@ _LEVELS = {
 BASELINE = "x86-64"
 _PLANS = {"aarch64": (4, 32), BASELINE: (4, 16), "x86-64-v2": (4, 16), "x86-64-v3": (8, 16), "x86-64-v4": (16, 32)}
 """Lanes of a vector register, and how many of these there are."""
+_EXTENSIONS: dict[str, tuple[set[str], tuple[str, ...]]] = {
+    "x86-64-v3+vnni": ({"avx_vnni"}, ("-mavxvnni",)),
+    "x86-64-v4+vnni": ({"avx512_vnni"}, ("-mavx512vnni",)),
+    "x86-64-v4+bf16": ({"avx512_vnni", "avx512_bf16"}, ("-mavx512vnni", "-mavx512bf16")),
+    "x86-64-v4+amx": (
+        {"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"},
+        ("-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
+    ),
+}
+"""Features, by the names of /proc/cpuinfo, and options of g++ and clang++; later ones of a level include these."""
 
 
 def chosen(isa: str | None = None, plan: str | None = None) -> tuple[str, str]:
@@ -30,9 +42,9 @@ def chosen(isa: str | None = None, plan: str | None = None) -> tuple[str, str]:
     Raises ToolchainError for an unknown one.
     """
     isa = isa or os.environ.get("FPGA_DYNAMO_ISA")
-    isa = checked(isa) if isa else host_isa()
-    plan = plan or os.environ.get("FPGA_DYNAMO_PLAN") or isa
-    if plan != isa and plan not in _PLANS:
+    isa = checked(isa) if isa else native()
+    plan = plan or os.environ.get("FPGA_DYNAMO_PLAN") or level(isa)
+    if plan != level(isa) and plan not in _PLANS:
         raise ToolchainError(f"there is no plan for the instruction set '{plan}'; {did_you_mean(plan, _PLANS)}")
     return isa, plan
 
@@ -43,7 +55,27 @@ def host_isa(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     machine = platform.machine()
     if machine not in ("x86_64", "AMD64"):
         return machine or "generic"
-    return level_of(_flags(cpuinfo))
+    return level_of(host_flags(cpuinfo))
+
+
+def level(isa: str) -> str:
+    """An instruction set without its extension."""
+    return isa.partition("+")[0]
+
+
+@functools.cache
+def native(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The best that this machine runs and its compiler knows: its level, with an extension if there is one."""
+    best, flags = host_isa(cpuinfo), host_flags(cpuinfo)
+    for name in extensions(best, flags):
+        if knows(_EXTENSIONS[name][1]):
+            best = name
+    return best
+
+
+def extensions(level: str, flags: set[str]) -> list[str]:
+    """Instruction sets with extensions of a level whose features are all among `flags`, the best one last."""
+    return [name for name, (needed, _) in _EXTENSIONS.items() if name.startswith(f"{level}+") and needed <= flags]
 
 
 def level_of(flags: set[str]) -> str:
@@ -58,30 +90,31 @@ def level_of(flags: set[str]) -> str:
 
 def compiler_flags(isa: str) -> list[str]:
     """Options of g++ and clang++ for an instruction set."""
-    if isa == "x86-64-v4":
-        return [f"-march={isa}", "-mprefer-vector-width=512"]
-    if isa == BASELINE or isa in _LEVELS:
-        return [f"-march={isa}"]
-    return []
+    name = level(isa)
+    if name != BASELINE and name not in _LEVELS:
+        return []
+    wide = ["-mprefer-vector-width=512"] if name == "x86-64-v4" else []
+    return [f"-march={name}", *wide, *(_EXTENSIONS[isa][1] if isa in _EXTENSIONS else ())]
 
 
 def plan_flags(isa: str, plan: str) -> list[str]:
     """Options for tiles of another instruction set than the compiler's (hls_kernels/lib/mac/plan.hpp)."""
-    if plan == isa:
+    if plan == level(isa):
         return []
     lanes, registers = _PLANS[plan]
     return [f"-DFPGA_PLAN_LANES={lanes}", f"-DFPGA_PLAN_REGISTERS={registers}"]
 
 
 def checked(isa: str) -> str:
-    """`isa` if it is a level of x86-64 or the host's own architecture, else a ToolchainError."""
-    known = [BASELINE, *_LEVELS, host_isa()]
+    """`isa` if it is a level of x86-64, perhaps with an extension, or the host's own, else a ToolchainError."""
+    known = [BASELINE, *_LEVELS, *_EXTENSIONS, host_isa()]
     if isa not in known:
         raise ToolchainError(f"unknown instruction set '{isa}'; {did_you_mean(isa, known)}")
     return isa
 
 
-def _flags(cpuinfo: Path) -> set[str]:
+def host_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> set[str]:
+    """Features of this machine's CPU by the names of /proc/cpuinfo; none where there is no such file."""
     try:
         lines = cpuinfo.read_text().splitlines()
     except OSError:

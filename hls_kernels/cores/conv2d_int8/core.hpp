@@ -54,8 +54,8 @@ inline uint32_t conv2d_int8(const conv2d_int8_command& c, const vec16* commands,
     const int64_t panels = static_cast<int64_t>(c.groups) * p.panels;
     const int64_t kernel = static_cast<int64_t>(c.kernel[0]) * c.kernel[1];
     const bool heavy = kernel * c.out_channels > static_cast<int64_t>(c.batch) * c.in_height * c.in_width;
-    const slice_grid grid =
-        choose_grid(panels, units, p.source == INT8_SLAB ? c.out_width : 1, c.vectors, slice, slices, heavy);
+    const slice_grid grid = choose_grid(panels, units, p.source == INT8_SLAB ? c.out_width : 1, c.vectors, slice,
+                                        slices, heavy);
 #ifdef FPGA_AMX
     const amx_scope tiles(p.amx_quads);
 #endif

@@ -42,8 +42,8 @@ each_row:
 }
 
 // Columns [first, first + count) of the image, in quads of rows from `top` on: column[i * quads + q].
-inline void fill_columns(ivec16* column, const depthwise_int8_command& c, const vec16* arena, place_t image, int32_t top,
-                         int32_t first, int32_t count, int32_t lanes, bool whole) {
+inline void fill_columns(ivec16* column, const depthwise_int8_command& c, const vec16* arena, place_t image,
+                         int32_t top, int32_t first, int32_t count, int32_t lanes, bool whole) {
     const int32_t quads = column_quads(c), flip = c.in_format == FORMAT_I8 ? FLIP_BYTES : 0;
     uint8_t pad[VEC];
 #pragma HLS array_partition variable = pad complete
@@ -103,8 +103,9 @@ each_pixel:
 }
 
 // Output row `y` of 16 channels from `channel` on.
-inline void depthwise_int8_row(const depthwise_int8_command& c, vec16* arena, const vec16* weights, int32_t n, int32_t y,
-                               int32_t channel, const ivec16* weight, const ivec16& begin, const int8_epilogue& e
+inline void depthwise_int8_row(const depthwise_int8_command& c, vec16* arena, const vec16* weights, int32_t n,
+                               int32_t y, int32_t channel, const ivec16* weight, const ivec16& begin,
+                               const int8_epilogue& e
 #ifndef __SYNTHESIS__
                                ,
                                const int8_channels& constants
@@ -119,7 +120,8 @@ inline void depthwise_int8_row(const depthwise_int8_command& c, vec16* arena, co
     const place_t image = c.input + offset_of(n, c.in_stride[0]) + channel;
     const int32_t room = (DEPTHWISE_COLUMNS / quads - columns_of(c, 1)) / c.stride[1] + 1;
     const int32_t most = minimum(room, DEPTHWISE_PIXELS);
-    const finished_channels to = {static_cast<uint32_t>(channel), static_cast<uint32_t>(channel) * PARAMETERS, VEC, VEC, ivec16(0)};
+    const finished_channels to = {static_cast<uint32_t>(channel), static_cast<uint32_t>(channel) * PARAMETERS, VEC, VEC,
+                                  ivec16(0)};
 pieces:
     for (int32_t first = 0; first < c.out_width; first += most) {
 #pragma HLS loop_tripcount min = 1 max = 2

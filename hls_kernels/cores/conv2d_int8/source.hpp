@@ -56,7 +56,8 @@ inline bool plan_int8_slab(const conv2d_int8_command& c, conv_int8_plan& p, bool
     const int64_t columns = column_phases ? c.out_width + static_cast<int64_t>(c.kernel[1] - 1) * c.dilation[1] / apart
                                           : static_cast<int64_t>(c.out_width - 1) * c.stride[1] +
                                                 static_cast<int64_t>(c.kernel[1] - 1) * c.dilation[1] + 1;
-    if (columns * p.pixel > SLAB_BYTES || c.kernel[0] * c.kernel[1] > MOST_RUNS || c.out_width > BLOCK_MAX) return false;
+    if (columns * p.pixel > SLAB_BYTES || c.kernel[0] * c.kernel[1] > MOST_RUNS || c.out_width > BLOCK_MAX)
+        return false;
     p.columns = static_cast<int32_t>(columns);
     p.step = column_phases ? p.pixel : c.stride[1] * p.pixel;
     const int64_t room = SLAB_BYTES / (static_cast<int64_t>(p.row_phases) * p.column_phases * row_bytes(p)) - p.reach;
@@ -93,8 +94,8 @@ inline void one_run(conv_int8_plan& p) {
 #ifndef __SYNTHESIS__
 // 1 x 1 windows of pixels at equal distances, whose bytes are whole quads.
 inline bool is_direct(const conv2d_int8_command& c) {
-    const bool one = c.kernel[0] == 1 && c.kernel[1] == 1 && c.stride[0] == 1 && c.stride[1] == 1 && c.padding[0] == 0 &&
-                     c.padding[1] == 0 && c.out_height == c.in_height && c.out_width == c.in_width;
+    const bool one = c.kernel[0] == 1 && c.kernel[1] == 1 && c.stride[0] == 1 && c.stride[1] == 1 &&
+                     c.padding[0] == 0 && c.padding[1] == 0 && c.out_height == c.in_height && c.out_width == c.in_width;
     return one && c.groups == 1 && c.in_channels % 4 == 0 &&
            (c.out_height == 1 || c.in_stride[1] == c.out_width * c.in_stride[2]) &&
            (c.batch == 1 || c.in_stride[0] == c.out_height * c.out_width * c.in_stride[2]);
@@ -182,7 +183,8 @@ each_row:
             source = offset_of(row - run.row, row_bytes(p));
             step = p.step;
         } else if (p.source == INT8_DIRECT) {
-            source = offset_of(image, c.in_stride[0]) + offset_of(row, c.in_stride[1]) + offset_of(column, c.in_stride[2]);
+            source = offset_of(image, c.in_stride[0]) + offset_of(row, c.in_stride[1]) +
+                     offset_of(column, c.in_stride[2]);
         } else {
             source = offset_of(done, p.pixel);
         }

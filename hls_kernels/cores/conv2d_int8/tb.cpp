@@ -71,13 +71,14 @@ template <class COMMAND>
 void place_operands(COMMAND& c, tb::memory& arena, tb::random_source& random, int channels, int stored, bool dense) {
     c.in_format = tb::random_format(random);
     c.pad = tb::random_value(random, c.in_format);
-    c.input = tb::random_bytes(arena, random, lay_out(random, c.batch, c.in_height, c.in_width, channels, c.in_stride, dense));
+    c.input = tb::random_bytes(arena, random,
+                               lay_out(random, c.batch, c.in_height, c.in_width, channels, c.in_stride, dense));
     c.residual = ABSENT;
     c.out_format = random.chance(0.15) ? fpga::FORMAT_F32 : tb::random_format(random);
     c.residual_format = tb::random_format(random);
     if (c.out_format != fpga::FORMAT_F32 && random.chance(0.4))
-        c.residual = tb::random_bytes(
-            arena, random, lay_out(random, c.batch, c.out_height, c.out_width, stored, c.residual_stride));
+        c.residual = tb::random_bytes(arena, random,
+                                      lay_out(random, c.batch, c.out_height, c.out_width, stored, c.residual_stride));
     const int32_t bytes = c.out_format == fpga::FORMAT_F32 ? 4 : 1;
     c.output = tb::random_bytes(arena, random,
                                 bytes * lay_out(random, c.batch, c.out_height, c.out_width, stored, c.out_stride)) /
@@ -102,11 +103,12 @@ void run(const COMMAND& c, CORE core, tb::memory& arena, const tb::memory& weigh
                         const int32_t residual =
                             c.residual == ABSENT
                                 ? 0
-                                : tb::value_of(tb::bytes_in(arena)[pixel_at(c.residual, c.residual_stride, n, y, x) + o],
-                                               c.residual_format);
+                                : tb::value_of(
+                                      tb::bytes_in(arena)[pixel_at(c.residual, c.residual_stride, n, y, x) + o],
+                                      c.residual_format);
                         const std::pair<int, int> at = place(o);
-                        const double expected =
-                            tb::reference_result(c, weights, at.first, at.second, width, sum_of(n, y, x, o), residual);
+                        const double expected = tb::reference_result(c, weights, at.first, at.second, width,
+                                                                     sum_of(n, y, x, o), residual);
                         const size_t to = pixel_at(c.output, c.out_stride, n, y, x) + o;
                         const std::string where = "image " + std::to_string(n) + ", row " + std::to_string(y) +
                                                   ", column " + std::to_string(x) + ", channel " + std::to_string(o);
@@ -134,7 +136,8 @@ void conv2d_case(const geometry& g, tb::random_source& random) {
 
     const int channels = fpga::round_up(c.in_channels, 4), taps = c.kernel[0] * c.kernel[1], depth = taps * channels;
     const int width = c.vectors * VEC, panels = fpga::ceil_div(c.out_channels, width);
-    c.weight = static_cast<uint32_t>(tb::aligned_bytes(weights, static_cast<int64_t>(c.groups) * panels * depth * width));
+    c.weight =
+        static_cast<uint32_t>(tb::aligned_bytes(weights, static_cast<int64_t>(c.groups) * panels * depth * width));
     const bool extreme = random.chance(0.2);
     const auto weight_at = [&](int o, int tap, int i) {
         const int panel = o / c.out_channels * panels + o % c.out_channels / width, lane = o % c.out_channels % width;
@@ -159,9 +162,10 @@ void conv2d_case(const geometry& g, tb::random_source& random) {
             const bool inside = iy >= 0 && iy < c.in_height && ix >= 0 && ix < c.in_width;
             const int first = o / c.out_channels * c.in_channels;
             for (int i = 0; i < c.in_channels; i++) {
-                const int32_t a = inside ? tb::value_of(tb::bytes_in(arena)[pixel_at(c.input, c.in_stride, n, iy, ix) + first + i],
-                                                        c.in_format)
-                                         : c.pad;
+                const int32_t a =
+                    inside ? tb::value_of(tb::bytes_in(arena)[pixel_at(c.input, c.in_stride, n, iy, ix) + first + i],
+                                          c.in_format)
+                           : c.pad;
                 sum += a * static_cast<int8_t>(tb::bytes_in(weights)[weight_at(o, tap, i)]);
             }
         }
@@ -240,9 +244,10 @@ void depthwise_case(const geometry& g, tb::random_source& random) {
                 const int iy = y * c.stride[0] - c.padding[0] + ky * c.dilation[0];
                 const int ix = x * c.stride[1] - c.padding[1] + kx * c.dilation[1];
                 const bool inside = iy >= 0 && iy < c.in_height && ix >= 0 && ix < c.in_width;
-                const int32_t a =
-                    inside ? tb::value_of(tb::bytes_in(arena)[pixel_at(c.input, c.in_stride, n, iy, ix) + i], c.in_format)
-                           : c.pad;
+                const int32_t a = inside
+                                      ? tb::value_of(tb::bytes_in(arena)[pixel_at(c.input, c.in_stride, n, iy, ix) + i],
+                                                     c.in_format)
+                                      : c.pad;
                 sum += a * static_cast<int8_t>(tb::bytes_in(weights)[weight_at(i, ky, kx)]);
             }
         return sum;

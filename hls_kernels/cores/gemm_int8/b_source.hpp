@@ -67,7 +67,8 @@ each_vector:
         for (; b.k_stride == 1 && column + (j + 1) * VEC <= b.columns && 4 * (q + VEC) <= b.depth; q += VEC) {
             vec16 square[VEC];
             for (int i = 0; i < VEC; i++)
-                square[i] = from_bits(load_quads(bytes_of_region(arena), b.first + 4 * q + offset_of(column + j * VEC + i, b.column_stride)));
+                square[i] = from_bits(load_quads(bytes_of_region(arena),
+                                                 b.first + 4 * q + offset_of(column + j * VEC + i, b.column_stride)));
             transpose(square);
             for (int i = 0; i < VEC; i++) {
                 const ivec16 x = bits_of(square[i]) ^ ivec16(b.flip);

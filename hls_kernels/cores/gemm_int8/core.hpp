@@ -67,9 +67,10 @@ inline void fill_int8_rows(int8_block& block, const gemm_int8_command& c, const 
 each_row:
     for (int32_t i = 0; i < count; i++) {
 #pragma HLS loop_tripcount min = 1 max = 1022
-        block.source[i] = offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) + offset_of(row, c.a_stride[2]);
-        block.output[i] =
-            offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) + offset_of(row, c.out_stride[2]);
+        block.source[i] = offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) +
+                          offset_of(row, c.a_stride[2]);
+        block.output[i] = offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) +
+                          offset_of(row, c.out_stride[2]);
         block.residual[i] = offset_of(image, c.residual_stride[0]) + offset_of(inner, c.residual_stride[1]) +
                             offset_of(row, c.residual_stride[2]);
         if (++row < c.rows) continue;
@@ -254,8 +255,7 @@ inline void gemm_int8_bounds(const gemm_int8_command& c, bounds& b) {
               "has a b in which neither rows nor columns are contiguous");
     b.require(c.b_packed == 0 || c.b % (4 * VEC) == 0, "has weights that do not begin with a beat");
     b.require(c.depth <= GEMM_SLAB - 3, "has rows of more bytes than the slab holds");
-    b.require(c.b_packed != 0 || c.depth <= 4 * tile::K_BLOCK,
-              "has a b of more rows than a panel holds");
+    b.require(c.b_packed != 0 || c.depth <= 4 * tile::K_BLOCK, "has a b of more rows than a panel holds");
     const double rows = static_cast<double>(c.batch[0]) * c.batch[1] * c.rows;
     b.require(rows <= 1 << 30 && c.columns <= 1 << 28, "has more rows or columns than 32-bit arithmetic can count");
     b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);

@@ -111,8 +111,7 @@ void run_case(const shape& s, bool packed, tb::random_source& random) {
                         ? 0
                         : tb::value_of(tb::bytes_in(arena)[row_at(c.residual, c.residual_stride, i, j, m) + n],
                                        c.residual_format);
-                const double expected =
-                    tb::reference_result(c, weights, n / width, n % width, width, sum, residual);
+                const double expected = tb::reference_result(c, weights, n / width, n % width, width, sum, residual);
                 const size_t to = row_at(c.output, c.out_stride, i, j, m) + n;
                 const std::string where = "matrix " + std::to_string(i) + " " + std::to_string(j) + ", row " +
                                           std::to_string(m) + ", column " + std::to_string(n);

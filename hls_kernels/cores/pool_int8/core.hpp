@@ -30,8 +30,8 @@ places:
     return found;
 }
 
-inline void int8_maximum(const pool_int8_command& c, vec16* arena, int64_t image, int64_t output, const pool_window& rows,
-                         const pool_window& columns, int32_t lanes) {
+inline void int8_maximum(const pool_int8_command& c, vec16* arena, int64_t image, int64_t output,
+                         const pool_window& rows, const pool_window& columns, int32_t lanes) {
     const bool is_signed = c.in_format == FORMAT_I8;
     bvec64 most(static_cast<uint8_t>(least_of(c.in_format)));
 window_rows:
@@ -61,12 +61,14 @@ lanes:
     }
     return r;
 #else
-    return rounded(exact_product(to_double(sum), splat_double(scale_of_bits(scale))), t);
+    const int8_limits limits = limits_of(t.zero, t.low, t.high);
+    return rounded(exact_product(to_double(sum), splat_double(scale_of_bits(scale))), limits);
 #endif
 }
 
-inline void int8_average(const pool_int8_command& c, vec16* arena, int64_t image, int64_t output, const pool_window& rows,
-                         const pool_window& columns, int32_t lanes, const requantize_tensor& t) {
+inline void int8_average(const pool_int8_command& c, vec16* arena, int64_t image, int64_t output,
+                         const pool_window& rows, const pool_window& columns, int32_t lanes,
+                         const requantize_tensor& t) {
     const bool is_signed = c.in_format == FORMAT_I8;
     const int32_t scale = c.scales[maximum(divisor_place(c, int8_divisor(c, rows, columns)), 0)];
 quarters:

@@ -72,7 +72,8 @@ void run_case(tb::random_source& random) {
         for (int n = 0; n < c.batch; n++)
             for (int y = 0; y < c.out_height; y++)
                 for (int x = 0; x < c.out_width; x++)
-                    visit(static_cast<size_t>(c.output) + n * c.out_stride[0] + y * c.out_stride[1] + x * c.out_stride[2]);
+                    visit(static_cast<size_t>(c.output) + n * c.out_stride[0] + y * c.out_stride[1] +
+                          x * c.out_stride[2]);
     };
     tb::run_bytes_sliced(report, c, fpga::pool_int8, arena, weights, c.channels, rows, [&] {
         for (int n = 0; n < c.batch; n++)

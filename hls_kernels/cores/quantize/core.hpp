@@ -98,15 +98,15 @@ FPGA_INLINE ivec16 int8_sum(const add_int8_command& c, const ivec16& a, const iv
 lanes:
     for (int i = 0; i < VEC; i++) {
 #pragma HLS unroll
-        const requantize_fixed y = {requantize_added(a[i], c.a_zero, c.a_factor) +
-                                        requantize_added(b[i], c.b_zero, c.b_factor),
-                                    false};
+        const requantize_fixed y = {
+            requantize_added(a[i], c.a_zero, c.a_factor) + requantize_added(b[i], c.b_zero, c.b_factor), false};
         r[i] = requantize_clamp(t.zero + requantize_nearest(y), t.low, t.high);
     }
     return r;
 #else
     const dvec16 x = exact_product(to_double(a - ivec16(c.a_zero)), splat_double(c.a_factor * REQUANTIZE_UNIT));
-    return rounded(exact_fma(to_double(b - ivec16(c.b_zero)), splat_double(c.b_factor * REQUANTIZE_UNIT), x), t);
+    const dvec16 y = exact_fma(to_double(b - ivec16(c.b_zero)), splat_double(c.b_factor * REQUANTIZE_UNIT), x);
+    return rounded(y, limits_of(t.zero, t.low, t.high));
 #endif
 }
 
@@ -250,8 +250,8 @@ inline uint32_t quantize(const quantize_command& c, const vec16*, vec16* arena, 
     return STATUS_OK;
 }
 
-inline uint32_t dequantize(const dequantize_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
-                           uint32_t slices) {
+inline uint32_t dequantize(const dequantize_command& c, const vec16*, vec16* arena, const vec16* weights,
+                           uint32_t slice, uint32_t slices) {
     each_element_row(c, element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride), arena, weights, slice, slices);
     return STATUS_OK;
 }
@@ -319,7 +319,8 @@ inline void element_bounds(const COMMAND& c, bounds& b) {
 inline void quantize_bounds(const quantize_command& c, bounds& b) {
     element_bounds(c, b);
     b.require(is_int8(c.out_format), "has a result of an unknown format");
-    b.require(is_of(c.low, c.out_format) && is_of(c.high, c.out_format) && is_of(c.zero, c.out_format) && c.low <= c.high,
+    b.require(is_of(c.low, c.out_format) && is_of(c.high, c.out_format) && is_of(c.zero, c.out_format) &&
+                  c.low <= c.high,
               "has limits or a zero point beyond its result's 8 bits");
     if (!b.ok()) return;
     const loop_nest n = element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride);
@@ -339,7 +340,8 @@ inline void dequantize_bounds(const dequantize_command& c, bounds& b) {
 
 inline void add_int8_bounds(const add_int8_command& c, bounds& b) {
     element_bounds(c, b);
-    b.require(is_int8(c.a_format) && is_int8(c.b_format) && is_int8(c.out_format), "has an operand of an unknown format");
+    b.require(is_int8(c.a_format) && is_int8(c.b_format) && is_int8(c.out_format),
+              "has an operand of an unknown format");
     b.require(is_of(c.out_low, c.out_format) && is_of(c.out_high, c.out_format) && is_of(c.out_zero, c.out_format) &&
                   c.out_low <= c.out_high && is_of(c.a_zero, c.a_format) && is_of(c.b_zero, c.b_format),
               "has limits or a zero point beyond 8 bits");

@@ -63,7 +63,8 @@ template <class COMMAND, class CORE, class EXPECTED>
 void run(const COMMAND& c, const nest& n, CORE core, tb::memory& arena, const tb::memory& weights, int bytes,
          EXPECTED expected) {
     const auto rows = [&](const auto& visit) {
-        each(n, [&](const int32_t (&at)[5]) { visit(static_cast<size_t>(bytes * address(c.output, c.out_stride, at))); });
+        each(n,
+             [&](const int32_t (&at)[5]) { visit(static_cast<size_t>(bytes * address(c.output, c.out_stride, at))); });
     };
     tb::run_bytes_sliced(report, c, core, arena, weights, bytes, rows, [&] {
         each(n, [&](const int32_t (&at)[5]) {
@@ -126,8 +127,7 @@ void quantize_case(tb::random_source& random) {
     if (planes && fpga::is_planar_quads(fpga::element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride)))
         filled.dims[4] = 4;  // the bytes behind the channels may become anything
     const auto rows = [&](const auto& visit) {
-        each(filled,
-             [&](const int32_t (&at)[5]) { visit(static_cast<size_t>(address(c.output, c.out_stride, at))); });
+        each(filled, [&](const int32_t (&at)[5]) { visit(static_cast<size_t>(address(c.output, c.out_stride, at))); });
     };
     tb::run_bytes_sliced(report, c, fpga::quantize, arena, weights, 1, rows, [&] {
         each(n, [&](const int32_t (&at)[5]) {

@@ -9,8 +9,6 @@
 
 #if defined(__AMX_INT8__) && defined(__linux__)
 #define FPGA_AMX
-#include <cstdlib>
-
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -22,12 +20,10 @@ constexpr int AMX_QUADS = 16;  // of k in a step, at most
 
 #ifdef FPGA_AMX
 
-// Whether threads may use the unit. FPGA_DYNAMO_AMX=0 in the environment says no.
+// Whether the kernel lets this process's threads use the unit.
 inline bool amx_is_ready() {
     static const bool ready = [] {
         constexpr long REQUEST_PERMISSION = 0x1023, TILE_DATA = 18;
-        const char* wanted = std::getenv("FPGA_DYNAMO_AMX");
-        if (wanted && wanted[0] == '0') return false;
         return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
     }();
     return ready;

@@ -76,11 +76,11 @@ runs:
 // instruction for four products weights and inputs take two registers each.
 constexpr int DOT_VECTORS = NATIVE_REGISTERS < 32 || PARTS > 1 ? 1 : HAS_DOT4 ? 4 : 2;
 template <int VECTORS>
-constexpr int DOT_ROWS = PARTS > 2            ? (NATIVE_REGISTERS < 32 ? 1 : 4)
-                         : PARTS == 2         ? (HAS_DOT4 ? 6 : 4)
-                         : VECTORS == 4       ? 6
-                         : VECTORS == 3       ? 8
-                                              : 12;
+constexpr int DOT_ROWS = PARTS > 2      ? (NATIVE_REGISTERS < 32 ? 1 : 4)
+                         : PARTS == 2   ? (HAS_DOT4 ? 6 : 4)
+                         : VECTORS == 4 ? 6
+                         : VECTORS == 3 ? 8
+                                        : 12;
 
 #endif
 

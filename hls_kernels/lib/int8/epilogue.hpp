@@ -149,10 +149,10 @@ inline void finish_int8(const finished_pixels& from, int32_t j, const finished_c
 copy_table:
     for (int i = 0; i < 256; i++) {
 #pragma HLS pipeline II = 1
-        middle_table[i] = e.middle_table == ABSENT
-                              ? static_cast<int8_t>(i - 128)
-                              : static_cast<int8_t>(static_cast<uint8_t>(
-                                    byte_at(weights, static_cast<int64_t>(e.middle_table) + i)));
+        middle_table[i] =
+            e.middle_table == ABSENT
+                ? static_cast<int8_t>(i - 128)
+                : static_cast<int8_t>(static_cast<uint8_t>(byte_at(weights, static_cast<int64_t>(e.middle_table) + i)));
     }
 pixels:
     for (int32_t i = 0; i < from.count; i++) {
@@ -202,56 +202,80 @@ inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue&
     return {parameter_at(weights, e, to, 0) + to.term, load_doubles(scale), load_doubles(bias)};
 }
 
-// y, exact, to 8 bits.
-FPGA_INLINE ivec16 rounded(const dvec16& y, const requantize_tensor& t) {
-    const ivec16 r = to_nearest(vmin(y, splat_double(t.high - t.zero)));
-    return vmax(r, ivec16(t.low - t.zero)) + ivec16(t.zero);
+// Where results are rounded to: limits less the zero point, and the zero point. Copies of these stay in registers.
+struct int8_limits {
+    dvec16 high;
+    ivec16 low, zero;
+};
+
+FPGA_INLINE int8_limits limits_of(int32_t zero, int32_t low, int32_t high) {
+    return {splat_double(high - zero), ivec16(low - zero), ivec16(zero)};
 }
 
-FPGA_INLINE ivec16 middle_of(const dvec16& y, const requantize_tensor& t, uint32_t table, const vec16* weights) {
-    const ivec16 r = to_nearest(vmin(y, splat_double(127 - t.middle_zero)));
-    const ivec16 middle = vmax(r, ivec16(-128 - t.middle_zero)) + ivec16(t.middle_zero);
-    if (table == ABSENT) return middle;
+// y, exact, to 8 bits.
+FPGA_INLINE ivec16 rounded(const dvec16& y, const int8_limits& t) {
+    return vmax(to_nearest(vmin(y, t.high)), t.low) + t.zero;
+}
+
+// The middle of y, less its zero point.
+FPGA_INLINE ivec16 middle_of(const dvec16& y, const int8_limits& t, uint32_t table, const vec16* weights) {
+    const ivec16 middle = rounded(y, t);
+    if (table == ABSENT) return middle - t.zero;
     const ivec16 found = looked_up(weights, table, middle, -128);
-    return (found << ivec16(24)) >> ivec16(24);
+    return ((found << ivec16(24)) >> ivec16(24)) - t.zero;
+}
+
+// WHOLE: all 16 channels are stored. MORE: with a middle, a table, or terms of pixels.
+template <bool RESIDUAL, bool MORE, bool WHOLE>
+inline void finish_pixels(const finished_pixels& from, int32_t j, const int8_channels& of, const finished_channels& to,
+                          const int8_epilogue& e, vec16* arena, const vec16* weights) {
+    const requantize_tensor t = e.tensor;
+    const int8_channels channel = of;
+    const int8_limits limits = limits_of(t.zero, t.low, t.high), middle_limits = limits_of(t.middle_zero, -128, 127);
+    const dvec16 residual_factor = splat_double(t.residual_factor * REQUANTIZE_UNIT);
+    const dvec16 middle_factor = splat_double(t.middle_factor * REQUANTIZE_UNIT);
+    // A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
+    const ivec16 flip(e.residual_format == FORMAT_I8 ? 0x80 : 0), residual_zero = flip + ivec16(t.residual_zero);
+    const int64_t output = e.output + to.column, residual = e.residual + to.column, pitch = from.pitch;
+    const uint32_t table = e.table, middle_table = e.middle_table;
+    const int32_t lanes = WHOLE ? VEC : to.lanes, count = from.count, least = least_of(e.out_format);
+    const ivec16* const sums = from.sums + j;
+    const int32_t* const rows = from.row;
+    const uint32_t *const outputs = from.output, *const residuals = from.residual;
+    for (int32_t i = 0; i < count; i++) {
+        const ivec16 sum = MORE ? sum_of(from, i, j) : sums[rows[i] * pitch];
+        dvec16 y = exact_fma(to_double(sum + channel.offset), channel.scale, channel.bias);
+        if (MORE && t.middle)
+            y = exact_product(to_double(middle_of(y, middle_limits, middle_table, weights)), middle_factor);
+        if (RESIDUAL) {
+            const ivec16 x = load_bytes(arena, residual + residuals[i], lanes, false) ^ flip;
+            y = exact_fma(to_double(x - residual_zero), residual_factor, y);
+        }
+        ivec16 r = rounded(y, limits);
+        if (MORE && table != ABSENT) r = looked_up(weights, table, r, least);
+        store_bytes(arena, output + outputs[i], r, lanes);
+    }
 }
 
 template <bool RESIDUAL, bool MORE>
-inline void finish_pixels(const finished_pixels& from, int32_t j, const int8_channels& of, const finished_channels& to,
-                          const int8_epilogue& e, vec16* arena, const vec16* weights) {
-    const int8_channels channel = of;
-    const dvec16 residual_factor = splat_double(e.tensor.residual_factor * REQUANTIZE_UNIT);
-    const dvec16 middle_factor = splat_double(e.tensor.middle_factor * REQUANTIZE_UNIT);
-    const ivec16 residual_zero(e.tensor.residual_zero);
-    const bool is_signed = e.residual_format == FORMAT_I8;
-    const int64_t output = e.output + to.column, residual = e.residual + to.column;
-    for (int32_t i = 0; i < from.count; i++) {
-        const ivec16 sum = sum_of(from, i, j) + channel.offset;
-        dvec16 y = exact_fma(to_double(sum), channel.scale, channel.bias);
-        if (MORE && e.tensor.middle) {
-            const ivec16 middle = middle_of(y, e.tensor, e.middle_table, weights);
-            y = exact_product(to_double(middle - ivec16(e.tensor.middle_zero)), middle_factor);
-        }
-        if (RESIDUAL) {
-            const ivec16 x = load_bytes(arena, residual + from.residual[i], to.lanes, is_signed);
-            y = exact_fma(to_double(x - residual_zero), residual_factor, y);
-        }
-        ivec16 r = rounded(y, e.tensor);
-        if (MORE && e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
-        store_bytes(arena, output + from.output[i], r, to.lanes);
-    }
+inline void finish_lanes(const finished_pixels& from, int32_t j, const int8_channels& channel,
+                         const finished_channels& to, const int8_epilogue& e, vec16* arena, const vec16* weights) {
+    if (to.lanes == VEC)
+        finish_pixels<RESIDUAL, MORE, true>(from, j, channel, to, e, arena, weights);
+    else
+        finish_pixels<RESIDUAL, MORE, false>(from, j, channel, to, e, arena, weights);
 }
 
 // `channel`: int8_channels_of the same channels.
 FPGA_NOINLINE void finish_int8(const finished_pixels& from, int32_t j, const int8_channels& channel,
                                const finished_channels& to, const int8_epilogue& e, vec16* arena,
                                const vec16* weights) {
-    const bool more = e.tensor.middle || e.table != ABSENT, residual = e.residual != ABSENT;
+    const bool more = e.tensor.middle || e.table != ABSENT || from.term, residual = e.residual != ABSENT;
     if (in_floats(e)) return finish_in_floats(from, j, to, e, arena, weights);
-    if (more && residual) return finish_pixels<true, true>(from, j, channel, to, e, arena, weights);
-    if (more) return finish_pixels<false, true>(from, j, channel, to, e, arena, weights);
-    if (residual) return finish_pixels<true, false>(from, j, channel, to, e, arena, weights);
-    finish_pixels<false, false>(from, j, channel, to, e, arena, weights);
+    if (more && residual) return finish_lanes<true, true>(from, j, channel, to, e, arena, weights);
+    if (more) return finish_lanes<false, true>(from, j, channel, to, e, arena, weights);
+    if (residual) return finish_lanes<true, false>(from, j, channel, to, e, arena, weights);
+    finish_lanes<false, false>(from, j, channel, to, e, arena, weights);
 }
 
 // What a record with an epilogue must satisfy, but for its residual's and output's extents.
@@ -262,7 +286,8 @@ inline void int8_epilogue_bounds(const COMMAND& c, int64_t channels, bounds& b) 
     const bool floats = c.out_format == FORMAT_F32 || c.activation != ACT_NONE;
     b.require(is_int8(c.out_format) || c.out_format == FORMAT_F32, "has a result of an unknown format");
     b.require(activation_is_known(c.activation), "has an unknown activation");
-    b.require(!floats || (c.residual == ABSENT && !c.middle), "has a residual or a middle beside an activation or floats");
+    b.require(!floats || (c.residual == ABSENT && !c.middle),
+              "has a residual or a middle beside an activation or floats");
     b.require(c.out_format != FORMAT_F32 || c.table == ABSENT, "has a table for floats");
     b.require(c.parameters % VEC == 0, "has parameters that do not begin with a beat");
     if (is_int8(c.out_format))

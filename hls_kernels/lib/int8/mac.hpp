@@ -44,17 +44,17 @@ struct int8_panel {
     dot_panel weights;
     int32_t quads;  // of k, in all
     int32_t vectors;
-    uint32_t column;     // of the first channel, from the first of a pixel
-    uint32_t parameter;  // words
-    int32_t stride;      // words from an offset to its scale
-    int32_t lanes;       // of the last vector, how many are stored
+    uint32_t column;            // of the first channel, from the first of a pixel
+    uint32_t parameter;         // words
+    int32_t stride;             // words from an offset to its scale
+    int32_t lanes;              // of the last vector, how many are stored
     const ivec16* column_term;  // what the sums of each vector's channels lack, or null
-    bool flipped;        // bytes of the source have their sign bits flipped: the sums have 128 too much of each weight
+    bool flipped;  // bytes of the source have their sign bits flipped: the sums have 128 too much of each weight
 };
 
 FPGA_INLINE finished_channels channels_of(const int8_panel& panel, int j) {
-    return {panel.column + j * VEC, panel.parameter + j * VEC, panel.stride,
-            j == panel.vectors - 1 ? panel.lanes : VEC, panel.column_term ? panel.column_term[j] : ivec16(0)};
+    return {panel.column + j * VEC, panel.parameter + j * VEC, panel.stride, j == panel.vectors - 1 ? panel.lanes : VEC,
+            panel.column_term ? panel.column_term[j] : ivec16(0)};
 }
 
 // What flipped signs add to the sums of vector j, taken off: -128 times the sums of the weights.
@@ -155,7 +155,8 @@ rows:
 #pragma HLS pipeline II = 1
         row[i] = i;
     }
-    const finished_pixels from = {sums, tile::MAX_VECTORS, block.count, row, block.output, block.residual, block.row_term};
+    const finished_pixels from = {sums,         tile::MAX_VECTORS, block.count,   row,
+                                  block.output, block.residual,    block.row_term};
 each_vector:
     for (int j = 0; j < panel.vectors; j++) {
 #pragma HLS loop_tripcount min = 1 max = 4
@@ -176,9 +177,7 @@ FPGA_NOINLINE void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, 
     ivec16 sum[ROWS][VECTORS];
     UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = begin[j]; }
     dot_tile<ROWS, VECTORS>(sum, source, row, weights, first);
-    UNROLL for (int i = 0; i < ROWS; i++) {
-        UNROLL for (int j = 0; j < VECTORS; j++) sums[i * pitch + j] = sum[i][j];
-    }
+    UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sums[i * pitch + j] = sum[i][j]; }
 }
 
 // As many tiles as fit `count` pixels; the last one is shifted back, and computes some again.
@@ -226,7 +225,12 @@ inline void dot_block(const uint8_t* source, const int8_block& block, const int8
         for (int j = 0; j < panel.vectors; j += DOT_VECTORS)
             dot_some(sums + j, panel.vectors, source, block.source + first, count, panel.weights, j,
                      minimum(DOT_VECTORS, panel.vectors - j), begin + j);
-        const finished_pixels from = {sums, panel.vectors, count, row, block.output + first, block.residual + first,
+        const finished_pixels from = {sums,
+                                      panel.vectors,
+                                      count,
+                                      row,
+                                      block.output + first,
+                                      block.residual + first,
                                       block.row_term ? block.row_term + first : nullptr};
         for (int j = 0; j < panel.vectors; j++)
             finish_int8(from, j, channels[j], channels_of(panel, j), e, arena, weights);
@@ -281,8 +285,8 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
                     y++;
                 }
             }
-            const finished_pixels finished = {sums,   COLUMN_TILES, count, row, output, residual,
-                                              block.row_term ? term : nullptr};
+            const finished_pixels finished = {
+                sums, COLUMN_TILES, count, row, output, residual, block.row_term ? term : nullptr};
             for (int j = 0; j < COLUMN_TILES; j++)
                 finish_int8(finished, j, channels[first + j], channels_of(panel, first + j), e, arena, weights);
         }
