@@ -1,6 +1,9 @@
 #include "cpu.hpp"
 
 #include <sched.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace card_model {
 
@@ -22,6 +25,19 @@ int level() {
     if (!has_v3()) return 2;
     return has_v4() ? 4 : 3;
 }
+
+// Whether the CPU has an extension that xclbin_build/toolchain/isa.py names, of a level.
+bool has_extension(const std::string& name, int of_level) {
+    unsigned a = 0, b = 0, c = 0, d = 0, more = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    unsigned unused[3];
+    if (a >= 1) __get_cpuid_count(7, 1, &more, &unused[0], &unused[1], &unused[2]);
+    const auto bit = [](unsigned from, int number) { return (from >> number & 1) != 0; };
+    const bool vnni = bit(c, 11), bf16 = bit(more, 5), amx = bit(d, 22) && bit(d, 24) && bit(d, 25);
+    if (of_level == 3) return name == "vnni" && bit(more, 4);
+    if (of_level != 4) return false;
+    return (name == "vnni" && vnni) || (name == "bf16" && vnni && bf16) || (name == "amx" && vnni && bf16 && amx);
+}
 #endif
 
 }  // namespace
@@ -40,9 +56,11 @@ std::string cpu_level() {
 bool cpu_runs(const std::string& wanted) {
 #if defined(__x86_64__)
     if (wanted == "x86-64") return true;
-    const std::string prefix = "x86-64-v";
-    if (wanted.compare(0, prefix.size(), prefix) != 0 || wanted.size() != prefix.size() + 1) return false;
-    return wanted.back() - '0' <= level();
+    const std::string prefix = "x86-64-v", of_level = wanted.substr(0, wanted.find('+'));
+    if (of_level.compare(0, prefix.size(), prefix) != 0 || of_level.size() != prefix.size() + 1) return false;
+    const int needed = of_level.back() - '0';
+    if (needed > level()) return false;
+    return wanted == of_level || has_extension(wanted.substr(of_level.size() + 1), needed);
 #else
     return wanted == cpu_level();
 #endif
