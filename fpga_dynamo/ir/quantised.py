@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import Node
 
@@ -43,8 +44,9 @@ class Scale:
 
     def quantized(self, x: float) -> int:
         """The integer that stands for a number, as eager rounds it: in float32, half to even, clamped."""
-        whole = torch.round(torch.tensor(x, dtype=torch.float32) * (1.0 / self.scale)) + self.zero
-        return int(torch.clamp(whole, self.low, self.high))
+        with np.errstate(over="ignore"):
+            whole = np.rint(np.float32(x) * np.float32(1.0 / self.scale)) + np.float32(self.zero)
+        return int(min(max(whole, self.low), self.high))
 
     def values(self) -> torch.Tensor:
         """The real numbers that its integers stand for, from the least value of its type on: 256 float32."""

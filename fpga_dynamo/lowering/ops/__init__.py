@@ -13,5 +13,6 @@ from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  #
 from fpga_dynamo.lowering.ops.matmul import matmul  # noqa: F401
 from fpga_dynamo.lowering.ops.movement import borders, movement, resampling, shuffle  # noqa: F401
 from fpga_dynamo.lowering.ops.normalization import normalization, rms_norm, training  # noqa: F401
+from fpga_dynamo.lowering.ops.quantised import casts  # noqa: F401
 from fpga_dynamo.lowering.ops.reduction import reduction, softmax_backward, statistics  # noqa: F401
 from fpga_dynamo.lowering.ops.signal import arithmetic, fourier, product  # noqa: F401

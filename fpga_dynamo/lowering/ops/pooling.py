@@ -105,7 +105,7 @@ def check_pool(match: Match, graph: GraphInfo) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """Settings by axis, and what an average is divided by (0: the number of pixels)."""
 
     adaptive: bool
@@ -140,7 +140,7 @@ def lower_pool(match: Match, emitter: Emitter) -> Sequence[View]:
     act = activation(match.bound.get("activation")) or Activation()
     if "relu" in match.bound:
         act = Activation("ACT_RELU")
-    window = _window(node, axes)
+    window = window_of(node, axes)
     kind = "POOL_MAX" if node.target in _MAX else "POOL_AVERAGE"
     if axes == 2:
         _emit(emitter, kind, x, out, window.of(0, 1, divisor=window.divisor), act)
@@ -149,7 +149,7 @@ def lower_pool(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out if batched else out.select(0, 0)]
 
 
-def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: _Window, act: Activation) -> None:
+def _emit_volume(emitter: Emitter, kind: str, x: View, out: View, window: Window, act: Activation) -> None:
     batch, channels, depth = x.shape[:3]
     height, width = out.shape[3:]
     images = slices(x)
@@ -176,20 +176,22 @@ def _divisor(node: Node) -> int:
     return int(argument(node, "divisor_override", 6) or 0) if node.target in _AVERAGE else 0
 
 
-def _window(node: Node, axes: int) -> _Window:
+def window_of(node: Node, axes: int) -> Window:
+    """The windows of a pooling over so many axes."""
+
     def sizes(name: str, position: int, default: Any) -> tuple[int, ...]:
         given = argument(node, name, position, default)
         values = [given] if isinstance(given, int) else list(given or default)
         return tuple(int(size) for size in (values if len(values) == axes else values * axes))
 
     if node.target in _ADAPTIVE:
-        return _Window(True, (1,) * axes, (1,) * axes, (0,) * axes, (1,) * axes)
+        return Window(True, (1,) * axes, (1,) * axes, (0,) * axes, (1,) * axes)
     kernel = sizes("kernel_size", 1, None)
     stride, padding = sizes("stride", 2, kernel), sizes("padding", 3, 0)
     if node.target in _MAX:
-        return _Window(False, kernel, stride, padding, sizes("dilation", 4, 1))
+        return Window(False, kernel, stride, padding, sizes("dilation", 4, 1))
     counts = bool(argument(node, "count_include_pad", 5, True))
-    return _Window(False, kernel, stride, padding, (1,) * axes, counts, _divisor(node))
+    return Window(False, kernel, stride, padding, (1,) * axes, counts, _divisor(node))
 
 
 def _in_halves(t: Tensors) -> Arguments:

@@ -8,8 +8,8 @@ choice.py; weight packing: ops/packing.py; tests: tests/lowering/test_convolutio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from torch.fx import Node
 
@@ -85,7 +85,11 @@ def check_convolution(match: Match, graph: GraphInfo) -> str | None:
 
 
 def macs_convolution(match: Match) -> int:
-    node = match.nodes[0]
+    return macs_of(match.nodes[0])
+
+
+def macs_of(node: Node) -> int:
+    """Multiply-accumulates of an `aten.convolution`."""
     pixels = operand(node, 0) if argument(node, "transposed", 6) else node
     return value(pixels).numel() * numel(shape(operand(node, 1))[1:])
 
@@ -114,37 +118,64 @@ def residual_image(match: Match, emitter: Emitter) -> View | None:
 
 def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
     node, way = match.nodes[0], match.bound.get("way")
-    groups, transposed = argument(node, "groups", 8), bool(argument(node, "transposed", 6))
     out = emitter.image(match.root)
-    x, y, residual = emitter.view(operand(node, 0)), out, residual_image(match, emitter)
+    x, residual = emitter.view(operand(node, 0)), residual_image(match, emitter)
+    if len(shape(node)) < 5 and not _readable(x, by_vectors=is_depthwise(node) or way is not None):
+        x = emitter.channels_last(x)
+    opcodes = (match.pattern.opcodes | {GEMM.opcode}) & emitter.kernel.opcodes
+    parameters = parameters_of(match, emitter)
+    act = activation(match.bound.get("activation")) or Activation()
+    for part in parts_of_images(node, x, out, residual, emitter):
+        one = Convolution(part.shape, part.x, part.y, part.residual, parameters, act, part.macs)
+        chosen = way or choose(part.shape, emitter.target, opcodes)
+        assert chosen is not None, "the sums are always possible"
+        chosen.emit(one, emitter)
+    return [out]
+
+
+def is_depthwise(node: Node) -> bool:
+    """Whether each channel is convolved by itself."""
+    groups = argument(node, "groups", 8)
+    return shape(operand(node, 1))[1] == 1 and groups == shape(node)[1] and groups > 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A convolution of images that a convolution of any kind comes down to, or one of several."""
+
+    shape: Shape
+    x: View
+    y: View
+    residual: View | None
+    macs: int
+
+
+def parts_of_images(
+    node: Node, x: View, y: View, residual: View | None, emitter: Emitter, around: float = 0.0
+) -> Iterator[Part]:
+    """The convolutions of images that together write `y`, one for each phase of a transposed one.
+
+    around: what lies outside of the image, as its elements have it.
+    """
+    groups, transposed = argument(node, "groups", 8), bool(argument(node, "transposed", 6))
     phases = axes(node)
-    rank = len(phases)
+    rank, macs = len(phases), macs_of(node)
     if rank == 1:  # images of height 1
         phases = [[Axis((0,), 1, 0, 1, 1)], *phases]
         x, y = x.unsqueeze(2), y.unsqueeze(2)
         residual = None if residual is None else residual.unsqueeze(2)
-    depthwise = shape(operand(node, 1))[1] == 1 and groups == y.shape[1] and groups > 1
-    if rank < 3 and not _readable(x, by_vectors=depthwise or way is not None):
-        x = emitter.channels_last(x)
-    opcodes = (match.pattern.opcodes | {GEMM.opcode}) & emitter.kernel.opcodes
-    parameters, macs = parameters_of(match, emitter), macs_convolution(match)
-    act = activation(match.bound.get("activation")) or Activation()
     for place in itertools.product(*phases):
         part, plus = (v if v is None else _phase(v, place) for v in (y, residual))
         assert part is not None
         taps = tuple(axis.taps for axis in place[-rank:])
-        for images in _images(x, part, plus, place, groups, emitter):
+        for images in _images(x, part, plus, place, groups, emitter, around):
             form = (groups, transposed, taps, images.folded) if transposed or images.folded else None
             source, height = _beginning(images.x, 2, images.height)
             source, width = _beginning(source, 3, images.width)
             size = Shape(source.shape, images.y.shape, height, width, groups, form)
             size = replace(size, pitches=pitches(size, source, images.y, images.residual))
             own = macs if identical(images.y.numel, y.numel) else macs * images.y.numel // y.numel
-            one = Convolution(size, source, images.y, images.residual, parameters, act, own)
-            chosen = way or choose(size, emitter.target, opcodes)
-            assert chosen is not None, "the sums are always possible"
-            chosen.emit(one, emitter)
-    return [out]
+            yield Part(size, source, images.y, images.residual, own)
 
 
 def _readable(x: View, *, by_vectors: bool) -> bool:
@@ -158,12 +189,12 @@ def _readable(x: View, *, by_vectors: bool) -> bool:
 
 
 def _images(
-    x: View, y: View, residual: View | None, place: Sequence[Axis], groups: int, emitter: Emitter
+    x: View, y: View, residual: View | None, place: Sequence[Axis], groups: int, emitter: Emitter, around: float
 ) -> Iterable[Images]:
     if len(place) == 2:
         return [Images(x, y, residual, place[0], place[1], folded=False)]
     depth, height, width = place
-    return as_images(x, y, residual, (depth, height, width), groups, emitter)
+    return as_images(x, y, residual, (depth, height, width), groups, emitter, around)
 
 
 def _phase(view: View, place: Sequence[Axis]) -> View:

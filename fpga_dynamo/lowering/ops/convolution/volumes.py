@@ -28,9 +28,18 @@ class Images:
 
 
 def as_images(
-    x: View, y: View, residual: View | None, place: tuple[Axis, Axis, Axis], groups: int, emitter: Emitter
+    x: View,
+    y: View,
+    residual: View | None,
+    place: tuple[Axis, Axis, Axis],
+    groups: int,
+    emitter: Emitter,
+    around: float = 0.0,
 ) -> Iterator[Images]:
-    """The convolutions of images that together are one of volumes; `y` and `residual` are what `place` writes."""
+    """The convolutions of images that together are one of volumes; `y` and `residual` are what `place` writes.
+
+    around: what lies outside of the volume.
+    """
     depth, height, width = place
     size = x.shape[2:]
     if height.trivial(size[1]) and width.trivial(size[2]):
@@ -42,7 +51,7 @@ def as_images(
             return
     folds = len(depth.taps) > 1 or not depth.inside(size[0])
     if folds:
-        x = _folded(x, depth, groups, emitter)
+        x = _folded(x, depth, groups, emitter, around)
     else:
         x = emitter.channels_last(x).narrow(2, -depth.padding, depth.count, depth.stride)
     merged = [v if v is None else slices(v) for v in (x, y, residual)]
@@ -61,14 +70,14 @@ def slices(view: View) -> View | None:
     return view.permute((0, 2, 1, 3, 4)).reshape((batch * depth, channels, height, width))
 
 
-def _folded(x: View, depth: Axis, groups: int, emitter: Emitter) -> View:
+def _folded(x: View, depth: Axis, groups: int, emitter: Emitter, around: float) -> View:
     """(batch, groups x taps x channels of a group, output slices, height, width)."""
     batch, channels, size, height, width = x.shape
     taps, own = len(depth.taps), channels // groups
     shape = (batch, channels * taps, depth.count, height, width)
-    out = emitter.tensor(shape, CHANNELS_LAST[5], pitch=align(shape[1]))
+    out = emitter.tensor(shape, CHANNELS_LAST[5], dtype=x.dtype, pitch=align(shape[1]), element=x.element)
     if not depth.inside(size):
-        fill(emitter, out, 0.0)
+        fill(emitter, out, around)
     grouped = _grouped(x, groups, own)
     target = _grouped(out, groups, taps * own)
     for tap in range(taps):

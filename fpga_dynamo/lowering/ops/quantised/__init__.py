@@ -1,0 +1,8 @@
+"""Operators of quantised graphs that compute with integers of eight bits.
+
+What is refused here is computed in float32, between a dequantising and a quantising command.
+
+The patterns stand ahead of those of the same operators that compute in float32.
+"""
+
+from fpga_dynamo.lowering.ops.quantised import casts, convolution, elementwise, matmul, pooling  # noqa: F401

@@ -1,0 +1,164 @@
+"""Real numbers to integers of eight bits and back, where no operator does it on its way.
+
+Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter, collapse, offsets, pad_left
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.elements import F32, Element
+from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_value, shape, value
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, dequantized, quantizes
+from fpga_dynamo.ir.records import Dequantize, Quantize
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+
+DIMS = 5
+"""Of the records of this core."""
+
+_PART = 4096
+"""Elements that are worth a slice."""
+
+
+def cycles(f: Fields, target: Target) -> float:
+    """A vector a cycle."""
+    return ceil_div(numel(f["dims"]), VEC)
+
+
+def parts(f: Fields, target: Target) -> int:
+    return max(numel(f["dims"]) // _PART, 1)
+
+
+for _name, _bytes in (("quantize", 5), ("dequantize", 5)):
+    CORES.add(Core(_name, cycles, lambda f, target: 5 * numel(f["dims"]) // 4, parts, redirects=True))
+
+
+def placed_like(source: View, node: Node, emitter: Emitter, element: Element) -> View:
+    """A new tensor for the value of `node`: an image for those who read it as one, else in the order of `source`."""
+    size = tuple(shape(node))
+    if node in emitter.placements or (len(size) == 4 and (_is_image(source) or _for_images(node))):
+        return emitter.image(node, element=element)
+    order = source.order() if 0 not in source.strides else tuple(range(len(size)))
+    pitch = align(size[order[-1]]) if size else None
+    return emitter.tensor(size, order, dtype=value(node).dtype, pitch=pitch, element=element)
+
+
+def _is_image(source: View) -> bool:
+    return source.order() == CHANNELS_LAST.get(len(source.shape))
+
+
+_READ_AS_IMAGES = (aten.convolution.default, aten.max_pool2d_with_indices.default)
+
+
+def _for_images(node: Node) -> bool:
+    """Whether the readers of a value, past dequantising ones, want channels-last images."""
+    readers = [reader for user in node.users for reader in ([user] if user.target is not DEQUANTIZE else user.users)]
+    return any(reader.target in _READ_AS_IMAGES for reader in readers)
+
+
+def walk(out: View, *sources: View) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...], list[tuple[int, ...]]]:
+    """Dimensions and strides of a record of this core (of `out` first), and where its commands begin.
+
+    From outer to inner as they lie in `out`, whose innermost stride is 1.
+    """
+    order = out.order()
+    views = [view.permute(order) for view in (out, *sources)]
+    dims, strides = collapse(views[0].shape, [view.strides for view in views])
+    if not dims or any(s[-1] != 1 for s in strides[:1]):
+        dims, strides = (*dims, 1), tuple((*s, 1) for s in strides)
+    begins = list(offsets(dims[:-DIMS], strides))
+    return pad_left(dims[-DIMS:], DIMS, 1), tuple(pad_left(s[-DIMS:], DIMS, 0) for s in strides), begins
+
+
+def check_quantize(match: Match, graph: GraphInfo) -> str | None:
+    node = match.root
+    if quantizes(node) is None:
+        return "it quantises by a scale that is not known before the call, or other numbers than float32"
+    return refuse_value(operand(node, 0), "its input") or refuse_value(node, "its result")
+
+
+def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    scale = quantizes(node)
+    assert scale is not None
+    source = emitter.in_arena(emitter.view(operand(node, 0)))
+    out = placed_like(source, node, emitter, scale.element)
+    dims, (out_stride, in_stride), begins = walk(out, source)
+    for to, start in begins:
+        command = Quantize(
+            input=Operand(source.buffer, source.offset + start),
+            output=Operand(out.buffer, out.offset + to),
+            dims=dims,
+            in_stride=in_stride,
+            out_stride=out_stride,
+            out_format=emitter.format_of(out),
+            inverse_scale=1.0 / scale.scale,
+            zero=scale.zero,
+            low=scale.low,
+            high=scale.high,
+        )
+        emitter.command(command, reads=[source], writes=[out])
+    return [out]
+
+
+def check_dequantize(match: Match, graph: GraphInfo) -> str | None:
+    node = match.root
+    if dequantized(node) is None:
+        return "its scale is not known before the call, or its integers are not of eight bits"
+    return refuse_value(operand(node, 0), "its input") or refuse_value(node, "its result")
+
+
+def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    found = dequantized(node)
+    assert found is not None
+    integers, scale = found
+    source = emitter.in_arena(emitter.integers(integers))
+    out = placed_like(source, node, emitter, F32)
+    dims, (out_stride, in_stride), begins = walk(out, source)
+    for to, start in begins:
+        command = Dequantize(
+            input=Operand(source.buffer, source.offset + start),
+            output=Operand(out.buffer, out.offset + to),
+            dims=dims,
+            in_stride=in_stride,
+            out_stride=out_stride,
+            in_format=emitter.format_of(source),
+            zero=scale.zero,
+            scale=scale.scale,
+        )
+        emitter.command(command, reads=[source], writes=[out])
+    return [out]
+
+
+_CASTS: tuple[tuple[str, Any, Any, Any], ...] = (
+    ("quantize", QUANTIZE, check_quantize, lower_quantize),
+    ("dequantize", DEQUANTIZE, check_dequantize, lower_dequantize),
+)
+
+
+def _stays_alone(one: Match, group: Match, graph: GraphInfo) -> None:
+    """Casts merge with nothing; but as patterns that may, they are left what no operator takes along."""
+
+
+for _name, _anchor, _check, _lower in _CASTS:
+    TABLE.add(
+        Pattern(
+            _name,
+            (_anchor,),
+            anchor_alone,
+            _check,
+            _lower,
+            frozenset({_name, "move", "convert"}),
+            merge=_stays_alone,
+            in_place=True,
+        )
+    )

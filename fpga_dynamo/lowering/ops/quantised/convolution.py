@@ -1,0 +1,252 @@
+"""Convolutions of integers of eight bits, of any dimensions and groups, with their ending in one command.
+
+Pattern, legality and commands; cores: hls_kernels/cores/conv2d_int8, tests: tests/lowering/test_quantised.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import ImageRows, Operand
+from fpga_dynamo.ir.elements import I8
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape
+from fpga_dynamo.ir.quantised import dequantized
+from fpga_dynamo.ir.records import Conv2dInt8, DepthwiseInt8
+from fpga_dynamo.ir.sizes.size import identical
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, View, align, ceil_div
+from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise, macs_of, parts_of_images
+from fpga_dynamo.lowering.ops.convolution.parts import cut_window, panels_of
+from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
+from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.quantised.epilogue import ending, fields, residual_integers
+from fpga_dynamo.lowering.ops.quantised.packing import (
+    Parameters,
+    Weights,
+    pack_int8_depthwise,
+    packed_weight,
+    weights_of,
+)
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+
+QUAD = 4
+"""Products that a lane adds up at once."""
+
+
+def _cycles(f: Fields, target: Target) -> float:
+    steps = ceil_div(f["batch"] * f["out_height"] * f["out_width"], target.tiles["ROWS"])
+    taps = f["kernel"][0] * f["kernel"][1]
+    return f["groups"] * steps * panels_of(f) * taps * ceil_div(f["in_channels"], QUAD)  # type: ignore[no-any-return]
+
+
+def _words(f: Fields, target: Target) -> int:
+    channels, out = f["in_channels"], f["out_channels"]
+    inputs = f["batch"] * f["groups"] * channels * f["in_height"] * f["in_width"]
+    outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
+    weights = f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1]
+    wide = target.element(f["out_format"]).bytes
+    return (inputs + wide * outputs + weights) // 4  # type: ignore[no-any-return]
+
+
+CONV2D_INT8 = CORES.add(
+    Core(
+        "conv2d_int8",
+        _cycles,
+        _words,
+        parts=lambda f, target: f["batch"] * f["out_height"] * f["groups"] * panels_of(f),
+        bands=Bands("input", cut_window),
+        redirects=True,
+    )
+)
+
+
+def _depthwise_words(f: Fields, target: Target) -> int:
+    pixels = f["in_height"] * f["in_width"] + target.element(f["out_format"]).bytes * f["out_height"] * f["out_width"]
+    return f["batch"] * f["channels"] * pixels // 4  # type: ignore[no-any-return]
+
+
+DEPTHWISE_INT8 = CORES.add(
+    Core(
+        "depthwise_int8",
+        lambda f, target: result_vectors(f) * f["kernel"][1] * ceil_div(f["kernel"][0], QUAD),
+        _depthwise_words,
+        parts=images_parts,
+        bands=Bands("input", cut_window),
+        redirects=True,
+    )
+)
+
+
+def match_convolution(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """A convolution of dequantised values, what they are made of, and its ending."""
+    source = operand(node, 0)
+    if dequantized(source) is None:
+        return None
+    end = ending(node, graph)
+    return Match(pattern, (source, node, *end.nodes), (end.last,), {"ending": end})
+
+
+def check_convolution(match: Match, graph: GraphInfo) -> str | None:
+    source, node = match.nodes[:2]
+    found = dequantized(source)
+    assert found is not None
+    bias = node.args[2]
+    if isinstance(weights := weights_of(operand(node, 1), graph), str):
+        return weights
+    if isinstance(bias, Node) and not graph.from_inputs(bias):
+        return "its bias is computed in the graph"
+    for what, given in (("its input", found[0]), ("its result", match.root)):
+        if why := refuse_value(given, what):
+            return why
+    return _refuse_sizes(node, weights, graph.target)
+
+
+def _refuse_sizes(node: Node, weights: Weights, target: Target) -> str | None:
+    rank = len(shape(node)) - 2
+    if rank not in (1, 2, 3):
+        return f"a convolution over {rank} dimensions has no core"
+    groups, transposed = argument(node, "groups", 8), bool(argument(node, "transposed", 6))
+    kernel = shape(operand(node, 1))
+    channels = kernel[0] // groups if transposed else kernel[1]
+    if transposed and weights.axis not in (None, 1):
+        return "its weight has a scale for each input channel"
+    if not transposed and weights.axis not in (None, 0):
+        return "its weight has a scale for each input channel"
+    if transposed and groups > 1 and weights.axis is not None:
+        return "its weight has a scale for each channel of a group"
+    if is_depthwise(node) and rank < 3:
+        return None
+    if groups > 1 and channels % QUAD:
+        return f"its groups have {channels} channels, and the core multiplies {QUAD} at a time"
+    if rank == 3 and groups > 1:
+        return "a convolution over three dimensions with groups has no core for integers"
+    depth = align(channels * (kernel[2] if rank == 3 else 1), QUAD)
+    for size in kernel[-2:] if rank > 1 else kernel[-1:]:
+        depth *= size
+    most = 4 * target.tiles["SLAB_FLOATS"] - 64
+    return f"its windows have {depth} elements, and the core holds {most}" if depth > most else None
+
+
+def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
+    source, node = match.nodes[:2]
+    found, end = dequantized(source), ending_of(match, emitter)
+    weights = weights_of(operand(node, 1), emitter.graph)
+    assert found is not None and isinstance(weights, Weights)
+    integers, scale = found
+    out = emitter.image(match.root, element=end.element)
+    x = emitter.channels_last(emitter.in_arena(emitter.integers(integers)))
+    residual = residual_integers(end, emitter)
+    residual = None if residual is None else emitter.channels_last(residual)
+    bias = node.args[2] if isinstance(node.args[2], Node) else None
+    for part in parts_of_images(node, x, out, residual, emitter, scale.zero):
+        parameters = Parameters(weights, bias, scale, end, part.shape.form)
+        shared = {
+            **part.shape.images,
+            **_window(part),
+            **fields(end, part.y, part.residual, emitter),
+            "in_format": emitter.format_of(x),
+            "pad": scale.zero,
+        }
+        if part.shape.depthwise:
+            _emit_depthwise(part, parameters, shared, emitter)
+        else:
+            _emit(part, parameters, shared, emitter)
+    return [out]
+
+
+def ending_of(match: Match, emitter: Emitter) -> Any:
+    """The ending that the match was made with."""
+    return match.bound["ending"]
+
+
+def _window(part: Part) -> dict[str, Any]:
+    height, width = part.shape.height, part.shape.width
+    return {
+        "input": Operand.of(part.x),
+        "kernel": part.shape.kernel,
+        "stride": (height.stride, width.stride),
+        "padding": (height.padding, width.padding),
+        "dilation": (height.dilation, width.dilation),
+        "in_stride": image_strides(part.x),
+        "out_stride": image_strides(part.y),
+        "residual_stride": (0, 0, 0) if part.residual is None else image_strides(part.residual),
+    }
+
+
+def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: Emitter) -> None:
+    in_channels, out_channels = part.shape.channels
+    groups = part.shape.groups
+    vectors = panel_vectors(out_channels, emitter.target.tiles["MAX_VECTORS"])
+    width = VEC * vectors
+    taps = part.shape.kernel[0] * part.shape.kernel[1]
+    count = groups * align(out_channels, width) * taps * align(in_channels, QUAD)
+    weight = packed_weight(parameters.weights, part.shape.form, groups, vectors, count, emitter)
+    constants = parameters.pack(groups, width, out_channels, emitter, weight.name)
+    command = Conv2dInt8(
+        weight=Operand(weight),
+        parameters=Operand(constants),
+        groups=groups,
+        in_channels=in_channels,
+        out_channels=out_channels,
+        vectors=vectors,
+        **shared,
+    )
+    reads = [part.x, part.residual, weight, constants]
+    emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=_rows(part, emitter))
+
+
+def _emit_depthwise(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: Emitter) -> None:
+    channels = part.shape.groups
+    height, width = part.shape.kernel
+    weights = parameters.weights.integers
+    weight = emitter.pack(
+        pack_int8_depthwise,
+        (part.shape.form,),
+        [emitter.expression(weights)],
+        width * align(height, QUAD) * align(channels),
+        f"{weights.name} [column][row / 4][channel][4]",
+        I8,
+    )
+    # As one group of so many panels of a vector each: what the core reads is laid out alike.
+    constants = parameters.pack(1, VEC, channels, emitter, weight.name)
+    command = DepthwiseInt8(weight=Operand(weight), parameters=Operand(constants), channels=channels, **shared)
+    reads = [part.x, part.residual, weight, constants]
+    emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=_rows(part, emitter))
+
+
+def _rows(part: Part, emitter: Emitter) -> ImageRows | None:
+    """How the convolution can be cut into bands of rows; None if it has several images or sizes that change."""
+    if emitter.graph.sizes is not None or not identical(part.y.shape[0], 1):
+        return None
+    axis = part.shape.height
+    return ImageRows(
+        count=part.y.shape[2],
+        inputs=part.x.shape[2],
+        taps=len(axis.taps),
+        stride=axis.stride,
+        padding=axis.padding,
+        dilation=axis.dilation,
+        input_pitch=part.x.strides[2],
+        output_pitch=part.y.strides[2],
+        residual_pitch=0 if part.residual is None else part.residual.strides[2],
+    )
+
+
+TABLE.add(
+    Pattern(
+        name="convolution_int8",
+        anchors=(aten.convolution.default,),
+        match=match_convolution,
+        check=check_convolution,
+        lower=lower_convolution,
+        opcodes=frozenset({"conv2d_int8", "depthwise_int8", "move", "convert"}),
+        macs=lambda match: macs_of(match.nodes[1]),
+        in_place=True,
+    ),
+    first=True,
+)

@@ -1,0 +1,233 @@
+"""What a product of integers does on the way out: the chain of nodes behind it, and the fields of a record for it.
+
+The arithmetic: hls_kernels/lib/requantize.hpp; tests: tests/lowering/test_quantised.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.requantize import RequantizeError, factor
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.elements import F32, Element
+from fpga_dynamo.ir.graph import GraphInfo, aten, shape, value
+from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
+from fpga_dynamo.lowering.patterns import sole_user
+
+_LIMITS = ("ACT_NONE", "ACT_RELU", "ACT_CLAMP")
+"""Activations that are limits of the result's integers."""
+
+_SIGNED = torch.iinfo(torch.int8)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a product of integers ends, and the nodes behind it that say so, in order.
+
+    last: whose value it gives. scale: of the integers that this is; None if it is real numbers.
+    middle: by which it is rounded before `residual`, a dequantising node, is added; either may be None.
+    """
+
+    nodes: tuple[Node, ...]
+    last: Node
+    scale: Scale | None
+    middle: Scale | None = None
+    residual: Node | None = None
+    activation: Activation = field(default_factory=Activation)
+
+    @property
+    def in_floats(self) -> bool:
+        """Whether the core computes it in float32."""
+        return self.scale is None or self.activation.kind not in _LIMITS
+
+    @property
+    def element(self) -> Element:
+        """What it lies on the card as."""
+        return F32 if self.scale is None else self.scale.element
+
+    @property
+    def first_scale(self) -> Scale | None:
+        """Of the integers that the sums become first."""
+        return self.middle or self.scale
+
+
+def ending(product: Node, graph: GraphInfo) -> Ending:
+    """The longest chain behind `product`, all of single users, that a core does on the way out."""
+    added = _with_residual(product, graph)
+    if added is not None:
+        return added
+    nodes, last, act = _activated(product, graph)
+    user = _free_user(last, graph)
+    if user is not None and (scale := quantizes(user)) is not None:
+        return Ending((*nodes, user), user, scale, activation=act)
+    return Ending(tuple(nodes), last, None, activation=act)
+
+
+def _free_user(node: Node, graph: GraphInfo) -> Node | None:
+    user = sole_user(node)
+    return None if user is None or user in graph.claimed else user
+
+
+def _activated(node: Node, graph: GraphInfo) -> tuple[list[Node], Node, Activation]:
+    user = _free_user(node, graph)
+    if user is None or user.target not in ACTIVATION_TARGETS:
+        return [], node, Activation()
+    act = activation(user)
+    return ([], node, Activation()) if act is None else ([user], user, act)
+
+
+def _with_residual(product: Node, graph: GraphInfo) -> Ending | None:
+    """[rounded to eight bits] + a dequantised value, [limits], rounded to eight bits."""
+    nodes: list[Node] = []
+    last, middle = product, None
+    user = _free_user(last, graph)
+    if user is not None and (scale := quantizes(user)) is not None:
+        reader = _free_user(user, graph)
+        if not _is_whole(scale) or reader is None or (found := dequantized(reader)) is None or found[1] != scale:
+            return None
+        nodes, last, middle = [user, reader], reader, scale
+        user = _free_user(last, graph)
+    if user is None or user.target is not aten.add.Tensor or len(user.args) != 2 or user.kwargs:
+        return None
+    other = user.args[1] if user.args[0] is last else user.args[0]
+    found = dequantized(other)
+    if found is None or other in graph.claimed or len(other.users) != 1 or shape(other) != shape(last):  # type: ignore[union-attr,arg-type]
+        return None
+    more, end, act = _activated(user, graph)
+    result = _free_user(end, graph)
+    if act.kind not in _LIMITS or result is None or (scale := quantizes(result)) is None:
+        return None
+    assert isinstance(other, Node)
+    try:
+        factor(found[1].scale / scale.scale)
+        factor((middle or scale).scale / scale.scale)
+    except RequantizeError:
+        return None
+    return Ending((*nodes, user, other, *more, result), result, scale, middle, other, act)
+
+
+def _is_whole(scale: Scale) -> bool:
+    """Whether integers are limited by their type alone."""
+    limits = torch.iinfo(scale.dtype)
+    return (scale.low, scale.high) == (limits.min, limits.max)
+
+
+def limits(act: Activation, scale: Scale) -> tuple[int, int]:
+    """The least and the greatest integer of a result behind an activation that is a limit.
+
+    Exact, as rounding is monotonous: what a limit of a real number is rounded to is the limit of the integer.
+    """
+    low, high = scale.low, scale.high
+    if act.kind == "ACT_RELU":
+        low = max(low, scale.quantized(0.0))
+    elif act.kind == "ACT_CLAMP":
+        low, high = max(low, scale.quantized(act.a)), min(high, scale.quantized(act.b))
+    return low, max(low, high)
+
+
+class EpilogueFields(TypedDict):
+    """The fields of the result, of what is added to it, and of how it is rounded."""
+
+    output: Operand
+    residual: Operand | None
+    residual_format: int
+    residual_zero: int
+    residual_factor: int
+    out_format: int
+    out_zero: int
+    out_low: int
+    out_high: int
+    middle: int
+    middle_zero: int
+    middle_factor: int
+    activation: int
+    act_a: float
+    act_b: float
+    inverse_scale: float
+
+
+def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> EpilogueFields:
+    """The record's fields; `out` and `residual` are where the result goes and the residual lies."""
+    enums: Mapping[str, int] = emitter.target.enums
+    found: dict[str, Any] = {
+        "output": Operand.of(out),
+        "residual": None,
+        "residual_format": 0,
+        "residual_zero": 0,
+        "residual_factor": 0,
+        "out_format": emitter.format_of(out),
+        "out_zero": 0,
+        "out_low": 0,
+        "out_high": 0,
+        "middle": 0,
+        "middle_zero": 0,
+        "middle_factor": 0,
+        "activation": enums["ACT_NONE"],
+        "act_a": 0.0,
+        "act_b": 0.0,
+        "inverse_scale": 0.0,
+    }
+    if end.in_floats:
+        found |= {"activation": enums[end.activation.kind], "act_a": end.activation.a, "act_b": end.activation.b}
+    scale = end.scale
+    if scale is not None:
+        low, high = (scale.low, scale.high) if end.in_floats else limits(end.activation, scale)
+        found |= {"out_zero": scale.zero, "out_low": low, "out_high": high, "inverse_scale": 1.0 / scale.scale}
+        if residual is not None and end.residual is not None:
+            other = dequantized(end.residual)
+            assert other is not None
+            found |= {
+                "residual": Operand.of(residual),
+                "residual_format": emitter.format_of(residual),
+                "residual_zero": other[1].zero,
+                "residual_factor": factor(other[1].scale / scale.scale),
+            }
+        if end.middle is not None:
+            found |= {
+                "middle": 1,
+                "middle_zero": signed_zero(end.middle),
+                "middle_factor": factor(end.middle.scale / scale.scale),
+            }
+    return found  # type: ignore[return-value]
+
+
+def signed_zero(scale: Scale) -> int:
+    """The zero point of the same integers, moved into the range of int8."""
+    return scale.zero - (torch.iinfo(scale.dtype).min - _SIGNED.min)
+
+
+def greatest_residual(end: Ending) -> float:
+    """The greatest |residual| in steps of the result; the sums of one with a middle have none."""
+    if end.residual is None or end.middle is not None or end.scale is None:
+        return 0.0
+    other = dequantized(end.residual)
+    assert other is not None
+    return other[1].farthest * other[1].scale / end.scale.scale
+
+
+def residual_integers(end: Ending, emitter: Emitter) -> View | None:
+    """Where the integers lie that are added."""
+    if end.residual is None:
+        return None
+    found = dequantized(end.residual)
+    assert found is not None
+    return emitter.in_arena(emitter.integers(found[0]))
+
+
+def covered(product: Node, source: Node, end: Ending) -> Sequence[Node]:
+    """The nodes of a match, in order: a product of dequantised `source` and its ending."""
+    return (source, product, *end.nodes)
+
+
+def result_dtype(end: Ending) -> torch.dtype:
+    """The type of the result's elements."""
+    dtype: torch.dtype = value(end.last).dtype
+    return dtype

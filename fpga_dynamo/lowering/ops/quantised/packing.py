@@ -1,0 +1,227 @@
+"""Weights of eight bits and the parameters of each output channel, in the order in which the cores read them.
+
+Sums of products with zero points come down to sums of plain products: the sum over (x - zero) w is that over x w, less
+zero times the sum of the weights, which is part of a channel's offset. Pixels around an image are `zero`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.requantize import RequantizeError, channels
+from fpga_dynamo.ir.elements import I8
+from fpga_dynamo.ir.graph import GraphInfo, aten, value
+from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, Scale
+from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
+from fpga_dynamo.ir.weights import Expression, NotExactError
+from fpga_dynamo.lowering.ops.packing import Form, formed
+from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, greatest_residual
+
+_TURNS = (aten.t.default, aten.permute.default, aten.transpose.int)
+
+PARAMETERS = 3
+"""Words of an output channel."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Static integers of eight bits and their scale: numbers, or the nodes of one for each channel along `axis`."""
+
+    integers: Node
+    scale: Node | float
+    zero: Node | int
+    axis: int | None
+
+
+def weights_of(node: Any, graph: GraphInfo) -> Weights | str:
+    """What the real numbers `node` are made of; or why they are no weights of eight bits."""
+    turned = turns(node)
+    while isinstance(node, Node) and node.target in _TURNS:
+        if len(value(node).shape) != 2:
+            return "its weight is turned"
+        node = node.all_input_nodes[0]
+    if not isinstance(node, Node) or node.target not in (DEQUANTIZE, DEQUANTIZE_CHANNELS):
+        return "its weight is not of eight bits"
+    if node.kwargs.get("out_dtype") not in (None, torch.float32):
+        return "its weight is dequantised to another type than float32"
+    integers = node.args[0]
+    if not isinstance(integers, Node) or not graph.from_inputs(integers):
+        return "its weight is computed in the graph"
+    if value(integers).dtype is not torch.int8:
+        return f"its weight is {value(integers).dtype}, and the core multiplies by int8"
+    scale, zero = node.args[1], node.args[2]
+    if any(isinstance(part, Node) and not graph.from_inputs(part) for part in (scale, zero)):
+        return "its weight's scale is computed in the graph"
+    if node.target is DEQUANTIZE:
+        if isinstance(zero, int) and zero != 0:
+            return "its weight has a zero point other than 0"
+        return Weights(integers, scale, zero, None)  # type: ignore[arg-type]
+    axis = node.args[3]
+    assert isinstance(axis, int)
+    rank = len(value(integers).shape)
+    return Weights(integers, scale, zero, 1 - axis % 2 if turned and rank == 2 else axis % rank)  # type: ignore[arg-type]
+
+
+def turns(node: Node) -> bool:
+    """Whether a matrix is its transpose in front of transpositions."""
+    turned = False
+    while node.target in _TURNS:
+        node, turned = node.all_input_nodes[0], not turned
+    return turned
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What the parameters of a product are made of."""
+
+    weights: Weights
+    bias: Node | None
+    source: Scale
+    ending: Ending
+    form: Form = None
+    is_matrix: bool = False
+
+    def pack(self, groups: int, width: int, count: int, emitter: Emitter, name: str) -> Buffer:
+        """[group][panel][offset, scale, bias][width] of `count` output channels of a group."""
+        w, end = self.weights, self.ending
+        first = end.first_scale
+        literals = (
+            w.scale if isinstance(w.scale, float) else None,
+            w.zero if isinstance(w.zero, int) else None,
+            w.axis,
+            self.source.scale,
+            self.source.zero,
+            self.source.farthest,
+            None if end.in_floats or first is None else first.scale,
+            greatest_residual(end),
+            self.form,
+            self.is_matrix,
+        )
+        operands: list[Expression | None] = [
+            emitter.expression(part) if isinstance(part, Node) else None
+            for part in (w.integers, w.scale, w.zero, self.bias)
+        ]
+        words = groups * ceil_div(count, width) * PARAMETERS * width
+        return emitter.pack(pack_parameters, (groups, width, *literals), operands, words, f"{name} parameters")
+
+
+def pack_int8_weight(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
+    """int8 [group][panel][kernel row, kernel column, input channel / 4][16 vectors][4]; zeros for what there is not."""
+    groups, vectors, form = params
+    weight = formed(form, weight)
+    width = VEC * vectors
+    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    rows = F.pad(rows, (0, 0, 0, -rows.shape[2] % 4, 0, -rows.shape[1] % width))
+    split = rows.reshape(groups, -1, width, rows.shape[2] // 4, 4, rows.shape[3])
+    return split.permute(0, 1, 5, 3, 2, 4).contiguous().flatten()
+
+
+def pack_int8_depthwise(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
+    """int8 [kernel column][kernel row / 4][channels][4 kernel rows], channels padded to a multiple of 16."""
+    (form,) = params
+    taps = formed(form, weight)[:, 0]
+    taps = F.pad(taps, (0, 0, 0, -taps.shape[1] % 4, 0, -taps.shape[0] % VEC))
+    split = taps.reshape(taps.shape[0], taps.shape[1] // 4, 4, taps.shape[2])
+    return split.permute(3, 1, 0, 2).contiguous().flatten()
+
+
+def pack_int8_matrix(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
+    """int8 [panel][k / 4][16 vectors][4] of a (k, n) matrix, given so or `turned`; zeros for what there is not."""
+    vectors, turned = params
+    matrix, width = matrix.t() if turned else matrix, VEC * vectors
+    padded = F.pad(matrix, (0, -matrix.shape[1] % width, 0, -matrix.shape[0] % 4))
+    split = padded.reshape(padded.shape[0] // 4, 4, -1, width)
+    return split.permute(2, 0, 3, 1).contiguous().flatten()
+
+
+def pack_parameters(
+    params: tuple[Any, ...],
+    weight: torch.Tensor,
+    scale: torch.Tensor | None,
+    zero: torch.Tensor | None,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    """int32 [group][panel][offset, scale, bias][width], see hls_kernels/lib/requantize.hpp, or the bits of float32.
+
+    Raises :class:`NotExactError` for a zero point of the weights other than 0, and what requantizing cannot hold.
+    """
+    (
+        groups,
+        width,
+        one_scale,
+        one_zero,
+        axis,
+        source_scale,
+        source_zero,
+        farthest,
+        result_scale,
+        residual,
+        form,
+        is_matrix,
+    ) = params
+    if (one_zero or 0) != 0 or (zero is not None and bool((zero != 0).any())):
+        raise NotExactError("a weight has a zero point other than 0")
+    rows = (weight.t() if is_matrix else formed(form, weight)).flatten(1).to(torch.int64)
+    count = rows.shape[0]
+    scales = torch.full((count,), one_scale, dtype=torch.float64) if scale is None else scale.double().flatten()
+    scales = scales.expand(count) if scales.numel() == 1 else scales
+    if scales.numel() != count:
+        raise NotExactError(f"a weight of {count} output channels has {scales.numel()} scales along axis {axis}")
+    real = torch.zeros(count, dtype=torch.float64) if bias is None else bias.double().flatten()
+    offset = -source_zero * rows.sum(1)
+    greatest = rows.abs().sum(1).double() * farthest
+    if bool((greatest + offset.abs() >= 2.0**31).any()):
+        raise NotExactError("sums of products go beyond 32 bits")
+    factors = scales * source_scale
+    if result_scale is None:
+        parts = [offset.to(torch.int32), factors.float().view(torch.int32), real.float().view(torch.int32)]
+    else:
+        try:
+            found = channels(
+                factors / result_scale, real / result_scale, greatest, offset.to(torch.int32), residual=residual
+            )
+        except RequantizeError as error:
+            raise NotExactError(str(error)) from error
+        parts = [found.offset, found.scale, found.bias]
+    own = torch.stack(parts).reshape(PARAMETERS, groups, count // groups)
+    own = F.pad(own, (0, -own.shape[2] % width)).reshape(PARAMETERS, groups, -1, width)
+    return own.permute(1, 2, 0, 3).contiguous().flatten()
+
+
+def pack_one_scale(params: tuple[Any, ...]) -> torch.Tensor:
+    """The parameters of a product whose operands are both computed: one scale and no offset.
+
+    Raises :class:`NotExactError` for what requantizing cannot hold.
+    """
+    width, count, scale, greatest, result_scale = params
+    if greatest >= 2.0**31:
+        raise NotExactError("sums of products go beyond 32 bits")
+    scales, none = torch.full((count,), scale, dtype=torch.float64), torch.zeros(count, dtype=torch.int32)
+    if result_scale is None:
+        parts = [none, scales.float().view(torch.int32), none]
+    else:
+        try:
+            found = channels(scales / result_scale, 0.0, greatest)
+        except RequantizeError as error:
+            raise NotExactError(str(error)) from error
+        parts = [found.offset, found.scale, found.bias]
+    own = F.pad(torch.stack(parts), (0, -count % width)).reshape(PARAMETERS, -1, width)
+    return own.permute(1, 0, 2).contiguous().flatten()
+
+
+def packed_weight(weights: Weights, form: Form, groups: int, vectors: int, count: int, emitter: Emitter) -> Buffer:
+    """The weights of a convolution in panels."""
+    return emitter.pack(
+        pack_int8_weight,
+        (groups, vectors, form),
+        [emitter.expression(weights.integers)],
+        count,
+        f"{weights.integers.name} [panel][k / 4][{VEC * vectors}][4]",
+        I8,
+    )

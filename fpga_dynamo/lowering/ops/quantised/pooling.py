@@ -1,0 +1,231 @@
+"""Pooling of integers of eight bits: maxima as they are, averages and means by one rounding.
+
+Patterns and commands; core: hls_kernels/cores/pool_int8, tests: tests/lowering/test_quantised.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.requantize import RequantizeError, channels
+from fpga_dynamo.ir.dtypes import BYTES
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
+from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
+from fpga_dynamo.ir.records import PoolInt8
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import View, ceil_div
+from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
+from fpga_dynamo.lowering.ops.pooling import Window, window_of
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+from fpga_dynamo.torch_internals.dispatch import without_modes
+
+MOST_DIVISORS = 6
+"""Different numbers of pixels in windows that a record has room for."""
+
+
+def _cycles(f: Fields, target: Target) -> float:
+    """A vector of the image a cycle; an adaptive window is as large as the largest of them."""
+    if f.get("adaptive"):
+        kernel = (ceil_div(f["in_height"], f["out_height"]), ceil_div(f["in_width"], f["out_width"]))
+    else:
+        kernel = f["kernel"]
+    return result_vectors(f) * max(kernel[0], 1) * max(kernel[1], 1)
+
+
+CORES.add(
+    Core("pool_int8", _cycles, lambda f, target: images_floats(f, target) // 4, images_parts, redirects=True),
+)
+
+
+# --- maxima -----------------------------------------------------------------------------------------------------------
+
+
+def match_maxima(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """Maxima of integers, whose places nobody asks for."""
+    if value(operand(node, 0)).dtype not in BYTES:
+        return None
+    items = [user for user in node.users if user.target is operator.getitem]
+    first = [item for item in items if item.args[1] == 0]
+    if len(first) != 1 or len(items) != len(node.users) or any(i.users for i in items if i.args[1] != 0):
+        return None
+    return Match(pattern, (node, *items), (first[0],))
+
+
+def check_maxima(match: Match, graph: GraphInfo) -> str | None:
+    return refuse_value(operand(match.nodes[0], 0), "its input") or refuse_value(match.root, "its result")
+
+
+def lower_maxima(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.nodes[0]
+    window = window_of(node, 2)
+    out = _emit("POOL_MAX", operand(node, 0), match.root, window, {}, emitter)
+    return [out]
+
+
+# --- averages ---------------------------------------------------------------------------------------------------------
+
+_AVERAGES = (aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default, aten.mean.dim)
+
+
+def match_average(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """The average of dequantised values that becomes integers again."""
+    source = operand(node, 0)
+    user = sole_user(node)
+    if dequantized(source) is None or user is None or quantizes(user) is None or user in graph.claimed:
+        return None
+    return Match(pattern, (source, node, user), (user,))
+
+
+def _of_average(node: Node) -> Window | str:
+    """Windows over height and width of an image; or why it is not that."""
+    size = shape(operand(node, 0))
+    if len(size) not in (3, 4):
+        return "it is not of images"
+    if not all(isinstance(n, int) for n in (*size[-2:], *shape(node))):
+        return "it is of images whose size changes from call to call"
+    if node.target is not aten.mean.dim:
+        return window_of(node, 2)
+    if argument(node, "dtype", 3) is not None or normalise_dims(argument(node, "dim", 1), len(size)) != (
+        len(size) - 2,
+        len(size) - 1,
+    ):
+        return "it is a mean over other dimensions than an image's height and width"
+    return Window(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1))
+
+
+def check_average(match: Match, graph: GraphInfo) -> str | None:
+    source, node, last = match.nodes
+    window = _of_average(node)
+    if isinstance(window, str):
+        return window
+    found, scale = dequantized(source), quantizes(last)
+    assert found is not None and scale is not None
+    if why := refuse_value(found[0], "its input") or refuse_value(last, "its result"):
+        return why
+    made = _divisors(window, shape(found[0])[-2:], _result_size(node), found[1], scale)
+    return made if isinstance(made, str) else None
+
+
+def _result_size(node: Node) -> tuple[int, int]:
+    if node.target is aten.mean.dim:
+        return 1, 1
+    size = shape(node)
+    return size[-2], size[-1]
+
+
+def _counts(window: Window, axis: int, size: int, out: int) -> set[tuple[int, int]]:
+    """(pixels inside of the image, pixels that count) of the windows of an axis, as hls_kernels/cores/pool has them."""
+    found = set()
+    for i in range(out):
+        if window.adaptive:
+            taps = ceil_div((i + 1) * size, out) - i * size // out
+            found.add((taps, taps))
+            continue
+        step, start = window.dilation[axis], i * window.stride[axis] - window.padding[axis]
+        first = ceil_div(-start, step) if start < 0 else 0
+        last = min(window.kernel[axis], ceil_div(size - start, step)) if start < size else 0
+        room = size + window.padding[axis] - start
+        found.add((max(last - first, 0), min(window.kernel[axis], ceil_div(room, step)) if room > 0 else 0))
+    return found
+
+
+def _divisors(
+    window: Window, size: Sequence[int], out: Sequence[int], source: Scale, result: Scale
+) -> dict[int, int] | str:
+    """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused."""
+    if window.divisor < 0:
+        return "its sums are divided by a negative number"
+    most: dict[int, int] = {}
+    rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
+    for (row, counted_row), (column, counted_column) in itertools.product(rows, columns):
+        pixels = row * column
+        counted = counted_row * counted_column if window.count_include_pad else pixels
+        divisor = window.divisor or max(counted, 1)
+        most[divisor] = max(most.get(divisor, 0), pixels)
+    if len(most) > MOST_DIVISORS:
+        return f"its windows have {len(most)} different sizes, and the core divides by at most {MOST_DIVISORS}"
+    scales = {}
+    for divisor, pixels in most.items():
+        factor = source.scale / (result.scale * divisor)
+        try:
+            with without_modes():
+                made = channels(torch.tensor([factor], dtype=torch.float64), 0.0, float(pixels * source.farthest))
+                scales[divisor] = int(made.scale)
+        except RequantizeError as error:
+            return str(error)
+    return scales
+
+
+def lower_average(match: Match, emitter: Emitter) -> Sequence[View]:
+    source, node, last = match.nodes
+    found, scale, window = dequantized(source), quantizes(last), _of_average(node)
+    assert found is not None and scale is not None and isinstance(window, Window)
+    integers, given = found
+    scales = _divisors(window, shape(integers)[-2:], _result_size(node), given, scale)
+    assert isinstance(scales, dict)
+    rest = [0] * (MOST_DIVISORS - len(scales))
+    own = {
+        "in_zero": given.zero,
+        "out_zero": scale.zero,
+        "out_low": scale.low,
+        "out_high": scale.high,
+        "divisors": (*scales, *rest),
+        "scales": (*scales.values(), *rest),
+    }
+    return [_emit("POOL_AVERAGE", integers, last, window, own, emitter)]
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _emit(kind: str, source: Node, last: Node, window: Window, own: dict[str, Any], emitter: Emitter) -> View:
+    """The command, of one image or a batch; the view of its result."""
+    x = emitter.in_arena(emitter.integers(source))
+    batched, element = len(x.shape) == 4, BYTES[value(last).dtype]
+    x = emitter.channels_last(x if batched else x.unsqueeze(0))
+    size = (*x.shape[:2], *(shape(last)[-2:] if len(shape(last)) == len(shape(source)) else (1, 1)))
+    whole = batched and tuple(shape(last)) == size
+    out = emitter.image(last, element=element) if whole else emitter.image(last, size, element=element)
+    command = PoolInt8(
+        kind=emitter.target.enums[kind],
+        in_format=emitter.format_of(x),
+        out_format=emitter.format_of(out),
+        **from_image_to_image(x, out),
+        **window.of(0, 1, divisor=window.divisor),
+        **own,
+    )
+    emitter.command(command, reads=[x], writes=[out])
+    if whole:
+        return out
+    for d in reversed(range(4)):  # what a mean leaves out, and the batch of one image
+        if len(out.shape) > len(shape(last)) and out.shape[d] == 1 and (d > 1 or not batched):
+            out = out.select(d, 0)
+    return out
+
+
+_OPCODES = frozenset({"pool_int8", "move", "convert"})
+
+TABLE.add(
+    Pattern(
+        "maxima_int8",
+        (aten.max_pool2d_with_indices.default,),
+        match_maxima,
+        check_maxima,
+        lower_maxima,
+        _OPCODES,
+        in_place=True,
+    ),
+    first=True,
+)
+
+TABLE.add(
+    Pattern("average_int8", _AVERAGES, match_average, check_average, lower_average, _OPCODES, in_place=True), first=True
+)

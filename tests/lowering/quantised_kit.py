@@ -1,0 +1,96 @@
+"""Quantised modules as torchao's pt2e flow leaves them, written out: integers as buffers, scales as numbers.
+
+With powers of two as scales, and few enough products, eager's float32 is exact: results have to be its integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from fpga_dynamo.ir.program import Program
+from fpga_dynamo.torch_internals.quantized import decomposed
+from tests.lowering.lowering_cases import programs_of
+
+Grid = tuple[float, int, torch.dtype]
+"""Scale, zero point and type of integers."""
+
+U8: Grid = (2.0**-5, 117, torch.uint8)
+I8: Grid = (2.0**-4, -11, torch.int8)
+FINE: Grid = (2.0**-6, 3, torch.int8)
+POSITIVE: Grid = (2.0**-4, 0, torch.uint8)
+
+
+def limits(dtype: torch.dtype) -> tuple[int, int]:
+    found = torch.iinfo(dtype)
+    return found.min, found.max
+
+
+def quantize(x: torch.Tensor, grid: Grid) -> torch.Tensor:
+    scale, zero, dtype = grid
+    return decomposed.quantize_per_tensor.default(x, scale, zero, *limits(dtype), dtype)
+
+
+def dequantize(x: torch.Tensor, grid: Grid) -> torch.Tensor:
+    scale, zero, dtype = grid
+    return decomposed.dequantize_per_tensor.default(x, scale, zero, *limits(dtype), dtype)
+
+
+def rounded(x: torch.Tensor, grid: Grid) -> torch.Tensor:
+    """To integers and back."""
+    return dequantize(quantize(x, grid), grid)
+
+
+class Weights(nn.Module):
+    """int8 weights with a scale, a power of two, for each output channel."""
+
+    def __init__(self, *size: int, bias: bool = True, per_tensor: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("integers", torch.randint(-127, 128, size, dtype=torch.int8))
+        self.register_buffer("scales", 2.0 ** torch.randint(-11, -8, (size[0],)).float())
+        self.register_buffer("zeros", torch.zeros(size[0], dtype=torch.int64))
+        self.bias = nn.Parameter(torch.randint(-64, 64, (size[0],)).float() / 32) if bias else None
+        self.per_tensor = per_tensor
+
+    def forward(self) -> torch.Tensor:
+        if self.per_tensor:
+            return decomposed.dequantize_per_tensor.default(self.integers, 2.0**-9, 0, -127, 127, torch.int8)
+        return decomposed.dequantize_per_channel.default(
+            self.integers, self.scales, self.zeros, 0, -127, 127, torch.int8
+        )
+
+
+class Layer(nn.Module):
+    """Rounded input -> function of it and of weights."""
+
+    def __init__(self, weights: Weights, function: Callable[..., torch.Tensor], source: Grid = U8) -> None:
+        super().__init__()
+        self.weights, self.function, self.source = weights, function, source
+
+    def forward(self, *xs: torch.Tensor) -> torch.Tensor:
+        first, *others = (rounded(x, self.source) for x in xs)
+        return self.function(first, self.weights(), self.weights.bias, *others)
+
+
+def strict(model: nn.Module | Callable[..., Any], *inputs: torch.Tensor) -> Any:
+    """What the card makes of the inputs; nothing may stay on the host."""
+    torch._dynamo.reset()
+    with torch.no_grad():
+        return torch.compile(model, backend="fpga", options={"strict": True})(*inputs)
+
+
+def opcodes(model: nn.Module | Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
+    """The commands of a model that is one launch, copies left out."""
+    found: list[Program] = programs_of(model, *inputs)
+    (task,) = (task for program in found for task in program.card_tasks)
+    return [command.opcode for command in task.commands if command.opcode not in ("move", "convert")]
+
+
+def check(model: nn.Module | Callable[..., Any], *inputs: torch.Tensor) -> None:
+    """The card's results are eager's to the bit."""
+    with torch.no_grad():
+        expected = model(*inputs)
+    torch.testing.assert_close(strict(model, *inputs), expected, rtol=0, atol=0)
