@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch.fx import Node
 
+from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, shape, value
 from fpga_dynamo.ir.view import CHANNELS_LAST, Buffer, View, align, dense, floats_of
 
@@ -23,6 +24,7 @@ class Layouts(Protocol):
         *,
         dtype: torch.dtype = torch.float32,
         pitch: int | None = None,
+        element: Element = F32,
     ) -> View: ...
 
     def copy(self, source: View, target: View) -> None: ...
@@ -65,10 +67,12 @@ def _reshape(node: Node, source: View, emitter: Layouts) -> View:
     view = source.reshape(wanted)
     if view is None:
         # A copy into dense rows, whose pitch is that of the new shape so that its innermost dimension can be padded.
-        target = _image_like(source, wanted, emitter) or emitter.tensor(wanted, dtype=source.dtype)
+        target = _image_like(source, wanted, emitter) or emitter.tensor(
+            wanted, dtype=source.dtype, element=source.element
+        )
         image = target.reshape(source.shape)
         if image is None:
-            buffer = emitter.tensor((source.numel,), dtype=source.dtype).buffer
+            buffer = emitter.tensor((source.numel,), dtype=source.dtype, element=source.element).buffer
             target = _dense_view(buffer, wanted, source.dtype)
             image = _dense_view(buffer, source.shape, source.dtype)
         emitter.copy(source, image)
@@ -86,7 +90,9 @@ def _image_like(source: View, wanted: Sequence[int], emitter: Layouts) -> View |
         return None
     if source.strides[-1] == source.unit or min(abs(s) for s in source.strides) != source.unit:
         return None
-    target = emitter.tensor(wanted, CHANNELS_LAST[4], dtype=source.dtype, pitch=align(wanted[1]))
+    target = emitter.tensor(
+        wanted, CHANNELS_LAST[4], dtype=source.dtype, pitch=align(wanted[1]), element=source.element
+    )
     return None if target.reshape(source.shape) is None else target
 
 

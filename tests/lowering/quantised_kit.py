@@ -13,7 +13,7 @@ from torch import nn
 
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.torch_internals.quantized import decomposed
-from tests.lowering.lowering_cases import programs_of
+from tests.lowering.lowering_cases import GREEDY, programs_of
 
 Grid = tuple[float, int, torch.dtype]
 """Scale, zero point and type of integers."""
@@ -79,7 +79,7 @@ def strict(model: nn.Module | Callable[..., Any], *inputs: torch.Tensor) -> Any:
     """What the card makes of the inputs; nothing may stay on the host."""
     torch._dynamo.reset()
     with torch.no_grad():
-        return torch.compile(model, backend="fpga", options={"strict": True})(*inputs)
+        return torch.compile(model, backend="fpga", options={**GREEDY, "strict": True})(*inputs)
 
 
 def opcodes(model: nn.Module | Callable[..., Any], *inputs: torch.Tensor) -> list[str]:

@@ -14,7 +14,9 @@ from functools import partial
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.ir.graph import shape
+from fpga_dynamo.ir.dtypes import BYTES
+from fpga_dynamo.ir.elements import F32
+from fpga_dynamo.ir.graph import shape, value
 from fpga_dynamo.ir.view import VEC, View
 from fpga_dynamo.lowering.patterns import Match
 
@@ -67,6 +69,7 @@ class _Result:
 
     def channels(self, start: int, count: int) -> View:
         if self._view is None:
-            self._view = self._emitter.image(self._cat)
+            dtype = value(self._cat).dtype
+            self._view = self._emitter.image(self._cat, element=BYTES.get(dtype, F32))
             self._emitter.define(self._cat, self._view)
         return self._view.narrow(1, start, count)

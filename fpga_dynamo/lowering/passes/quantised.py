@@ -41,6 +41,21 @@ _WHOLE_VIEWS = frozenset(
 """Views that show every element once, so that as many are quantised in front of them as behind them."""
 
 
+_ELEMENT_WISE = frozenset(
+    {
+        aten.clamp.default,
+        aten.gelu.default,
+        aten.hardswish.default,
+        aten.hardtanh.default,
+        aten.relu.default,
+        aten.sigmoid.default,
+        aten.silu.default,
+        aten.tanh.default,
+    }
+)
+"""Functions of single elements that operators compute on their way out."""
+
+
 def hoist_scales(module: GraphModule) -> None:
     """Rewrites the graph in place; one without quantised values stays as it is."""
     if not any(node.target in (QUANTIZE, DEQUANTIZE) for node in module.graph.nodes):
@@ -141,6 +156,8 @@ class _Rewriter:
         assert isinstance(source, Node)
         if len(source.users) != 1 or source.op != "call_function":
             return []
+        if source.target in _ELEMENT_WISE and (swapped := self._in_front_of_view(source)) is not None:
+            source = swapped
         if source.target in _WHOLE_VIEWS and len(source.all_input_nodes) == 1:
             inner = self._quantized(source.all_input_nodes[0], node, scale)
             arguments = (inner, *source.args[1:])
@@ -170,6 +187,21 @@ class _Rewriter:
             if not dead.users:
                 self._graph.erase_node(dead)
         return _reached(moved)
+
+    def _in_front_of_view(self, node: Node) -> Node | None:
+        """A view of what a function of single elements gives, in the place of the function of a view."""
+        view = node.args[0]
+        if not isinstance(view, Node) or view.target not in _WHOLE_VIEWS or len(node.all_input_nodes) != 1:
+            return None
+        if len(view.users) != 1 or len(view.all_input_nodes) != 1:
+            return None
+        source = view.all_input_nodes[0]
+        first = self._after(view, node.target, (source, *node.args[1:]), value(source), node, node.kwargs)
+        second = self._after(first, view.target, (first, *view.args[1:]), value(view), view, view.kwargs)
+        node.replace_all_uses_with(second)
+        self._graph.erase_node(node)
+        self._graph.erase_node(view)
+        return second
 
     def _quantized(self, source: Any, like: Node, scale: Scale) -> Node:
         """`source`, quantised as `like` does, where that stands."""

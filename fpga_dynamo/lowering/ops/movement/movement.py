@@ -15,7 +15,8 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter, pad_left
 from fpga_dynamo.ir.command import Bits, Operand
-from fpga_dynamo.ir.dtypes import FLOATS, HALVES, INTEGERS, span_of
+from fpga_dynamo.ir.dtypes import BYTES, FLOATS, HALVES, INTEGERS, span_of
+from fpga_dynamo.ir.elements import F32
 from fpga_dynamo.ir.graph import (
     GraphInfo,
     argument,
@@ -84,7 +85,14 @@ def like(sources: Sequence[View], size: Sequence[int], emitter: Emitter, node: N
     if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4 and source.unit == 1:
         return replace(emitter.image(node), dtype=dtype)
     order = source.order() if len(source.shape) == len(size) and 0 not in source.strides else range(len(size))
-    return emitter.tensor(size, tuple(order), dtype=dtype)
+    return emitter.tensor(size, tuple(order), dtype=dtype, element=source.element)
+
+
+def operands_of(nodes: Sequence[Node], emitter: Emitter) -> list[View]:
+    """Where the values of `nodes` lie, all in the same elements: integers of eight bits in a byte, others in a word."""
+    element = BYTES.get(value(nodes[0]).dtype, F32)
+    narrow = element.is_narrow and emitter.kernel.takes("move", element)
+    return [emitter.integers(node) if narrow else emitter.view(node) for node in nodes]
 
 
 # --- cat and stack ----------------------------------------------------------------------------------------------------
@@ -98,14 +106,14 @@ def cat_parts(node: Node) -> tuple[list[Node], int]:
 def joined_images(match: Match) -> Sequence[Node]:
     """The images whose channels a `cat` puts one after the other; nothing for other concatenations."""
     parts, dim = cat_parts(match.root)
-    images = len(shape(match.root)) == 4 and dim == 1 and value(match.root).dtype in FLOATS
+    images = len(shape(match.root)) == 4 and dim == 1 and value(match.root).dtype in FLOATS | BYTES.keys()
     return parts if images else ()
 
 
 def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     parts, dim = cat_parts(node)
-    sources = [emitter.view(part) for part in parts]
+    sources = operands_of(parts, emitter)
     out = emitter.defined(node)  # by a part that has its place in it (place.py)
     if out is None:
         images = [s for s in sources if len(s.shape) == 4 and s.order() == CHANNELS_LAST[4]]
@@ -122,8 +130,8 @@ def lower_cat(match: Match, emitter: Emitter) -> Sequence[View]:
 def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     parts, dim = cat_parts(node)
-    sources = [emitter.view(part) for part in parts]
-    out = emitter.tensor(shape(node), dtype=common_dtype(sources))
+    sources = operands_of(parts, emitter)
+    out = emitter.tensor(shape(node), dtype=common_dtype(sources), element=sources[0].element)
     for i, source in enumerate(sources):
         emitter.copy(source, out.select(dim, i), layout_change=False)
     return [out]
@@ -156,7 +164,7 @@ def lower_full(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def lower_pad(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    source = emitter.view(operand(node, 0))
+    (source,) = operands_of([operand(node, 0)], emitter)
     pads = list(argument(node, "pad", 1))
     number = argument(node, "value", 2, 0)
     out = unplaced(source, shape(node), emitter)
@@ -177,12 +185,13 @@ def unplaced(source: View, size: Sequence[int], emitter: Emitter) -> View:
     """As :func:`like`, in a buffer of its own, which may be filled whole."""
     image = len(size) == 4 and source.order() == CHANNELS_LAST[4]
     order = CHANNELS_LAST[4] if image else tuple(range(len(size)))
-    return emitter.tensor(size, order, dtype=source.dtype, pitch=align(size[1]) if image else None)
+    pitch = align(size[1]) if image else None
+    return emitter.tensor(size, order, dtype=source.dtype, pitch=pitch, element=source.element)
 
 
 def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    source = emitter.view(operand(node, 0))
+    (source,) = operands_of([operand(node, 0)], emitter)
     given = argument(node, "dims", 1)
     dims = normalise_dims(given, len(source.shape)) if given else ()
     offset, strides = source.offset, list(source.strides)
@@ -196,9 +205,9 @@ def lower_flip(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    source = emitter.view(operand(node, 0))
+    (source,) = operands_of([operand(node, 0)], emitter)
     repeats = list(argument(node, "repeats", 1))
-    out = emitter.tensor(shape(node), dtype=source.dtype)
+    out = emitter.tensor(shape(node), dtype=source.dtype, element=source.element)
     lead = len(repeats) - len(source.shape)
     sizes = (*[1] * lead, *source.shape)
     strides = (*[0] * lead, *source.strides)
@@ -213,7 +222,7 @@ def lower_repeat(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def _copied_base(node: Node, emitter: Emitter) -> tuple[View, View]:
     """A copy of the tensor that the scatter `node` changes, and what is to be written into it."""
-    base, part = emitter.view(operand(node, 0)), emitter.view(operand(node, 1))
+    base, part = operands_of([operand(node, 0), operand(node, 1)], emitter)
     out = like([base, part], shape(node), emitter, node)
     emitter.copy(base, out, layout_change=False)
     return out, part

@@ -6,6 +6,7 @@ Patterns and commands; core: hls_kernels/cores/pool_int8, tests: tests/lowering/
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -154,6 +155,8 @@ def _divisors(
         return f"its windows have {len(most)} different sizes, and the core divides by at most {MOST_DIVISORS}"
     scales = {}
     for divisor, pixels in most.items():
+        if _may_be_halves(source.scale / result.scale, divisor):
+            return f"sums over {divisor} may lie between two integers, where only a division tells which is nearer"
         factor = source.scale / (result.scale * divisor)
         try:
             with without_modes():
@@ -162,6 +165,16 @@ def _divisors(
         except RequantizeError as error:
             return str(error)
     return scales
+
+
+def _may_be_halves(ratio: float, divisor: int) -> bool:
+    """Whether sums times a power of two, divided by a number that is none, may end in exactly a half.
+
+    A product with the inverse, which is rounded, would miss those; other ratios give no halves that eager would hit.
+    """
+    mantissa, exponent = math.frexp(ratio)
+    even = (divisor & -divisor).bit_length() - 1  # how often 2 divides it
+    return mantissa == 0.5 and divisor != 1 << even and exponent - 1 < even
 
 
 def lower_average(match: Match, emitter: Emitter) -> Sequence[View]:
