@@ -22,6 +22,7 @@ from fpga_dynamo.ir.graph import computes, module_path, source_line, value
 from fpga_dynamo.ir.program import HostTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.sizes.size import value as hinted
+from fpga_dynamo.lowering.ops.quantised.reasons import arithmetic, is_quantised
 from fpga_dynamo.tools.explain_text import BY, as_text
 from fpga_dynamo.tools.reports import GraphReport, NodeReport, OutsideReport
 from fpga_dynamo.torch_internals.dynamo import settings
@@ -162,7 +163,7 @@ def report(program: Program, runs: int = 1) -> GraphReport:
         opcodes=dict(Counter(command.opcode for command in commands)),
         arena_bytes=sum(task.plan.beats for task in tasks) * BEAT_BYTES,
         live_bytes=sum(task.plan.live for task in tasks) * BEAT_BYTES,
-        input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * 4,
+        input_bytes=sum(task.plan.input_end - task.plan.input_begin for task in tasks) * BEAT_BYTES,
         output_bytes=sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs),
         parameter_bytes=sum(_bytes(node) for node in {n for t in tasks for b in t.weights for n in b.pack.sources}),
         weight_bytes=sum(buffer.nbytes for task in tasks for buffer in task.weights),
@@ -197,6 +198,7 @@ def _nodes(program: Program) -> list[NodeReport]:
                 taken[node] = f"{task.kernel}: {covered.pattern}"
                 how[node] = f"{taken[node]}, {commands} of {task.name}"
     eager = {node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes}
+    quantised = is_quantised(program.graph)
     reports = []
     for node in program.module.graph.nodes:
         if node.op != "call_function":
@@ -209,6 +211,8 @@ def _nodes(program: Program) -> list[NodeReport]:
             place, text = "PS", program.reasons.get(node, "a view or constant that eager makes")
         else:
             continue
+        if quantised and macs(node):
+            text = f"{arithmetic(node, taken.get(node, '').rpartition(' ')[2], program.graph)}; {text}"
         source, path = source_line(node), module_path(node)
         figures = (macs(node), _bytes(node), computes(node))
         reports.append(

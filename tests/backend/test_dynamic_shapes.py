@@ -141,7 +141,7 @@ def test_a_bound_program_has_the_words_of_one_that_is_lowered_for_the_size() -> 
         assert binder.failed_guard((n, 8)) is None
         (mine,), (theirs,) = binder.bind((n, 8)).forms, [task.form for task in static.card_tasks]
         np.testing.assert_array_equal(mine.code.words, theirs.code.words)
-        places = [[(s.shape, s.strides, s.offset, s.numel) for s in f.inputs + f.outputs] for f in (mine, theirs)]
+        places = [[(s.shape, s.strides, s.place, s.numel) for s in f.inputs + f.outputs] for f in (mine, theirs)]
         assert places[0] == places[1]
         assert (mine.beats, mine.output_end, mine.input_end) == (theirs.beats, theirs.output_end, theirs.input_end)
 

@@ -47,6 +47,10 @@ def rounded(x: torch.Tensor, grid: Grid) -> torch.Tensor:
 class Weights(nn.Module):
     """int8 weights with a scale, a power of two, for each output channel."""
 
+    integers: torch.Tensor
+    scales: torch.Tensor
+    zeros: torch.Tensor
+
     def __init__(self, *size: int, bias: bool = True, per_tensor: bool = False) -> None:
         super().__init__()
         self.register_buffer("integers", torch.randint(-127, 128, size, dtype=torch.int8))

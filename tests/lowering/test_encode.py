@@ -9,6 +9,7 @@ import pytest
 from fpga_dynamo.codegen.encode import encode
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.command import Auxiliary, Bits, Command, Operand, OwnRecord
+from fpga_dynamo.ir.elements import BF16, I8
 from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.records import ABSENT, Pointwise
 from fpga_dynamo.ir.target import Target
@@ -41,7 +42,7 @@ def test_fields_lie_where_the_manifest_says(target: Target) -> None:
         dims=(1, 2, 3, 4, 5, 6),
         in_stride=(-1, 0, 0, 0, 0, 1),
     )
-    code = encode([command], {a: 16, b: 80}, target)
+    code = encode([command], {a: 1, b: 5}, target)
     assert code.count == 1 and len(code.words) == target.command_words
     assert code.words[0] == target.opcodes["move"]
     assert field_words(code, target, "move", "slices") == [3]
@@ -51,6 +52,13 @@ def test_fields_lie_where_the_manifest_says(target: Target) -> None:
     assert field_words(code, target, "move", "dims") == [1, 2, 3, 4, 5, 6]
     assert field_words(code, target, "move", "in_stride") == [0xFFFFFFFF, 0, 0, 0, 0, 1]
     assert field_words(code, target, "move", "out_stride") == [0] * 6, "what is left out is zero"
+
+
+def test_offsets_count_the_elements_of_their_operand(target: Target) -> None:
+    a, b = Buffer(128, element=I8), Buffer(64, element=BF16)
+    code = encode([move(input=Operand(a, 5), output=Operand(b, 7))], {a: 3, b: 5}, target)
+    assert field_words(code, target, "move", "input") == [3 * 64 + 5]
+    assert field_words(code, target, "move", "output") == [5 * 32 + 7]
 
 
 def test_an_operand_that_is_none_is_absent(target: Target) -> None:
@@ -67,10 +75,10 @@ def test_a_float_field_may_hold_the_bits_of_an_integer(target: Target, integer: 
 def test_weights_get_their_addresses_when_they_have_them(target: Target) -> None:
     first, second = weight(), weight()
     code = encode([move(input=Operand(first, 3)), move(input=Operand(second))], {}, target)
-    words = code.bound({first: 100, second: 200})
+    words = code.bound({first: 10, second: 20})
     bound = CommandList(words, code.count, ())
-    assert field_words(bound, target, "move", "input", 0) == [103]
-    assert field_words(bound, target, "move", "input", 1) == [200]
+    assert field_words(bound, target, "move", "input", 0) == [163]
+    assert field_words(bound, target, "move", "input", 1) == [320]
     assert field_words(code, target, "move", "input", 0) == [0], "the list itself stays free for other weights"
 
 

@@ -107,8 +107,9 @@ def test_bad_core_line_is_an_error(tmp_path: Path, text: str) -> None:
 
 
 def test_a_core_says_what_its_weights_may_be(tmp_path: Path) -> None:
-    text = "// core: a; opcodes: b, c\n// weights of c: F32, BF16\n"
-    assert parse_core_line(header(tmp_path, text)).weights == {"c": ("F32", "BF16")}
+    text = "// core: a; opcodes: b, c\n// weights of c: F32, BF16\n// activations of b: I8\n"
+    elements = parse_core_line(header(tmp_path, text)).elements
+    assert elements == {"weights": {"c": ("F32", "BF16")}, "activations": {"b": ("I8",)}}
     with pytest.raises(RecordError, match="weights of 'd', which is none of the core's opcodes"):
         parse_core_line(header(tmp_path, text.replace("of c", "of d")))
 

@@ -6,7 +6,7 @@ The arithmetic: hls_kernels/lib/requantize.hpp; tests: tests/lowering/test_quant
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 import torch
@@ -20,6 +20,7 @@ from fpga_dynamo.ir.graph import GraphInfo, aten, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
+from fpga_dynamo.lowering.ops.quantised.tables import is_function_of_one, packed_table, table_of
 from fpga_dynamo.lowering.patterns import sole_user
 
 _LIMITS = ("ACT_NONE", "ACT_RELU", "ACT_CLAMP")
@@ -42,6 +43,10 @@ class Ending:
     middle: Scale | None = None
     residual: Node | None = None
     activation: Activation = field(default_factory=Activation)
+    table: tuple[int, ...] | None = None
+    """What becomes of each of these integers then, from the least of their type on."""
+    narrower: tuple[int, int] | None = None
+    """Limits of the integers that limits behind them are."""
 
     @property
     def in_floats(self) -> bool:
@@ -63,12 +68,31 @@ def ending(product: Node, graph: GraphInfo) -> Ending:
     """The longest chain behind `product`, all of single users, that a core does on the way out."""
     added = _with_residual(product, graph)
     if added is not None:
-        return added
+        return _with_function(added, graph)
     nodes, last, act = _activated(product, graph)
     user = _free_user(last, graph)
     if user is not None and (scale := quantizes(user)) is not None:
-        return Ending((*nodes, user), user, scale, activation=act)
+        return _with_function(Ending((*nodes, user), user, scale, activation=act), graph)
     return Ending(tuple(nodes), last, None, activation=act)
+
+
+def _with_function(end: Ending, graph: GraphInfo) -> Ending:
+    """The ending with a function of the integers behind it, if one follows that gives integers of the same type."""
+    scale, reader = end.scale, _free_user(end.last, graph)
+    if scale is None or reader is None or (found := dequantized(reader)) is None or found[1] != scale:
+        return end
+    chain = [reader]
+    while (user := _free_user(chain[-1], graph)) is not None and is_function_of_one(user):
+        chain.append(user)
+    if user is None or (result := quantizes(user)) is None or result.dtype is not scale.dtype:
+        return end
+    nodes = (*end.nodes, *chain, user)
+    act = activation(chain[1]) if len(chain) == 2 else None
+    if result == scale and act is not None and act.kind in _LIMITS and not end.in_floats:
+        low, high = limits(end.activation, scale)
+        low_, high_ = limits(act, scale)
+        return replace(end, nodes=nodes, last=user, narrower=(min(max(low, low_), high_), max(min(high, high_), low_)))
+    return replace(end, nodes=nodes, last=user, table=table_of([*chain, user]))
 
 
 def _free_user(node: Node, graph: GraphInfo) -> Node | None:
@@ -138,6 +162,7 @@ class EpilogueFields(TypedDict):
 
     output: Operand
     residual: Operand | None
+    table: Operand | None
     residual_format: int
     residual_zero: int
     residual_factor: int
@@ -160,6 +185,7 @@ def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> E
     found: dict[str, Any] = {
         "output": Operand.of(out),
         "residual": None,
+        "table": None,
         "residual_format": 0,
         "residual_zero": 0,
         "residual_factor": 0,
@@ -179,7 +205,9 @@ def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> E
         found |= {"activation": enums[end.activation.kind], "act_a": end.activation.a, "act_b": end.activation.b}
     scale = end.scale
     if scale is not None:
-        low, high = (scale.low, scale.high) if end.in_floats else limits(end.activation, scale)
+        low, high = (scale.low, scale.high) if end.in_floats else end.narrower or limits(end.activation, scale)
+        if end.table is not None:
+            found["table"] = Operand(packed_table(end.table, emitter, end.last.name))
         found |= {"out_zero": scale.zero, "out_low": low, "out_high": high, "inverse_scale": 1.0 / scale.scale}
         if residual is not None and end.residual is not None:
             other = dequantized(end.residual)

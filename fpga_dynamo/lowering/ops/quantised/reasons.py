@@ -1,0 +1,39 @@
+"""What products of a quantised graph are computed in, and why not in integers."""
+
+from __future__ import annotations
+
+from torch.fx import Node
+
+from fpga_dynamo.ir.graph import GraphInfo
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
+from fpga_dynamo.lowering.patterns import TABLE
+
+_SUFFIX = "_int8"
+
+
+def is_quantised(graph: GraphInfo) -> bool:
+    """Whether a graph has values of eight bits that stand for real numbers."""
+    return any(node.target in (QUANTIZE, DEQUANTIZE) for node in graph.module.graph.nodes)
+
+
+def arithmetic(node: Node, pattern: str, graph: GraphInfo) -> str:
+    """``int8``, or ``float32, because ...`` of a node that multiplies, taken by a pattern (or none: "")."""
+    if pattern.endswith(_SUFFIX):
+        return "int8"
+    return f"float32, because {_why_not(node, graph)}"
+
+
+def _why_not(node: Node, graph: GraphInfo) -> str:
+    able = [p for p in TABLE.by_anchor().get(node.target, ()) if p.name.endswith(_SUFFIX)]
+    if not able:
+        return f"{node.target} has no core for integers"
+    for pattern in able:
+        match = pattern.match(pattern, node, graph)
+        if match is None:
+            continue
+        if (why := pattern.check(match, graph)) is not None:
+            return why
+        if not graph.target.kernels_for(match.opcodes):
+            return f"no kernel of the xclbin has {', '.join(sorted(pattern.opcodes))}"
+        return "its partition runs in eager, or the pattern is disabled"
+    return "what it multiplies is not of eight bits"

@@ -1,0 +1,79 @@
+"""Functions of one tensor of integers of eight bits as tables.
+
+A table is computed when the graph is lowered, by eager, for each of the 256 integers; so it holds eager's numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.elements import U8
+from fpga_dynamo.ir.graph import aten, is_effectful, shape, value
+from fpga_dynamo.ir.quantised import dequantized, quantizes
+from fpga_dynamo.ir.view import Buffer
+from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS
+from fpga_dynamo.torch_internals.dispatch import without_modes
+
+_FUNCTIONS = frozenset(
+    {
+        *ACTIVATION_TARGETS,
+        aten.abs.default,
+        aten.add.Scalar,
+        aten.clamp_max.default,
+        aten.clamp_min.default,
+        aten.exp.default,
+        aten.mish.default,
+        aten.mul.Scalar,
+        aten.neg.default,
+        aten.softplus.default,
+        aten.sqrt.default,
+        aten.square.default,
+        aten.sub.Scalar,
+    }
+)
+_WITH_NUMBER = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.pow.Tensor_Scalar})
+
+
+def is_function_of_one(node: Node) -> bool:
+    """Whether each element of a node's value is a function of that element of one tensor alone."""
+    if node.op != "call_function" or is_effectful(node) or len(node.all_input_nodes) != 1:
+        return False
+    source = node.all_input_nodes[0]
+    if (
+        not isinstance(value(node), torch.Tensor)
+        or value(node).dtype is not torch.float32
+        or shape(node) != shape(source)
+    ):
+        return False
+    if node.target in _WITH_NUMBER:
+        return isinstance(node.args[1], (int, float)) or node.args[0] is node.args[1]
+    return node.target in _FUNCTIONS
+
+
+def table_of(nodes: Sequence[Node]) -> tuple[int, ...]:
+    """What becomes of each integer, from the least of its type on; `nodes`: from where they are dequantised to
+    where they are quantised again."""
+    found, result = dequantized(nodes[0]), quantizes(nodes[-1])
+    assert found is not None and result is not None
+    with without_modes():
+        known: dict[Node, Any] = {nodes[0]: found[1].values()}
+        for node in nodes[1:]:
+            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)  # type: ignore[arg-type]
+            known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+        return tuple(int(x) & 0xFF for x in known[nodes[-1]].to(torch.int64))
+
+
+def pack_table(params: tuple[Any, ...]) -> torch.Tensor:
+    """256 bytes."""
+    (entries,) = params
+    return torch.tensor(entries, dtype=torch.uint8)
+
+
+def packed_table(entries: tuple[int, ...], emitter: Emitter, name: str) -> Buffer:
+    return emitter.pack(pack_table, (entries,), [], len(entries), f"table of {name}", U8)
