@@ -184,8 +184,8 @@ class Emitter:
     # --- layout changes -----------------------------------------------------------------------------------------------
 
     def copy(self, source: View, target: View, *, layout_change: bool = True) -> None:
-        """A `move` command from `source` to `target`, of the same shape and elements."""
-        assert source.element is target.element, f"a move of {source.element.name} to {target.element.name}"
+        """A `move` command from `source` to `target`, of the same shape, and of elements of the same width."""
+        assert source.element.bytes == target.element.bytes, f"{source.element.name} moved to {target.element.name}"
         if source.dtype is torch.complex64:
             source, target = source.pairs(), target.pairs()
         dims, (ins, outs) = collapse(source.shape, (source.strides, target.strides))

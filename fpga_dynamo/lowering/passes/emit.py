@@ -94,7 +94,7 @@ def _output_view(node: Node, emitter: Emitter, *, layout_change: bool) -> View:
         found = emitter.view(node)
     walks = zip(found.strides, wanted.strides, found.shape, strict=True)
     same = all(identical(a, b) or n == 1 for a, b, n in walks)
-    if wanted.element is not found.element:
+    if wanted.element.is_narrow and not found.element.is_narrow:
         if not same or found.offset % VEC or found.buffer.in_weights:
             dense_ = View(Buffer(align(wanted.numel)), wanted.shape, wanted.strides, 0, found.dtype)
             emitter.copy(found, dense_, layout_change=layout_change)

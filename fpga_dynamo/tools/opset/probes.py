@@ -70,7 +70,7 @@ def probe(op: OpOverload, dtype: torch.dtype, target: Target) -> Probe | None:
     args, kwargs = _from_schema(op, builder.tensor) if call is None else call(builder.tensor)
     try:
         result = op(*args, **kwargs)
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError):
         return None
     used = node = builder.graph.call_function(op, tuple(tree_map(builder.node_of, args)), kwargs)
     node.meta["val"] = result

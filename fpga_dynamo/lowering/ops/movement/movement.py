@@ -83,7 +83,7 @@ def like(sources: Sequence[View], size: Sequence[int], emitter: Emitter, node: N
     """
     source, dtype = sources[0], common_dtype(sources)
     if len(size) == 4 and source.order() == CHANNELS_LAST[4] and len(source.shape) == 4 and source.unit == 1:
-        return replace(emitter.image(node), dtype=dtype)
+        return replace(emitter.image(node, element=source.element), dtype=dtype)
     order = source.order() if len(source.shape) == len(size) and 0 not in source.strides else range(len(size))
     return emitter.tensor(size, tuple(order), dtype=dtype, element=source.element)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
@@ -15,10 +16,12 @@ from fpga_dynamo.codegen.emitter import Emitter, collapse, offsets, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_value, shape, value
+from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, dequantized, quantizes
 from fpga_dynamo.ir.records import Dequantize, Quantize
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
+from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
 DIMS = 5
@@ -139,9 +142,25 @@ def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
-_CASTS: tuple[tuple[str, Any, Any, Any], ...] = (
-    ("quantize", QUANTIZE, check_quantize, lower_quantize),
-    ("dequantize", DEQUANTIZE, check_dequantize, lower_dequantize),
+def _grid(dtype: torch.dtype) -> tuple[Any, ...]:
+    return 0.1, 0, *((0, 255) if dtype is torch.uint8 else (-128, 127)), dtype
+
+
+_CASTS: tuple[tuple[str, Any, Any, Any, Operator], ...] = (
+    (
+        "quantize",
+        QUANTIZE,
+        check_quantize,
+        lower_quantize,
+        Operator(lambda t: rows(t, *_grid(torch.int8))),
+    ),
+    (
+        "dequantize",
+        DEQUANTIZE,
+        check_dequantize,
+        lower_dequantize,
+        Operator(lambda t: ((t(4, 16, dtype=torch.int8), *_grid(torch.int8)), {})),
+    ),
 )
 
 
@@ -149,7 +168,7 @@ def _stays_alone(one: Match, group: Match, graph: GraphInfo) -> None:
     """Casts merge with nothing; but as patterns that may, they are left what no operator takes along."""
 
 
-for _name, _anchor, _check, _lower in _CASTS:
+for _name, _anchor, _check, _lower, _facts in _CASTS:
     TABLE.add(
         Pattern(
             _name,
@@ -157,8 +176,9 @@ for _name, _anchor, _check, _lower in _CASTS:
             anchor_alone,
             _check,
             _lower,
-            frozenset({_name, "move", "convert"}),
+            frozenset({_name, "move"}),
             merge=_stays_alone,
             in_place=True,
+            operators={_anchor: _facts},
         )
     )

@@ -24,7 +24,7 @@ from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise,
 from fpga_dynamo.lowering.ops.convolution.parts import cut_window, panels_of
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import panel_vectors
-from fpga_dynamo.lowering.ops.quantised.epilogue import ending, fields, residual_integers
+from fpga_dynamo.lowering.ops.quantised.epilogue import ending, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.packing import (
     Parameters,
     Weights,
@@ -196,7 +196,7 @@ def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: E
         vectors=vectors,
         **shared,
     )
-    reads = [part.x, part.residual, weight, constants]
+    reads = [part.x, part.residual, weight, constants, table_in(shared)]
     emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=_rows(part, emitter))
 
 
@@ -215,7 +215,7 @@ def _emit_depthwise(part: Part, parameters: Parameters, shared: dict[str, Any], 
     # As one group of so many panels of a vector each: what the core reads is laid out alike.
     constants = parameters.pack(1, VEC, channels, emitter, weight.name)
     command = DepthwiseInt8(weight=Operand(weight), parameters=Operand(constants), channels=channels, **shared)
-    reads = [part.x, part.residual, weight, constants]
+    reads = [part.x, part.residual, weight, constants, table_in(shared)]
     emitter.command(command, reads=reads, writes=[part.y], macs=part.macs, image=_rows(part, emitter))
 
 
@@ -244,7 +244,7 @@ TABLE.add(
         match=match_convolution,
         check=check_convolution,
         lower=lower_convolution,
-        opcodes=frozenset({"conv2d_int8", "depthwise_int8", "move", "convert"}),
+        opcodes=frozenset({"conv2d_int8", "depthwise_int8", "move"}),
         macs=lambda match: macs_of(match.nodes[1]),
         in_place=True,
     ),

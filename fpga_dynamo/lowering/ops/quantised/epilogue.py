@@ -18,7 +18,7 @@ from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
-from fpga_dynamo.ir.view import View
+from fpga_dynamo.ir.view import Buffer, View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
 from fpga_dynamo.lowering.ops.quantised.tables import is_function_of_one, packed_table, table_of
 from fpga_dynamo.lowering.patterns import sole_user
@@ -225,6 +225,12 @@ def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> E
                 "middle_factor": factor(end.middle.scale / scale.scale),
             }
     return found  # type: ignore[return-value]
+
+
+def table_in(fields: Mapping[str, Any]) -> Buffer | None:
+    """The table that the fields of a record name."""
+    table = fields["table"]
+    return table.buffer if isinstance(table, Operand) else None
 
 
 def signed_zero(scale: Scale) -> int:

@@ -23,7 +23,7 @@ from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.matmul.batches import split, unit_strides
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.quantised.convolution import QUAD
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending, fields, residual_integers
+from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
     Parameters,
@@ -156,7 +156,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         b, own, constants = _given(product, halves, scale, end, vectors, emitter)
     command = GemmInt8(parameters=Operand(constants), **own, **shared)
     macs = value(node).numel() * depth
-    emitter.command(command, reads=[a, b, residual, constants], writes=[y], macs=macs)
+    emitter.command(command, reads=[a, b, residual, constants, table_in(shared)], writes=[y], macs=macs)
     flat = y.reshape(shape(match.root))
     assert flat is not None, "a batch is one dimension"
     return [flat]
@@ -231,7 +231,7 @@ TABLE.add(
         match=match_matmul,
         check=check_matmul,
         lower=lower_matmul,
-        opcodes=frozenset({"gemm_int8", "move", "convert"}),
+        opcodes=frozenset({"gemm_int8", "move"}),
         macs=lambda match: value(match.bound["product"]).numel() * shape(_product(match.bound["product"]).left)[-1],
     ),
     first=True,

@@ -224,7 +224,7 @@ def _emit(kind: str, source: Node, last: Node, window: Window, own: dict[str, An
     return out
 
 
-_OPCODES = frozenset({"pool_int8", "move", "convert"})
+_OPCODES = frozenset({"pool_int8", "move"})
 
 TABLE.add(
     Pattern(
