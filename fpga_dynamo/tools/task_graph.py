@@ -20,6 +20,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.frontend.backend import collect_programs, executors_of
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, is_view, module_path
 from fpga_dynamo.ir.operators import facts
@@ -233,7 +234,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 def _memory(task: ProgramTask, reads: Sequence[Any], written: Sequence[Any]) -> int:
     """Operands and results; of a launch the arena, and packed weights."""
     if isinstance(task, CardTask):
-        return int(4 * (task.plan.floats + sum(buffer.floats for buffer in task.weights)))
+        return int(task.plan.beats * BEAT_BYTES + sum(buffer.nbytes for buffer in task.weights))
     return sum(map(_bytes, (*reads, *written)))
 
 

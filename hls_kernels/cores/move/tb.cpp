@@ -110,7 +110,8 @@ void run_narrow(tb::report& report, tb::random_source& random, int round) {
     tb::memory arena, weights;
     const bool gathers = random.chance(0.3);
     const int dims = gathers ? 4 : 6;
-    const int32_t format = random.integer(FORMAT_BF16, FORMAT_I8), bytes = bytes_of(format), limit = random.integer(1, 9);
+    const int32_t format = random.integer(FORMAT_BF16, FORMAT_I8), bytes = bytes_of(format),
+                  limit = random.integer(1, 9);
     int32_t size[6], from[6], to[6], index[4];
     for (int d = 0; d < dims; d++) size[d] = random.pick({1, 1, 2, 3, d == round % dims ? 70 : 1});
     size[random.integer(0, dims - 1)] = random.pick({1, 16, 33, 130, random.chance(0.05) ? 9001 : 31});
