@@ -179,7 +179,8 @@ class Emitter:
         size = tuple(value(node).shape) if shape is None else tuple(shape)
         if node in self.placements and shape is None:
             return self.placements.pop(node)()
-        return self.tensor(size, CHANNELS_LAST[len(size)], pitch=align(size[1]), element=element)
+        dtype = element.dtype if element.is_narrow else torch.float32
+        return self.tensor(size, CHANNELS_LAST[len(size)], dtype=dtype, pitch=align(size[1]), element=element)
 
     # --- layout changes -----------------------------------------------------------------------------------------------
 

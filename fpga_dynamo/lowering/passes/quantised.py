@@ -70,8 +70,9 @@ def hoist_scales(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         rewriter.cancel(node)
     rewriter.merge()
+    moved = (QUANTIZE, DEQUANTIZE, aten.constant_pad_nd.default, *_MAXIMA)
     for node in reversed(list(module.graph.nodes)):
-        if not node.users and (node.target in (QUANTIZE, DEQUANTIZE) or is_view(node) or node.target in _MAXIMA):
+        if not node.users and (node.target in moved or is_view(node)):
             module.graph.erase_node(node)
     for node in list(module.graph.nodes):
         rewriter.one_for_each_reader(node)
