@@ -19,7 +19,7 @@ from torch import nn
 from tests.lowering.quantised_kit import Grid, Weights, check, dequantize, quantize, rounded
 
 CHANNELS = 8
-EXAMPLES = 20
+EXAMPLES = 10
 
 grids: st.SearchStrategy[Grid] = st.builds(
     lambda scale, zero, is_signed: (
