@@ -150,15 +150,14 @@ FPGA_INLINE ivec16 widened_bytes(const uint8_t* from, bool is_signed) {
 #if defined(__AVX512F__)
 // Four rows of 16 bytes side by side, 4 bytes of each to one quarter, and there a transposition of 4 x 4 bytes.
 FPGA_INLINE ivec16 quads_of(const uint8_t* a, const uint8_t* b, const uint8_t* c, const uint8_t* d) {
-    typedef uint8_t row_t __attribute__((vector_size(16)));
+    typedef int64_t row_t __attribute__((vector_size(16)));
+    typedef int64_t memory_row __attribute__((vector_size(16), aligned(1), may_alias));
+    typedef int64_t half_t __attribute__((vector_size(32)));
     typedef uint8_t rows_t __attribute__((vector_size(64)));
-    row_t row[4];
-    std::memcpy(&row[0], a, 16);
-    std::memcpy(&row[1], b, 16);
-    std::memcpy(&row[2], c, 16);
-    std::memcpy(&row[3], d, 16);
-    rows_t x;
-    std::memcpy(&x, row, sizeof x);
+    const auto row = [](const uint8_t* from) { return (row_t) * reinterpret_cast<const memory_row*>(from); };
+    const half_t low = __builtin_shufflevector(row(a), row(b), 0, 1, 2, 3);
+    const half_t high = __builtin_shufflevector(row(c), row(d), 0, 1, 2, 3);
+    const rows_t x = (rows_t)__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
     const native_int quarters = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
     rows_t places;
     for (int i = 0; i < 64; i++) places[i] = i / 16 * 16 + i % 4 * 4 + i % 16 / 4;

@@ -16,6 +16,12 @@ FPGA_INLINE int32_t columns_of(const depthwise_int8_command& c, int32_t pixels) 
     return (pixels - 1) * c.stride[1] + (c.kernel[1] - 1) * c.dilation[1] + 1;
 }
 
+// Whether two output rows come of the same quads, the kernel's rows shifted by one for the second.
+constexpr int PAIRED_TAPS = 16;
+FPGA_INLINE bool goes_in_pairs(const depthwise_int8_command& c) {
+    return c.stride[0] == 1 && c.dilation[0] == 1 && c.kernel[0] <= 3 && c.kernel[1] <= PAIRED_TAPS;
+}
+
 // Whether 16 bytes may be read where fewer channels are left: pixels have room for a multiple of 16.
 FPGA_INLINE bool reads_whole_blocks(const depthwise_int8_command& c) {
     return c.in_stride[2] >= round_up(c.channels, VEC);
@@ -41,9 +47,10 @@ each_row:
     return quads;
 }
 
-// Columns [first, first + count) of the image, in quads of rows from `top` on: column[i * quads + q].
+// Columns [first, first + count) of the image, in quads of rows from `top` on: column[i * quads + q]. `used`: rows that
+// a weight meets; those behind them may be any.
 inline void fill_columns(ivec16* column, const depthwise_int8_command& c, const vec16* arena, place_t image,
-                         int32_t top, int32_t first, int32_t count, int32_t lanes, bool whole) {
+                         int32_t top, int32_t first, int32_t count, int32_t used, int32_t lanes, bool whole) {
     const int32_t quads = column_quads(c), flip = c.in_format == FORMAT_I8 ? FLIP_BYTES : 0;
     uint8_t pad[VEC];
 #pragma HLS array_partition variable = pad complete
@@ -62,7 +69,7 @@ each_quad:
     each_row:
         for (int32_t i = 0; i < 4; i++) {
 #pragma HLS unroll
-            const int32_t y = top + minimum(4 * q + i, c.kernel[0] - 1) * c.dilation[0];
+            const int32_t y = top + minimum(4 * q + i, used - 1) * c.dilation[0];
             rows[i] = y < 0 || y >= c.in_height ? -1 : static_cast<int64_t>(image) + offset_of(y, c.in_stride[1]);
         }
     left:
@@ -86,6 +93,12 @@ inline void add_columns(ivec16* sums, const ivec16* column, const depthwise_int8
     const int32_t quads = column_quads(c), taps = TAPS ? TAPS : c.kernel[1] * quads;
     dot_weights w[TAPS ? TAPS : 1];
     for (int t = 0; t < TAPS; t++) w[t] = dot_weights(weight[t]);
+    int32_t place[DEPTHWISE_COLUMNS];
+each_place:
+    for (int32_t t = 0; t < taps; t++) {
+#pragma HLS loop_tripcount min = 3 max = 14
+        place[t] = t / quads * c.dilation[1] * quads + t % quads;
+    }
 each_pixel:
     for (int32_t x = 0; x < pixels; x++) {
 #pragma HLS loop_tripcount min = 1 max = 64
@@ -95,114 +108,117 @@ each_pixel:
         UNROLL for (int32_t t = 0; t < taps; t++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 3 max = 14
-            const ivec16& x4 = from[t / quads * c.dilation[1] * quads + t % quads];
-            sum = dot4(sum, dot_inputs(x4), TAPS ? w[t] : dot_weights(weight[t]));
+            sum = dot4(sum, dot_inputs(from[place[t]]), TAPS ? w[t] : dot_weights(weight[t]));
         }
         sums[x] = sum;
     }
 }
 
-// Output row `y` of 16 channels from `channel` on.
-inline void depthwise_int8_row(const depthwise_int8_command& c, vec16* arena, const vec16* weights, int32_t n,
-                               int32_t y, int32_t channel, const ivec16* weight, const ivec16& begin,
-                               const int8_epilogue& e
-#ifndef __SYNTHESIS__
-                               ,
-                               const int8_channels& constants
-#endif
-) {
+// 16 channels: their weights, also shifted by a row, and what their sums begin with.
+struct depthwise_block {
+    int32_t channel;  // the first
+    ivec16 begin;
+    ivec16 weight[DEPTHWISE_COLUMNS];
+    ivec16 shifted[PAIRED_TAPS];
+    int8_channels constants;
+};
+
+FPGA_INLINE finished_channels channels_of(const depthwise_block& block) {
+    const uint32_t channel = static_cast<uint32_t>(block.channel);
+    return {channel, channel * PARAMETERS, VEC, VEC, ivec16(0)};
+}
+
+inline void load_block(depthwise_block& block, const depthwise_int8_command& c, int32_t channel, const int8_epilogue& e,
+                       const vec16* weights) {
+    const int32_t taps = c.kernel[1] * column_quads(c);
+    block.channel = channel;
+    block.begin = ivec16(0);
+load_taps:
+    for (int32_t t = 0; t < taps; t++) {
+#pragma HLS pipeline
+#pragma HLS loop_tripcount min = 3 max = 14
+        block.weight[t] =
+            bits_of(load(weights, c.weight / 4 + channel + static_cast<int64_t>(t) * round_up(c.channels, VEC)));
+        if (t < PAIRED_TAPS) block.shifted[t] = block.weight[t] << ivec16(8);
+        if (c.in_format == FORMAT_I8)
+            block.begin = dot4(block.begin, dot_inputs(ivec16(0x01010101)), dot_weights(block.weight[t]));
+    }
+    block.begin = block.begin * ivec16(-128);
+    block.constants = int8_channels_of(weights, e, channels_of(block));
+}
+
+// Output rows [y, y + rows), one or two of them.
+inline void depthwise_int8_rows(const depthwise_int8_command& c, vec16* arena, const vec16* weights, int32_t n,
+                                int32_t y, int32_t rows, const depthwise_block& block, const int8_epilogue& e) {
     alignas(64) ivec16 column[DEPTHWISE_COLUMNS];
-    alignas(64) ivec16 sums[DEPTHWISE_PIXELS];
-    int32_t row[DEPTHWISE_PIXELS];
-    uint32_t output[DEPTHWISE_PIXELS], residual[DEPTHWISE_PIXELS];
-    const int32_t quads = column_quads(c), lanes = minimum(c.channels - channel, VEC);
+    alignas(64) ivec16 sums[2 * DEPTHWISE_PIXELS];
+    int32_t row[2 * DEPTHWISE_PIXELS];
+    uint32_t output[2 * DEPTHWISE_PIXELS], residual[2 * DEPTHWISE_PIXELS];
+    const int32_t quads = column_quads(c), taps = c.kernel[1] * quads, lanes = minimum(c.channels - block.channel, VEC);
     const bool whole = reads_whole_blocks(c);
-    const place_t image = c.input + offset_of(n, c.in_stride[0]) + channel;
+    const place_t image = c.input + offset_of(n, c.in_stride[0]) + block.channel;
     const int32_t room = (DEPTHWISE_COLUMNS / quads - columns_of(c, 1)) / c.stride[1] + 1;
     const int32_t most = minimum(room, DEPTHWISE_PIXELS);
-    const finished_channels to = {static_cast<uint32_t>(channel), static_cast<uint32_t>(channel) * PARAMETERS, VEC, VEC,
-                                  ivec16(0)};
 pieces:
     for (int32_t first = 0; first < c.out_width; first += most) {
 #pragma HLS loop_tripcount min = 1 max = 2
         const int32_t count = minimum(most, c.out_width - first);
         fill_columns(column, c, arena, image, y * c.stride[0] - c.padding[0], first * c.stride[1] - c.padding[1],
-                     columns_of(c, count), lanes, whole);
-        const int32_t taps = c.kernel[1] * quads;
-        if (taps == 3 && quads == 1)
-            add_columns<3>(sums, column, c, count, weight, begin);
-        else
-            add_columns<0>(sums, column, c, count, weight, begin);
-    places:
-        for (int32_t i = 0; i < count; i++) {
+                     columns_of(c, count), c.kernel[0] + rows - 1, lanes, whole);
+    each_row:
+        for (int32_t r = 0; r < rows; r++) {
+#pragma HLS loop_tripcount min = 1 max = 2
+            const ivec16* weight = r == 0 ? block.weight : block.shifted;
+            if (taps == 3 && quads == 1)
+                add_columns<3>(sums + r * count, column, c, count, weight, block.begin);
+            else if (taps == 10 && quads == 2)
+                add_columns<10>(sums + r * count, column, c, count, weight, block.begin);
+            else
+                add_columns<0>(sums + r * count, column, c, count, weight, block.begin);
+        places:
+            for (int32_t i = 0; i < count; i++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = 64
-            row[i] = i;
-            output[i] = offset_of(n, c.out_stride[0]) + offset_of(y, c.out_stride[1]) +
-                        offset_of(first + i, c.out_stride[2]);
-            residual[i] = offset_of(n, c.residual_stride[0]) + offset_of(y, c.residual_stride[1]) +
-                          offset_of(first + i, c.residual_stride[2]);
+                const int32_t to = r * count + i;
+                row[to] = to;
+                output[to] = offset_of(n, c.out_stride[0]) + offset_of(y + r, c.out_stride[1]) +
+                             offset_of(first + i, c.out_stride[2]);
+                residual[to] = offset_of(n, c.residual_stride[0]) + offset_of(y + r, c.residual_stride[1]) +
+                               offset_of(first + i, c.residual_stride[2]);
+            }
         }
-        const finished_pixels from = {sums, 1, count, row, output, residual, nullptr};
-#ifdef __SYNTHESIS__
-        finish_int8(from, 0, to, e, arena, weights);
-#else
-        finish_int8(from, 0, constants, to, e, arena, weights);
-#endif
+        const finished_pixels from = {sums, 1, rows * count, row, output, residual, nullptr};
+        finish_int8(from, 0, block.constants, channels_of(block), e, arena, weights);
     }
 }
 
 inline uint32_t depthwise_int8(const depthwise_int8_command& c, const vec16* commands, vec16* arena,
                                const vec16* weights, uint32_t slice, uint32_t slices) {
     (void)commands;
+    depthwise_block block[DEPTHWISE_BLOCKS];
     const int8_epilogue e = int8_epilogue_of(c);
     const int32_t blocks = ceil_div(c.channels, VEC), groups = ceil_div(blocks, DEPTHWISE_BLOCKS);
-    const int32_t taps = c.kernel[1] * column_quads(c);
-    const int64_t items = static_cast<int64_t>(c.batch) * groups * c.out_height;
+    const int32_t at_once = goes_in_pairs(c) ? 2 : 1, bands = ceil_div(c.out_height, at_once);
+    const int64_t items = static_cast<int64_t>(c.batch) * groups * bands;
     const int64_t end = slice_begin(items, slice + 1, slices);
-    ivec16 weight[DEPTHWISE_BLOCKS][DEPTHWISE_COLUMNS];
-    ivec16 begin[DEPTHWISE_BLOCKS];
-#ifndef __SYNTHESIS__
-    int8_channels constants[DEPTHWISE_BLOCKS];
-#endif
     int32_t loaded = -1;
 items:
     for (int64_t item = slice_begin(items, slice, slices); item < end; item++) {
 #pragma HLS loop_tripcount min = 1 max = 1024
-        const int32_t y = static_cast<int32_t>(item % c.out_height);
-        const int32_t group = static_cast<int32_t>(item / c.out_height % groups);
-        const int32_t n = static_cast<int32_t>(item / c.out_height / groups), first = group * DEPTHWISE_BLOCKS;
+        const int32_t y = static_cast<int32_t>(item % bands) * at_once;
+        const int32_t group = static_cast<int32_t>(item / bands % groups);
+        const int32_t n = static_cast<int32_t>(item / bands / groups), first = group * DEPTHWISE_BLOCKS;
         const int32_t count = minimum(DEPTHWISE_BLOCKS, blocks - first);
-        if (group != loaded) {
-        load_blocks:
-            for (int32_t i = 0; i < count; i++) {
+    load_blocks:
+        for (int32_t i = 0; i < count && group != loaded; i++) {
 #pragma HLS loop_tripcount min = 1 max = 4
-                const int64_t at = c.weight / 4 + static_cast<int64_t>(first + i) * VEC;
-                begin[i] = ivec16(0);
-            load_taps:
-                for (int32_t t = 0; t < taps; t++) {
-#pragma HLS pipeline
-#pragma HLS loop_tripcount min = 3 max = 14
-                    weight[i][t] = bits_of(load(weights, at + static_cast<int64_t>(t) * blocks * VEC));
-                    if (c.in_format == FORMAT_I8)
-                        begin[i] = dot4(begin[i], dot_inputs(ivec16(0x01010101)), dot_weights(weight[i][t]));
-                }
-                begin[i] = begin[i] * ivec16(-128);
-#ifndef __SYNTHESIS__
-                const uint32_t channel = (first + i) * VEC;
-                constants[i] = int8_channels_of(weights, e, {channel, channel * PARAMETERS, VEC, VEC, ivec16(0)});
-#endif
-            }
-            loaded = group;
+            load_block(block[i], c, (first + i) * VEC, e, weights);
         }
+        loaded = group;
     each_block:
         for (int32_t i = 0; i < count; i++) {
 #pragma HLS loop_tripcount min = 1 max = 4
-#ifdef __SYNTHESIS__
-            depthwise_int8_row(c, arena, weights, n, y, (first + i) * VEC, weight[i], begin[i], e);
-#else
-            depthwise_int8_row(c, arena, weights, n, y, (first + i) * VEC, weight[i], begin[i], e, constants[i]);
-#endif
+            depthwise_int8_rows(c, arena, weights, n, y, minimum(at_once, c.out_height - y), block[i], e);
         }
     }
     return STATUS_OK;

@@ -137,8 +137,12 @@ pixels:
 
 #ifdef __SYNTHESIS__
 
-inline void finish_int8(const finished_pixels& from, int32_t j, const finished_channels& to, const int8_epilogue& e,
-                        vec16* arena, const vec16* weights) {
+// What software keeps of a vector's channels.
+struct int8_channels {};
+inline int8_channels int8_channels_of(const vec16*, const int8_epilogue&, const finished_channels&) { return {}; }
+
+inline void finish_int8(const finished_pixels& from, int32_t j, const int8_channels&, const finished_channels& to,
+                        const int8_epilogue& e, vec16* arena, const vec16* weights) {
     if (in_floats(e)) {
         finish_in_floats(from, j, to, e, arena, weights);
         return;

@@ -160,7 +160,7 @@ rows:
 each_vector:
     for (int j = 0; j < panel.vectors; j++) {
 #pragma HLS loop_tripcount min = 1 max = 4
-        finish_int8(from, j, channels_of(panel, j), e, arena, weights);
+        finish_int8(from, j, int8_channels(), channels_of(panel, j), e, arena, weights);
     }
 }
 
