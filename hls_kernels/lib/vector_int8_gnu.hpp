@@ -329,6 +329,17 @@ FPGA_INLINE dvec16 vmin(const dvec16& a, const dvec16& b) {
     return r;
 }
 
+// The larger of two in each lane; g++ 12 makes a comparison and a blend of the operators.
+FPGA_INLINE ivec16 larger(const ivec16& a, const ivec16& b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    ivec16 r;
+    r.part[0] = __builtin_ia32_pmaxsd512_mask(a.part[0], b.part[0], native_int{}, -1);
+    return r;
+#else
+    return select(vgt(a, b), a, b);
+#endif
+}
+
 FPGA_INLINE half_int nearest_of(const native_double& x) {
 #if defined(__AVX512F__)
     constexpr int CURRENT_ROUNDING = 4;

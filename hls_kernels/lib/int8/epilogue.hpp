@@ -218,7 +218,7 @@ FPGA_INLINE int8_limits limits_of(int32_t zero, int32_t low, int32_t high) {
 
 // y, exact, to 8 bits.
 FPGA_INLINE ivec16 rounded(const dvec16& y, const int8_limits& t) {
-    return vmax(to_nearest(vmin(y, t.high)), t.low) + t.zero;
+    return larger(to_nearest(vmin(y, t.high)), t.low) + t.zero;
 }
 
 // The middle of y, less its zero point.
