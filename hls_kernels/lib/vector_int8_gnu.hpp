@@ -211,7 +211,21 @@ FPGA_INLINE void store_byte(vec16* region, int64_t at, int32_t x) {
 }
 
 FPGA_INLINE void copy_bytes_in(uint8_t* local, int64_t to, const vec16* region, int64_t at, int64_t count) {
-    std::memcpy(local + to, bytes_of_region(region) + at, static_cast<size_t>(count));
+    // A few vectors in line: a call for each pixel takes longer than its bytes.
+    struct sixteen {
+        uint8_t byte[16];
+    };
+    const uint8_t* from = bytes_of_region(region) + at;
+    if (count < 16 || count > 256) {
+        std::memcpy(local + to, from, static_cast<size_t>(count));
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 16) {
+        const int64_t first = i + 16 > count ? count - 16 : i;
+        sixteen x;
+        std::memcpy(&x, from + first, sizeof x);
+        std::memcpy(local + to + first, &x, sizeof x);
+    }
 }
 FPGA_INLINE void fill_bytes(uint8_t* local, int64_t to, int64_t count, int32_t value) {
     std::memset(local + to, value, static_cast<size_t>(count));

@@ -138,9 +138,9 @@ inline void conv2d_int8_bounds(const conv2d_int8_command& c, bounds& b) {
     const int64_t stored = c.groups > 1 ? static_cast<int64_t>(c.groups) * c.out_channels
                                         : round_up(c.out_channels, VEC);
     const int64_t quads = static_cast<int64_t>(c.kernel[0]) * c.kernel[1] * ceil_div(c.in_channels, 4);
-    b.read(REGION_ARENA, c.input,
-           pixels_extent(static_cast<int64_t>(c.groups) * c.in_channels, c.batch, c.in_height, c.in_width, c.in_stride),
-           1);
+    const bool quad = c.groups == 1 && c.in_channels <= 4 && c.in_stride[2] >= 4;
+    const int64_t read = quad ? 4 : static_cast<int64_t>(c.groups) * c.in_channels;
+    b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride), 1);
     b.read(REGION_WEIGHTS, c.weight, quads * 4 * packed, 1);
     int8_epilogue_bounds(c, packed, b);
     if (c.residual != ABSENT)

@@ -30,9 +30,10 @@ struct conv_int8_plan {
     int32_t pixel;   // bytes from a pixel of the slab, or a window of the gather, to the next
     // slab: [row phase][column phase][row][column][pixel]
     int32_t row_phases, column_phases;
-    int32_t reach;    // rows of a phase that a block needs beyond its own
-    int32_t columns;  // of a row
-    int32_t step;     // bytes from an output pixel's window to the next
+    int32_t reach;     // rows of a phase that a block needs beyond its own
+    int32_t columns;   // of a row
+    int32_t step;      // bytes from an output pixel's window to the next
+    bool quad_pixels;  // 4 bytes of each pixel may be read (software only)
     int32_t block_rows;
     int32_t block_pixels;  // direct, gather
     k_run runs[MOST_RUNS];
@@ -47,8 +48,10 @@ FPGA_INLINE int64_t phase_bytes(const conv_int8_plan& p) {
 // Sizes of the slab; whether it holds the input of a row of output.
 inline bool plan_int8_slab(const conv2d_int8_command& c, conv_int8_plan& p, bool column_phases) {
     const int32_t channels = round_up(c.in_channels, 4);
-    const bool as_is = c.groups == 1 && c.in_stride[2] >= channels && c.in_stride[2] < channels + 64;
+    const bool as_is = c.groups == 1 && c.in_stride[2] >= channels &&
+                       c.in_stride[2] <= channels + minimum(channels / 2, 63);
     p.pixel = as_is ? c.in_stride[2] : channels;
+    p.quad_pixels = c.groups == 1 && c.in_channels <= 4 && c.in_stride[2] >= 4;
     p.row_phases = c.kernel[0] == 1 ? 1 : c.stride[0];
     p.column_phases = !column_phases || c.kernel[1] == 1 ? 1 : c.stride[1];
     const int32_t apart = column_phases ? c.stride[1] : 1;
@@ -224,7 +227,6 @@ each_row:
 
 // Bytes of a region, their sign bits flipped if `flip` is 128.
 FPGA_INLINE void copy_flipped(uint8_t* local, int64_t to, const vec16* arena, int64_t at, int64_t count, int32_t flip) {
-#ifdef __SYNTHESIS__
     copy_bytes_in(local, to, arena, at, count);
     if (flip == 0) return;
 flip_bytes:
@@ -232,14 +234,28 @@ flip_bytes:
 #pragma HLS pipeline II = 1
         local[to + i] ^= static_cast<uint8_t>(flip);
     }
-#else
-    if (flip == 0) {
-        copy_bytes_in(local, to, arena, at, count);
+}
+
+// `count` pixels that lie `apart` bytes from each other, `channels` bytes of each, to pixels of p.pixel bytes.
+inline void copy_pixels(uint8_t* local, int64_t to, const vec16* arena, int64_t at, int64_t apart, int32_t count,
+                        int32_t channels, int32_t flip, const conv_int8_plan& p) {
+#ifndef __SYNTHESIS__
+    // Whole quads, of which the bytes behind the channels meet weights of 0.
+    if (p.pixel == 4 && p.quad_pixels) {
+        const uint8_t* from = bytes_of_region(arena) + at;
+        const int32_t flips = flip ? FLIP_BYTES : 0;
+        for (int32_t x = 0; x < count; x++) {
+            const int32_t quad = quad_at(from, x * apart) ^ flips;
+            std::memcpy(local + to + int64_t{4} * x, &quad, sizeof quad);
+        }
         return;
     }
-    const uint8_t* from = bytes_of_region(arena) + at;
-    for (int64_t i = 0; i < count; i++) local[to + i] = from[i] ^ 0x80;
 #endif
+pixels:
+    for (int32_t x = 0; x < count; x++) {
+#pragma HLS loop_tripcount min = 1 max = 224
+        copy_flipped(local, to + static_cast<int64_t>(x) * p.pixel, arena, at + x * apart, channels, flip);
+    }
 }
 
 // A row of the slab, of one phase of its columns: `y` is that of the image.
@@ -259,12 +275,8 @@ inline void fill_int8_row(uint8_t* slab, int64_t to, const conv2d_int8_command& 
         copy_flipped(slab, to + static_cast<int64_t>(before) * p.pixel, arena, row,
                      static_cast<int64_t>(end - before - 1) * p.pixel + c.in_channels, flip);
     } else {
-    pixels:
-        for (int32_t x = before; x < end; x++) {
-#pragma HLS loop_tripcount min = 1 max = 224
-            copy_flipped(slab, to + static_cast<int64_t>(x) * p.pixel, arena,
-                         row + static_cast<int64_t>(x - before) * apart * c.in_stride[2], c.in_channels, flip);
-        }
+        copy_pixels(slab, to + static_cast<int64_t>(before) * p.pixel, arena, row,
+                    static_cast<int64_t>(apart) * c.in_stride[2], end - before, c.in_channels, flip, p);
     }
     fill_bytes(slab, to + static_cast<int64_t>(end) * p.pixel, static_cast<int64_t>(p.columns - end) * p.pixel, pad);
 }

@@ -191,11 +191,11 @@ dimensions:
     return n;
 }
 
-// Planes of floats to pixels of 4 bytes: the innermost dimension has up to 4 channels, the one before it pixels that lie
-// side by side in their planes.
+// Planes of floats to pixels of which 4 bytes are written: the innermost dimension has up to 4 channels, the one before it
+// pixels that lie side by side in their planes.
 FPGA_INLINE bool is_planar_quads(const loop_nest& n) {
     const int channel = n.dims - 1, pixel = n.dims - 2;
-    return n.dims >= 2 && n.size[channel] <= 4 && n.stride[channel][0] == 1 && n.stride[pixel][0] == 4 &&
+    return n.dims >= 2 && n.size[channel] <= 4 && n.stride[channel][0] == 1 && n.stride[pixel][0] >= 4 &&
            n.stride[pixel][1] == 1;
 }
 
@@ -218,11 +218,11 @@ each_group:
             const ivec16 byte = quantized(x, c.inverse_scale, c.zero, c.low, c.high) & ivec16(0xff);
             quads = quads | (byte << ivec16(8 * k));
         }
-        const int64_t to = c.output + p.offset[0] + int64_t{4} * first;
+        const int64_t apart = n.stride[outer][0], to = c.output + p.offset[0] + apart * first;
 #ifndef __SYNTHESIS__
         alignas(64) uint8_t bytes[4 * VEC];
         store(reinterpret_cast<float*>(bytes), 0, from_bits(quads));
-        std::memcpy(bytes_of_region(arena) + to, bytes, static_cast<size_t>(4 * lanes));
+        for (int32_t x = 0; x < lanes; x++) std::memcpy(bytes_of_region(arena) + to + apart * x, bytes + 4 * x, 4);
 #else
     pixels_of_group:
         for (int32_t x = 0; x < lanes; x++) {
@@ -233,7 +233,7 @@ each_group:
 #pragma HLS unroll
                 byte[k] = unsigned_byte(quads[x], k);
             }
-            store_bytes(arena, to + 4 * x, byte, 4);
+            store_bytes(arena, to + apart * x, byte, 4);
         }
 #endif
     }

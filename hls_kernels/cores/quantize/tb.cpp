@@ -95,8 +95,8 @@ void quantize_case(tb::random_source& random) {
     int64_t written = lay_out(n, c.out_stride, random, random.chance(0.9));
     if (planes) {
         c.out_stride[4] = 1;
-        c.out_stride[3] = 4;
-        c.out_stride[2] = 4 * n.dims[3];
+        c.out_stride[3] = random.pick({4, 4, 16});
+        c.out_stride[2] = c.out_stride[3] * n.dims[3];
         c.out_stride[1] = c.out_stride[2] * n.dims[2];
         c.out_stride[0] = c.out_stride[1] * n.dims[1];
         written = int64_t{c.out_stride[0]} * n.dims[0];
@@ -124,8 +124,10 @@ void quantize_case(tb::random_source& random) {
         return static_cast<double>(static_cast<int32_t>(r) & 0xff);
     };
     nest filled = n;
-    if (planes && fpga::is_planar_quads(fpga::element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride)))
-        filled.dims[4] = 4;  // the bytes behind the channels may become anything
+    const fpga::loop_nest walked = fpga::element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride);
+    if (fpga::is_planar_quads(walked))  // the bytes behind the channels may become anything
+        for (int d = 0; d < 5; d++)
+            if (n.dims[d] > 1 && c.out_stride[d] == 1) filled.dims[d] = 4;
     const auto rows = [&](const auto& visit) {
         each(filled, [&](const int32_t (&at)[5]) { visit(static_cast<size_t>(address(c.output, c.out_stride, at))); });
     };

@@ -71,10 +71,14 @@ private:
             asm volatile("tdpbusd %%tmm" #weight ", %%tmm" #input ", %%tmm" #sum : :); \
     } while (false)
 
+// Steps that weights are fetched ahead where they come from far.
+constexpr int AMX_STEPS_AHEAD = 4;
+
 // Sums of 16 or 32 pixels, `pitch` bytes apart, by 16 or 32 columns of a panel, beginning `first` vectors into it:
-// to[pixel][columns / 16].
+// to[pixel][columns / 16]. fetch: the weights are used for the first time.
 template <bool SIGNED, int ROW_TILES, int COLUMN_TILES>
-inline void amx_tile(ivec16* to, const uint8_t* source, int64_t pitch, const dot_panel& panel, int first, int quads) {
+inline void amx_tile(ivec16* to, const uint8_t* source, int64_t pitch, const dot_panel& panel, int first, int quads,
+                     bool fetch) {
     const int64_t step = int64_t{4} * VEC * panel.pitch;  // bytes from one quad of weights to the next
     const uint8_t* weight = panel.weight + 4 * VEC * first;
     const uint8_t* below = source + AMX_ROWS * pitch;
@@ -85,6 +89,13 @@ inline void amx_tile(ivec16* to, const uint8_t* source, int64_t pitch, const dot
     for (int32_t r = 0; r < panel.run_count; r++) {
         const uint32_t origin = panel.runs[r].offset;
         for (int32_t q = 0; q < panel.runs[r].quads; q += quads, weight += quads * step) {
+            if (fetch) {
+                const uint8_t* next = weight + AMX_STEPS_AHEAD * quads * step;
+                for (int i = 0; i < quads; i++, next += step) {
+                    __builtin_prefetch(next);
+                    if (COLUMN_TILES > 1) __builtin_prefetch(next + 4 * VEC);
+                }
+            }
             FPGA_TILE_LOAD(4, source + origin + 4 * q, pitch);
             FPGA_TILE_LOAD(6, weight, step);
             FPGA_TILE_DOT(0, 4, 6);

@@ -241,12 +241,15 @@ inline void dot_block(const uint8_t* source, const int8_block& block, const int8
 
 template <int ROW_TILES, int COLUMN_TILES>
 inline void amx_tile_of(ivec16* sums, bool is_signed, const uint8_t* source, int64_t pitch, const dot_panel& weights,
-                        int first, int quads) {
+                        int first, int quads, bool fetch) {
     if (is_signed)
-        amx_tile<true, ROW_TILES, COLUMN_TILES>(sums, source, pitch, weights, first, quads);
+        amx_tile<true, ROW_TILES, COLUMN_TILES>(sums, source, pitch, weights, first, quads, fetch);
     else
-        amx_tile<false, ROW_TILES, COLUMN_TILES>(sums, source, pitch, weights, first, quads);
+        amx_tile<false, ROW_TILES, COLUMN_TILES>(sums, source, pitch, weights, first, quads, fetch);
 }
+
+// Weights that so many pixels or more share come soon enough by themselves.
+constexpr int32_t FETCHED_FOR = 256;
 
 // Needs a configuration for `quads`, and a source that may be read up to 15 pixels behind its end, unless it has 16.
 template <int COLUMN_TILES>
@@ -259,6 +262,7 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
     uint32_t output[MOST], residual[MOST];
     int32_t term[MOST];
     const int32_t rows = block.count / block.segments / block.width;  // of a segment
+    bool fetch = block.count <= FETCHED_FOR;
     for (int32_t s = 0; s < block.segments; s++) {
         const uint8_t* from = source + block.source[0] + static_cast<int64_t>(s) * block.segment_bytes;
         int32_t y = 0, x = 0;  // of the next place
@@ -267,9 +271,10 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
             const int32_t at = maximum(minimum(done, block.positions - places), 0);
             const uint8_t* pixels = from + static_cast<int64_t>(at) * block.pitch;
             if (places == MOST && block.positions >= MOST)
-                amx_tile_of<2, COLUMN_TILES>(sums, is_signed, pixels, block.pitch, panel.weights, first, quads);
+                amx_tile_of<2, COLUMN_TILES>(sums, is_signed, pixels, block.pitch, panel.weights, first, quads, fetch);
             else
-                amx_tile_of<1, COLUMN_TILES>(sums, is_signed, pixels, block.pitch, panel.weights, first, quads);
+                amx_tile_of<1, COLUMN_TILES>(sums, is_signed, pixels, block.pitch, panel.weights, first, quads, fetch);
+            fetch = false;
             const int32_t end = block.positions >= MOST ? at + places : minimum(at + AMX_ROWS, block.positions);
             int32_t count = 0;
             for (; done < end; done++) {
