@@ -113,25 +113,39 @@ FPGA_INLINE ivec16 parameter_at(const vec16* weights, const int8_epilogue& e, co
     return bits_of(load(weights, static_cast<int64_t>(e.parameters) + to.parameter + which * to.stride));
 }
 
+// So many pixels at a time: an activation is chosen once for them.
+constexpr int32_t FLOATS_AT_ONCE = 16;
+
 inline void finish_in_floats(const finished_pixels& from, int32_t j, const finished_channels& to,
                              const int8_epilogue& e, vec16* arena, const vec16* weights) {
     const ivec16 offset = parameter_at(weights, e, to, 0) + to.term;
     const vec16 scale = from_bits(parameter_at(weights, e, to, 1)), bias = from_bits(parameter_at(weights, e, to, 2));
-pixels:
-    for (int32_t i = 0; i < from.count; i++) {
+    const int64_t output = static_cast<int64_t>(e.output) + to.column;
+    vec16 x[FLOATS_AT_ONCE];
+groups:
+    for (int32_t first = 0; first < from.count; first += FLOATS_AT_ONCE) {
+#pragma HLS loop_tripcount min = 1 max = 64
+        const int32_t count = minimum(from.count - first, FLOATS_AT_ONCE);
+    scaled:
+        for (int32_t i = 0; i < count; i++) {
 #pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 1 max = 1022
-        const ivec16 sum = sum_of(from, i, j) + offset;
-        vec16 x = opaque(to_float(sum) * scale) + bias;
-        x = apply_activation(x, e.activation, e.a, e.b);
-        const int64_t at = static_cast<int64_t>(e.output) + from.output[i] + to.column;
-        if (e.out_format == FORMAT_F32) {
-            store_some(arena, at, x, to.lanes);
-            continue;
+#pragma HLS loop_tripcount min = 1 max = 16
+            x[i] = opaque(to_float(sum_of(from, first + i, j) + offset) * scale) + bias;
         }
-        ivec16 r = quantized(x, e.inverse_scale, e.tensor.zero, e.tensor.low, e.tensor.high);
-        if (e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
-        store_bytes(arena, at, r, to.lanes);
+        apply_activation_all(x, count, e.activation, e.a, e.b);
+    stores:
+        for (int32_t i = 0; i < count; i++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 16
+            const int64_t at = output + from.output[first + i];
+            if (e.out_format == FORMAT_F32) {
+                store_some(arena, at, x[i], to.lanes);
+                continue;
+            }
+            ivec16 r = quantized(x[i], e.inverse_scale, e.tensor.zero, e.tensor.low, e.tensor.high);
+            if (e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
+            store_bytes(arena, at, r, to.lanes);
+        }
     }
 }
 
