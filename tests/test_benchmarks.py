@@ -290,6 +290,7 @@ def test_roofs_bound_what_is_attainable() -> None:
         ("models --peers eager", "squeezenet1_1", "in_commands_seconds"),
         ("training --peers eager", "bert-tiny-batch8", "in_commands_seconds"),
         ("kernels", "linear 1 x 512 to 1000", "card_gflops"),
+        ("int8 --peers eager", "linear 1 x 512 to 1000", "card_gmacs"),
         ("lanes", "bert-tiny", "lanes"),
         ("overhead --only command", "command", "command_us"),
         ("overhead --only launch", "launch", "launch_us"),
