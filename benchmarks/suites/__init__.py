@@ -11,7 +11,9 @@ from benchmarks.peers import installed_peers
 from benchmarks.results import Row
 from benchmarks.rounds import describe
 
-NAMES = ("kernels", "int8", "models", "training", "lanes", "overhead", "tails", "compile", "memory", "roofline")
+NAMES = (
+    "kernels", "int8", "models", "quantised", "training", "lanes", "overhead", "tails", "compile", "memory", "roofline",
+)  # fmt: skip
 """Each a module of this package with `rows(settings, details)`, `draw(result, path)`, and a default for `SECONDS`."""
 
 

@@ -140,7 +140,8 @@ def _onnxruntime(model: Quantised, x: Tensor, threads: int) -> Callable[[], obje
         "x_scale": np.float32(model.in_scale), "x_zero": np.uint8(model.in_zero),
         "y_scale": np.float32(model.out_scale), "y_zero": np.uint8(0),
         "w": model.integers.numpy(), "w_scale": model.scales.numpy(), "w_zero": np.zeros(len(model.scales), np.int8),
-        "b_scale": (model.scales * model.in_scale).numpy(), "b": (bias / (model.scales * model.in_scale)).round().to(torch.int32).numpy(),
+        "b_scale": (model.scales * model.in_scale).numpy(),
+        "b": (bias / (model.scales * model.in_scale)).round().to(torch.int32).numpy(),
         "b_zero": np.zeros(len(model.scales), np.int32),
     }  # fmt: skip
     if isinstance(layer, nn.Linear):

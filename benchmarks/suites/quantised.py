@@ -1,0 +1,94 @@
+"""Whole networks quantised by torchao's pt2e flow for x86: one call of our int8, our float32, and inductor's of each.
+
+Calibrated on random inputs: speed does not depend on what the scales are. The answer is held against eager's of the
+same quantised network, whose own integers depend on the order of its sums.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import importlib.util
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks import pictures
+from benchmarks.peers import PEERS, plain_attention, quiet
+from benchmarks.results import OURS, Result, Row
+from benchmarks.rounds import Contestant, describe, interleave
+from benchmarks.suites import Settings, guarded
+from benchmarks.verify import cases, check
+from benchmarks.workloads import FREEZING, WORKLOADS, Workload
+
+SECONDS = 10.0
+FLOAT, INDUCTOR_INT8 = "fpga float32", "inductor int8"
+NETWORKS = ("resnet18", "resnet50", "mobilenet_v2", "bert-tiny", "inception_v3")
+_SMALLEST = "bert-tiny"
+_LIMITS = {
+    "resnet18": {FLOAT: 2.0, INDUCTOR_INT8: 0.8},
+    "resnet50": {FLOAT: 2.6, INDUCTOR_INT8: 0.8},
+    "mobilenet_v2": {FLOAT: 1.4, INDUCTOR_INT8: 0.8},
+    "bert-tiny": {FLOAT: 1.4, INDUCTOR_INT8: 0.8},
+}
+TOLERANCE = 0.1
+"""Of the largest output: integers that differ by one at each of a network's roundings."""
+
+
+def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
+    names = [_SMALLEST] if settings.quick and not settings.only else settings.chosen(NETWORKS)
+    for name in names:
+        yield from guarded(name, partial(measure, WORKLOADS[name], settings))
+
+
+def measure(workload: Workload, settings: Settings, row: Row) -> None:
+    """Fills the row of one network. Raises RuntimeError without torchao."""
+    torch.compiler.reset()
+    gc.collect()
+    model, example = workload.make()
+    with torch.no_grad(), plain_attention(), quiet():
+        converted = quantised(model, example)
+        wanted = cases(converted, example)
+        contestants: dict[str, Contestant] = {}
+        makers: dict[str, Callable[[], Any]] = {
+            OURS: lambda: torch.compile(converted, backend="fpga"),
+            FLOAT: lambda: torch.compile(model, backend="fpga"),
+            INDUCTOR_INT8: lambda: PEERS[FREEZING](converted, example, settings.threads).bound(example),
+        }
+        for name, make in makers.items():
+            try:
+                call = make()
+                if name == OURS:
+                    row.figures["error"] = check(call, wanted, TOLERANCE)
+                contestants[name] = call if name == INDUCTOR_INT8 else partial(call, example)
+                call() if name == INDUCTOR_INT8 else call(example)
+            except Exception as error:
+                row.failures[name] = describe(error)
+        row.add(interleave(contestants, settings.seconds, least_rounds=settings.least_rounds))
+    row.demand(_LIMITS.get(workload.name, {}))
+
+
+def quantised(model: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor]:
+    """The network as torchao's quantizer for x86 leaves it."""
+    if importlib.util.find_spec("torchao") is None:
+        raise RuntimeError("torchao is not installed")
+    from torchao.quantization.pt2e import move_exported_model_to_eval
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    exported = torch.export.export(copy.deepcopy(model), (example,), strict=True).module()
+    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+    prepared = prepare_pt2e(exported, quantizer)
+    for _ in range(2):
+        prepared(example)
+    converted: Any = convert_pt2e(prepared)
+    move_exported_model_to_eval(converted)
+    return converted  # type: ignore[no-any-return]
+
+
+def draw(result: Result, path: Path) -> None:
+    pictures.ratios(result, path, "Networks in int8: others' time / ours (above 1: ours is faster)")
