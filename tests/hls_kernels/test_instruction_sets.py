@@ -90,10 +90,12 @@ def test_lanes_are_shuffled_rightly_in_registers_of_every_width(programs: Progra
     programs.run(run, PERCENT)
 
 
-@pytest.mark.parametrize("bench", OF_INT8)
-def test_int8_gives_the_same_bits_on_every_instruction_set(programs: Programs, bench: str) -> None:
+@pytest.mark.slow
+@pytest.mark.sampled
+@pytest.mark.parametrize("alike", [with_all_instruction_sets(bench) for bench in OF_INT8 if RUNS], ids=of_bench)
+def test_int8_gives_the_same_bits_on_every_instruction_set(programs: Programs, alike: tuple[Build, ...]) -> None:
     """Sums of integers are exact, in whatever tiles and with whatever instructions they are made."""
-    assert_same_bits(programs, with_all_instruction_sets(bench))
+    assert_same_bits(programs, alike)
 
 
 def test_the_builds_differ() -> None:
