@@ -72,7 +72,7 @@ def measure(workload: Workload, settings: Settings, row: Row) -> None:
     row.demand(_LIMITS.get(workload.name, {}))
 
 
-def quantised(model: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor]:
+def quantised(model: nn.Module, example: Tensor) -> nn.Module:
     """The network as torchao's quantizer for x86 leaves it."""
     if importlib.util.find_spec("torchao") is None:
         raise RuntimeError("torchao is not installed")
