@@ -96,11 +96,13 @@ public:
     // To the next place. Each register is chosen among values that are there already.
     void advance() {
 #pragma HLS inline
-        const bool before = WORDS > 1 && before_, behind = WORDS > 1 && behind_, words = !before && !behind;
-        const bool to_end = WORDS > 1 && words && last_lanes_ && ends_ && last_group_;
-        const bool done = behind || (words && last_lanes_ && !to_end);
-        const bool next_block = done && !last_block_, next_group = done && last_block_ && !last_group_;
-        const bool next_tile = done && last_block_ && last_group_;
+        const bool before = WORDS > 1 && before_, behind = WORDS > 1 && behind_, words = !(before | behind);
+        const bool ends = WORDS > 1 && ends_, last_words = last_lanes_ & !(ends & last_group_);
+        const bool to_end = words & (last_lanes_ & ends & last_group_);
+        const bool done = behind | (!before & last_words);
+        const bool next_block = done & !last_block_, next_group = done & (last_block_ & !last_group_);
+        const bool next_tile = done & (last_block_ & last_group_);
+        const bool first_lines = begins_ & ((last_block_ & last_group_) | (!last_block_ & first_group_));
 
         // In the last group words come again, or a tile begins: what it steps to does not matter.
         const bool returns = before || (done && !next_group), to_origin = before || last_block_;
@@ -123,7 +125,7 @@ public:
             group_.wraps[e] = next_group ? next_wraps : next_tile ? first_wraps : group_wraps;
         }
 
-        before_ = WORDS > 1 && begins_ && (next_tile || (next_block && first_group_));
+        before_ = WORDS > 1 && (done & first_lines);
         behind_ = to_end;
         const bool two_left = lane_ == before_last_;
         if (words) {

@@ -48,10 +48,9 @@ private:
             places[e] = count;
             count += place.valid[e];
         }
-        const word_count at = of_block(have_, place.block), missing = BEAT - static_cast<unsigned>(count);
-        const bool full = at >= missing;
-        const word_count left = static_cast<unsigned>(at) - missing, all = at + count;
-        set_block(have_, place.block, word_count(place.ends ? skip_ : full ? left : all));
+        const word_count at = of_block(have_, place.block), all = at + count;
+        const bool full = all >= word_count(BEAT);
+        set_block(have_, place.block, word_count(place.ends ? skip_ : word_count(all & (BEAT - 1))));
         line_t behind = {};  // what is left when the line has gone
         line = of_block(held_, place.block);
         for (int e = 0; e < WORDS; e++) {

@@ -27,14 +27,14 @@ void set_block(T (&all)[BLOCKS], int block, const T& x) {
 class unpacker {
 public:
     // `skip`: words of a block's first line that belong to the band before.
-    explicit unpacker(int32_t skip) : skip_(skip) {
+    explicit unpacker(int32_t skip) : skip_(skip), start_(WORDS == 1 ? skip : skip == 0 ? BEAT - 1 : skip - 1) {
 #pragma HLS inline
 #pragma HLS array_partition variable = held_ complete dim = 0
 #pragma HLS array_partition variable = used_ complete dim = 0
 #pragma HLS array_partition variable = empty_ complete dim = 0
         for (int k = 0; k < BLOCKS; k++) {
 #pragma HLS unroll
-            used_[k] = skip_;
+            used_[k] = start_;
             empty_[k] = true;
         }
     }
@@ -68,15 +68,16 @@ private:
 #pragma HLS unroll
             wanted += place.valid[e];
         }
-        const word_count used = of_block(used_, place.block), enough = BEAT - static_cast<unsigned>(wanted);
-        const bool more = used > enough;
-        const word_count left = static_cast<unsigned>(used) - enough, all = used + wanted;
-        set_block(used_, place.block, word_count(place.ends ? skip_ : more ? left : all));
+        // The word that was used last: it wraps around where a line is read. Of a line that begins with the band there is none
+        // to read ahead.
+        const word_count last = of_block(used_, place.block), sum = last + wanted;
+        const bool more = sum >= word_count(BEAT);
+        set_block(used_, place.block, word_count(place.ends ? start_ : word_count(sum & (BEAT - 1))));
         const line_t held = of_block(held_, place.block);
         line_t line = held;
-        if (place.before || more) line = read_block(in, place.block);
+        if ((place.before && skip_ != 0) || more) line = read_block(in, place.block);
         set_block(held_, place.block, line);
-        word_count at = used;
+        word_count at = last + 1;
         for (int e = 0; e < WORDS; e++) {
 #pragma HLS unroll
             const int j = static_cast<int>(at % BEAT);
@@ -86,7 +87,7 @@ private:
         }
     }
 
-    const word_count skip_;
+    const word_count skip_, start_;
     line_t held_[BLOCKS];
     word_count used_[BLOCKS];
     bool empty_[BLOCKS];
