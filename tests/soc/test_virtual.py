@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_every_run(system: System, workload: Workload, policy: str, seed: int) -
     assert (again.ended == run.ended).all() and again.busy == run.busy and again.rounds == run.rounds
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(systems(resident=False), workloads(spread=False), st.sampled_from(["simple", "met", "eft", "etf", "heft_rt"]))
 def test_both_simulators_agree(system: System, workload: Workload, policy: str) -> None:
     """The one in C++ and the dispatcher's: two programs, one schedule."""
@@ -58,11 +59,12 @@ def test_both_simulators_agree(system: System, workload: Workload, policy: str) 
     assert [event.stop for event in events] == pytest.approx([run.ended[i] for i in order], rel=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(systems(resident=False), workloads(spread=False))
 def test_the_default_policy_is_one(system: System, workload: Workload) -> None:
     """In the simulator and as the object that the real scheduler calls: the same schedules while decisions are free."""
     system.decision = DecisionCost()
+    workload = untied(workload)
     arrivals = workload.arrivals(workload.rate, 0)
     # Arrivals at one time are ordered by application in one simulator, by insertion in the other.
     times = np.array(sorted({float(time) for time in arrivals.times}))
@@ -74,6 +76,19 @@ def test_the_default_policy_is_one(system: System, workload: Workload) -> None:
     other = python_simulation.simulate(graphs, processing_elements(system), "least_work", sources)
     stops = sorted((event.arrival, event.stop) for event in other.trace.applications)
     assert [stop for _, stop in stops] == pytest.approx(run.ended.tolist(), rel=1e-9)
+
+
+def untied(workload: Workload) -> Workload:
+    """With seconds that are all different: of what ends at one moment the simulators may take either first."""
+    generator = random.Random(0)
+    sources = []
+    for source in workload.sources:
+        tasks = [
+            replace(task, seconds={kind: cost * generator.uniform(0.9, 1.1) for kind, cost in task.seconds.items()})
+            for task in source.application.tasks
+        ]
+        sources.append(replace(source, application=Application(source.application.name, tasks)))
+    return Workload.of(sources, rate=workload.rate, instances=workload.instances)
 
 
 def chain(name: str, *seconds: dict[str, float]) -> Application:
@@ -182,7 +197,7 @@ def test_an_unknown_policy_and_a_task_that_nothing_runs() -> None:
         simulate(system(1), workload(chain("a", {"gemm": 1.0})), "eft")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(applications(), st.integers(1, 3))
 def test_more_cores_serve_more(application: Application, cpus: int) -> None:
     found = []
