@@ -19,7 +19,7 @@ struct fault {
     int code = 0;
     void* address = nullptr;  // null if it is not known
     char text[400];           // how it left, written only then: "threw std::runtime_error: ..."
-    fault() {}                // and not cleared at each call
+    fault() {}                // NOLINT(modernize-use-equals-default): and not cleared at each call
 };
 std::string describe(const fault& what);  // of a crash: "segmentation fault at 0x..."
 

@@ -287,7 +287,8 @@ double least_work::decide(double now, const double* available, std::vector<bound
                 double score = free_[kind].front().first + seconds;
                 if (kind != best) score += std::max(0.0, seconds * price(kind) - relief);
                 if (choice < 0 || score < least) choice = kind, least = score, cost = seconds;
-                if (hungry[kind] > 0 && --hungry[kind] == 0) --searching;
+                if (hungry[kind] == 1) --searching;
+                if (hungry[kind] > 0) --hungry[kind];
             }
             evaluations += end - begin;
             auto& heap = free_[choice];

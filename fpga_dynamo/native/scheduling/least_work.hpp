@@ -78,9 +78,9 @@ public:
     void forget_graph(int graph);  // no instance of which is in flight
     // An instance of `graph`, of which `share` of the work is still to do. Returns its handle.
     int arrive(int graph, double arrival, double share = 1.0);
-    void leave(int frame);  // it is over, whatever of it is still ready
-    // `task` of `frame` is ready; crossing: by memory, seconds that are added there. The tag comes back when it is bound.
-    void add(int frame, int task, std::array<double, memories> crossing, uint64_t tag);
+    void leave(int handle);  // it is over, whatever of it is still ready
+    // `task` of the instance is ready; crossing: by memory, seconds that are added there. The tag comes back when it is bound.
+    void add(int handle, int task, std::array<double, memories> crossing, uint64_t tag);
     size_t waiting() const { return waiting_; }
     // Appends what is bound now. Returns how many times a task was weighed against a kind.
     double decide(double now, const double* available, std::vector<bound>& out);

@@ -41,9 +41,9 @@ struct graph_model {
     std::vector<int> roots;
     bool crosses = false;  // some crossing takes time
 
-    // edges: for each task the tasks before it; crossing: seconds for each edge, in the same order.
-    graph_model(const system_model& system, std::vector<double> stated, std::vector<double> transfer,
-                const std::vector<std::vector<int>>& edges, std::vector<double> crossing);
+    // edges: for each task the tasks before it; crossings: seconds for each edge, in the same order.
+    graph_model(const system_model& system, std::vector<double> seconds, std::vector<double> transfers,
+                const std::vector<std::vector<int>>& edges, std::vector<double> crossings);
     int tasks() const { return supporting.size(); }
     double total(int task, int kind) const { return stated[task * kinds + kind] + transfer[task * kinds + kind]; }
 };
