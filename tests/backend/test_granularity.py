@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ import fpga_dynamo
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.ir.program import Program
 from fpga_dynamo.runtime.scheduling.policies import Policy, register_policy
+from fpga_dynamo.runtime.scheduling.policies.base import _registry
 from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
 
@@ -37,16 +38,24 @@ class _OneSide(Policy):
         return assignments
 
 
-@register_policy
 class AllOnTheCard(_OneSide):
     name = "all_on_the_card"
     kind = "PL"
 
 
-@register_policy
 class AllOnTheHost(_OneSide):
     name = "all_on_the_host"
     kind = "PS"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    """Both policies by their names, while this file's tests run."""
+    for policy in (AllOnTheCard, AllOnTheHost):
+        register_policy(policy)
+    yield
+    for policy in (AllOnTheCard, AllOnTheHost):
+        del _registry[policy.name]
 
 
 class Block(nn.Module):
