@@ -41,8 +41,8 @@ def with_all_plans(bench: str, isas: Sequence[str]) -> tuple[Build, ...]:
 
 
 def with_all_instruction_sets(bench: str) -> tuple[Build, ...]:
-    """Each level that this machine runs, and its extensions of the highest one."""
-    known = [*RUNS, *extensions(host_isa(), host_flags())]
+    """Levels with fused multiply-adds (activations are floats), and the extensions of this machine's."""
+    known = [*FUSED, *extensions(host_isa(), host_flags())]
     return tuple(build(bench, isa, level(isa)) for isa in known if knows(tuple(compiler_flags(isa))))
 
 
@@ -92,7 +92,7 @@ def test_lanes_are_shuffled_rightly_in_registers_of_every_width(programs: Progra
 
 @pytest.mark.slow
 @pytest.mark.sampled
-@pytest.mark.parametrize("alike", [with_all_instruction_sets(bench) for bench in OF_INT8 if RUNS], ids=of_bench)
+@pytest.mark.parametrize("alike", [with_all_instruction_sets(bench) for bench in OF_INT8 if FUSED], ids=of_bench)
 def test_int8_gives_the_same_bits_on_every_instruction_set(programs: Programs, alike: tuple[Build, ...]) -> None:
     """Sums of integers are exact, in whatever tiles and with whatever instructions they are made."""
     assert_same_bits(programs, alike)
