@@ -39,7 +39,7 @@ class Build:
 
     synthesis: as Vitis would see it, with `__SYNTHESIS__` and a stand-in for hls_vector.h. isa, plan: as xclbin-build
     has them. -O1 keeps a compilation short, and without it the vector code is too slow to run; from -O2 on
-    multiplications and additions are fused.
+    multiplications and additions are fused, unless not `fused`.
     """
 
     bench: str
@@ -50,16 +50,18 @@ class Build:
     plan: str = host_isa()
     sanitized: bool = True
     optimisation: str = "-O1"
+    fused: bool = True
 
     def __str__(self) -> str:
         how = [self.standard, self.shape] if self.synthesis else [self.isa, self.plan]
-        return "-".join([self.bench, *how])
+        return "-".join([self.bench, *how, *([] if self.fused else ["unfused"])])
 
     def command(self, sources: Path, program: Path) -> list[str]:
         """The compiler's call; `sources` is a copy of hls_kernels with the tiles of `shape`."""
         return [
-            *find_compiler().command, f"-std={self.standard}", self.optimisation, "-ffp-contract=fast",
-            "-fno-math-errno", "-Wno-psabi", "-Wno-unknown-pragmas", f"-I{sources}",
+            *find_compiler().command, f"-std={self.standard}", self.optimisation,
+            f"-ffp-contract={'fast' if self.fused else 'off'}", "-fno-math-errno", "-Wno-psabi",
+            "-Wno-unknown-pragmas", f"-I{sources}",
             *(["-D__SYNTHESIS__", f"-I{sources / 'tb' / 'hls'}"] if self.synthesis else []),
             *(SANITIZERS if self.sanitized else ()),
             *compiler_flags(self.isa), *plan_flags(self.isa, self.plan),
