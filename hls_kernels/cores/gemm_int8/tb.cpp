@@ -139,6 +139,6 @@ int main(int argc, char** argv) {
     }
     run_case({{1, 1}, 3, 70, 9000, 4}, true, random);  // several blocks of k
     run_case({{1, 1}, 1500, 40, 64, 2}, true, random);
-    run_case({{1, 1}, 40, 20, 8000, 1}, false, random);
+    run_case({{1, 1}, 40, 20, 4 * fpga::tile::K_BLOCK, 1}, false, random);  // as many as a panel holds
     return report.finish();
 }
