@@ -45,11 +45,9 @@ def is_function_of_one(node: Node) -> bool:
     if node.op != "call_function" or is_effectful(node) or len(node.all_input_nodes) != 1:
         return False
     source = node.all_input_nodes[0]
-    if (
-        not isinstance(value(node), torch.Tensor)
-        or value(node).dtype is not torch.float32
-        or shape(node) != shape(source)
-    ):
+    if not all(isinstance(value(n), torch.Tensor) for n in (node, source)):
+        return False  # such as the first of the results of a layer norm
+    if value(node).dtype is not torch.float32 or shape(node) != shape(source):
         return False
     if node.target in _WITH_NUMBER:
         return isinstance(node.args[1], (int, float)) or node.args[0] is node.args[1]

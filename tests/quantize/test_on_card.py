@@ -1,0 +1,44 @@
+"""What FPGAQuantizer annotates, on the software card: one launch, and with powers of two eager's bits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("torchao")
+
+import fpga_dynamo
+from fpga_dynamo.quantize import quantize
+from tests.quantize.digits import digits
+
+
+def runs_whole(model: nn.Module, inputs: list[torch.Tensor]) -> None:
+    """Compares the model in powers of two, with biases in units of the sums, with eager, bit for bit."""
+    graph = quantize(model, inputs, "pow2", bias="int32", progress=False)
+    with torch.no_grad():
+        compiled = torch.compile(graph, backend="fpga", options={"strict": True})
+        for x in inputs[:2]:
+            assert torch.equal(compiled(x), graph(x))
+        report = str(fpga_dynamo.explain(graph, inputs[0]))
+    assert "node offload 100.0%, MAC offload 100.0%, 1 PL launch(es) in 1 graph(s)" in report
+    assert "int8" in report
+
+
+def test_a_transformer_layer() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(64, 4, 128, activation="gelu", batch_first=True).eval()
+    runs_whole(layer, [torch.randn(2, 16, 64) for _ in range(3)])
+
+
+def test_digits() -> None:
+    runs_whole(digits().model, digits().calibration)
+
+
+def test_convolutions_of_all_kinds() -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=2), nn.Hardswish(), nn.Conv2d(16, 16, 3, groups=16), nn.ReLU6(),
+        nn.ConvTranspose2d(16, 8, 2, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    ).eval()  # fmt: skip
+    runs_whole(model, [torch.randn(2, 3, 33, 33) for _ in range(3)])
