@@ -75,12 +75,12 @@ class FPGAQuantizer(Quantizer):
             if product is not None and node not in taken and product.name in self.capabilities:
                 self._product(node, product, taken)
         for node in model.graph.nodes:
-            if node in taken or node.op != "call_function" or not is_float(node):
-                if node.op == "call_function" and node.target in MOVES and node not in taken:
-                    self._move(node)  # such as chunk, whose value is a list
+            if node in taken or node.op != "call_function":
                 continue
             if node.target in MOVES:
-                self._move(node)
+                self._move(node)  # first, since the value of chunk and its like is a list
+            elif not is_float(node):
+                continue
             elif node.target in JOINS and "cat" in self.capabilities:
                 self._join(node)
             elif VALUES.get(node.target) in self.capabilities:
