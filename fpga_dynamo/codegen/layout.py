@@ -10,9 +10,6 @@ from fpga_dynamo.ir.elements import WORD_BYTES
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, ceil_div, numel
 
-_CONVERT_PART = 4096
-"""Elements that are worth a slice."""
-
 
 def _move_cycles(f: Fields, target: Target) -> float:
     """A vector a cycle if both sides are contiguous, else an element."""
@@ -38,7 +35,7 @@ CONVERT = CORES.add(
         "convert",
         cycles=lambda f, target: ceil_div(f["count"], VEC),
         moved=_convert_words,
-        parts=lambda f, target: f["count"] // _CONVERT_PART,
+        parts=lambda f, target: ceil_div(f["count"], VEC),
         redirects=True,
     )
 )

@@ -30,15 +30,12 @@ from fpga_dynamo.lowering.ops.elementwise.integers import wrapped
 from fpga_dynamo.lowering.ops.elementwise.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
-_PART = 2048
-"""Elements that are worth a slice."""
-
 POINTWISE = CORES.add(
     Core(
         "pointwise",
         cycles=lambda f, target: ceil_div(numel(f["dims"]), VEC) * max(f["instructions"], 1),
         moved=lambda f, target: numel(f["dims"]) * (f["inputs"] + f["outputs"]),
-        parts=lambda f, target: numel(f["dims"]) // _PART,
+        parts=lambda f, target: ceil_div(numel(f["dims"]), VEC),
         redirects=True,
     )
 )

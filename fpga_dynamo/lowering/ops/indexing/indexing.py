@@ -23,9 +23,6 @@ from fpga_dynamo.ir.view import VEC, View, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
-_PART = 64
-"""Elements that are worth a slice."""
-
 _UNIT_STRIDES = (("out_stride", 1), ("table_stride", 1), ("index_stride", 0))
 
 
@@ -40,7 +37,7 @@ GATHER = CORES.add(
         "gather",
         _cycles,
         moved=lambda f, target: 2 * numel(f["dims"]),
-        parts=lambda f, target: numel(f["dims"]) // _PART,
+        parts=lambda f, target: numel(f["dims"]),
         redirects=True,
     )
 )

@@ -27,9 +27,6 @@ from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 DIMS = 5
 """Of the records of this core."""
 
-_PART = 4096
-"""Elements that are worth a slice."""
-
 
 def cycles(f: Fields, target: Target) -> float:
     """A vector a cycle."""
@@ -37,7 +34,7 @@ def cycles(f: Fields, target: Target) -> float:
 
 
 def parts(f: Fields, target: Target) -> int:
-    return max(numel(f["dims"]) // _PART, 1)
+    return ceil_div(numel(f["dims"]), VEC)
 
 
 for _name, _bytes in (("quantize", 5), ("dequantize", 5)):
