@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen import cost, views
 from fpga_dynamo.codegen import layout as _own_cores  # noqa: F401 - registers those of the commands that are made here
 from fpga_dynamo.codegen.core import CORES
+from fpga_dynamo.codegen.walks import collapse, offsets, pad_left
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand, OwnRecord, Record
 from fpga_dynamo.ir.dtypes import BYTES
 from fpga_dynamo.ir.elements import F32, Element
@@ -377,37 +377,3 @@ def extent_padded(view: View) -> int:
     """Elements from the first element to behind the last one's vector, for an image with contiguous channels."""
     spread = sum((n - 1) * s for d, (n, s) in enumerate(zip(view.shape, view.strides, strict=True)) if d != 1)
     return spread + align(view.shape[1])
-
-
-def pad_left(values: Sequence[int], count: int, fill: int) -> tuple[int, ...]:
-    return (*[fill] * (count - len(values)), *values)
-
-
-def offsets(dims: Sequence[int], strides: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """How far each operand has gone at each place of `dims`, the last dimension fastest. `strides` may have more.
-
-    For what a record has no dimensions for: one command for each place.
-    """
-    for place in itertools.product(*map(range, dims)):
-        yield tuple(sum(i * step for i, step in zip(place, walk, strict=False)) for walk in strides)
-
-
-def collapse(
-    dims: Sequence[int], strides: Sequence[Sequence[int]]
-) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Drops sizes of 1 and merges neighbouring dimensions that every operand walks with one stride."""
-    sizes: list[int] = []
-    kept: list[list[int]] = [[] for _ in strides]
-    for d, size in enumerate(dims):
-        if size == 1:
-            continue
-        step = [s[d] for s in strides]
-        if sizes and all(identical(k[-1], s * size) for k, s in zip(kept, step, strict=True)):
-            sizes[-1] *= size
-            for k, s in zip(kept, step, strict=True):
-                k[-1] = s
-        else:
-            sizes.append(size)
-            for k, s in zip(kept, step, strict=True):
-                k.append(s)
-    return tuple(sizes), tuple(tuple(k) for k in kept)

@@ -13,8 +13,9 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core
-from fpga_dynamo.codegen.emitter import Emitter, collapse, offsets, pad_left
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.micro import Assembly, MicroProgram, Operand
+from fpga_dynamo.codegen.walks import collapse, offsets, pad_left
 from fpga_dynamo.ir import command as commands
 from fpga_dynamo.ir.command import Auxiliary
 from fpga_dynamo.ir.dtypes import HALVES, INTEGERS

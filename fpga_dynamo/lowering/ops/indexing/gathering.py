@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left
+from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
+from fpga_dynamo.codegen.walks import collapse, pad_left
 from fpga_dynamo.ir.graph import EXACT_INTEGERS, GraphInfo, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.sizes.size import identical

@@ -13,7 +13,8 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
-from fpga_dynamo.codegen.emitter import Emitter, offsets, pad_left
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.walks import offsets, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, pad_left
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.walks import pad_left
 from fpga_dynamo.ir.command import Bits, Operand
 from fpga_dynamo.ir.dtypes import BYTES, FLOATS, HALVES, INTEGERS, span_of
 from fpga_dynamo.ir.elements import F32

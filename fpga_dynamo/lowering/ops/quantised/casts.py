@@ -12,7 +12,8 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
-from fpga_dynamo.codegen.emitter import Emitter, collapse, offsets, pad_left
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.walks import collapse, offsets, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_value, shape, value

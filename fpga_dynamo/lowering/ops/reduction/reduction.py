@@ -13,7 +13,8 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
-from fpga_dynamo.codegen.emitter import Emitter, collapse, pad_left
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.walks import collapse, pad_left
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.dtypes import HALVES
 from fpga_dynamo.ir.graph import (

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter, collapse
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.walks import collapse
 from fpga_dynamo.ir.graph import value
 from fpga_dynamo.ir.view import View
 
