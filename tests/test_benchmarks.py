@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks import cli, compare, layers, machine, readme, suites, summary, verify
+from benchmarks import checkouts, cli, compare, layers, machine, readme, suites, summary, verify
 from benchmarks.card import products
 from benchmarks.peers import PEERS, UnsuitableError, make
 from benchmarks.process import PieceError, run
@@ -341,3 +341,24 @@ def test_memory_is_measured_in_processes_of_their_own(tmp_path: Path, monkeypatc
     monkeypatch.setattr(sys, "executable", "false")
     with pytest.raises(PieceError, match=r"memory .* ended with code 1"):
         run("memory", tmp_path, **asked)
+
+
+# --- two checkouts ----------------------------------------------------------------------------------------------------
+
+
+def test_a_checkout_beside_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert checkouts.main([str(checkouts.ROOT), "--only", "relu-1000", "--seconds", "0"]) == 0
+    assert "| relu-1000 |" in capsys.readouterr().out
+
+
+def test_checkouts_that_cannot_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checkouts.main([str(tmp_path), "--only", "relu-1000", "--seconds", "0"]) == 1
+    assert f"{tmp_path} has no .venv/bin/python: run `make setup` there first" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        checkouts.main([str(tmp_path), "--only", "resnet17"])
+    assert "there is no network resnet17" in capsys.readouterr().err
+
+
+def test_the_last_word_of_a_checkout_that_fails() -> None:
+    with pytest.raises(checkouts.CheckoutError, match="KeyError"), checkouts.Worker(checkouts.ROOT, "no network", 1):
+        pass
