@@ -84,6 +84,15 @@ def _freezing(model: nn.Module, example: Tensor, threads: int) -> Runner:
 
 
 def _onnxruntime(model: nn.Module, example: Tensor, threads: int) -> Runner:
+    with plain_attention(), tempfile.TemporaryDirectory() as folder:
+        exported: Any = torch.onnx.export(model, (example,), dynamo=True, verbose=False)
+        path = Path(folder) / "model.onnx"
+        exported.save(str(path), external_data=True)
+        return onnxruntime_session(path, threads)
+
+
+def onnxruntime_session(path: Path, threads: int) -> Runner:
+    """An ONNX file of one input and one output, run by onnxruntime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -91,11 +100,7 @@ def _onnxruntime(model: nn.Module, example: Tensor, threads: int) -> Runner:
     options.inter_op_num_threads = 1
     # Its threads spin within a run, as they would alone, but not on into the next contestant's turn.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    with plain_attention(), tempfile.TemporaryDirectory() as folder:
-        exported: Any = torch.onnx.export(model, (example,), dynamo=True, verbose=False)
-        path = str(Path(folder) / "model.onnx")
-        exported.save(path, external_data=True)
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return Runner(
         lambda array: session.run(None, {name: array}),
@@ -109,12 +114,19 @@ def _openvino(model: nn.Module, example: Tensor, threads: int) -> Runner:
 
     with plain_attention():
         converted = openvino.convert_model(torch.export.export(model, (example,)))
+    return openvino_request(converted, threads)
+
+
+def openvino_request(model: Any, threads: int) -> Runner:
+    """A model of OpenVINO's, or a file that it reads, of one input and one output."""
+    import openvino
+
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "f32",
     }
-    request = openvino.Core().compile_model(converted, "CPU", settings).create_infer_request()
+    request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
     return Runner(
         lambda array: request.infer({0: array}, share_inputs=True, share_outputs=True),
         prepare=lambda x: x.numpy(),

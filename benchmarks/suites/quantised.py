@@ -1,7 +1,8 @@
-"""Whole networks quantised by torchao's pt2e flow for x86: one call of our int8, our float32, and inductor's of each.
+"""Whole networks in INT8: a call of ours, of our float32, of inductor's and, where installed, of other runtimes' INT8.
 
-Calibrated on random inputs: speed does not depend on what the scales are. The answer is held against eager's of the
-same quantised network, whose own integers depend on the order of its sums.
+Ours and inductor's are quantised by torchao's pt2e flow for x86, theirs by onnxruntime (int8_peers.py). Calibrated on
+random inputs: speed does not depend on what the scales are. The answer is held against eager's of the same quantised
+network, whose own integers depend on the order of its sums.
 """
 
 from __future__ import annotations
@@ -17,23 +18,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks import pictures
+from benchmarks import int8_peers, pictures
 from benchmarks.peers import PEERS, plain_attention, quiet
 from benchmarks.results import OURS, Result, Row
 from benchmarks.rounds import Contestant, describe, interleave
 from benchmarks.suites import Settings, guarded
 from benchmarks.verify import cases, check
-from benchmarks.workloads import FREEZING, WORKLOADS, Workload
+from benchmarks.workloads import FREEZING, ONNXRUNTIME, OPENVINO, WORKLOADS, Workload
 
 SECONDS = 10.0
 FLOAT, INDUCTOR_INT8 = "fpga float32", "inductor int8"
+INT8 = {name: f"{name} int8" for name in int8_peers.NAMES}
 NETWORKS = ("resnet18", "resnet50", "mobilenet_v2", "bert-tiny", "inception_v3")
 _SMALLEST = "bert-tiny"
+_PEERS = {INDUCTOR_INT8: 0.8, INT8[ONNXRUNTIME]: 1.0, INT8[OPENVINO]: 0.8}
 _LIMITS = {
-    "resnet18": {FLOAT: 2.0, INDUCTOR_INT8: 0.8},
-    "resnet50": {FLOAT: 2.6, INDUCTOR_INT8: 0.8},
-    "mobilenet_v2": {FLOAT: 1.4, INDUCTOR_INT8: 0.8},
-    "bert-tiny": {FLOAT: 1.4, INDUCTOR_INT8: 0.8},
+    "resnet18": {FLOAT: 2.0, **_PEERS},
+    "resnet50": {FLOAT: 2.6, **_PEERS},
+    "mobilenet_v2": {FLOAT: 1.4, **_PEERS},
+    "bert-tiny": {FLOAT: 1.4, **_PEERS},
 }
 TOLERANCE = 0.1
 """Of the largest output: integers that differ by one at each of a network's roundings."""
@@ -68,8 +71,24 @@ def measure(workload: Workload, settings: Settings, row: Row) -> None:
                 call() if name == INDUCTOR_INT8 else call(example)
             except Exception as error:
                 row.failures[name] = describe(error)
+        contestants |= _others(model, example, settings, row)
         row.add(interleave(contestants, settings.seconds, least_rounds=settings.least_rounds))
     row.demand(_LIMITS.get(workload.name, {}))
+
+
+def _others(model: nn.Module, example: Tensor, settings: Settings, row: Row) -> dict[str, Contestant]:
+    """The INT8 of other runtimes; failures of one are noted in the row."""
+    wanted = [name for name in int8_peers.installed() if name in settings.peers]
+    found: dict[str, Contestant] = {}
+    if not wanted:
+        return found
+    try:
+        with int8_peers.quantised_file(model, example) as file:
+            for name in wanted:
+                found[INT8[name]] = int8_peers.runner(name, file, example, settings.threads)
+    except Exception as error:
+        row.failures["others' int8"] = describe(error)
+    return found
 
 
 def quantised(model: nn.Module, example: Tensor) -> nn.Module:
