@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.engine import attention, memory
+from benchmarks.engine import attention
+from fpga_dynamo.codegen.engine import layout
 from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
 from fpga_dynamo.codegen.engine.choose import channel_parts, chosen
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind, divide_up
@@ -35,8 +36,8 @@ class Built:
 
     commands: list[MacCommand | VectorCommand] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)
-    maps: memory.Region = field(default_factory=memory.Region)
-    weights: memory.Region = field(default_factory=memory.Region)
+    maps: layout.Region = field(default_factory=layout.Region)
+    weights: layout.Region = field(default_factory=layout.Region)
     places: dict[int, int] = field(default_factory=dict)
     values: dict[int, Tensor] = field(default_factory=dict)
     heads: dict[int, int] = field(default_factory=dict)
@@ -46,8 +47,8 @@ class Built:
         shape = self.values[index].shape
         heads = self.heads.get(index, 1)
         pixels = shape[1:].numel() // heads
-        lines = memory.map_lines(pixels, shape[0])
-        parts = [memory.unblocked(region, self.places[index] + h * lines, shape[0], pixels) for h in range(heads)]
+        lines = layout.map_lines(pixels, shape[0])
+        parts = [layout.unblocked(region, self.places[index] + h * lines, shape[0], pixels) for h in range(heads)]
         return torch.cat(parts, 1).reshape(shape)
 
 
@@ -69,7 +70,7 @@ class Builder:
         )
         self.built.values[0] = values
         flat = values.flatten(1)
-        data = memory.folded(flat, 4) if first.channels < 4 else memory.blocked(flat)
+        data = layout.folded(flat, 4) if first.channels < 4 else layout.blocked(flat)
         self.built.places[0] = self.built.maps.put(data)
         for layer in self.network.layers:
             if isinstance(layer, Convolution):
@@ -90,12 +91,12 @@ class Builder:
         """The first line of a part of a map; reserves the map where it is new."""
         shape = self.network.maps[part.map]
         if part.map not in self.built.places:
-            self.built.places[part.map] = self.built.maps.reserve(memory.map_lines(shape.pixels, shape.channels))
+            self.built.places[part.map] = self.built.maps.reserve(layout.map_lines(shape.pixels, shape.channels))
             if self.check:
                 self.built.values[part.map] = torch.zeros(shape.channels, shape.height, shape.width, dtype=torch.int8)
         if part.first % CHANNELS:
             raise ValueError(f"map {part.map} is read from channel {part.first} on, which begins no block")
-        return self.built.places[part.map] + part.first // CHANNELS * memory.map_lines(shape.pixels, 1)
+        return self.built.places[part.map] + part.first // CHANNELS * layout.map_lines(shape.pixels, 1)
 
     def value(self, part: Part) -> Tensor:
         return self.built.values[part.map][part.first : part.first + part.count]
@@ -110,7 +111,7 @@ class Builder:
     ) -> None:
         """Adds parameters and commands, and what the result has to be."""
         result, first = layer.output, len(self.built.commands)
-        params = memory.packed_params(epilogue.channels, epilogue.table)
+        params = layout.packed_params(epilogue.channels, epilogue.table)
         command = replace(command, params=self.built.weights.put(params), output=self.place(result))
         for part in self._parts(command, weight):
             # Parts follow each other: what the first waits for is one command further away for each that follows.
@@ -127,7 +128,7 @@ class Builder:
     def append_product(self, command: MacCommand, layer: Product, sums: Tensor | None, scale: float) -> None:
         """Adds a product: sums (channels, heads, rows), of heads with the same parameters."""
         epilogue = _Epilogue.plain(layer.columns, scale, greatest=layer.inner * 255 * 128)
-        params = memory.packed_params(epilogue.channels)
+        params = layout.packed_params(epilogue.channels)
         command = replace(command, params=self.built.weights.put(params), output=self.place(layer.output))
         value = None if sums is None else epilogue.result(sums, None, command)
         if value is not None and not layer.transposed:
@@ -160,7 +161,7 @@ class Builder:
     def _with_weights(self, command: MacCommand, weight: Tensor | None) -> MacCommand:
         if weight is None:
             return command
-        return replace(command, weight=self.built.weights.put(memory.packed_weights(weight, command, self.sizes)))
+        return replace(command, weight=self.built.weights.put(layout.packed_weights(weight, command, self.sizes)))
 
     # Layers
 

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.fx import Node
@@ -144,6 +144,22 @@ class Pack:
         if self.element.is_narrow:
             return tensor.to(self.element.dtype)  # an eager op may give another type than its fake tensor said
         return tensor.to(torch.float32) if tensor.dtype in HALVES else tensor
+
+
+class Packer(Protocol):
+    """An emitter as far as parameters go."""
+
+    def expression(self, node: Node) -> Expression: ...
+
+    def pack(
+        self,
+        layout: Callable[..., torch.Tensor],
+        params: tuple[Any, ...],
+        operands: Sequence[Expression | None],
+        count: int,
+        name: str = "",
+        element: Element = F32,
+    ) -> WeightBuffer: ...
 
 
 class WeightBuffer(Buffer):

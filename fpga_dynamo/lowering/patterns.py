@@ -18,6 +18,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.errors import FpgaError, OptionError
 from fpga_dynamo.ir import operators
 from fpga_dynamo.ir.dtypes import NARROW
@@ -71,6 +72,8 @@ class Pattern:
     joins: images that a match puts side by side along their channels, in order. Makers of theirs that work `in_place`
         may have written some where `lower` finds its own result begun: ``Emitter.defined``.
     operators: what else is known of the anchors and of their gradients, by operator.
+    engine: `lower` for the hardware engine, see :mod:`fpga_dynamo.lowering.passes.engine`; it raises RefusedError, before
+        any command, for what an engine of the emitter's sizes cannot do.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Pattern:
     in_place: bool = False
     joins: Callable[[Match], Sequence[Node]] = lambda match: ()
     operators: Mapping[Any, Operator] = field(default_factory=dict)
+    engine: Callable[[Match, EngineEmitter], Sequence[View]] | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -162,6 +166,23 @@ class PatternTable:
 
 
 TABLE = PatternTable()
+
+ENGINE_ONLY: list[Pattern] = []
+"""Patterns of what the engine computes with integers and no core does, asked before those of :data:`TABLE`."""
+
+
+def only_on_engine(
+    name: str,
+    anchors: tuple[Any, ...],
+    match: Callable[[Pattern, Node, GraphInfo], Match | None],
+    engine: Callable[[Match, EngineEmitter], Sequence[View]],
+) -> None:
+    """Adds a pattern to :data:`ENGINE_ONLY`."""
+    ENGINE_ONLY.append(Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine))
+
+
+def _no_core(match: Match, emitter: Emitter) -> Sequence[View]:
+    raise AssertionError(f"{match.pattern.name} has no core")
 
 
 def register_pattern(pattern: Pattern) -> None:

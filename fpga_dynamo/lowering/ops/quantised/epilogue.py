@@ -5,7 +5,7 @@ The arithmetic: hls_kernels/lib/requantize.hpp; tests: tests/lowering/test_quant
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
@@ -13,6 +13,8 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.engine.command import Flags
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Images, RefusedError, int8
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32, Element
@@ -225,6 +227,48 @@ def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> E
                 "middle_factor": factor(end.middle.scale / scale.scale),
             }
     return found  # type: ignore[return-value]
+
+
+def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
+    """The same of an engine's command, and the table for :func:`engine_params`. Raises RefusedError."""
+    scale = end.scale
+    if scale is None:
+        raise RefusedError("its result is real numbers, and the engine gives int8")
+    if end.in_floats:
+        kind = end.activation.kind.removeprefix("ACT_").lower()
+        raise RefusedError(f"its {kind} is computed before rounding, and the engine's tables are of rounded numbers")
+    int8(end.last, "its result")
+    low, high = end.narrower or limits(end.activation, scale)
+    found: dict[str, Any] = {"flags": Flags.NONE, "zero": scale.zero, "low": low, "high": high}
+    if end.table is not None:
+        found["flags"] |= Flags.TABLE
+    if end.residual is not None:
+        other = dequantized(end.residual)
+        assert other is not None
+        int8(other[0], "what is added")
+        found |= {"residual_zero": other[1].zero, "residual_factor": factor(other[1].scale / scale.scale)}
+    if end.middle is not None:
+        found["flags"] |= Flags.MIDDLE
+        found |= {"middle_zero": signed_zero(end.middle), "middle_factor": factor(end.middle.scale / scale.scale)}
+    return found
+
+
+def engine_residual(
+    end: Ending, emitter: EngineEmitter, seen: Callable[[View], View], taken: Callable[[View, str], Images]
+) -> Images | None:
+    """Where the integers lie that are added, seen in the form of the command. Raises RefusedError."""
+    if end.residual is None:
+        return None
+    found = dequantized(end.residual)
+    assert found is not None
+    return taken(seen(emitter.view(found[0])), "what is added")
+
+
+def engine_params(constants: Buffer, end: Ending, emitter: EngineEmitter) -> int:
+    """The line at which the parameters of a command lie, with the table behind them."""
+    if end.table is None:
+        return emitter.put(constants)
+    return emitter.put(constants, packed_table(end.table, emitter, end.last.name))
 
 
 def table_in(fields: Mapping[str, Any]) -> Buffer | None:

@@ -6,16 +6,30 @@ Pattern, legality and commands; core: hls_kernels/cores/gemm_int8, tests: tests/
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.engine.command import MacCommand
+from fpga_dynamo.codegen.engine.emitter import (
+    CHANNEL,
+    IMAGE,
+    EngineEmitter,
+    Map,
+    RefusedError,
+    images_of,
+    int8,
+    rows_of,
+)
+from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized
 from fpga_dynamo.ir.records import GemmInt8
 from fpga_dynamo.ir.target import Target
@@ -23,7 +37,17 @@ from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.matmul.batches import split, unit_strides
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.quantised.convolution import QUAD
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending, fields, residual_integers, table_in
+from fpga_dynamo.lowering.ops.quantised.epilogue import (
+    Ending,
+    ending,
+    engine_fields,
+    engine_params,
+    engine_residual,
+    fields,
+    residual_integers,
+    table_in,
+)
+from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product
 from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
     Parameters,
@@ -210,6 +234,7 @@ def _given(
         scale.scale * other.scale,
         float(depth * scale.farthest * other.farthest),
         None if end.in_floats or first is None else first.scale,
+        0,
     )
     words = PARAMETERS * align(columns, VEC * vectors)
     constants = emitter.pack(pack_one_scale, params, [], words, f"{integers.name} parameters")
@@ -224,6 +249,100 @@ def _given(
     return b, own, constants
 
 
+# --- the hardware engine ----------------------------------------------------------------------------------------------
+
+
+def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    product = _product(match.bound["product"])
+    found = dequantized(product.left)
+    assert found is not None
+    int8(found[0], "its left operand")
+    if argument(match.bound["product"], "beta", 3, 1) != 1 or argument(match.bound["product"], "alpha", 4, 1) != 1:
+        raise RefusedError("it is scaled")
+    if emitter.graph.is_static(product.right):
+        return _engine_linear(match, product, found[0], found[1], emitter)
+    return engine_product(match, product.left, product.right, emitter)
+
+
+def _engine_linear(
+    match: Match, product: _Product, integers: Node, scale: Scale, emitter: EngineEmitter
+) -> Sequence[View]:
+    """By weights: a convolution of 1 x 1, whose pixels are the rows; of a flattened image one as large as the image."""
+    end, weights = match.bound["ending"], weights_of(product.right, emitter.graph)
+    if isinstance(weights, str):
+        raise RefusedError(weights)
+    if weights.axis not in (None, 1):
+        raise RefusedError("its weight has a scale for each element of the sum")
+    if product.bias is not None and not emitter.graph.is_static(product.bias):
+        raise RefusedError("what is added is no static row")
+    depth, columns = shape(product.right)
+    image, kernel = None, (1, 1)
+    try:
+        x = rows_of(emitter.view(integers), "its left operand")
+    except RefusedError:
+        if (image := _flattened_image(integers)) is None:
+            raise
+        x, kernel = images_of(emitter.view(image), "its left operand"), shape(image)[2:]
+    out = emitter.result(match.root)
+    if x.images > 1:  # the rows are images of a pixel each
+        rows = Map(x.images, 1, columns, emitter.sizes, match.root.name)
+        out = View(rows, tuple(shape(match.root)), (IMAGE, CHANNEL))
+    y = rows_of(out, "its result")
+    residual = engine_residual(end, emitter, lambda view: view, rows_of)
+    command = MacCommand(
+        in_blocks=x.blocks,
+        in_height=x.height,
+        in_width=x.width,
+        out_blocks=ceil_div(columns, CHANNELS),
+        out_width=y.width,
+        kernel=(kernel[0], kernel[1]),
+        group_in=x.channels,
+        group_out=ceil_div(columns, CHANNELS) * CHANNELS,
+        images=x.images,
+        pad=scale.zero,
+        **engine_fields(end, emitter),
+    )
+    if not x.whole:  # some rows of a matrix: those of a pixel each, of which what lies above and below is left out
+        if image is not None:
+            raise RefusedError("its left operand is a part of an image")
+        command = replace(command, in_height=x.map.pixels, in_width=1, out_height=y.width, out_width=1)
+        command = replace(command, padding=(-x.first, 0))
+    turned = turns(product.right)
+    parameters = Parameters(weights, product.bias, scale, end, is_matrix=not turned)
+
+    def pack(cut: MacCommand, first: int) -> int:
+        own, words = (cut, emitter.sizes, turned, tuple(kernel)), [emitter.expression(weights.integers)]
+        name = f"{weights.integers.name} as the engine reads it"
+        return emitter.put(emitter.pack(_pack_for_engine, own, words, weight_bytes(cut, emitter.sizes), name, I8))
+
+    emitter.mac(
+        command,
+        x,
+        y,
+        lambda: engine_params(parameters.pack(1, CHANNELS, columns, emitter, match.root.name), end, emitter),
+        pack,
+        residual=residual,
+        macs=value(match.bound["product"]).numel() * depth,
+    )
+    return [out]
+
+
+def _flattened_image(integers: Node) -> Node | None:
+    """The image of several pixels whose elements are the features of rows, channel by channel."""
+    if integers.target not in RESHAPE_TARGETS or len(shape(integers)) != 2:
+        return None
+    image = integers.all_input_nodes[0]
+    size = shape(image)
+    is_image = len(size) == 4 and size[0] == shape(integers)[0] and size[2] * size[3] > 1
+    return image if is_image else None
+
+
+def _pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
+    command, sizes, turned, kernel = params
+    weight = matrix if turned else matrix.t()
+    return pack_weight((command, sizes), weight.reshape(weight.shape[0], -1, *kernel))
+
+
 TABLE.add(
     Pattern(
         name="matmul_int8",
@@ -233,6 +352,7 @@ TABLE.add(
         lower=lower_matmul,
         opcodes=frozenset({"gemm_int8", "move"}),
         macs=lambda match: value(match.bound["product"]).numel() * shape(_product(match.bound["product"]).left)[-1],
+        engine=engine_matmul,
     ),
     first=True,
 )

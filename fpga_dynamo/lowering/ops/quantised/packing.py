@@ -19,7 +19,7 @@ from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, aten, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, Scale
 from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
-from fpga_dynamo.ir.weights import Expression, NotExactError
+from fpga_dynamo.ir.weights import Expression, NotExactError, Packer
 from fpga_dynamo.lowering.ops.packing import Form, formed
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, greatest_residual
 
@@ -87,7 +87,7 @@ class Parameters:
     form: Form = None
     is_matrix: bool = False
 
-    def pack(self, groups: int, width: int, count: int, emitter: Emitter, name: str) -> Buffer:
+    def pack(self, groups: int, width: int, count: int, emitter: Packer, name: str) -> Buffer:
         """[group][panel][offset, scale, bias][width] of `count` output channels of a group."""
         w, end = self.weights, self.ending
         first = end.first_scale
@@ -195,19 +195,20 @@ def pack_parameters(
 
 
 def pack_one_scale(params: tuple[Any, ...]) -> torch.Tensor:
-    """The parameters of a product whose operands are both computed: one scale and no offset.
+    """The parameters of all channels of an operation alike: one scale, and an offset of the sums.
 
     Raises :class:`NotExactError` for what requantizing cannot hold.
     """
-    width, count, scale, greatest, result_scale = params
+    width, count, scale, greatest, result_scale, offset = params
     if greatest >= 2.0**31:
         raise NotExactError("sums of products go beyond 32 bits")
     scales, none = torch.full((count,), scale, dtype=torch.float64), torch.zeros(count, dtype=torch.int32)
+    offsets = torch.full((count,), offset, dtype=torch.int32)
     if result_scale is None:
-        parts = [none, scales.float().view(torch.int32), none]
+        parts = [offsets, scales.float().view(torch.int32), none]
     else:
         try:
-            found = channels(scales / result_scale, 0.0, greatest)
+            found = channels(scales / result_scale, 0.0, greatest, offset)
         except RequantizeError as error:
             raise NotExactError(str(error)) from error
         parts = [found.offset, found.scale, found.bias]

@@ -12,11 +12,11 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.elements import U8
 from fpga_dynamo.ir.graph import aten, is_effectful, shape, value
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer
+from fpga_dynamo.ir.weights import Packer
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
@@ -73,5 +73,5 @@ def pack_table(params: tuple[Any, ...]) -> torch.Tensor:
     return torch.tensor(entries, dtype=torch.uint8)
 
 
-def packed_table(entries: tuple[int, ...], emitter: Emitter, name: str) -> Buffer:
+def packed_table(entries: tuple[int, ...], emitter: Packer, name: str) -> Buffer:
     return emitter.pack(pack_table, (entries,), [], len(entries), f"table of {name}", U8)

@@ -1,13 +1,16 @@
-"""The engine's two regions of memory; maps, weights and parameters in the order of hls_kernels/engine/layout.hpp."""
+"""Maps, weights and parameters as bytes, in the order of hls_kernels/engine/layout.hpp, of an int8 engine."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fpga_dynamo.codegen.engine.command import Geometry, MacCommand, WeightKind, divide_up
-from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES, EngineSizes
 from fpga_dynamo.codegen.requantize import Channels
+
+from .command import Geometry, MacCommand, WeightKind, divide_up
+from .sizes import CHANNELS, LINE_BYTES, EngineSizes
 
 
 class Region:
@@ -40,6 +43,9 @@ class Region:
         return region
 
 
+# Maps
+
+
 def map_lines(pixels: int, channels: int) -> int:
     return divide_up(pixels * CHANNELS, LINE_BYTES) * divide_up(channels, CHANNELS)
 
@@ -70,6 +76,17 @@ def folded(values: Tensor, pixel_channels: int) -> Tensor:
     return result.view(-1).view(torch.uint8)
 
 
+# Weights
+
+
+def weight_bytes(command: MacCommand, sizes: EngineSizes) -> int:
+    """Of the command's packed or diagonal weights."""
+    g = Geometry(command, sizes)
+    if command.weight_kind is WeightKind.DIAGONAL:
+        return g.tiles * divide_up(g.taps, sizes.beat) * LINE_BYTES
+    return g.tiles * g.steps * command.tile_blocks * sizes.weight_lines * LINE_BYTES
+
+
 def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> Tensor:
     """int8 weights (out channels, channels of a group, rows, columns) as the bytes of packed or diagonal weights."""
     c, g = command, Geometry(command, sizes)
@@ -81,8 +98,6 @@ def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> T
         all_taps[:outputs] = weight.reshape(outputs, -1)
         words[:, : rows * columns] = all_taps.view(g.tiles, CHANNELS, -1).transpose(1, 2)
         return words.view(-1).view(torch.uint8)
-    if g.command.tile_depth < c.in_blocks:
-        raise NotImplementedError("grouped weights: none of the measured networks has them")
     tile = c.tile_blocks * CHANNELS
     if c.folded:
         fold = CHANNELS // c.pixel_channels
@@ -91,11 +106,27 @@ def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> T
         words = words.view(g.tiles * tile, rows * g.columns, 1, CHANNELS)
     else:
         words = torch.zeros(g.tiles * tile, rows * columns, c.tile_depth * CHANNELS, dtype=torch.int8)
-        words[:outputs, :, :inputs] = weight.permute(0, 2, 3, 1).reshape(outputs, rows * columns, inputs)
+        taps_last = weight.permute(0, 2, 3, 1).reshape(outputs, rows * columns, inputs)
+        for begin, end, at in _runs(c, outputs, inputs):
+            words[begin:end, :, at : at + inputs] = taps_last[begin:end]
         words = words.view(g.tiles * tile, rows * columns, c.tile_depth, CHANNELS)
     # [tile][block][16 outputs][tap][depth][line of 4 inputs][4] to [tile][tap][depth][block][line][16 outputs][4]
     shape = (g.tiles, c.tile_blocks, CHANNELS, words.shape[1], words.shape[2], 4, 4)
     return words.view(shape).permute(0, 3, 4, 1, 5, 2, 6).contiguous().view(-1).view(torch.uint8)
+
+
+def _runs(c: MacCommand, outputs: int, inputs: int) -> list[tuple[int, int, int]]:
+    """Output channels begin … end whose inputs begin at channel `at` of what their tile takes."""
+    if c.tile_depth >= c.in_blocks and c.group_in >= inputs and outputs <= c.group_out:
+        return [(0, outputs, 0)]
+    runs, begin, tile = [], 0, c.tile_blocks * CHANNELS
+    while begin < outputs:
+        end = min(outputs, (begin // c.group_out + 1) * c.group_out, (begin // tile + 1) * tile)
+        channel = begin // tile * tile // c.group_out * c.group_in  # where the tile's first group begins
+        first = min(channel // CHANNELS, c.in_blocks - c.tile_depth)
+        runs.append((begin, end, begin // c.group_out * c.group_in - first * CHANNELS))
+        begin = end
+    return runs
 
 
 def packed_params(channels: Channels, table: Tensor | None = None) -> Tensor:
@@ -108,3 +139,9 @@ def packed_params(channels: Channels, table: Tensor | None = None) -> Tensor:
         lines[:, row] = padded.view(blocks, CHANNELS)
     data = lines.view(-1).view(torch.uint8)
     return data if table is None else torch.cat([data, table.view(torch.uint8)])
+
+
+def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
+    """:func:`packed_weights` as the layout of a pack; params: command, sizes."""
+    command, sizes = params
+    return packed_weights(weight, command, sizes).view(torch.int8)

@@ -1,0 +1,420 @@
+"""What a pattern writes engine commands with: values as maps, parameters, and the lists of commands.
+
+A value's place is a :class:`View` of a map, whose strides count channels, pixels and images: an element lies at
+``image * IMAGE + pixel * PIXEL + channel``. So a permutation, a head of an attention or a part of a concatenation is
+arithmetic on strides here as well, and what no command could read is what no such strides can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen import views
+from fpga_dynamo.codegen.requantize import RequantizeError
+from fpga_dynamo.ir.elements import F32, Element
+from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
+from fpga_dynamo.ir.view import Buffer, View
+from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
+
+from .choose import DoesNotFitError, channel_parts, chosen
+from .command import NO_OPERAND, MacCommand, divide_up
+from .layout import Region
+from .sizes import CHANNELS, LINE_BYTES, EngineSizes
+from .target import EngineTarget
+from .vector import VectorCommand, grouped
+
+CHANNEL, PIXEL, IMAGE = 1, 1 << 24, 1 << 48
+"""Strides of a view: to the next channel, pixel and image of its map."""
+
+Command = MacCommand | VectorCommand
+
+
+class RefusedError(Exception):
+    """Why an engine does not take something, as a sentence about it."""
+
+
+class Map(Buffer):
+    """`images` images of `pixels` pixels of so many channels each, blocked, or `pixel_channels` side by side.
+
+    at: its first line, once somebody has asked for it. writer: the last command that writes to it, as its list and
+    place there.
+    """
+
+    def __init__(
+        self, images: int, pixels: int, channels: int, sizes: EngineSizes, name: str, pixel_channels: int = CHANNELS
+    ) -> None:
+        self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
+        blocks = divide_up(channels, CHANNELS) if pixel_channels == CHANNELS else 1
+        self.plane = divide_up(pixels * pixel_channels, sizes.line_elements)
+        self.image_lines = blocks * self.plane
+        self.at: int | None = None
+        self.writer: tuple[int, int] | None = None
+        super().__init__(images * self.image_lines * LINE_BYTES, name=name)
+
+    @property
+    def lines(self) -> int:
+        return self.images * self.image_lines
+
+
+@dataclass(frozen=True)
+class Images:
+    """A view as commands take it: `images` images of height x width pixels, of `channels` from a block on.
+
+    first, last: pixels of the map before and behind those of an image; 0 unless they are a run of rows of a matrix.
+    """
+
+    map: Map
+    images: int
+    channels: int
+    height: int
+    width: int
+    block: int = 0
+    image: int = 0
+    first: int = 0
+
+    @property
+    def line(self) -> int:
+        """The first, from the map's."""
+        return self.image * self.map.image_lines + self.block * self.map.plane
+
+    @property
+    def blocks(self) -> int:
+        return divide_up(self.channels, CHANNELS)
+
+    @property
+    def pixels(self) -> int:
+        return self.height * self.width
+
+    @property
+    def whole(self) -> bool:
+        """Whether an image is all pixels of the map."""
+        return self.first == 0 and self.pixels == self.map.pixels
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A command with the node that it is for, that node's pattern, and the products that it makes."""
+
+    command: Command
+    node: Node
+    pattern: str
+    macs: int = 0
+
+
+@dataclass(frozen=True)
+class PlacedPacks:
+    """Packs that lie one behind the other from a line of the weights' region on."""
+
+    at: int
+    buffers: tuple[WeightBuffer, ...]
+
+
+@dataclass
+class Lists:
+    """What emitting gives: a list of commands for each launch, what lies in the weights' region, sizes of both."""
+
+    launches: list[list[Emitted]] = field(default_factory=list)
+    packs: list[PlacedPacks] = field(default_factory=list)
+    maps: Region = field(default_factory=Region)
+    weights: Region = field(default_factory=Region)
+
+
+class EngineEmitter:
+    """Builds the command lists of a graph.
+
+    given: whether the host writes a node's value before a launch. placements: the part of another's map that a node's
+    value is to be written to.
+    """
+
+    def __init__(self, graph: GraphInfo, engine: EngineTarget, given: Callable[[Node], bool]) -> None:
+        self.graph, self.engine, self.sizes = graph, engine, engine.sizes
+        self.lists = Lists()
+        self.placements: dict[Node, View] = {}
+        self.given: dict[tuple[Node, int], Map] = {}
+        self._is_given = given
+        self._values: dict[Node, Any] = {}
+        self._weights: dict[tuple[Any, ...], WeightBuffer] = {}
+        self._placed: dict[tuple[int, ...], int] = {}
+        self._node: Node | None = None
+        self._pattern = ""
+
+    def begin_launch(self) -> None:
+        self.lists.launches.append([])
+
+    @contextmanager
+    def lowering(self, node: Node, pattern: str) -> Iterator[None]:
+        """While it lasts, commands are for `node` of a pattern.
+
+        What does not fit is refused: RefusedError. The list then is as it was.
+        """
+        self._node, self._pattern = node, pattern
+        emitted = self.lists.launches[-1]
+        before = len(emitted)
+        try:
+            yield
+        except (RefusedError, DoesNotFitError, RequantizeError) as error:
+            del emitted[before:]
+            raise RefusedError(f"it {error}" if isinstance(error, DoesNotFitError) else str(error)) from error
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def view(self, node: Node) -> View:
+        """Where the value of `node` lies. Raises RefusedError if that is in no order that strides can say."""
+        chain = [node]
+        while (last := chain[-1]) not in self._values:
+            if self._is_given(last) and not (is_view(last) and last.all_input_nodes[0] in self._values):
+                self._values[last] = self._given_view(last)
+            elif is_view(last):
+                chain.append(last.all_input_nodes[0])
+            else:
+                raise AssertionError(f"{last} is no value of the engine's")
+        for last in reversed(chain[:-1]):
+            self._values[last] = views.lower_view(last, self._values[last.all_input_nodes[0]], _NO_COPIES)
+        found = self._values[node]
+        assert isinstance(found, View), f"{node} is a tuple"
+        return found
+
+    def define(self, node: Node, view: View) -> None:
+        """States where the value of `node` lies."""
+        self._values[node] = view
+
+    def _given_view(self, node: Node) -> View:
+        size = shape(node)
+        images, pixels, channels = _as_map(size)
+        found = Map(images, pixels, channels, self.sizes, node.name)
+        self.given[node, CHANNELS] = found
+        return dense_view(found, size)
+
+    def folded(self, node: Node, pixel_channels: int) -> Map | None:
+        """The image that the host writes for `node`, with its few channels side by side; None if a command writes it."""
+        if not self._is_given(node):
+            return None
+        images, pixels, channels = _as_map(shape(node))
+        key = (node, pixel_channels)
+        if key not in self.given:
+            self.given[key] = Map(images, pixels, channels, self.sizes, node.name, pixel_channels)
+        return self.given[key]
+
+    def result(self, node: Node, size: Sequence[int] | None = None) -> View:
+        """A map for the value of `node`, or the place that somebody has for it. size: the value's, seen anew."""
+        if size is None and node in self.placements:
+            return self.placements[node]
+        size = tuple(shape(node) if size is None else size)
+        return dense_view(Map(*_as_map(size), self.sizes, node.name), size)
+
+    def at(self, where: Images) -> int:
+        """The line at which something begins; the map gets its place."""
+        return self.place(where.map) + where.line
+
+    def place(self, of: Map) -> int:
+        if of.at is None:
+            # A second operand is read in blocks of 16 pixels, and so a little beyond its last plane.
+            of.at = self.lists.maps.reserve(of.lines + CHANNELS)
+        return of.at
+
+    def after(self, of: Map) -> int:
+        """How many commands ago the map was written to last; 0 if that was in an earlier launch, or by the host."""
+        if of.writer is None or of.writer[0] != len(self.lists.launches) - 1:
+            return 0
+        return len(self.lists.launches[-1]) - of.writer[1]
+
+    # --- parameters ---------------------------------------------------------------------------------------------------
+
+    def expression(self, node: Node) -> Expression:
+        """`node`, which depends on graph inputs only, as something to be evaluated when parameters are packed."""
+        return expression(node, self.graph)
+
+    def pack(
+        self,
+        layout: Callable[..., torch.Tensor],
+        params: tuple[Any, ...],
+        operands: Sequence[Expression | None],
+        count: int,
+        name: str = "",
+        element: Element = F32,
+    ) -> WeightBuffer:
+        """A block of `count` elements for the weights' region; equal requests share one."""
+        pack = Pack(layout, params, tuple(operands), count, element)
+        key = (pack.key, tuple(source.name for source in pack.sources))
+        if key not in self._weights:
+            self._weights[key] = WeightBuffer(pack, name)
+        return self._weights[key]
+
+    def put(self, *buffers: Buffer) -> int:
+        """Has packs lie one behind the other in the weights' region; answers the first line."""
+        key = tuple(buffer.id for buffer in buffers)
+        if key not in self._placed:
+            packs = tuple(buffer for buffer in buffers if isinstance(buffer, WeightBuffer))
+            assert len(packs) == len(buffers)
+            self._placed[key] = self.lists.weights.reserve(sum(buffer.pack.beats for buffer in packs))
+            self.lists.packs.append(PlacedPacks(self._placed[key], packs))
+        return self._placed[key]
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def mac(
+        self,
+        command: MacCommand,
+        x: Images,
+        out: Images,
+        params: Callable[[], int],
+        weight: Callable[[MacCommand, int], int] | None = None,
+        *,
+        second: Images | None = None,
+        residual: Images | None = None,
+        macs: int = 0,
+    ) -> None:
+        """Cuts a command for the engine and appends it, in several parts where it works channel by channel.
+
+        command: all but addresses. params, weight: answer the line of parameters, and of the weights of a cut command
+        that begins with block `first` of the channels. Raises DoesNotFitError before anything is appended.
+        """
+        command = replace(command, input_image=x.map.image_lines, output_image=out.map.image_lines)
+        if residual is not None:
+            command = replace(command, residual=0, residual_image=residual.map.image_lines)
+        if command.one_to_one:
+            parts = channel_parts(command, self.sizes, self.engine.memory)
+        else:
+            parts = [(0, chosen(command, self.sizes, self.engine.memory))]
+        at = {"input": self.at(x), "output": self.at(out), "params": params()}
+        reads = [("input_after", x.map)]
+        if residual is not None:
+            at["residual"] = self.at(residual)
+            reads.append(("residual_after", residual.map))
+        if second is not None:
+            at["weight"] = self.at(second)
+            reads.append(("weight_after", second.map))
+        for first, part in parts:
+            where = {name: getattr(part, name) + line for name, line in at.items()}
+            if weight is not None:
+                where["weight"] = weight(part, first)
+            blocks = macs * part.out_blocks // max(command.out_blocks, 1)
+            self._append(replace(part, **where), reads, blocks if len(parts) > 1 else macs)
+        self._written(out.map)
+
+    def vector(self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None) -> None:
+        """Cuts a command of the vector side and appends it. Raises DoesNotFitError before anything is appended."""
+        if other is not None:
+            command = replace(command, other=0)
+        command = grouped(command, self.sizes, self.engine.memory)
+        where = {"input": self.at(x), "output": self.at(out), "params": params}
+        reads = [("input_after", x.map)]
+        if other is not None:
+            where["other"] = self.at(other)
+            reads.append(("other_after", other.map))
+        self._append(replace(command, **where), reads, 0)
+        self._written(out.map)
+
+    def _append(self, command: Command, reads: Sequence[tuple[str, Map]], macs: int) -> None:
+        assert self._node is not None
+        waits: dict[str, Any] = {name: self.after(of) for name, of in reads}
+        self.lists.launches[-1].append(Emitted(replace(command, **waits), self._node, self._pattern, macs))
+
+    def _written(self, of: Map) -> None:
+        of.writer = (len(self.lists.launches) - 1, len(self.lists.launches[-1]) - 1)
+
+
+class _NoCopies:
+    """What views are offered: no copies, since the engine has no command that moves elements."""
+
+    def tensor(self, *_: Any, **__: Any) -> View:
+        raise RefusedError("its input lies in an order that no command reads, and the engine moves no elements")
+
+    def copy(self, source: View, target: View) -> None:
+        raise AssertionError("there is no tensor to copy to")
+
+
+_NO_COPIES = _NoCopies()
+
+
+def _as_map(size: Sequence[int]) -> tuple[int, int, int]:
+    """Images, pixels and channels of a value: an image if it has four dimensions, else rows of features."""
+    if len(size) == 4:
+        return size[0], size[2] * size[3], size[1]
+    rows = 1
+    for n in size[:-1]:
+        rows *= n
+    return 1, rows, size[-1] if size else 1
+
+
+def dense_view(of: Map, size: Sequence[int]) -> View:
+    """All of a map as the value that :func:`_as_map` made it for."""
+    if len(size) == 4:
+        return View(of, tuple(size), (IMAGE, CHANNEL, size[3] * PIXEL, PIXEL))
+    strides, step = [CHANNEL], PIXEL
+    for n in reversed(size[1:-1] if len(size) > 1 else ()):
+        strides.insert(0, step)
+        step *= n
+    if len(size) > 1:
+        strides.insert(0, step)
+    return View(of, tuple(size), tuple(strides[: len(size)]))
+
+
+def images_of(view: View, what: str) -> Images:
+    """A view of four dimensions as images. Raises RefusedError, about `what`."""
+    n, channels, height, width = view.shape
+    of, image, first, block = _origin(view, channels, what)
+    wanted = (IMAGE, CHANNEL, width * PIXEL, PIXEL)
+    if any(size != 1 and stride != want for size, stride, want in zip(view.shape, view.strides, wanted, strict=True)):
+        raise RefusedError(f"{what} lies in an order that the engine does not read")
+    found = Images(of, n, channels, height, width, block, image, first)
+    if not found.whole:
+        raise RefusedError(f"{what} is a part of an image")
+    return found
+
+
+def rows_of(view: View, what: str) -> Images:
+    """A view whose last dimension are features, as rows: images of a row or many. Raises RefusedError, about `what`."""
+    channels = view.shape[-1] if view.shape else 1
+    of, image, first, block = _origin(view, channels, what)
+    if channels != 1 and view.strides[-1] != CHANNEL:
+        raise RefusedError(f"{what} lies in an order that the engine does not read")
+    runs = _runs(view.shape[:-1], view.strides[:-1])
+    images = 1
+    if runs and runs[0][1] == IMAGE:
+        images = runs.pop(0)[0]
+    pixels = 1
+    if runs and runs[0][1] == PIXEL:
+        pixels = runs.pop(0)[0]
+    if runs:
+        raise RefusedError(f"{what} lies in an order that the engine does not read")
+    return Images(of, images, channels, 1, pixels, block, image, first)
+
+
+def _origin(view: View, channels: int, what: str) -> tuple[Map, int, int, int]:
+    """Map, image, pixel and block that a view begins with."""
+    of = view.buffer
+    assert isinstance(of, Map)
+    image, rest = divmod(view.offset, IMAGE)
+    pixel, channel = divmod(rest, PIXEL)
+    if channel % CHANNELS:
+        raise RefusedError(f"{what} begins at channel {channel}, and the engine reads whole blocks of {CHANNELS}")
+    return of, image, pixel, channel // CHANNELS
+
+
+def _runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Dimensions as runs (elements, stride) of what is dense in itself, outermost first."""
+    runs: list[tuple[int, int]] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        if size == 1:
+            continue
+        if runs and runs[-1][1] == stride * size:
+            runs[-1] = (runs[-1][0] * size, stride)
+        else:
+            runs.append((size, stride))
+    return runs
+
+
+def int8(node: Node, what: str) -> None:
+    """Raises RefusedError if a value is not of int8."""
+    dtype = value(node).dtype
+    if dtype is not torch.int8:
+        raise RefusedError(f"{what} is {str(dtype).removeprefix('torch.')}, and the engine's maps are int8")
+
+
