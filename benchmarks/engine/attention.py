@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fpga_dynamo.codegen.engine import layout
 from benchmarks.engine.layers import Product, Rows
+from fpga_dynamo.codegen.engine import layout
 from fpga_dynamo.codegen.engine.choose import chosen
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.sizes import CHANNELS

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.engine import attention
-from fpga_dynamo.codegen.engine import layout
 from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
+from fpga_dynamo.codegen.engine import layout
 from fpga_dynamo.codegen.engine.choose import channel_parts, chosen
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.cycles import Memory

@@ -72,8 +72,8 @@ class Pattern:
     joins: images that a match puts side by side along their channels, in order. Makers of theirs that work `in_place`
         may have written some where `lower` finds its own result begun: ``Emitter.defined``.
     operators: what else is known of the anchors and of their gradients, by operator.
-    engine: `lower` for the hardware engine, see :mod:`fpga_dynamo.lowering.passes.engine`; it raises RefusedError, before
-        any command, for what an engine of the emitter's sizes cannot do.
+    engine: `lower` for the hardware engine, see :mod:`fpga_dynamo.lowering.passes.engine`; it raises RefusedError for
+        what an engine of the emitter's sizes cannot do.
     """
 
     name: str
@@ -178,7 +178,8 @@ def only_on_engine(
     engine: Callable[[Match, EngineEmitter], Sequence[View]],
 ) -> None:
     """Adds a pattern to :data:`ENGINE_ONLY`."""
-    ENGINE_ONLY.append(Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine))
+    pattern = Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine)
+    ENGINE_ONLY.append(pattern)
 
 
 def _no_core(match: Match, emitter: Emitter) -> Sequence[View]:

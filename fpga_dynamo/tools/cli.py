@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.tools.estimate.command import add_command as add_estimate
 from fpga_dynamo.tools.explain_text import BY
 from fpga_dynamo.tools.soc.command import add_commands as add_soc_commands
 
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     ops.add_argument("--check", type=Path, metavar="FILE", help="say whether the file is what would be written")
     ops.set_defaults(action=_ops)
 
+    add_estimate(commands)
     add_soc_commands(commands)
 
     for command in (run, fuzz):

@@ -105,6 +105,26 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     )
 
 
+def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
+    """Lines that a command reads and writes: what `cycles` has as cycles of ports, without what ports wait."""
+    c, g = command, Geometry(command, sizes)
+    images, again = g.heads * c.images, g.sets if g.sets_outside else 1
+    read = images * again * sum(g.input_lines(band) for band in g.all_bands) * c.in_blocks
+    block_lines = CHANNELS * CHANNELS // sizes.line_elements
+    weights = c.out_blocks * PARAMS_LINES + (4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) else 0)
+    if c.second_operand_is_map:
+        weights += c.out_blocks * c.tile_depth * block_lines
+    elif c.weight_kind is WeightKind.DIAGONAL and c.has_weights:
+        weights += g.tiles * divide_up(g.taps, sizes.beat)
+    elif c.has_weights:
+        weights += g.tiles * g.steps * c.tile_blocks * sizes.weight_lines
+    weights *= g.heads * g.set_loads // g.sets
+    stored = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
+    others = images * c.out_blocks * g.out_plane if c.has_residual else 0
+    sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
+    return read + weights + stored + others + sums
+
+
 def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     """Lines that a band's window takes to read, and cycles to fill."""
     c, sizes = g.command, g.sizes

@@ -18,12 +18,13 @@ from torch.fx import Node
 from fpga_dynamo.codegen import views
 from fpga_dynamo.codegen.requantize import RequantizeError
 from fpga_dynamo.ir.elements import F32, Element
-from fpga_dynamo.ir.graph import GraphInfo, is_view, shape, value
-from fpga_dynamo.ir.view import Buffer, View
+from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape, value
+from fpga_dynamo.ir.quantised import DEQUANTIZE
+from fpga_dynamo.ir.view import Buffer, View, dense, numel
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
 
 from .choose import DoesNotFitError, channel_parts, chosen
-from .command import NO_OPERAND, MacCommand, divide_up
+from .command import MacCommand, divide_up
 from .layout import Region
 from .sizes import CHANNELS, LINE_BYTES, EngineSizes
 from .target import EngineTarget
@@ -186,13 +187,17 @@ class EngineEmitter:
 
     def _given_view(self, node: Node) -> View:
         size = shape(node)
-        images, pixels, channels = _as_map(size)
-        found = Map(images, pixels, channels, self.sizes, node.name)
+        if len(size) > 2 and _is_read_as_matrices(node):  # a map for each head
+            found = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, node.name)
+            view = View(found, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))
+        else:
+            found = Map(*_as_map(size), self.sizes, node.name)
+            view = dense_view(found, size)
         self.given[node, CHANNELS] = found
-        return dense_view(found, size)
+        return view
 
     def folded(self, node: Node, pixel_channels: int) -> Map | None:
-        """The image that the host writes for `node`, with its few channels side by side; None if a command writes it."""
+        """The image that the host writes for `node`, few channels side by side; None if a command writes it."""
         if not self._is_given(node):
             return None
         images, pixels, channels = _as_map(shape(node))
@@ -298,17 +303,19 @@ class EngineEmitter:
             self._append(replace(part, **where), reads, blocks if len(parts) > 1 else macs)
         self._written(out.map)
 
-    def vector(self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None) -> None:
+    def vector(
+        self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None
+    ) -> None:
         """Cuts a command of the vector side and appends it. Raises DoesNotFitError before anything is appended."""
         if other is not None:
             command = replace(command, other=0)
         command = grouped(command, self.sizes, self.engine.memory)
-        where = {"input": self.at(x), "output": self.at(out), "params": params}
+        command = replace(command, input=self.at(x), output=self.at(out), params=params)
         reads = [("input_after", x.map)]
         if other is not None:
-            where["other"] = self.at(other)
+            command = replace(command, other=self.at(other))
             reads.append(("other_after", other.map))
-        self._append(replace(command, **where), reads, 0)
+        self._append(command, reads, 0)
         self._written(out.map)
 
     def _append(self, command: Command, reads: Sequence[tuple[str, Map]], macs: int) -> None:
@@ -331,6 +338,18 @@ class _NoCopies:
 
 
 _NO_COPIES = _NoCopies()
+
+
+def _is_read_as_matrices(node: Node) -> bool:
+    """Whether a value is an operand of products of matrices, behind views and dequantising nodes."""
+    waiting = list(node.users)
+    while waiting:
+        user = waiting.pop()
+        if user.target is aten.bmm.default:
+            return True
+        if is_view(user) or user.target is DEQUANTIZE:
+            waiting += user.users
+    return False
 
 
 def _as_map(size: Sequence[int]) -> tuple[int, int, int]:
@@ -416,5 +435,3 @@ def int8(node: Node, what: str) -> None:
     dtype = value(node).dtype
     if dtype is not torch.int8:
         raise RefusedError(f"{what} is {str(dtype).removeprefix('torch.')}, and the engine's maps are int8")
-
-

@@ -2,8 +2,8 @@
 
 The matches are those of the patterns that say how an engine computes them (`Pattern.engine`). What an engine of these
 sizes cannot do is refused by the pattern while it emits; then all is done again without that match, so that its nodes
-run on the host. Values between two matches never leave the card; the host writes and reads int8 maps before and behind a
-launch, quantised, in the order of hls_kernels/engine/layout.hpp.
+run on the host. Values between two matches never leave the card; before and behind a launch the host writes and reads
+int8 maps, in the order of hls_kernels/engine/layout.hpp.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class EngineProgram:
     """A graph on an engine.
 
     taken: the pattern that each node of a match belongs to. left: why each node that computes is none of them, in the
-    graph's order. given: the maps that the host writes, by node and channels side by side. results: where the values lie
-    that the host reads.
+    graph's order. given: the maps that the host writes, by node and channels side by side. results: where the values
+    lie that the host reads.
     """
 
     graph: GraphInfo
@@ -48,7 +48,7 @@ class EngineProgram:
 
 
 def lower_for_engine(module: GraphModule, engine: EngineTarget, static_inputs: Collection[int]) -> EngineProgram:
-    """Lowers an ATen graph, which is changed; `static_inputs` are the positions of parameters among its placeholders."""
+    """Lowers an ATen graph, which is changed; `static_inputs` are the positions of parameters among its inputs."""
     normalise(module)
     sink_views(module)
     graph = GraphInfo(module, _bare(engine), static_inputs)
@@ -225,5 +225,3 @@ def _read_by_host(user: Node, taken: Mapping[Node, str]) -> bool:
             return True
         waiting += at.users
     return False
-
-

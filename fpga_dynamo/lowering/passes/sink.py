@@ -1,8 +1,8 @@
 """Pass (before the engine's claims): views move behind element-wise work, so that products are next to their endings.
 
 Between a product and what its command could do on the way out often stands a view, as whoever wrote the model thinks of
-rows as of batches. Nothing is moved that changes the order of elements: only reshapes, and permutations of dimensions of
-size 1.
+rows as of batches. Nothing is moved that changes the order of elements: only reshapes, and permutations of dimensions
+of size 1.
 """
 
 from __future__ import annotations

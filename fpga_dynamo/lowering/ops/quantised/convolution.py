@@ -306,7 +306,8 @@ def _refuse_on_engine(node: Node, weights: Weights, emitter: EngineEmitter) -> N
 def _engine_command(node: Node, scale: Scale, end: Ending, emitter: EngineEmitter) -> MacCommand:
     """The command for images as they are, but for addresses and the order of its input."""
     size, channels, groups = shape(node), shape(operand(node, 0))[1], argument(node, "groups", 8)
-    height, width = (row[0] for row in ([[None], *axes(node)] if len(size) == 3 else axes(node)))
+    phases = axes(node)
+    height, width = phases[0][0] if len(phases) == 2 else None, phases[-1][0]
     out_blocks = ceil_div(size[1], CHANNELS)
     dense = groups == 1
     return MacCommand(
@@ -329,9 +330,7 @@ def _engine_command(node: Node, scale: Scale, end: Ending, emitter: EngineEmitte
     )
 
 
-def _engine_input(
-    integers: Node, node: Node, command: MacCommand, emitter: EngineEmitter
-) -> tuple[Images, MacCommand]:
+def _engine_input(integers: Node, node: Node, command: MacCommand, emitter: EngineEmitter) -> tuple[Images, MacCommand]:
     """Where the input lies, blocked, or with few channels side by side if the host can write it so."""
     int8(integers, "its input")
     channels = shape(integers)[1]

@@ -22,8 +22,8 @@ from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
 from fpga_dynamo.lowering.ops.quantised.casts import cycles, parts, placed_like, walk
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
-from fpga_dynamo.lowering.ops.quantised.vector_side import element_wise, scale_of_elements
 from fpga_dynamo.lowering.ops.quantised.tables import is_function_of_one, packed_table, table_of
+from fpga_dynamo.lowering.ops.quantised.vector_side import element_wise, scale_of_elements
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
 
 for _name, _operands in (("add_int8", 3), ("lookup_int8", 2)):

@@ -29,7 +29,7 @@ from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.command import FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, GraphInfo, argument, aten, operand, refuse_value, shape, value
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, GraphInfo, argument, aten, operand, pair, refuse_value, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized
 from fpga_dynamo.ir.records import GemmInt8
 from fpga_dynamo.ir.target import Target
@@ -37,6 +37,7 @@ from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.matmul.batches import split, unit_strides
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.quantised.convolution import QUAD
+from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
     Ending,
     ending,
@@ -47,7 +48,6 @@ from fpga_dynamo.lowering.ops.quantised.epilogue import (
     residual_integers,
     table_in,
 )
-from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product
 from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
     Parameters,
@@ -282,7 +282,7 @@ def _engine_linear(
     except RefusedError:
         if (image := _flattened_image(integers)) is None:
             raise
-        x, kernel = images_of(emitter.view(image), "its left operand"), shape(image)[2:]
+        x, kernel = images_of(emitter.view(image), "its left operand"), pair(shape(image)[2:])
     out = emitter.result(match.root)
     if x.images > 1:  # the rows are images of a pixel each
         rows = Map(x.images, 1, columns, emitter.sizes, match.root.name)

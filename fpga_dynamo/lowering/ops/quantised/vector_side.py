@@ -1,7 +1,7 @@
-"""What the hardware engine's vector side computes on rows and elements of int8 maps: softmax, layer norm, sums, copies.
+"""What the hardware engine's vector side computes on rows and elements of int8 maps.
 
-The arithmetic: hls_kernels/engine/vector/record.hpp. Sums and tables are those of elementwise.py; softmax, layer norm and
-concatenations with parts that have to be copied are patterns of the engine alone.
+The arithmetic: hls_kernels/engine/vector/record.hpp. Sums and tables are those of elementwise.py; softmax, layer norm
+and concatenations, whose parts may have to be copied, are patterns of the engine alone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def element_wise(
     return out
 
 
-def _emit(command: VectorCommand, x: Images, y: Images, params: int, other: Images | None, emitter: EngineEmitter) -> None:
+def _emit(
+    command: VectorCommand, x: Images, y: Images, params: int, other: Images | None, emitter: EngineEmitter
+) -> None:
     command = replace(
         command,
         channels=x.channels,
@@ -227,8 +229,8 @@ def _pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torc
     count, scale = params
     rows = []
     for given, filling, fraction in ((gamma, 1.0, GAMMA_FRACTION), (beta, 0.0, BETA_FRACTION)):
-        real = torch.full((count,), filling, dtype=torch.float64) if given is None else given.detach().double().flatten()
-        units = torch.round(real / scale * 2.0**fraction).clamp(-(2.0**31), 2.0**31 - 1).to(torch.int32)
+        real = torch.full((count,), filling) if given is None else given.detach().flatten()
+        units = torch.round(real.double() / scale * 2.0**fraction).clamp(-(2.0**31), 2.0**31 - 1).to(torch.int32)
         rows.append(torch.nn.functional.pad(units, (0, -count % CHANNELS)).view(-1, CHANNELS))
     return torch.stack(rows, 1).flatten()
 

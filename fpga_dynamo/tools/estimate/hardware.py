@@ -1,0 +1,171 @@
+"""The card that a model is estimated for, from a platform's and a recipe's files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import xclbin_build.cache
+from fpga_dynamo.codegen.engine.cycles import Memory
+from fpga_dynamo.codegen.engine.sizes import LINE_BYTES, EngineSizes
+from fpga_dynamo.codegen.engine.target import FITTED, EngineTarget
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.ir.target import Platform
+from xclbin_build import engine as engines
+from xclbin_build import platform as platforms
+from xclbin_build import recipe as recipes
+from xclbin_build.design import Design, elaborate
+from xclbin_build.errors import BuildError
+from xclbin_build.estimate.design import estimate
+from xclbin_build.estimate.report import document
+
+_FITTED_MHZ = 300.0
+_GUESSED_SHARE = 0.9
+"""Of a bank's bandwidth, where no figure was fitted: as little is lost as on the DDR4 of a U250."""
+
+DTYPES = {"int8": "int8", "bf16": "bfloat16", "fp32": "float32"}
+"""What ``--dtype`` says -> elements of an engine."""
+
+
+class EstimateError(FpgaError):
+    """What cannot be estimated, and what can."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A design with one engine. fitted: whether the memory's figures were fitted to the counting card."""
+
+    design: Design
+    engine: EngineTarget
+    fitted: bool
+
+    @property
+    def mhz(self) -> float:
+        return self.engine.platform.clock_hz / 1e6
+
+
+def card(platform: str, recipe: str | None, dtype: str) -> Card:
+    """The platform's card with the recipe's engine; of none named the platform's own.
+
+    Raises EstimateError for an unknown platform or recipe, and a recipe without an engine of that type.
+    """
+    try:
+        found = platforms.load(platform)
+        if not found.regions:
+            raise EstimateError(f"platform '{platform}' is no card; there are {', '.join(_cards())}")
+        design = elaborate(recipes.load(recipe or _own(found.name)), found)
+    except BuildError as error:
+        raise EstimateError(str(error)) from error
+    own = [kernel.engine for kernel in design.kernels if kernel.engine is not None]
+    name = design.recipe.name
+    if len(own) != 1:
+        having = ", ".join(recipe for recipe in recipes.names() if recipe.startswith("engine-"))
+        many = f"{len(own)} kernels that are engines" if own else "no engine"
+        raise EstimateError(f"recipe '{name}' has {many}, and one is estimated; those that come along are {having}")
+    if own[0].element != DTYPES[dtype]:
+        raise EstimateError(
+            f"the engine of recipe '{name}' computes with {own[0].element}, not with {DTYPES[dtype]}: "
+            f'give --recipe with one whose element = "{DTYPES[dtype]}"'
+        )
+    of_host = Platform.from_manifest(found.table())
+    memory = memory_of(found.name, found.speeds)
+    target = EngineTarget(name, sizes_of(own[0]), memory, of_host)
+    return Card(design, target, found.name in FITTED)
+
+
+def _cards() -> list[str]:
+    return [name for name in platforms.names() if platforms.load(name).regions]
+
+
+def _own(platform: str) -> str:
+    """The recipe of a platform that is an engine's."""
+    for name in recipes.for_platform(platform):
+        if any(kernel.engine for kernel in recipes.load(name).kernels):
+            return name
+    raise EstimateError(f"no recipe that comes along has an engine for platform '{platform}'; give --recipe FILE.toml")
+
+
+def sizes_of(engine: engines.Engine) -> EngineSizes:
+    values = asdict(engine)
+    del values["uram"]  # where its memories lie changes no cycle
+    return EngineSizes(element_bytes=1 << engines.ELEMENTS.index(values.pop("element")), **values)
+
+
+def memory_of(platform: str, speeds: dict[str, float]) -> Memory:
+    """What the cost model takes the memory for: fitted at 300 MHz, or guessed from the bank's bandwidth."""
+    clock = speeds["clock_mhz"] / _FITTED_MHZ
+    if platform in FITTED:
+        # A port moves what it moves in a cycle, whatever the clock; banks and latencies are times.
+        known = FITTED[platform]
+        return replace(
+            known,
+            lines_per_cycle=min(known.lines_per_cycle, known.bank / clock),
+            read=round(known.read * clock),
+            write=round(known.write * clock),
+            shared=known.bank / clock,
+        )
+    bank = speeds.get("bank_gbps", 14.0) * 1e9 / (speeds["clock_mhz"] * 1e6 * LINE_BYTES)
+    return Memory(min(bank, 1.0) * _GUESSED_SHARE, round(100 * clock), round(100 * clock))
+
+
+# --- resources --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the design takes. fits: None if that is not known. basis: what the figures rest on."""
+
+    used: dict[str, float]
+    available: dict[str, float]
+    fits: bool | None
+    problems: tuple[str, ...]
+    basis: str
+
+
+def resources(design: Design, *, sizes_only: bool) -> Resources:
+    """The estimate of xclbin_build. sizes_only: of arrays and memories, at once; else with the logic, which is counted
+    from the sources by clang 19 in half a minute, and kept for the next time."""
+    if sizes_only:
+        found = document(estimate(design, whole=False, advise=False))
+        fits = None if found["fits"] else False  # what is not counted comes on top
+        basis = "sizes of arrays and memories alone; logic is not counted"
+        return _resources(found, fits, basis)
+    found = _kept(design)
+    basis = "sizes, and operators counted from the sources' IR (docs/resources.md); nothing was synthesised"
+    if found["unknown"]:
+        basis = f"sizes alone: {'; '.join(found['unknown'])}"
+    return _resources(found, found["fits"], basis)
+
+
+def _resources(found: dict[str, Any], fits: bool | None, basis: str) -> Resources:
+    return Resources(found["used"], found["available"], fits, tuple(found["problems"]), basis)
+
+
+def _kept(design: Design) -> dict[str, Any]:
+    """The whole estimate, from the cache if sources and design are those of before."""
+    key = xclbin_build.cache.digest([repr(design), *(_sources())])
+    folder = xclbin_build.cache.root() / "estimates"
+    path = folder / f"{key}.json"
+    if path.is_file():
+        kept: dict[str, Any] = json.loads(path.read_text())
+        return kept
+    found = document(estimate(design, advise=False))
+    if not found["unknown"]:  # else clang may be there the next time
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(found))
+        partial.rename(path)
+    return found
+
+
+@cache
+def _sources() -> tuple[bytes, ...]:
+    """All that an estimate is made from."""
+    import hls_kernels
+
+    roots = [(hls_kernels.ROOT, "*.h*"), (hls_kernels.ROOT, "*.toml"), (Path(xclbin_build.__file__).parent, "*")]
+    paths = sorted({path for root, glob in roots for path in root.rglob(glob) if path.is_file()})
+    return tuple(path.read_bytes() for path in paths if path.suffix in (".hpp", ".toml", ".py", ".h"))

@@ -1,0 +1,80 @@
+"""A model as the graph that the engine lowering takes, in the type that is asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fpga_dynamo.frontend.capture import Captured, capture
+from fpga_dynamo.quantize.specs import Scales
+from fpga_dynamo.tools import zoo
+from fpga_dynamo.tools.estimate.hardware import EstimateError
+
+_RANDOM_CALLS = 2
+
+
+@dataclass(frozen=True)
+class Model:
+    """graph: of one call of the model in its type. calibration: what its scales rest on."""
+
+    name: str
+    graph: Captured
+    calibration: str
+
+
+def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model:
+    """The model `name` of the zoo in 8 bits. data: a file of what it is called with, by `torch.save`; None is random.
+
+    Raises EstimateError for a model that torch.export cannot export, or data that is none.
+    """
+    example = zoo.load(name, batch=batch)
+    model = zoo.randomise_batch_norm(example.model)
+    if data is None:
+        calls: Sequence[Any] = [example.inputs, *(_redrawn(example.inputs) for _ in range(_RANDOM_CALLS - 1))]
+        calibration = f"random: {_RANDOM_CALLS} calls with the zoo's inputs and others like them"
+    else:
+        calls = _loaded(data)
+        calibration = f"{len(calls)} calls of {data}"
+    try:
+        from fpga_dynamo.quantize import quantize
+    except ModuleNotFoundError as error:
+        raise EstimateError(f"int8 needs {error.name}: pip install 'fpga_dynamo[quantize]'") from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            converted = quantize(model, calls, scales=scales, progress=False)
+    except EstimateError:
+        raise
+    except Exception as error:
+        raise EstimateError(f"'{name}' cannot be exported and quantised: {_first_line(error)}") from error
+    return Model(name, capture(converted, example.inputs), calibration)
+
+
+def _redrawn(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Inputs of the same shapes: random numbers again, and integers in another order."""
+    return tuple(_like(x) if isinstance(x, torch.Tensor) else x for x in inputs)
+
+
+def _like(x: torch.Tensor) -> torch.Tensor:
+    if x.is_floating_point():
+        return torch.randn_like(x)
+    return x.flatten()[torch.randperm(x.numel())].reshape(x.shape)
+
+
+def _loaded(path: Path) -> Sequence[Any]:
+    try:
+        calls = torch.load(path, weights_only=True)
+    except Exception as error:
+        raise EstimateError(f"--calibration {path}: {_first_line(error)}") from error
+    if not isinstance(calls, (list, tuple)) or not calls:
+        raise EstimateError(f"--calibration {path}: it holds no list of a model's inputs, one item for each call")
+    return calls
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,175 @@
+"""An estimate: its making, as JSON, and as tables for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fpga_dynamo.lowering.passes.engine import lower_for_engine
+from fpga_dynamo.quantize.specs import Scales
+from fpga_dynamo.tools.estimate import hardware, model
+from fpga_dynamo.tools.estimate.figures import Figures, figures, modelled
+from fpga_dynamo.tools.estimate.hardware import EstimateError, Resources
+from fpga_dynamo.tools.estimate.linking import Link, links
+
+_ROWS = 20
+"""Layers that a table shows."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `fpga-dynamo estimate` says. basis: what each figure rests on, by its name."""
+
+    model: str
+    dtype: str
+    platform: str
+    recipe: str
+    batch: int
+    cus: int
+    calibration: str
+    clock_mhz: float
+    figures: Figures
+    resources: Resources
+    links: tuple[Link, ...]
+    basis: dict[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """In types that JSON knows; `figures` are keys of their own."""
+        found = asdict(self)
+        del found["figures"], found["resources"]
+        of_figures = asdict(self.figures)
+        layers = of_figures.pop("layers")
+        of_resources = asdict(self.resources)
+        return {
+            **found,
+            **of_figures,
+            "fits": of_resources.pop("fits"),
+            "resources": of_resources,
+            "layers": layers,
+        }
+
+
+def estimate(
+    name: str,
+    platform: str,
+    *,
+    dtype: str = "int8",
+    recipe: str | None = None,
+    cus: int = 1,
+    batch: int = 1,
+    simulate: bool = False,
+    calibration: Path | None = None,
+    scales: Scales = "pow2",
+    sizes_only: bool = False,
+) -> Report:
+    """What the model `name` of the zoo takes. Raises EstimateError, and ModelNotFoundError, in a sentence."""
+    card = hardware.card(platform, recipe, dtype)
+    if cus > 1:
+        raise EstimateError(f"--cus {cus}: several compute units on one input are not built yet; leave it out")
+    if dtype != "int8":
+        raise EstimateError(f"--dtype {dtype}: models are lowered to int8 engines only so far")
+    if simulate:
+        raise EstimateError("--simulate: not built yet")
+    given = model.quantised(name, batch, scales, calibration)
+    program = lower_for_engine(given.graph.module, card.engine, given.graph.static)
+    if not any(program.lists.launches):
+        reasons = Counter(program.left.values())
+        raise EstimateError(f"the engine takes nothing of '{name}': {reasons.most_common(1)[0][0]}")
+    return Report(
+        name,
+        dtype,
+        platform,
+        card.engine.recipe,
+        batch,
+        cus,
+        given.calibration,
+        card.mhz,
+        figures(program, batch, modelled(program)),
+        hardware.resources(card.design, sizes_only=sizes_only),
+        links(program, card.design),
+        _basis(card),
+    )
+
+
+def _basis(card: hardware.Card) -> dict[str, str]:
+    """What each figure rests on."""
+    memory = "fitted to the counting card" if card.fitted else "a guess from the bank's bandwidth"
+    return {
+        "latency_ms": "the cost model's formulas of loops (codegen/engine), held against the counting card; the "
+        f"memory's figures are {memory}; no schedule and no card has confirmed them",
+        "clock_mhz": "the platform's file; whether the engine closes timing there is not known",
+        "throughput_per_s": "batch / latency_ms: the host works beside the card",
+        "array_utilisation": "products of the model / products that the array could make in latency_ms",
+        "dram_gb_per_s": "lines that the commands move, counted from their cuts, / latency_ms",
+        "call_ms": "latency_ms and host: figures of the platform's file, which are estimates",
+        "node_offload": "of nodes that compute; quantising inputs and scaling results are the host's",
+        "resources": "see resources.basis",
+        "links": "the host's time for the nodes; what the cores would take is not subtracted",
+    }
+
+
+def show(found: Report) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    of, host = found.figures, found.figures.host
+    table = Table(show_header=False, title=f"{found.model}, {found.dtype}, batch {found.batch}, on {found.platform}")
+    table.add_row("engine", f"recipe {found.recipe}, {found.clock_mhz:g} MHz")
+    table.add_row("calibration", found.calibration)
+    table.add_row("latency of the card", f"{of.latency_ms:.2f} ms, {of.throughput_per_s:.0f} items/s")
+    table.add_row("array used", f"{of.array_utilisation:.0%}")
+    table.add_row("device memory", f"{of.dram_mb:.1f} MB, {of.dram_gb_per_s:.1f} GB/s")
+    table.add_row("offloaded", f"{of.node_offload:.1%} of nodes, {of.mac_offload:.1%} of products")
+    table.add_row(
+        "with the host",
+        f"{of.call_ms:.2f} ms: {host.launches} launches {host.launch_ms:.2f}, copies {host.transfer_ms:.2f}, "
+        f"{len(host.nodes)} nodes {host.nodes_ms:.2f} ms",
+    )
+    used, available = found.resources.used, found.resources.available
+    table.add_row("resources", ", ".join(f"{name} {used[name]:,.0f} of {available[name]:,.0f}" for name in used))
+    fits = {True: "yes", False: "no", None: "not known"}[found.resources.fits]
+    table.add_row("fits", f"{fits} ({found.resources.basis})")
+    console.print(table)
+    for problem in found.resources.problems:
+        console.print(problem, markup=False)
+    console.print(_layers(of))
+    _show_host(found, console)
+    for name, words in found.basis.items():
+        console.print(f"{name}: {words}", markup=False)
+
+
+def _layers(of: Figures) -> Table:
+    slowest = sorted(of.layers, key=lambda layer: -layer.ms)[:_ROWS]
+    title = f"the {len(slowest)} slowest of {len(of.layers)} layers"
+    table = Table(title=title)
+    for name in ("layer", "operator", "ms", "share", "array used", "MB", "bound by"):
+        table.add_column(name, justify="left" if name in ("layer", "operator", "bound by") else "right")
+    for layer in slowest:
+        table.add_row(
+            layer.module or layer.name,
+            layer.op,
+            f"{layer.ms:.3f}",
+            f"{layer.share:.1%}",
+            f"{layer.utilisation:.0%}",
+            f"{layer.bytes / 1e6:.2f}",
+            layer.bound,
+        )
+    return table
+
+
+def _show_host(found: Report, console: Console) -> None:
+    reasons: dict[str, list[str]] = {}
+    for node in found.figures.host.nodes:
+        reasons.setdefault(node.reason, []).append(node.name)
+    for reason, names in reasons.items():
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        console.print(f"on the host: {shown}: {reason}", markup=False)
+    for link in found.links:
+        console.print(
+            f"with core {', '.join(link.cores)} linked: {len(link.nodes)} nodes less on the host, which are "
+            f"{link.saves_at_most_ms:.3f} ms there",
+            markup=False,
+        )
