@@ -1,0 +1,128 @@
+"""`fpga-dynamo estimate`: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from fpga_dynamo.lowering.passes.engine import lower_for_engine
+from fpga_dynamo.tools.cli import FAILED, RIGHT, main
+from fpga_dynamo.tools.estimate import hardware, model
+from fpga_dynamo.tools.estimate.figures import Figures, figures, modelled
+
+KEYS = {
+    *("latency_ms", "throughput_per_s", "clock_mhz", "array_utilisation", "dram_gb_per_s", "node_offload"),
+    *("mac_offload", "resources", "fits", "layers", "basis", "host", "links"),
+}
+
+
+class Small(nn.Module):
+    """Takes what the engine takes, and a transposed convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = nn.Conv2d(3, 16, 3, padding=1)
+        self.up = nn.ConvTranspose2d(16, 16, 2, 2)
+        self.behind = nn.Conv2d(16, 16, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.relu(self.behind(self.up(torch.relu(self.before(x)))))
+        return result
+
+    def example_inputs(self, batch: int) -> tuple[torch.Tensor, ...]:
+        return (torch.randn(batch, 3, 16, 16),)
+
+
+class Tangled(Small):
+    """What torch.export refuses."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) if float(x.detach().sum()) > 0 else x
+
+
+SMALL = f"{__name__}:Small"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["estimate", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, " ".join(err.split())
+
+
+def test_json_has_every_figure_and_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = printed(capsys, SMALL, "--platform", "u250", "--sizes-only", "--json")
+    assert code == RIGHT
+    found = json.loads(out)
+    assert set(found) >= KEYS
+    assert found["calibration"].startswith("random")
+    assert [layer["op"] for layer in found["layers"]] == ["convolution_int8"] * 2
+    assert sum(layer["ms"] for layer in found["layers"]) == pytest.approx(found["latency_ms"])
+    assert sum(layer["share"] for layer in found["layers"]) == pytest.approx(1)
+    assert found["host"]["launches"] == 2 == len(found["launch_cycles"])
+    reasons = {node["op"]: node["reason"] for node in found["host"]["nodes"]}
+    assert "transposed" in reasons["aten.convolution.default"]
+    convolution, up = 16 * 16 * 16 * 27 + 32 * 32 * 16 * 144, 32 * 32 * 16 * 16
+    assert found["mac_offload"] == pytest.approx(convolution / (convolution + up))
+    assert 0 < found["node_offload"] < 1
+    assert found["fits"] is None and found["resources"]["used"]["dsp"] > 2000
+    assert {core for link in found["links"] for core in link["cores"]} >= {"conv2d_int8", "quantize"}
+
+
+def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = printed(capsys, SMALL, "--platform", "kv260", "--sizes-only")
+    assert code == RIGHT
+    assert "engine-kv260" in out and "transposed convolution" in out and "with core conv2d_int8" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("resnet1", "--platform", "u250"), "no model 'resnet1'"),
+        ((SMALL, "--platform", "u251"), "unknown platform 'u251'; did you mean 'u250'?"),
+        ((SMALL, "--platform", "emu"), "platform 'emu' is no card"),
+        ((SMALL, "--platform", "u250", "--recipe", "default"), "recipe 'default' has no engine"),
+        ((SMALL, "--platform", "vck190"), "no recipe that comes along has an engine for platform 'vck190'"),
+        ((SMALL, "--platform", "u250", "--dtype", "bf16"), "computes with int8, not with bfloat16"),
+        ((SMALL, "--platform", "u250", "--cus", "2"), "several compute units"),
+        ((SMALL, "--platform", "u250", "--calibration", "nowhere.pt"), "--calibration nowhere.pt"),
+        ((f"{__name__}:Tangled", "--platform", "u250"), "cannot be exported"),
+    ],
+    ids=["model", "platform", "no card", "recipe", "no recipe", "dtype", "cus", "calibration", "export"],
+)
+def test_refusals_are_a_sentence(arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = printed(capsys, *arguments)
+    assert code == FAILED and told in err
+
+
+def test_calibration_data_may_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "calls.pt"
+    torch.save([(torch.randn(1, 3, 16, 16),), (torch.randn(1, 3, 16, 16),)], path)
+    code, out, _ = printed(capsys, SMALL, "--platform", "u250", "--sizes-only", "--json", "--calibration", str(path))
+    assert code == RIGHT and json.loads(out)["calibration"] == f"2 calls of {path}"
+
+
+@functools.cache
+def quantised(name: str) -> model.Model:
+    return model.quantised(name, 1, "pow2", None)
+
+
+def of(name: str, platform: str) -> Figures:
+    given, card = quantised(name), hardware.card(platform, None, "int8")
+    program = lower_for_engine(copy.deepcopy(given.graph.module), card.engine, given.graph.static)
+    return figures(program, 1, modelled(program))
+
+
+@pytest.mark.parametrize(("platform", "most"), [("u250", 5.5), ("kv260", 11.5)])
+def test_resnet50_from_pytorch_is_as_fast_as_the_engine_has_to_be(platform: str, most: float) -> None:
+    found = of("resnet50", platform)
+    assert found.latency_ms <= most
+    assert found.mac_offload == 1 and found.host.launches == 1
+    assert len(found.host.nodes) == 2  # the input is rounded, the result scaled
+    if platform == "u250":
+        assert found.array_utilisation >= 0.7
