@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all if none is named")
     parser.add_argument("--platform", action="append", choices=sorted(MEMORIES), help="all if left out")
     parser.add_argument("--mhz", type=float, default=300.0, help="the kernel's clock")
+    parser.add_argument("--cus", type=int, default=1, help="compute units that share a network; 1 if left out")
     parser.add_argument("--no-check", action="store_true", help="count only; results are not compared")
     parser.add_argument("--commands", action="store_true", help="print each command's cycles as well")
     options = parser.parse_args(arguments)
@@ -34,12 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for platform in options.platform or MEMORIES:
         sizes = sizes_of(platform)
         array = f"{sizes.pixels} x {sizes.out_channels} x {sizes.in_channels}"
-        print(f"\n{platform}, one CU of {array}, {options.mhz:g} MHz\n")
+        units = "one CU" if options.cus == 1 else f"{options.cus} CUs"
+        print(f"\n{platform}, {units} of {array}, {options.mhz:g} MHz\n")
         print("| network | counted ms | cost model ms | published ms | array used | beats in bursts >= 16 | wrong |")
         print("|---|--:|--:|--:|--:|--:|--:|")
         for name in options.networks or NETWORKS:
             try:
-                outcome = measure(name, platform, check=not options.no_check, mhz=options.mhz)
+                outcome = measure(name, platform, check=not options.no_check, mhz=options.mhz, units=options.cus)
             except DoesNotFitError as error:
                 print(f"| {name} | does not fit: a layer {error} | | | | | |", flush=True)
                 continue

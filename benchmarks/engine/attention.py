@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from benchmarks.engine.layers import Product, Rows
 from fpga_dynamo.codegen.engine import layout
-from fpga_dynamo.codegen.engine.choose import chosen
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import (
@@ -21,7 +20,6 @@ from fpga_dynamo.codegen.engine.vector import (
     VectorCommand,
     VectorFlags,
     VectorOperation,
-    grouped,
 )
 from fpga_dynamo.codegen.requantize import channels as requantized
 
@@ -57,7 +55,6 @@ def product(builder: Builder, layer: Product) -> None:
         output_head=(0, map_head),
         pad=pad,
     )
-    command = chosen(command, builder.sizes, builder.memory_model)
     scale = 1.0 / 320 if layer.transposed else 4.0 / _PROBABILITY
     if layer.transposed:
         builder.built.heads[layer.output.map] = layer.heads
@@ -108,7 +105,6 @@ def rows(builder: Builder, layer: Rows) -> None:
         flags=flags,
         input=builder.place(source),
         input_after=builder.after(source),
-        params=builder.built.weights.put(params),
         output=builder.place(layer.output),
         channels=channels,
         pixels=pixels,
@@ -122,8 +118,8 @@ def rows(builder: Builder, layer: Rows) -> None:
     )
     if heads > 1:
         builder.built.heads[layer.output.map] = heads
-    command = grouped(command, builder.sizes, builder.memory_model)
-    builder.append(command, layer, None if value is None else value.clamp(-128, 127).to(torch.int8))
+    of_int8 = None if value is None else value.clamp(-128, 127).to(torch.int8)
+    builder.append_vector(command, layer, params, of_int8)
 
 
 _TABLES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -12,10 +11,11 @@ from torch.nn import functional
 from benchmarks.engine import attention
 from benchmarks.engine.layers import Convolution, Layer, Network, Part, Pool, Product, Rows
 from fpga_dynamo.codegen.engine import layout
-from fpga_dynamo.codegen.engine.choose import channel_parts, chosen
-from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, WeightKind, divide_up
-from fpga_dynamo.codegen.engine.cycles import Memory
-from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
+from fpga_dynamo.codegen.engine.command import Flags, IdleCommand, MacCommand, Operation, WeightKind, divide_up
+from fpga_dynamo.codegen.engine.cycles import PARAMS_LINES, Memory
+from fpga_dynamo.codegen.engine.owners import Owners
+from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES, EngineSizes
+from fpga_dynamo.codegen.engine.split import Share, shares, vector_shares
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.codegen.requantize import Channels, channels, factor, requantize
 
@@ -23,21 +23,25 @@ _RESIDUAL = 128.0
 """The greatest value that a residual adds."""
 _SPREAD = 40.0
 """Standard deviation that the int8 values of a result are scaled to."""
-_AFTER = ("input_after", "residual_after", "weight_after")
+_AFTER = ("input_after", "residual_after", "weight_after", "other_after")
 """Fields that say how many commands ago an operand was made."""
+
+
+Command = MacCommand | VectorCommand | IdleCommand
 
 
 @dataclass
 class Built:
-    """Commands with the layers that they belong to, both regions, and what each map must hold when they have run.
+    """A list of commands and a region of weights for each unit, and what each map must hold when they have run.
 
-    heads: of a map whose pixels are the rows of so many heads, each of which is a map of its own.
+    Lists are equally long, and command i of each belongs to `layers[i]`. heads: of a map whose pixels are the rows of
+    so many heads, each of which is a map of its own.
     """
 
-    commands: list[MacCommand | VectorCommand] = field(default_factory=list)
+    lists: list[list[Command]]
+    weights: list[layout.Region]
     layers: list[Layer] = field(default_factory=list)
     maps: layout.Region = field(default_factory=layout.Region)
-    weights: layout.Region = field(default_factory=layout.Region)
     places: dict[int, int] = field(default_factory=dict)
     values: dict[int, Tensor] = field(default_factory=dict)
     heads: dict[int, int] = field(default_factory=dict)
@@ -53,13 +57,20 @@ class Built:
 
 
 class Builder:
-    """Adds layer after layer. `check`: works out the reference as well, which takes as long as eager does."""
+    """Adds layer after layer, cut over `units`. `check`: works out the reference too, which takes as long as eager."""
 
     def __init__(
-        self, network: Network, sizes: EngineSizes, memory_model: Memory, seed: int = 0, check: bool = True
+        self,
+        network: Network,
+        sizes: EngineSizes,
+        memory_model: Memory,
+        seed: int = 0,
+        check: bool = True,
+        units: int = 1,
     ) -> None:
         self.network, self.sizes, self.memory_model, self.check = network, sizes, memory_model, check
-        self.built = Built()
+        self.built = Built([[] for _ in range(units)], [layout.Region() for _ in range(units)])
+        self._owners = Owners(sizes)
         self._writer: dict[int, int] = {}
         self.random = torch.Generator().manual_seed(seed)
 
@@ -104,21 +115,14 @@ class Builder:
     def after(self, part: Part) -> int:
         """How many commands ago the part was written last; 0 for what was there before."""
         writer = self._writer.get(part.map)
-        return 0 if writer is None else len(self.built.commands) - writer
+        return 0 if writer is None else len(self.built.layers) - writer
 
     def _append(
         self, command: MacCommand, layer: Layer, weight: Tensor | None, sums: Tensor | None, epilogue: _Epilogue
     ) -> None:
         """Adds parameters and commands, and what the result has to be."""
-        result, first = layer.output, len(self.built.commands)
-        params = layout.packed_params(epilogue.channels, epilogue.table)
-        command = replace(command, params=self.built.weights.put(params), output=self.place(result))
-        for part in self._parts(command, weight):
-            # Parts follow each other: what the first waits for is one command further away for each that follows.
-            before = len(self.built.commands) - first
-            waits = {name: getattr(part, name) + before for name in _AFTER if getattr(part, name)}
-            self.built.commands.append(replace(part, **waits))
-            self.built.layers.append(layer)
+        command = replace(command, output=self.place(layer.output))
+        self._append_lists(layer, self._mac(command, weight, epilogue))
         value = None
         if sums is not None:
             residual = self.value(epilogue.residual) if epilogue.residual is not None else None
@@ -128,40 +132,71 @@ class Builder:
     def append_product(self, command: MacCommand, layer: Product, sums: Tensor | None, scale: float) -> None:
         """Adds a product: sums (channels, heads, rows), of heads with the same parameters."""
         epilogue = _Epilogue.plain(layer.columns, scale, greatest=layer.inner * 255 * 128)
-        params = layout.packed_params(epilogue.channels)
-        command = replace(command, params=self.built.weights.put(params), output=self.place(layer.output))
+        command = replace(command, output=self.place(layer.output))
+        self._append_lists(layer, self._mac(command, None, epilogue))
         value = None if sums is None else epilogue.result(sums, None, command)
         if value is not None and not layer.transposed:
             value = value.transpose(0, 1)
-        self.append(command, layer, value)
-
-    def append(self, command: MacCommand | VectorCommand, layer: Layer, value: Tensor | None) -> None:
-        """Adds a command, and what it has to give, in the order of its result's channels and pixels."""
-        self.built.commands.append(command)
-        self.built.layers.append(layer)
         self._written(layer, value)
+
+    def append_vector(self, command: VectorCommand, layer: Layer, params: Tensor, value: Tensor | None) -> None:
+        """Adds a command of the vector side, and what it has to give, in the order of its channels and pixels."""
+        parts = vector_shares(command, len(self.built.lists), self.sizes, self.memory_model)
+        placed: list[list[Command]] = []
+        for region, part in zip(self.built.weights, parts, strict=True):
+            placed.append([] if part is None else [replace(part, params=region.put(params))])
+        self._append_lists(layer, placed)
+        self._written(layer, value)
+
+    def _mac(self, command: MacCommand, weight: Tensor | None, epilogue: _Epilogue) -> list[list[Command]]:
+        """The commands of each unit, with their parameters."""
+        found = shares(command, len(self.built.lists), self.sizes, self.memory_model)
+        return [
+            [] if share is None else self._with_constants(share, region, weight, epilogue)
+            for share, region in zip(found, self.built.weights, strict=True)
+        ]
+
+    def _with_constants(
+        self, share: Share, region: layout.Region, weight: Tensor | None, epilogue: _Epilogue
+    ) -> list[Command]:
+        block = PARAMS_LINES * LINE_BYTES
+        params = layout.packed_params(epilogue.channels)[share.first * block : (share.first + share.blocks) * block]
+        at = region.put(params if epilogue.table is None else torch.cat([params, epilogue.table.view(torch.uint8)]))
+        commands: list[Command] = []
+        for first, part in share.parts:
+            command = replace(part, params=at + part.params)
+            if weight is not None:
+                begin = (share.first + first) * CHANNELS
+                of_part = weight[begin : begin + part.out_blocks * CHANNELS]
+                command = replace(command, weight=region.put(layout.packed_weights(of_part, command, self.sizes)))
+            commands.append(command)
+        return commands
+
+    def _append_lists(self, layer: Layer, of_units: list[list[Command]]) -> None:
+        """Commands of a layer, those of each unit one behind the other; who has fewer than others is idle."""
+        count = max(len(commands) for commands in of_units)
+        written: list[tuple[Command, int]] = []
+        for unit, (commands, own) in enumerate(zip(self.built.lists, of_units, strict=True)):
+            for k, command in enumerate(own):
+                # What the first waits for is one command further away for each that follows.
+                waits = {name: getattr(command, name) + k for name in _AFTER if getattr(command, name, 0)}
+                if not isinstance(command, IdleCommand):
+                    command = replace(command, **waits, peers=self._owners.peers(command, unit))
+                commands.append(command)
+                written.append((command, unit))
+            commands += [IdleCommand()] * (count - len(own))
+        for command, unit in written:
+            if not isinstance(command, IdleCommand):
+                self._owners.wrote(command, unit)
+        self.built.layers += [layer] * count
 
     def _written(self, layer: Layer, value: Tensor | None) -> None:
         result = layer.output
-        self._writer[result.map] = len(self.built.commands) - 1
+        self._writer[result.map] = len(self.built.layers) - 1
         if value is not None:
             shape = self.network.maps[result.map]
             whole = self.built.values[result.map]
             whole[result.first : result.first + result.count] = value.reshape(-1, shape.height, shape.width)
-
-    def _parts(self, command: MacCommand, weight: Tensor | None) -> Iterator[MacCommand]:
-        """Cut for the engine, with weights packed."""
-        if command.one_to_one:
-            for block, part in channel_parts(command, self.sizes, self.memory_model):
-                of_part = None if weight is None else weight[block * CHANNELS : (block + part.in_blocks) * CHANNELS]
-                yield self._with_weights(part, of_part)
-        else:
-            yield self._with_weights(chosen(command, self.sizes, self.memory_model), weight)
-
-    def _with_weights(self, command: MacCommand, weight: Tensor | None) -> MacCommand:
-        if weight is None:
-            return command
-        return replace(command, weight=self.built.weights.put(layout.packed_weights(weight, command, self.sizes)))
 
     # Layers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import accumulate
 
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from benchmarks.engine.run import Engine
 from benchmarks.engine.walk import network
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
-from fpga_dynamo.codegen.engine.timeline import ends
+from fpga_dynamo.codegen.engine.timeline import ends_together
 from xclbin_build import engine, recipe
 
 # What a platform's memory gives by the cost model, fitted to the simulator's DRAM.
@@ -59,12 +60,13 @@ class Counted:
 class Outcome:
     """A network's run. wrong: elements of maps that differ from the reference; None if that was not worked out.
 
-    stalls: cycles that the array waited, by cause. bursts: how many beats passed in bursts of 16 and more, and how many
-    in all.
+    stalls: cycles that the arrays waited, by cause. bursts: how many beats passed in bursts of 16 and more, and how
+    many in all.
     """
 
     network: Network
     sizes: EngineSizes
+    units: int
     mhz: float
     commands: tuple[Counted, ...]
     wrong: int | None
@@ -86,31 +88,47 @@ class Outcome:
     @property
     def utilisation(self) -> float:
         """Products that the network has, over those that the array could have made meanwhile."""
-        return sum(command.macs for command in self.commands) / (self.cycles * self.sizes.macs)
+        return sum(command.macs for command in self.commands) / (self.cycles * self.sizes.macs * self.units)
 
 
 @cache
-def engine_of(platform: str, mhz: float = 300.0) -> Engine:
-    """The engine of the platform's recipe, compiled for the simulator. Raises as `sizes_of` does."""
-    return Engine(sizes_of(platform), platform, mhz)
+def engine_of(platform: str, mhz: float = 300.0, units: int = 1) -> Engine:
+    """The engine of the platform's recipe, so many of it, compiled for the simulator. Raises as `sizes_of` does."""
+    return Engine(sizes_of(platform), platform, mhz, units)
 
 
-def measure(name: str, platform: str, *, check: bool = True, mhz: float = 300.0) -> Outcome:
+def measure(name: str, platform: str, *, check: bool = True, mhz: float = 300.0, units: int = 1) -> Outcome:
     """Runs a network by name. Raises EngineError if it does not run to its end."""
-    sizes, memory = sizes_of(platform), MEMORIES[platform]
+    return measure_on(engine_of(platform, mhz, units), name, MEMORIES[platform], check=check)
+
+
+def measure_on(engine: Engine, name: str, memory: Memory, *, check: bool = True) -> Outcome:
+    """The same on an engine; `memory` is what the cost model takes for a unit's."""
     layers = network(name, exported(name).graph)
-    built = Builder(layers, sizes, memory, check=check).build()
-    report, maps = engine_of(platform, mhz).run(built)
+    built = Builder(layers, engine.sizes, memory, check=check, units=engine.units).build()
+    report, maps = engine.run(built)
     processes = {process["process"]: process for process in report["processes"]}
     begin = min(process["first"] for process in processes.values())
-    counted = [c["last"] - begin for c in processes["store"]["commands"] if c["index"] >= 0]
-    model = ends(built.commands, sizes, memory)
-    lengths = [port["burst_lengths"] for port in report["ports"] if port["port"] != "commands"]
+    units = [f"engine_{unit + 1}/" for unit in range(engine.units)] if engine.units > 1 else [""]
+    counted = [0] * len(built.layers)
+    for unit in units:
+        for command in processes[f"{unit}store"]["commands"]:
+            if command["index"] >= 0:
+                counted[command["index"]] = max(counted[command["index"]], command["last"] - begin)
+    model = ends_together(built.lists, engine.sizes, memory)
+    lengths = [port["burst_lengths"] for port in report["ports"] if not port["port"].endswith("commands")]
     beats = [(int(length), int(length) * count) for of_port in lengths for length, count in of_port.items()]
+    stalls: dict[str, int] = {}
+    for unit in units:
+        for cause, cycles in processes[f"{unit}mac_array"]["stalls"].items():
+            stalls[cause] = stalls.get(cause, 0) + cycles
+    # A command may end before one that stands before it, if others than its unit work on that.
+    counted, model = list(accumulate(counted, max)), list(accumulate(model, max))
     return Outcome(
         layers,
-        sizes,
-        mhz,
+        engine.sizes,
+        engine.units,
+        engine.mhz,
         tuple(
             Counted(layer.name, layer.macs, end - before, told - told_before)
             for layer, end, before, told, told_before in zip(
@@ -118,7 +136,7 @@ def measure(name: str, platform: str, *, check: bool = True, mhz: float = 300.0)
             )
         ),
         _wrong(built, maps) if check else None,
-        processes["mac_array"]["stalls"],
+        stalls,
         (sum(n for length, n in beats if length >= 16), sum(n for _, n in beats)),
     )
 

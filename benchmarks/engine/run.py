@@ -20,42 +20,78 @@ from xclbin_build import memory, qor
 from xclbin_build import platform as platforms
 from xclbin_build.toolchain.gxx import find_compiler
 
+PAGE_BYTES = 4096
+"""Of the maps of several units."""
+
 
 class EngineError(Exception):
     """The kernel did not run to its end, or says that a command is bad."""
 
 
 class Engine:
-    """An engine of given sizes, compiled for the simulator, before the memory of a platform (`u250`), at `mhz`."""
+    """`units` engines of given sizes, compiled for the simulator, before the memory of a platform (`u250`), at `mhz`.
 
-    def __init__(self, sizes: EngineSizes, platform: str, mhz: float = 300.0) -> None:
-        self.sizes, self.mhz = sizes, mhz
-        self._library = ctypes.CDLL(str(_compiled(sizes, platform, mhz)))
+    The maps of several lie in `banks` banks, a page in each in turn; of one in the first.
+    """
+
+    def __init__(
+        self, sizes: EngineSizes, platform: str, mhz: float = 300.0, units: int = 1, banks: int | None = None
+    ) -> None:
+        self.sizes, self.mhz, self.units = sizes, mhz, units
+        self.banks = banks or units
+        self._library = ctypes.CDLL(str(_compiled(sizes, platform, mhz, units, self.banks)))
         self._library.engine_run.restype = ctypes.c_char_p
 
     def run(self, built: Built) -> tuple[dict[str, Any], Tensor]:
         """The simulator's report, and the region of maps afterwards. Raises EngineError."""
-        commands = torch.frombuffer(bytearray(b"".join(c.words() for c in built.commands)), dtype=torch.uint8)
-        maps, weights = built.maps.bytes(), built.weights.bytes()
+        lists = [
+            torch.frombuffer(bytearray(b"".join(c.words() for c in own)), dtype=torch.uint8) for own in built.lists
+        ]
+        maps, weights = built.maps.bytes(), [region.bytes() for region in built.weights]
+        maps[:LINE_BYTES] = 0  # the status record, which nobody writes to if all went well with several units
+        pages = _spread(maps, self.banks)
         text = self._library.engine_run(
-            *(ctypes.c_void_p(commands.data_ptr()), ctypes.c_uint32(len(built.commands))),
-            *(ctypes.c_void_p(maps.data_ptr()), ctypes.c_uint64(maps.numel() // LINE_BYTES)),
-            *(ctypes.c_void_p(weights.data_ptr()), ctypes.c_uint64(weights.numel() // LINE_BYTES)),
+            *(_pointers(lists), ctypes.c_uint32(len(built.layers))),
+            *(_pointers(pages), ctypes.c_uint64(pages[0].numel() // LINE_BYTES)),
+            *(_pointers(weights), (ctypes.c_uint64 * self.units)(*(w.numel() // LINE_BYTES for w in weights))),
         )
         report: dict[str, Any] = json.loads(text)
         if "error" in report:
             raise EngineError(report["error"])
+        maps = _gathered(pages)[: maps.numel()]
         status = maps[:8].view(torch.int32)
         if int(status[0]) != 0:
             raise EngineError(f"command {int(status[1])} has an opcode that is none of the engine's")
         return report, maps
 
 
-def _compiled(sizes: EngineSizes, platform: str, mhz: float) -> Path:
+def _spread(region: Tensor, banks: int) -> list[Tensor]:
+    """The pages of each bank."""
+    if banks == 1:
+        return [region]
+    pages = -(-region.numel() // (PAGE_BYTES * banks)) * banks
+    whole = torch.full((pages * PAGE_BYTES,), 0xA5, dtype=torch.uint8)
+    whole[: region.numel()] = region
+    return [whole.view(-1, banks, PAGE_BYTES)[:, bank].reshape(-1).contiguous() for bank in range(banks)]
+
+
+def _gathered(banks: list[Tensor]) -> Tensor:
+    """The region of the pages that banks hold."""
+    return banks[0] if len(banks) == 1 else torch.stack([bank.view(-1, PAGE_BYTES) for bank in banks], 1).view(-1)
+
+
+def _pointers(tensors: list[Tensor]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+
+
+def _compiled(sizes: EngineSizes, platform: str, mhz: float, units: int, banks: int) -> Path:
     """The shared object, kept in the temporary directory for as long as its sources are the same."""
     element = {1: 0, 2: 1, 4: 2}[sizes.element_bytes]
     options = {
         "ELEMENT": element,
+        "CUS": units,
+        "BANKS": banks,
+        "PAGE_BYTES": PAGE_BYTES,
         "PIXELS": sizes.pixels,
         "OUT_CHANNELS": sizes.out_channels,
         "IN_CHANNELS": sizes.in_channels,

@@ -39,7 +39,7 @@ inline void mac_bounds(const mac_command& c, fpga::bounds& b) {
     } else {
         b.read(fpga::REGION_WEIGHTS, at(c.weight), lines_extent(c, packed_lines(c, p), once, 0));
     }
-    const int64_t map = int64_t{c.out_blocks} * p.out_plane;
+    const int64_t own = (pixels + BEAT - 1) / BEAT, map = (int64_t{c.out_blocks} - 1) * p.out_plane + own;
     if (has_residual(c))
         b.read(fpga::REGION_ARENA, at(c.residual), lines_extent(c, map, c.residual_head, c.residual_image));
     if (has_sums(c)) b.read(fpga::REGION_ARENA, at(c.sums), int64_t{p.heads} * c.images * sums * LINE_FLOATS);

@@ -47,6 +47,8 @@ inline const char* refusal(const mac_command& c) {
     if (map_kind && (c.kernel[0] != 1 || c.kernel[1] != 1 || c.tile_depth != c.in_blocks || has_sums(c) ||
                      has_residual(c) || folded(c) || c.operation == OPERATION_MAXIMUM))
         return "has a map as second operand of what is no plain product";
+    if (c.out_plane && (c.out_plane < 0 || c.out_plane < (int64_t{c.out_height} * c.out_width + BEAT - 1) / BEAT))
+        return "has blocks that lie nearer to each other than their rows take";
     if (is_raw(c) && has_residual(c)) return "adds a residual to partial sums";
     if (ELEMENT != ELEMENT_INT8 && (has_table(c) || (c.flags & MAC_MIDDLE) != 0)) return "rounds to 8 bits floats";
     if ((c.flags & MAC_TABLE) != 0 && (c.flags & MAC_MIDDLE_TABLE) != 0) return "applies its table twice";

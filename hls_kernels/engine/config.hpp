@@ -38,6 +38,15 @@
 #ifndef ENGINE_TAPS
 #define ENGINE_TAPS 128
 #endif
+#ifndef ENGINE_CUS
+#define ENGINE_CUS 1  // of the image that share a network (peers.hpp)
+#endif
+#ifndef ENGINE_BANKS
+#define ENGINE_BANKS 1  // of memory that the maps lie in (paged_port.hpp)
+#endif
+#ifndef ENGINE_PAGE_BYTES
+#define ENGINE_PAGE_BYTES 4096
+#endif
 // The vector side: lanes (0, 4, 8 or 16), words of 16 channels in a memory between two sweeps, blocks whose gamma and beta it holds.
 #ifndef ENGINE_VECTOR_LANES
 #define ENGINE_VECTOR_LANES 16

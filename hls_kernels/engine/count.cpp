@@ -30,7 +30,7 @@ void count(const network& n) {
         if (c.index < 0) continue;
         const mac_command& m = n.commands[static_cast<std::size_t>(c.index)];
         const engine::plan_t p = engine::plan_of(m);
-        engine::job_t job{m, p, true, false};
+        engine::job_t job{m, p, true, false, false};
         double steps = 0;
         for (int b = 0; b < p.bands; b++) steps += double(engine::band_of(job, b).groups) * p.steps * p.tiles;
         const named_command& name = n.names[static_cast<std::size_t>(c.index)];

@@ -15,9 +15,10 @@
 
 namespace engine {
 
-// Ports of the kernel: `input`, `residual` and `output` lead to the same region, that of the maps.
-inline void run_list(command_port_t commands, uint32_t count, in_port_t weights, in_port_t input, port_t residual,
-                     port_t output) {
+// Ports of the kernel: `input`, `residual` and `output` lead to the same region, that of the maps. Streams of a CU that has peers:
+// to `meet` and from there.
+inline void run_list(command_port_t commands, uint32_t count, weight_port_t weights, input_port_t input,
+                     port_t residual, port_t output, peer_stream& to_peers, peer_stream& from_peers) {
 #pragma HLS inline
     job_streams jobs;
     beat_stream input_beats("input_beats");
@@ -39,6 +40,7 @@ inline void run_list(command_port_t commands, uint32_t count, in_port_t weights,
     weight_blocks weight_memory("weights");
     params_blocks params("params");
     vector_side vector;
+    peer_side peers;
 #if ENGINE_URAM
 #pragma HLS bind_storage variable = window type = ram_s2p impl = uram
 #pragma HLS bind_storage variable = weight_memory type = ram_s2p impl = uram
@@ -50,16 +52,31 @@ inline void run_list(command_port_t commands, uint32_t count, in_port_t weights,
 
     DATAFLOW_BEGIN(engine);
     PROCESS(engine, fetch(commands, count, jobs, vector));
-    PROCESS(engine, load_input(jobs.input, count, input, done_input, input_beats, vector));
+#if ENGINE_CUS > 1
+    PROCESS(engine, hear_peers(from_peers, count, peers));
+#else
+    static_cast<void>(from_peers);
+#endif
+    PROCESS(engine, load_input(jobs.input, count, input, done_input, peers, input_beats, vector));
     PROCESS(engine, fill_window(jobs.window, count, input_beats, window));
     PROCESS(engine, load_weights(jobs.weights, count, weights, map_lines, weight_memory, params, table, vector));
-    PROCESS(engine, load_residual(jobs.residual, count, residual, done_residual, residual_lines, sums_lines, map_lines,
-                                  vector));
+    PROCESS(engine, load_residual(jobs.residual, count, residual, done_residual, peers, residual_lines, sums_lines,
+                                  map_lines, vector));
     PROCESS(engine, feed(jobs.feed, count, window, acts));
     PROCESS(engine, mac_array(jobs.mac, count, acts, weight_memory, sums));
     PROCESS(engine, epilogue(jobs.epilogue, count, sums, params, table, residual_lines, sums_lines, output_lines));
     VECTOR_PROCESSES(engine, vector);
-    PROCESS(engine, store(jobs.store, count, output_lines, output, done_input, done_residual, vector));
+    PROCESS(engine, store(jobs.store, count, output_lines, output, done_input, done_residual, to_peers, vector));
 }
+
+#if ENGINE_CUS == 1
+// Of a CU that is alone.
+inline void run_list(command_port_t commands, uint32_t count, weight_port_t weights, input_port_t input,
+                     port_t residual, port_t output) {
+#pragma HLS inline
+    peer_stream none;
+    run_list(commands, count, weights, input, residual, output, none, none);
+}
+#endif
 
 }  // namespace engine

@@ -86,7 +86,7 @@ public:
     void write(const job_t& job) {
 #pragma HLS inline
         job_writer f = {words_};
-        f(job.runs | job.vector << 1, bits<2>());
+        f(job.idle ? 3 : job.runs | job.vector << 1, bits<2>());
         if (job.runs) FIELDS::visit(f, job);
     }
     job_t read() {
@@ -98,8 +98,9 @@ public:
         job_reader f = {words_};
         int32_t what;
         f(what, bits<2>());
-        job.runs = what & 1;
-        job.vector = what >> 1;
+        job.runs = what == 1;
+        job.vector = what == 2;
+        job.idle = what == 3;
         if (job.runs) FIELDS::visit(f, job);
         return job;
     }
@@ -158,6 +159,7 @@ struct input_fields {
         visit_windows(f, j);
         f(j.c.input, bits<32>());
         f(j.c.input_after, bits<SIZE_BITS>());
+        f(j.c.peers, bits<3>());
         for (int d = 0; d < 2; d++) {
 #pragma HLS unroll
             f(j.c.heads[d], bits<SMALL_BITS>());
@@ -301,6 +303,7 @@ struct residual_fields {
         f(j.c.weight_plane, bits<PIXEL_BITS>());
         f(j.c.weight, bits<32>());
         f(j.c.residual_after, bits<SIZE_BITS>());
+        f(j.c.peers, bits<3>());
         f(j.c.weight_after, bits<SIZE_BITS>());
         f(j.c.residual_image, bits<32>());
         for (int d = 0; d < 2; d++) {

@@ -44,7 +44,8 @@ public:
 private:
     static constexpr uint64_t COMMAND_BEATS = LINE_BYTES / 4;
     command_port_t commands_;
-    in_port_t weights_, input_;
+    weight_port_t weights_;
+    input_port_t input_;
     port_t residual_, output_;
 };
 

@@ -52,7 +52,7 @@ struct plan_t {
     int32_t tap_phase;        // and the phase
     int32_t row_elements;     // of a row of the input in memory
     int32_t in_plane;         // lines of a block of the input
-    int32_t out_plane;        // and of the output
+    int32_t out_plane;        // from a block of the output to the next
     int32_t input_rows;       // of the input that a band reads
     int32_t band_input_rows;  // from one band to the next
     int32_t band_elements;    // the same in elements of a plane, ...
@@ -186,7 +186,7 @@ plan_rounds:
     p.tap_column = fold ? 0 : -x.quotient_up(LEFT);
     p.tap_phase = fold || x.rest(LEFT) == 0 ? 0 : p.tap_stride - x.rest(LEFT);
     p.in_plane = (x.product(MAP_ELEMENTS) + LINE_ELEMENTS - 1) / LINE_ELEMENTS;
-    p.out_plane = (x.product(OUT_PIXELS) + BEAT - 1) / BEAT;
+    p.out_plane = c.out_plane > 0 ? c.out_plane : (x.product(OUT_PIXELS) + BEAT - 1) / BEAT;
     p.band_elements = x.product(BAND_ELEMENTS);
     p.top_elements = c.padding[0] > 0 ? -x.product(TOP_ELEMENTS) : x.product(TOP_ELEMENTS);
     p.window_elements = x.product(WINDOW_ELEMENTS);
@@ -200,6 +200,7 @@ struct job_t {
     plan_t p;
     bool runs;    // on the MAC side; false: its opcode is none of the engine's, and nothing is done, unless ...
     bool vector;  // ... it is one of the vector side's, whose processes have its record
+    bool idle;    // it is none, but that is as it should be
 };
 
 // Steps of the array for a tile and a group of pixels. A maximum is taken on the way to the array, which then multiplies by 1.

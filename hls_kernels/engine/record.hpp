@@ -11,6 +11,7 @@ namespace engine {
 enum engine_opcode : int32_t {
     ENGINE_MAC = 48,
     ENGINE_VECTOR = 49,  // vector/record.hpp
+    ENGINE_IDLE = 50,    // nothing: of several CUs this one has no part of what the others compute (peers.hpp)
 };
 
 // Status record, words 0 and 1 of the first line of the maps, written when the list has ended.
@@ -44,6 +45,13 @@ enum mac_flags : int32_t {
 enum mac_order : int32_t {
     ORDER_WINDOWS = 0,  // windows of the input outside: weights are read for each window
     ORDER_SETS = 1,     // sets of weights outside: the input is read for each set
+};
+
+// Operands of which other CUs have made a part: before it is read, all CUs must have done with the command that made it.
+enum peer_operands : int32_t {
+    PEERS_INPUT = 1,
+    PEERS_RESIDUAL = 2,  // residual, sums, or other
+    PEERS_WEIGHT = 4,
 };
 
 constexpr uint32_t NO_OPERAND = 0xffffffffu;
@@ -111,6 +119,8 @@ struct mac_command {
     int32_t band_rows;  // rows of the output whose input is in the window at a time
     int32_t set_tiles;  // tiles whose weights are there at a time
     int32_t order;
+    int32_t peers;      // peer_operands
+    int32_t out_plane;  // lines from a block of output and residual to the next; 0: as many as out_height rows take
 };
 
 static_assert(sizeof(mac_command) <= 64 * 4, "a command has 64 words");

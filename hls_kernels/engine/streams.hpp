@@ -2,11 +2,18 @@
 #pragma once
 #include "elements.hpp"
 #include "jobs.hpp"
+#include "paged_port.hpp"
 
 namespace engine {
 
-typedef hls::burst_maxi<line_t> port_t;
-typedef hls::burst_maxi<beat_t> in_port_t;  // of the input, and of the weights
+#if ENGINE_CUS > 1
+typedef paged_port<line_t> port_t;
+typedef paged_port<beat_t> input_port_t;
+#else
+typedef hls::burst_maxi<line_t> port_t;        // of maps: residual and output
+typedef hls::burst_maxi<beat_t> input_port_t;  // and the input
+#endif
+typedef hls::burst_maxi<beat_t> weight_port_t;
 typedef hls::burst_maxi<uint32_t> command_port_t;
 
 constexpr int LINES_DEPTH = 2 * SEGMENT;  // between ports and what packs or unpacks lines

@@ -54,6 +54,11 @@ public:
         banks_.push_back(std::move(b));
         return banks_.back().get();
     }
+    // What lies before banks, and is none itself.
+    bank* route(std::unique_ptr<bank> b) {
+        routes_.push_back(std::move(b));
+        return routes_.back().get();
+    }
     void attach(std::shared_ptr<port> p) { ports_.push_back(std::move(p)); }
 
     bool advance() override {
@@ -82,7 +87,7 @@ public:
 
 private:
     idle_work* before_;
-    std::vector<std::unique_ptr<bank>> banks_;
+    std::vector<std::unique_ptr<bank>> banks_, routes_;
     std::vector<std::shared_ptr<port>> ports_;
 };
 

@@ -69,6 +69,7 @@ public:
         std::string name(call);
         name = name.substr(0, name.find('('));
         while (!name.empty() && name.back() == ' ') name.pop_back();
+        if (!fibers().at_root()) name = parent_.name() + "/" + name;
         processes_.push_back(std::make_unique<process>(name));
         process& p = *processes_.back();
         alive_++;

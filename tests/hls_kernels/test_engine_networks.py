@@ -10,8 +10,6 @@ import functools
 from collections.abc import Iterator
 
 import pytest
-import torch
-from torch import Tensor, nn
 
 from benchmarks.engine import networks
 from benchmarks.engine.measure import MEMORIES, Outcome, engine_recipe, measure, sizes_of
@@ -19,6 +17,7 @@ from benchmarks.engine.networks import NETWORKS
 from fpga_dynamo.codegen.engine.choose import DoesNotFitError, chosen
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, Order, WeightKind
 from hls_kernels import ROOT
+from tests.hls_kernels.engine_models import Everything
 from xclbin_build import records
 from xclbin_build.errors import RecipeError
 
@@ -44,32 +43,9 @@ def assert_model_agrees(found: Outcome) -> None:
     assert not off
 
 
-class _Everything(nn.Module):
-    """Odd sizes, strides, dilation, depthwise, pools, a concatenation, residuals before and behind an activation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 24, 5, 2, 2)
-        self.dilated = nn.Conv2d(24, 24, 3, 1, 2, dilation=2)
-        self.depthwise = nn.Conv2d(24, 24, 3, 2, 1, groups=24)
-        self.left, self.right = nn.Conv2d(24, 32, 1), nn.Conv2d(24, 16, (1, 5), padding=(0, 2))
-        self.last = nn.Conv2d(48, 48, 3, padding=1)
-        self.classes = nn.Linear(48, 37)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.relu(self.first(x))
-        x = torch.relu(self.dilated(x) + x)
-        x = nn.functional.max_pool2d(x, 3, 2, 1)
-        x = self.depthwise(x)
-        x = torch.cat([torch.relu(self.left(x)), nn.functional.silu(self.right(x))], 1)
-        x = x + nn.functional.leaky_relu(self.last(x))
-        result: Tensor = self.classes(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
-        return result
-
-
 @pytest.fixture
 def everything(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setitem(networks.NETWORKS, "everything", (_Everything, (1, 3, 45, 51)))
+    monkeypatch.setitem(networks.NETWORKS, "everything", (Everything, (1, 3, 45, 51)))
     yield "everything"
 
 

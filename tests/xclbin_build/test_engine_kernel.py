@@ -188,7 +188,7 @@ WRAPPER = """
 #include "array.cpp"
 extern "C" void start(void* commands, uint32_t count, void* arena, void* weights) {
     const auto port = [](void* at) { return engine::port_t(static_cast<engine::line_t*>(at)); };
-    const auto in = [](void* at) { return engine::in_port_t(static_cast<engine::beat_t*>(at)); };
+    const auto in = [](void* at) { return engine::input_port_t(static_cast<engine::beat_t*>(at)); };
     array(static_cast<uint32_t*>(commands), count, in(arena), in(weights), port(arena), port(arena));
 }
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 NO_OPERAND = 0xFFFF_FFFF
-MAC = 48
+MAC, IDLE = 48, 50
 COMMAND_BYTES = 256
 
 
@@ -38,6 +38,15 @@ class Flags(IntFlag):
     MIDDLE = 2
     TABLE = 4
     MIDDLE_TABLE = 8
+
+
+class Peers(IntFlag):
+    """Operands of which other compute units have made a part (hls_kernels/engine/peers.hpp)."""
+
+    NONE = 0
+    INPUT = 1
+    RESIDUAL = 2
+    WEIGHT = 4
 
 
 class Order(IntEnum):
@@ -113,6 +122,8 @@ class MacCommand:
     band_rows: int = 1
     set_tiles: int = 1
     order: Order = Order.WINDOWS
+    peers: Peers = Peers.NONE
+    out_plane: int = 0
 
     def words(self) -> bytes:
         """The record: 64 little-endian words."""
@@ -147,6 +158,18 @@ class MacCommand:
     @property
     def has_sums(self) -> bool:
         return self.sums != NO_OPERAND
+
+
+@dataclass(frozen=True)
+class IdleCommand:
+    """Nothing: a unit's place in the list where only others compute."""
+
+    opcode: int = IDLE
+    slices: int = 1
+
+    def words(self) -> bytes:
+        """The record: 64 little-endian words."""
+        return record_bytes(self)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .command import Band, Geometry, MacCommand, divide_up
+from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
 from .cycles import Memory, set_lines, window_cycles
 from .sizes import SEGMENT, EngineSizes
 from .vector import VectorCommand, vector_cycles
@@ -34,6 +34,10 @@ _PASS = 10
 """Cycles of the array between two passes."""
 _WINDOW = 20
 """Cycles of the loader between two windows."""
+_MEET = 16
+"""From a unit's last response until its peers have heard that all have done with a command."""
+
+Command = MacCommand | VectorCommand | IdleCommand
 
 
 @dataclass
@@ -54,7 +58,7 @@ class _Bank:
 class _Store:
     """How far a command's results are: for its bands, the cycle in which memory has answered."""
 
-    command: MacCommand | VectorCommand
+    command: Command
     rows_done: list[tuple[int, float]]
     end: float
 
@@ -67,10 +71,13 @@ class _Store:
 
 
 class Timeline:
-    """Adds command after command; `ends` are the cycles in which their last line is stored."""
+    """Adds command after command; `ends` are the cycles in which their last line is stored.
 
-    def __init__(self, sizes: EngineSizes, memory: Memory) -> None:
-        self.sizes, self.memory = sizes, memory
+    met: of a unit that has peers, the cycles in which all of them have done with a command.
+    """
+
+    def __init__(self, sizes: EngineSizes, memory: Memory, met: Sequence[float] = ()) -> None:
+        self.sizes, self.memory, self._met = sizes, memory, met
         self.ends: list[float] = []
         self._stores: list[_Store] = []
         port = min(1.0, memory.lines_per_cycle)
@@ -81,15 +88,23 @@ class Timeline:
         self._array = self._epilogue = self._store = 0.0
         self._window_number = self._set_number = 0
 
-    def add(self, command: MacCommand | VectorCommand) -> float:
+    def add(self, command: Command) -> float:
         """The cycle in which the command ends."""
         if isinstance(command, VectorCommand):
             return self._add_vector(command)
+        if isinstance(command, IdleCommand):
+            self.ends.append(self._store + self.memory.write)
+            self._stores.append(_Store(command, [], self.ends[-1]))
+            return self.ends[-1]
         g = Geometry(command, self.sizes)
         c, index = command, len(self._stores)
         waits = self._stores[index - c.input_after] if c.input_after else None
         also = [self._stores[index - n].end for n in (c.residual_after, c.weight_after) if n]
+        also += self._heard(c.peers, Peers.RESIDUAL, c.residual_after) + self._heard(
+            c.peers, Peers.WEIGHT, c.weight_after
+        )
         others = max(also, default=0.0)
+        heard = max(self._heard(c.peers, Peers.INPUT, c.input_after), default=0.0)
         done: list[tuple[int, float]] = []
         windows: dict[int, float] = {}
         sets: dict[int, float] = {}
@@ -100,7 +115,7 @@ class Timeline:
             for outer, inner, order in _passes(g):
                 w, s = (inner, outer) if g.sets_outside else (outer, inner)
                 if order.new_window:
-                    window = self._fill(g, w % g.bands, waits, one_image, windows)
+                    window = self._fill(g, w % g.bands, waits, heard, one_image, windows)
                 if order.new_set:
                     weights = self._load_set(g, s, others if c.second_operand_is_map else 0.0, sets)
                 band = g.all_bands[w % g.bands]
@@ -123,7 +138,9 @@ class Timeline:
 
     def _add_vector(self, command: VectorCommand) -> float:
         """Of the vector side, which loads and stores through the same ports."""
-        after = [self.ends[len(self.ends) - n] for n in (command.input_after, command.other_after) if n]
+        c = command
+        after = [self.ends[len(self.ends) - n] for n in (c.input_after, c.other_after) if n]
+        after += self._heard(c.peers, Peers.INPUT, c.input_after) + self._heard(c.peers, Peers.RESIDUAL, c.other_after)
         begin = max(self._load, *after, 0.0)
         lines = command.lines(self.sizes)
         self._load = self._maps.move(begin + self.memory.read, lines)
@@ -132,6 +149,10 @@ class Timeline:
         self._stores.append(_Store(command, [], end))
         self.ends.append(end)
         return end
+
+    def _heard(self, peers: Peers, operand: Peers, after: int) -> list[float]:
+        """When all units have done with the command that made an operand, if others have made a part of it."""
+        return [self._met[len(self._stores) - after] + _MEET] if after and operand in peers else []
 
     def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> None:
         """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of."""
@@ -153,7 +174,9 @@ class Timeline:
         self._store = max(moved, self._epilogue + _DRAIN)
         self._array = max(self._array, self._epilogue - _FEED - _EPILOGUE, moved - _AHEAD - _EPILOGUE)
 
-    def _fill(self, g: Geometry, index: int, waits: _Store | None, one_image: bool, windows: dict[int, float]) -> int:
+    def _fill(
+        self, g: Geometry, index: int, waits: _Store | None, heard: float, one_image: bool, windows: dict[int, float]
+    ) -> int:
         c, band, number = g.command, g.all_bands[index], self._window_number
         self._window_number += 1
         ready = 0.0
@@ -162,7 +185,7 @@ class Timeline:
             ready = waits.when((band.last + 1) * c.in_width) if partly else waits.end
         lines, words = window_cycles(g, band)
         # The loader is a stream ahead of what fills the window.
-        begin = max(self._load, ready)
+        begin = max(self._load, ready, heard)
         arrived = self._maps.move(begin + self.memory.read, lines)
         begin_fill = max(self._load, self._window_free[number % 2], begin + self.memory.read)
         self._load = max(arrived, begin_fill + words) + _WINDOW
@@ -198,9 +221,15 @@ def _passes(g: Geometry) -> Sequence[tuple[int, int, _Step]]:
     return result
 
 
-def ends(commands: Sequence[MacCommand | VectorCommand], sizes: EngineSizes, memory: Memory) -> list[float]:
+def ends(commands: Sequence[Command], sizes: EngineSizes, memory: Memory) -> list[float]:
     """The cycles in which the commands of a list end."""
-    timeline = Timeline(sizes, memory)
-    for command in commands:
-        timeline.add(command)
-    return timeline.ends
+    return ends_together([commands], sizes, memory)
+
+
+def ends_together(lists: Sequence[Sequence[Command]], sizes: EngineSizes, memory: Memory) -> list[float]:
+    """The cycles in which the commands of a list for each unit end, on the slowest unit. memory: a unit's part."""
+    met: list[float] = []
+    timelines = [Timeline(sizes, memory, met) for _ in lists]
+    for commands in zip(*lists, strict=True):
+        met.append(max(timeline.add(command) for timeline, command in zip(timelines, commands, strict=True)))
+    return met

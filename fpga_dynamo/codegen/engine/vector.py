@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 
 from .choose import DoesNotFitError
-from .command import NO_OPERAND, divide_up, record_bytes
+from .command import NO_OPERAND, Peers, divide_up, record_bytes
 from .cycles import Memory
 from .sizes import CHANNELS, EngineSizes
 
@@ -78,6 +78,8 @@ class VectorCommand:
     zero: int = 0
     low: int = -128
     high: int = 127
+    peers: Peers = Peers.NONE
+    plane: int = 0
 
     def words(self) -> bytes:
         """The record: 64 little-endian words."""
@@ -87,6 +89,15 @@ class VectorCommand:
     def blocks(self) -> int:
         """Blocks of channels."""
         return divide_up(self.channels, CHANNELS)
+
+    @property
+    def has_other(self) -> bool:
+        return self.other != NO_OPERAND
+
+    @property
+    def shares_other(self) -> bool:
+        """All rows of a head have the same second operand."""
+        return VectorFlags.SHARED in self.flags
 
     @property
     def reduces(self) -> bool:
@@ -146,7 +157,7 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory, be
             lines = min(c.group_lines, plane - first)
             rows = lines * sizes.beat
             walked = max(rows, _LEAST_ROWS) * c.blocks * sizes.vector_parts
-            bursts = 1 if lines == plane else c.blocks
+            bursts = 1 if lines == (c.plane or plane) else c.blocks
             moved = lines * c.blocks + bursts * _BURST
             moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
             load = max(load + _GROUP + memory.read + moved, collect[-1] + walked - lines_ahead * turns)

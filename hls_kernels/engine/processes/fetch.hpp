@@ -44,8 +44,9 @@ fetch_commands:
         job.c = decode_mac(words);
         // What comes behind a command that is none does not run either: it may wait for its result.
         job.vector = ENGINE_HAS_VECTOR && !failed && job.c.opcode == ENGINE_VECTOR;
-        failed = failed || (job.c.opcode != ENGINE_MAC && !job.vector);
-        job.runs = !failed && !job.vector;
+        job.idle = !failed && job.c.opcode == ENGINE_IDLE;
+        failed = failed || (job.c.opcode != ENGINE_MAC && !job.vector && !job.idle);
+        job.runs = !failed && !job.vector && !job.idle;
         if (job.runs) {
             job.p = plan_of(job.c);
             CYCLES(plan);

@@ -14,7 +14,7 @@ inline int32_t pixels_needed(const job_t& job, const input_rows& rows) {
 }
 
 // Asks for a window's bursts, some ahead of those that it reads. All in beats.
-inline void read_window(in_port_t& maps, uint32_t at, uint32_t plane, int32_t bursts, int32_t length,
+inline void read_window(input_port_t& maps, uint32_t at, uint32_t plane, int32_t bursts, int32_t length,
                         beat_stream& out) {
 #pragma HLS inline
     uint32_t ask = at;
@@ -31,15 +31,20 @@ input_bursts:
     }
 }
 
-inline void load_input(job_stream<input_fields>& jobs, uint32_t count, in_port_t maps, done_stream& done,
-                       beat_stream& out, vector_side& vector) {
+inline void load_input(job_stream<input_fields>& jobs, uint32_t count, input_port_t maps, done_stream& done,
+                       peer_side& peers, beat_stream& out, vector_side& vector) {
     progress_t progress;
+    heard_t heard;
     int32_t started = 0;  // windows since the list began
 input_commands:
     for (uint32_t i = 0; i < count; i++) {
         const job_t job = jobs.read();
         sim::command(i);
-        if (job.vector) load_vector_input(vector, maps, done, progress, started);
+        if (CUS > 1 && i > PEERS_AHEAD) {
+            progress.until(done, i - PEERS_AHEAD, ALL_PIXELS);
+            heard.until(peers.input, i - PEERS_AHEAD);
+        }
+        if (job.vector) load_vector_input(vector, maps, done, progress, peers, heard, started);
         if (!job.runs) continue;
         const mac_command& c = job.c;
         uint32_t outer_base = c.input;
@@ -56,7 +61,10 @@ input_commands:
                     const bool whole = beats == plane;
                     CYCLES(input_window);
                     progress.at_least(done, started - WINDOWS_AHEAD);
-                    if (c.input_after) progress.until(done, i - c.input_after, pixels_needed(job, rows));
+                    if (c.input_after) {
+                        progress.until(done, i - c.input_after, pixels_needed(job, rows));
+                        if (c.peers & PEERS_INPUT) heard.until(peers.input, i - c.input_after);
+                    }
                     started++;
                     // Planes that are read whole follow each other.
                     read_window(maps, base * LINE_BEATS + first, plane,

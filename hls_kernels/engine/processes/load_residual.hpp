@@ -61,21 +61,32 @@ residual_bursts:
 }
 
 inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, port_t maps, done_stream& done,
-                          line_stream out[BLOCKS], line_stream sums_out[BLOCKS], line_stream& map,
+                          peer_side& peers, line_stream out[BLOCKS], line_stream sums_out[BLOCKS], line_stream& map,
                           vector_side& vector) {
     progress_t progress;
+    heard_t heard;
 residual_commands:
     for (uint32_t i = 0; i < count; i++) {
         const job_t job = jobs.read();
         sim::command(i);
-        if (job.vector) load_vector_other(vector, maps, done, progress);
+        if (CUS > 1 && i > PEERS_AHEAD) {
+            progress.until(done, i - PEERS_AHEAD, ALL_PIXELS);
+            heard.until(peers.residual, i - PEERS_AHEAD);
+        }
+        if (job.vector) load_vector_other(vector, maps, done, progress, peers, heard);
         if (!job.runs) continue;
         const mac_command& c = job.c;
         const bool adds = has_residual(c) || has_sums(c), map_kind = second_operand_is_map(c);
         CYCLES(residual_command);
         progress.at_least(done, static_cast<int32_t>(i) - COMMANDS_AHEAD);
-        if (adds && c.residual_after) progress.until(done, i - c.residual_after, ALL_PIXELS);
-        if (map_kind && c.weight_after) progress.until(done, i - c.weight_after, ALL_PIXELS);
+        if (adds && c.residual_after) {
+            progress.until(done, i - c.residual_after, ALL_PIXELS);
+            if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, i - c.residual_after);
+        }
+        if (map_kind && c.weight_after) {
+            progress.until(done, i - c.weight_after, ALL_PIXELS);
+            if (c.peers & PEERS_WEIGHT) heard.until(peers.residual, i - c.weight_after);
+        }
         band_pixels band(job);
         const uint32_t image_sums = static_cast<ap_uint<BLOCK_BITS>>(c.out_blocks) * band.all();
         uint32_t outer_weight = c.weight, outer_residual = c.residual, sums = c.sums;

@@ -32,7 +32,7 @@ inline void write_line(weights_t& weights, const line_t& line, block_t block, we
 }
 
 // Packed weights: [tile][step][block][beat].
-inline void load_packed(in_port_t& port, const job_t& job, tile_t tiles, weights_t& weights) {
+inline void load_packed(weight_port_t& port, const job_t& job, tile_t tiles, weights_t& weights) {
 #pragma HLS inline
     typedef number<STEP_BITS> step_t;
     const step_t last_step = job.p.steps - 1;
@@ -76,7 +76,7 @@ inline line_t diagonal_line(const word_t& word, weight_line_t at) {
 }
 
 // A word of weights for each tap; each becomes a diagonal. Of each tile the taps fill whole lines.
-inline void load_diagonal(in_port_t& port, const job_t& job, tile_t tiles, weights_t& weights) {
+inline void load_diagonal(weight_port_t& port, const job_t& job, tile_t tiles, weights_t& weights) {
 #pragma HLS inline
     typedef number<SMALL_BITS + 1> tap_t;
     const tap_t taps = job.p.taps, last_tap = divide_up(job.p.taps, BEAT) * BEAT - 1;
@@ -226,7 +226,7 @@ inline void load_map(line_stream& in, const job_t& job, tile_t tiles, int32_t bl
 }
 
 // Offset, scale and bias of the blocks of a set.
-inline void load_params(in_port_t& port, const job_t& job, int32_t blocks,
+inline void load_params(weight_port_t& port, const job_t& job, int32_t blocks,
                         const corrections_t corrections[BLOCKS][SET_TILES], params_t& params) {
 #pragma HLS inline
     typedef number<bits_for(SET_BLOCKS + 1)> set_block_t;
@@ -268,7 +268,7 @@ inline void load_params(in_port_t& port, const job_t& job, int32_t blocks,
 }
 
 // The table goes to the epilogue once a command, ahead of its first set.
-inline void load_table(in_port_t& port, table_stream& table) {
+inline void load_table(weight_port_t& port, table_stream& table) {
 #pragma HLS inline
     line_t line = {};
     PIPELINED(table_lines) for (number<6> n = 0; n < TABLE_LINES * LINE_BEATS; n++) {
@@ -300,7 +300,7 @@ struct set_walk {
     }
     int32_t blocks(const job_t& job) const { return smaller(job.c.set_tiles * job.c.tile_blocks, blocks_left); }
     // Asks for the packed weights and the params of the set.
-    void ask(in_port_t& port, const job_t& job, int32_t tile_lines) const {
+    void ask(weight_port_t& port, const job_t& job, int32_t tile_lines) const {
 #pragma HLS inline
         const mac_command& c = job.c;
         const bool packed = has_weights(c) && !second_operand_is_map(c);
@@ -317,7 +317,7 @@ struct set_walk {
     }
 };
 
-inline void load_weights(job_stream<weight_fields>& jobs, uint32_t count, in_port_t port, line_stream& map,
+inline void load_weights(job_stream<weight_fields>& jobs, uint32_t count, weight_port_t port, line_stream& map,
                          weight_blocks& weights, params_blocks& params, table_stream& table, vector_side& vector) {
     corrections_t corrections[BLOCKS][SET_TILES];
 #pragma HLS array_partition variable = corrections dim = 1 complete

@@ -73,7 +73,7 @@ public:
     int32_t iterations(int32_t blocks) const {
 #pragma HLS inline
         const int32_t of_block = groups_ * (one_step_ ? 1 : step_ == 1 ? P : P / WORDS) + begins_ + ends_;
-        return static_cast<ap_int<bits_for(SET_BLOCKS) + 1>>(blocks) * static_cast<ap_int<STEP_BITS + 6>>(of_block);
+        return static_cast<ap_int<bits_for(SET_BLOCKS + 1) + 1>>(blocks) * static_cast<ap_int<STEP_BITS + 6>>(of_block);
     }
     place_t here() const {
 #pragma HLS inline

@@ -28,7 +28,7 @@ store_bursts:
 }
 
 inline void store(job_stream<store_fields>& jobs, uint32_t count, line_stream in[BLOCKS], port_t maps,
-                  done_stream& to_input, done_stream& to_residual, vector_side& vector) {
+                  done_stream& to_input, done_stream& to_residual, peer_stream& to_peers, vector_side& vector) {
     int32_t bad = -1;
 store_commands:
     for (uint32_t i = 0; i < count; i++) {
@@ -36,10 +36,16 @@ store_commands:
         if (job.vector) {
             sim::command(i);
             store_vector(vector, maps, to_input, to_residual);
+            tell_peers(to_peers, static_cast<int32_t>(i));
             continue;
         }
         if (!job.runs) {
-            if (bad < 0) bad = static_cast<int32_t>(i);
+            if (bad < 0 && !job.idle) bad = static_cast<int32_t>(i);
+            if (job.idle) {
+                to_input.write({static_cast<int32_t>(i), ALL_PIXELS});
+                to_residual.write({static_cast<int32_t>(i), ALL_PIXELS});
+            }
+            tell_peers(to_peers, static_cast<int32_t>(i));
             continue;
         }
         sim::command(i);
@@ -78,7 +84,9 @@ store_commands:
         answers.before.pixels = ALL_PIXELS;
         tell(maps, answers, to_input);
         to_residual.write({static_cast<int32_t>(i), ALL_PIXELS});
+        tell_peers(to_peers, static_cast<int32_t>(i));
     }
+    if (CUS > 1 && bad < 0) return;  // all CUs share the record, which the host has cleared
     line_t status = {};
     set_bits32(status, 0, bad < 0 ? ENGINE_OK : ENGINE_BAD_OPCODE);
     set_bits32(status, 1, bad < 0 ? 0 : static_cast<uint32_t>(bad));

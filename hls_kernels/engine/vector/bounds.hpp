@@ -9,17 +9,19 @@ namespace engine {
 inline void vector_bounds(const vector_command& c, fpga::bounds& b) {
     if (const char* why = refusal(c)) return b.require(false, why);
     const vector_plan_t p = plan_of(c);
-    const auto map = [&](int64_t plane, const int32_t head[2]) {
-        return fpga::extent(p.blocks * plane * LINE_FLOATS)
+    const auto map = [&](int64_t pitch, int64_t plane, const int32_t head[2]) {
+        return fpga::extent(((p.blocks - 1) * pitch + plane) * LINE_FLOATS)
             .dim(c.heads[0], int64_t{head[0]} * LINE_FLOATS)
             .dim(c.heads[1], int64_t{head[1]} * LINE_FLOATS);
     };
     const auto at = [](uint32_t line) { return int64_t{line} * LINE_FLOATS; };
-    b.read(fpga::REGION_ARENA, at(c.input), map(p.plane, c.input_head));
-    if (has_other(c)) b.read(fpga::REGION_ARENA, at(c.other), map(is_shared(c) ? 1 : p.plane, c.other_head));
+    b.read(fpga::REGION_ARENA, at(c.input), map(p.pitch, p.plane, c.input_head));
+    if (has_other(c))
+        b.read(fpga::REGION_ARENA, at(c.other),
+               map(is_shared(c) ? 1 : p.pitch, is_shared(c) ? 1 : p.plane, c.other_head));
     b.read(fpga::REGION_WEIGHTS, at(c.params),
            (int64_t{p.params_lines} + (c.flags & VECTOR_TABLE ? TABLE_LINES : 0)) * LINE_FLOATS);
-    b.write(fpga::REGION_ARENA, at(c.output), map(p.plane, c.output_head));
+    b.write(fpga::REGION_ARENA, at(c.output), map(p.pitch, p.plane, c.output_head));
 }
 
 }  // namespace engine

@@ -15,6 +15,7 @@ inline const char* refusal(const vector_command& c) {
     if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
     if (!has_other(c) && (c.operation == VECTOR_MULTIPLY || is_shared(c))) return "has no second operand";
     const vector_plan_t p = plan_of(c);
+    if (c.plane && c.plane < p.plane) return "has blocks that lie nearer to each other than their pixels take";
     const int32_t lines = smaller(c.group_lines, p.plane);
     if (lines * BEAT > VECTOR_ROWS) return "has groups of more rows than the memory of their sums";
     if (int64_t{lines} * p.blocks * BEAT > VECTOR_DEPTH)

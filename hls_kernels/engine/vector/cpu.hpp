@@ -29,7 +29,7 @@ public:
 private:
     void row(int32_t head, int32_t pixel) const {
         const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
-        const int64_t plane = int64_t{p_.plane} * BEAT;  // words
+        const int64_t plane = int64_t{p_.pitch} * BEAT;  // words
         const word_t* x = words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]) + pixel;
         const word_t* other = has_other(c_) ? words(c_.other + h0 * c_.other_head[0] + h1 * c_.other_head[1]) : nullptr;
         const int64_t other_plane = is_shared(c_) ? BEAT : plane;

@@ -10,14 +10,14 @@ namespace engine {
 // Lines of a group of a map, each block's in one burst; in a single one where these are whole planes.
 template <int BEATS, class PORT>  // beats of a line
 void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, line_stream& out) {
-    const bool whole = rows.lines == job.p.plane;
+    const bool whole = rows.lines == job.p.pitch;
     const int32_t bursts = whole ? 1 : job.p.blocks, length = (whole ? rows.lines * job.p.blocks : rows.lines) * BEATS;
     uint32_t ask = (base + rows.first) * BEATS;
     line_t line = {};
 vector_bursts:
     for (int32_t k = 0; k < bursts + AHEAD - 1; k++) {
         if (k < bursts) maps.read_request(ask, length);
-        ask += job.p.plane * BEATS;
+        ask += job.p.pitch * BEATS;
         if (k < AHEAD - 1) continue;
         PIPELINED(vector_lines) for (int32_t n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
@@ -29,8 +29,8 @@ vector_bursts:
 }
 
 // `started`: windows and groups since the list began.
-inline void load_vector_input(vector_side& vector, in_port_t& maps, done_stream& done, progress_t& progress,
-                              int32_t& started) {
+inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stream& done, progress_t& progress,
+                              peer_side& peers, heard_t& heard, int32_t& started) {
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
     uint32_t outer = c.input;
@@ -42,19 +42,26 @@ inline void load_vector_input(vector_side& vector, in_port_t& maps, done_stream&
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 progress.at_least(done, started - WINDOWS_AHEAD);
-                if (c.input_after) progress.until(done, job.position - c.input_after, pixels_read(job, rows));
+                if (c.input_after) {
+                    progress.until(done, job.position - c.input_after, pixels_read(job, rows));
+                    if (c.peers & PEERS_INPUT) heard.until(peers.input, job.position - c.input_after);
+                }
                 started++;
                 read_group<LINE_BEATS>(maps, base, job, rows, vector.input);
             }
     }
 }
 
-inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& done, progress_t& progress) {
+inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& done, progress_t& progress,
+                              peer_side& peers, heard_t& heard) {
     const vector_job_t job = vector.other_jobs.read();
     const vector_command& c = job.c;
     progress.at_least(done, job.position - COMMANDS_AHEAD);
     if (!has_other(c)) return;
-    if (c.other_after) progress.until(done, job.position - c.other_after, ALL_PIXELS);
+    if (c.other_after) {
+        progress.until(done, job.position - c.other_after, ALL_PIXELS);
+        if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, job.position - c.other_after);
+    }
     uint32_t outer = c.other;
     for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer += c.other_head[0]) {
         uint32_t base = outer;
@@ -78,7 +85,7 @@ inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& do
     }
 }
 
-inline void load_vector_params(vector_side& vector, in_port_t& port) {
+inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     const vector_job_t job = vector.params_jobs.read();
     const int32_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
     if (lines) port.read_request(job.c.params * LINE_BEATS, lines * LINE_BEATS);
@@ -105,7 +112,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
         store_groups:
             for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
                 const rows_t rows = rows_of(job, first);
-                const bool whole = rows.lines == job.p.plane, ends = rows.first + rows.lines == job.p.plane;
+                const bool whole = rows.lines == job.p.pitch, ends = rows.first + rows.lines == job.p.plane;
                 uint32_t at = base + rows.first;
                 answers.current = 0;
                 CYCLES(store_pass);
@@ -119,7 +126,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                         answers.waiting++;
                         answers.current++;
                     }
-                    at += job.p.plane;
+                    at += job.p.pitch;
                     PIPELINED(store_vector_lines) for (int32_t n = 0; n < rows.lines; n++) {
 #pragma HLS pipeline II = 1
                         ITERATION(store_vector_lines);
@@ -138,9 +145,9 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
 }
 
 #else
-inline void load_vector_input(vector_side&, in_port_t&, done_stream&, progress_t&, int32_t&) {}
-inline void load_vector_other(vector_side&, port_t&, done_stream&, progress_t&) {}
-inline void load_vector_params(vector_side&, in_port_t&) {}
+inline void load_vector_input(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, heard_t&, int32_t&) {}
+inline void load_vector_other(vector_side&, port_t&, done_stream&, progress_t&, peer_side&, heard_t&) {}
+inline void load_vector_params(vector_side&, weight_port_t&) {}
 inline void store_vector(vector_side&, port_t&, done_stream&, done_stream&) {}
 #endif
 

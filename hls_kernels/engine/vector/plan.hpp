@@ -23,6 +23,7 @@ struct vector_plan_t {
     int32_t heads;
     int32_t blocks;        // of channels
     int32_t plane;         // lines of a block
+    int32_t pitch;         // and from one to the next
     int32_t params_lines;  // without the table
 };
 
@@ -31,6 +32,7 @@ inline vector_plan_t plan_of(const vector_command& c) {
     p.heads = c.heads[0] * c.heads[1];
     p.blocks = divide_up(c.channels, CHANNELS);
     p.plane = divide_up(c.pixels, BEAT);
+    p.pitch = c.plane > 0 ? c.plane : p.plane;
     p.params_lines = c.operation == VECTOR_SOFTMAX ? EXPONENT_LINES : c.operation == VECTOR_NORM ? 2 * p.blocks : 0;
     return p;
 }

@@ -63,6 +63,8 @@ struct vector_command {
     int32_t zero;
     int32_t low;
     int32_t high;
+    int32_t peers;  // peer_operands
+    int32_t plane;  // lines from a block of all maps to the next; 0: as many as the pixels take
 };
 
 static_assert(sizeof(vector_command) <= 64 * 4, "a command has 64 words");

@@ -1,5 +1,6 @@
 // What connects the processes of the vector side.
 #pragma once
+#include "../peers.hpp"
 #include "../processes/ports.hpp"
 #include "arithmetic.hpp"
 
