@@ -87,7 +87,7 @@ class Product:
             "weight_head": [0, 0], "residual_head": [0, 0], "residual_image": 0, "output_head": [0, 0],
             "output_image": 0, "pad": 0, "weight_zero": 0, "flags": 0, "zero": 0, "low": -128, "high": 127,
             "residual_factor": factor(1.0), "residual_zero": 0, "middle_factor": 0, "middle_zero": 0,
-            "band_rows": 1, "set_tiles": 1, "order": 0,
+            "band_rows": 1, "set_tiles": 1, "order": 0, "peers": 0, "out_plane": 0,
         }  # fmt: skip
         second = {"residual": self.output, "output": self.output + plane * columns, "residual_after": 1, "slices": 3}
         self.fields, self.manifest = fields, manifest
@@ -135,7 +135,7 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
         "channels": OUTPUTS, "pixels": ROWS, "heads": [1, 1], "input_head": [0, 0], "other_head": [0, 0],
         "output_head": [0, 0], "group_lines": 1, "epsilon": 0.0, "row_scale": 0.0,
         "input_scale": int(channels(torch.tensor([0.5]), 0.0, 255.0).scale[0]), "other_factor": factor(0.25),
-        "input_zero": 0, "other_zero": 3, "zero": 1, "low": -100, "high": 100,
+        "input_zero": 0, "other_zero": 3, "zero": 1, "low": -100, "high": 100, "peers": 0, "plane": 0,
     }  # fmt: skip
     product.commands[64:] = encode(card.manifest, "vector", **fields)
     assert start(card, product) == [1, 2]
@@ -163,6 +163,7 @@ def test_engines_of_other_elements_build_without_a_vector_side(element: str, tmp
         ({"in_blocks": 1 << 30}, "command 1 (mac) has sizes beyond what the engine counts"),
         ({"kernel": [20, 20]}, "command 1 (mac) has a kernel of more positions than the engine's table"),
         ({"set_tiles": 40}, "command 1 (mac) has more weights in a set than the engine's memory"),
+        ({"out_plane": 1}, "command 1 (mac) has blocks that lie nearer to each other than their rows take"),
         ({"images": 0}, "command 1 (mac) has a size that is not positive"),
         ({"in_height": 400, "out_height": 400, "band_rows": 400}, "has bands whose input is more than the window"),
     ],
