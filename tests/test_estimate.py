@@ -107,6 +107,28 @@ def test_calibration_data_may_be_given(tmp_path: Path, capsys: pytest.CaptureFix
     assert code == RIGHT and json.loads(out)["calibration"] == f"2 calls of {path}"
 
 
+@pytest.fixture
+def little(tmp_path: Path) -> Path:
+    """A recipe whose engine is compiled in no time."""
+    path = tmp_path / "little.toml"
+    sizes = 'engine = "4x16x16"\nwindow = 512\nweights = 64\nvector_lanes = 16\nvector_depth = 256\n'
+    path.write_text(f'name = "little"\nplatform = "u250"\n[kernel.engine]\n{sizes}')
+    return path
+
+
+def test_simulation_counts_and_compares_with_eager(little: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = printed(
+        capsys, SMALL, "--platform", "u250", "--recipe", str(little), "--simulate", "--sizes-only", "--json"
+    )
+    assert code == RIGHT, err
+    found = json.loads(out)
+    assert found["counted"]["values"] == 2 and found["counted"]["differences"] == {}
+    assert found["counted"]["model_ms"] == pytest.approx(found["latency_ms"], rel=0.3)
+    assert sum(layer["ms"] for layer in found["layers"]) == pytest.approx(found["latency_ms"])
+    assert found["dram_mb"] == pytest.approx(sum(layer["bytes"] for layer in found["layers"]) / 1e6, rel=0.1)
+    assert "counted on the kernel's sources" in found["basis"]["latency_ms"]
+
+
 @functools.cache
 def quantised(name: str) -> model.Model:
     return model.quantised(name, 1, "pow2", None)

@@ -43,8 +43,8 @@ class RefusedError(Exception):
 class Map(Buffer):
     """`images` images of `pixels` pixels of so many channels each, blocked, or `pixel_channels` side by side.
 
-    at: its first line, once somebody has asked for it. writer: the last command that writes to it, as its list and
-    place there.
+    at: its first line, once somebody has asked for it, and launch, for which list that was. writer: the last command
+    that writes to it, as its list and place there.
     """
 
     def __init__(
@@ -55,12 +55,17 @@ class Map(Buffer):
         self.plane = divide_up(pixels * pixel_channels, sizes.line_elements)
         self.image_lines = blocks * self.plane
         self.at: int | None = None
+        self.launch = 0
         self.writer: tuple[int, int] | None = None
         super().__init__(images * self.image_lines * LINE_BYTES, name=name)
 
     @property
     def lines(self) -> int:
         return self.images * self.image_lines
+
+    @property
+    def blocks(self) -> int:
+        return self.image_lines // self.plane
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,7 @@ class EngineEmitter:
         if of.at is None:
             # A second operand is read in blocks of 16 pixels, and so a little beyond its last plane.
             of.at = self.lists.maps.reserve(of.lines + CHANNELS)
+            of.launch = len(self.lists.launches) - 1
         return of.at
 
     def after(self, of: Map) -> int:

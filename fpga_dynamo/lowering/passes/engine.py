@@ -34,8 +34,8 @@ class EngineProgram:
     """A graph on an engine.
 
     taken: the pattern that each node of a match belongs to. left: why each node that computes is none of them, in the
-    graph's order. given: the maps that the host writes, by node and channels side by side. results: where the values
-    lie that the host reads.
+    graph's order. given: the maps that the host writes, by node and channels side by side. made: where the values of
+    matches lie, and the launch that makes each. results: those of them that the host reads.
     """
 
     graph: GraphInfo
@@ -44,6 +44,7 @@ class EngineProgram:
     taken: Mapping[Node, str]
     left: Mapping[Node, str]
     given: Mapping[tuple[Node, int], Map]
+    made: Mapping[Node, tuple[View, int]]
     results: Mapping[Node, View]
 
 
@@ -75,6 +76,7 @@ def _lowered(graph: GraphInfo, engine: EngineTarget, refused: _Refusals) -> Engi
     gone: set[Node] = set()  # values of what is refused meanwhile, which the host is then taken to make
     emitter = EngineEmitter(graph, engine, lambda node: _is_made_by_host(node, outputs) or node in gone)
     _plan_joins(matches, outputs, emitter)
+    made: dict[Node, tuple[View, int]] = {}
     stage = -1
     for match in sorted(matches, key=lambda m: (stages[m.root], graph.position[m.root])):
         while stage < stages[match.root]:
@@ -91,10 +93,11 @@ def _lowered(graph: GraphInfo, engine: EngineTarget, refused: _Refusals) -> Engi
             continue
         for node, view in zip(match.outputs, places, strict=True):
             emitter.define(node, view)
+            made[node] = (view, stage)
     taken = {node: match.pattern.name for node, match in owner.items()}
     left = {node: _reason(node, refused) for node in graph.module.graph.nodes if _is_left(node, graph, taken)}
     results = {} if gone else _results(graph, outputs, taken, emitter)
-    return EngineProgram(graph, engine, emitter.lists, taken, left, emitter.given, results)
+    return EngineProgram(graph, engine, emitter.lists, taken, left, emitter.given, made, results)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------

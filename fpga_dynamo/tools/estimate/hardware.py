@@ -36,8 +36,11 @@ class EstimateError(FpgaError):
 
 @dataclass(frozen=True)
 class Card:
-    """A design with one engine. fitted: whether the memory's figures were fitted to the counting card."""
+    """A design with one engine. recipe, platform: names or files of the design. fitted: whether the memory's figures
+    were fitted to the counting card."""
 
+    recipe: str
+    platform: str
     design: Design
     engine: EngineTarget
     fitted: bool
@@ -56,7 +59,8 @@ def card(platform: str, recipe: str | None, dtype: str) -> Card:
         found = platforms.load(platform)
         if not found.regions:
             raise EstimateError(f"platform '{platform}' is no card; there are {', '.join(_cards())}")
-        design = elaborate(recipes.load(recipe or _own(found.name)), found)
+        chosen = recipe or _own(found.name)
+        design = elaborate(recipes.load(chosen), found)
     except BuildError as error:
         raise EstimateError(str(error)) from error
     own = [kernel.engine for kernel in design.kernels if kernel.engine is not None]
@@ -73,7 +77,7 @@ def card(platform: str, recipe: str | None, dtype: str) -> Card:
     of_host = Platform.from_manifest(found.table())
     memory = memory_of(found.name, found.speeds)
     target = EngineTarget(name, sizes_of(own[0]), memory, of_host)
-    return Card(design, target, found.name in FITTED)
+    return Card(chosen, platform, design, target, found.name in FITTED)
 
 
 def _cards() -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.frontend.capture import Captured, capture
-from fpga_dynamo.quantize.specs import Scales
+from fpga_dynamo.quantize.specs import BiasType, Scales
 from fpga_dynamo.tools import zoo
 from fpga_dynamo.tools.estimate.hardware import EstimateError
 
@@ -47,7 +47,9 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            converted = quantize(model, calls, scales=scales, progress=False)
+            # Biases in units of the sums: with them and powers of two, eager's sums are exact.
+            bias: BiasType = "int32" if scales == "pow2" else "float"
+            converted = quantize(model, calls, scales=scales, bias=bias, progress=False)
     except EstimateError:
         raise
     except Exception as error:

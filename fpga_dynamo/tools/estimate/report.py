@@ -10,15 +10,29 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fpga_dynamo.lowering.passes.engine import lower_for_engine
+from fpga_dynamo.ir.weights import NotExactError
+from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.quantize.specs import Scales
 from fpga_dynamo.tools.estimate import hardware, model
+from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, counted
 from fpga_dynamo.tools.estimate.figures import Figures, figures, modelled
 from fpga_dynamo.tools.estimate.hardware import EstimateError, Resources
 from fpga_dynamo.tools.estimate.linking import Link, links
 
 _ROWS = 20
 """Layers that a table shows."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What the counting card says beside figures. model_ms: the cost model's latency. stalls: ms that the array waited,
+    by cause. values: how many of the engine were compared with eager's; differences: of those that are not the same,
+    elements that differ, all elements, and the largest difference."""
+
+    model_ms: float
+    stalls: dict[str, float]
+    values: int
+    differences: dict[str, tuple[int, int, int]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,7 @@ class Report:
     resources: Resources
     links: tuple[Link, ...]
     basis: dict[str, str]
+    counted: Counting | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """In types that JSON knows; `figures` are keys of their own."""
@@ -73,13 +88,18 @@ def estimate(
         raise EstimateError(f"--cus {cus}: several compute units on one input are not built yet; leave it out")
     if dtype != "int8":
         raise EstimateError(f"--dtype {dtype}: models are lowered to int8 engines only so far")
-    if simulate:
-        raise EstimateError("--simulate: not built yet")
     given = model.quantised(name, batch, scales, calibration)
     program = lower_for_engine(given.graph.module, card.engine, given.graph.static)
     if not any(program.lists.launches):
         reasons = Counter(program.left.values())
         raise EstimateError(f"the engine takes nothing of '{name}': {reasons.most_common(1)[0][0]}")
+    times, moved, counting = modelled(program), None, None
+    if simulate:
+        modelled_ms = sum(launch[-1] for launch in times if launch) / card.engine.platform.clock_hz * 1e3
+        found = _counted(program, card, given)
+        times, moved = [[float(end) for end in launch] for launch in found.ends], found.moved
+        stalls = {cause: cycles / card.mhz / 1e3 for cause, cycles in found.stalls.items() if cycles}
+        counting = Counting(modelled_ms, stalls, found.values, dict(found.differences))
     return Report(
         name,
         dtype,
@@ -89,23 +109,39 @@ def estimate(
         cus,
         given.calibration,
         card.mhz,
-        figures(program, batch, modelled(program)),
+        figures(program, batch, times, moved),
         hardware.resources(card.design, sizes_only=sizes_only),
         links(program, card.design),
-        _basis(card),
+        _basis(card, simulate),
+        counting,
     )
 
 
-def _basis(card: hardware.Card) -> dict[str, str]:
+def _counted(program: EngineProgram, card: hardware.Card, given: model.Model) -> Counted:
+    try:
+        return counted(program, EngineCard(card.recipe, card.platform), given.graph.tensors())
+    except NotExactError as error:
+        raise EstimateError(f"the engine cannot hold a parameter of '{given.name}': {error}") from error
+
+
+def _basis(card: hardware.Card, simulate: bool) -> dict[str, str]:
     """What each figure rests on."""
     memory = "fitted to the counting card" if card.fitted else "a guess from the bank's bandwidth"
+    model_says = (
+        "the cost model's formulas of loops (codegen/engine), held against the counting card; the "
+        f"memory's figures are {memory}; no schedule and no card has confirmed them"
+    )
+    counting_says = (
+        "counted on the kernel's sources by the simulator, with the loops' II and depth of hls_kernels/engine/qor.toml "
+        "and a model of the memory; no synthesis and no card has confirmed them"
+    )
     return {
-        "latency_ms": "the cost model's formulas of loops (codegen/engine), held against the counting card; the "
-        f"memory's figures are {memory}; no schedule and no card has confirmed them",
+        "latency_ms": counting_says if simulate else model_says,
         "clock_mhz": "the platform's file; whether the engine closes timing there is not known",
         "throughput_per_s": "batch / latency_ms: the host works beside the card",
         "array_utilisation": "products of the model / products that the array could make in latency_ms",
-        "dram_gb_per_s": "lines that the commands move, counted from their cuts, / latency_ms",
+        "dram_gb_per_s": ("bytes that passed the ports" if simulate else "lines that the commands move by their cuts")
+        + " / latency_ms",
         "call_ms": "latency_ms and host: figures of the platform's file, which are estimates",
         "node_offload": "of nodes that compute; quantising inputs and scaling results are the host's",
         "resources": "see resources.basis",
@@ -128,6 +164,11 @@ def show(found: Report) -> None:
         f"{of.call_ms:.2f} ms: {host.launches} launches {host.launch_ms:.2f}, copies {host.transfer_ms:.2f}, "
         f"{len(host.nodes)} nodes {host.nodes_ms:.2f} ms",
     )
+    if found.counted is not None:
+        table.add_row("the cost model says", f"{found.counted.model_ms:.2f} ms")
+        table.add_row("compared with eager", _compared(found.counted))
+        longest = sorted(found.counted.stalls.items(), key=lambda stall: -stall[1])[:4]
+        table.add_row("the array waited", ", ".join(f"{ms:.2f} ms: {cause}" for cause, ms in longest) or "never")
     used, available = found.resources.used, found.resources.available
     table.add_row("resources", ", ".join(f"{name} {used[name]:,.0f} of {available[name]:,.0f}" for name in used))
     fits = {True: "yes", False: "no", None: "not known"}[found.resources.fits]
@@ -139,6 +180,14 @@ def show(found: Report) -> None:
     _show_host(found, console)
     for name, words in found.basis.items():
         console.print(f"{name}: {words}", markup=False)
+
+
+def _compared(of: Counting) -> str:
+    if not of.differences:
+        return f"all {of.values} values of the engine have eager's bits"
+    elements = sum(number for number, _, _ in of.differences.values())
+    largest = max(apart for _, _, apart in of.differences.values())
+    return f"{len(of.differences)} of {of.values} values differ, in {elements} elements, by {largest} at most"
 
 
 def _layers(of: Figures) -> Table:

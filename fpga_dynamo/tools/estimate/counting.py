@@ -1,0 +1,247 @@
+"""Engine programs on the software card: counted in the hardware schedule, or computed in the CPU's, with the same bits.
+
+Values cross as the host would hand them over: int8 maps written before a launch and read behind it; what the engine
+does not take runs in eager.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.fx import Interpreter, Node
+from torch.fx.node import map_arg
+
+import xclbin_build
+from fpga_dynamo.codegen.engine.emitter import IMAGE, PIXEL, Map
+from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES
+from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.ir.quantised import QUANTIZE
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.passes.engine import EngineProgram
+from fpga_dynamo.runtime.drivers import emulated as pyxrt
+from xclbin_build.errors import BuildError
+
+_POISON = 0xA5
+_TO_CARD = pyxrt.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE
+_FROM_CARD = pyxrt.xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE
+_COMPLETED = pyxrt.ert_cmd_state.ERT_CMD_STATE_COMPLETED
+_ARGUMENTS = {"commands": 0, "arena": 2, "weights": 3}
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Counted:
+    """ends: the cycle in which each command of each launch ends, from the first process's first. moved: bytes of all
+    ports but that of the commands. stalls: cycles that the array waited, by cause. differences: of each value that is
+    not eager's, how many elements, and the largest difference."""
+
+    ends: tuple[tuple[int, ...], ...]
+    moved: int
+    stalls: Mapping[str, int]
+    differences: Mapping[str, tuple[int, int, int]]
+    values: int
+
+
+@dataclass
+class EngineCard:
+    """An engine of a recipe on the software card. counting: in the hardware schedule, with its cycles."""
+
+    recipe: str | Path
+    platform: str | Path
+    counting: bool = True
+    reports: list[dict[str, Any]] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        """Raises DeviceError if the sources do not compile, or the platform's memory cannot be counted."""
+        try:
+            path = xclbin_build.cached(self.recipe, "cycles" if self.counting else "emu", platform=self.platform)
+        except BuildError as error:
+            raise DeviceError(str(error)) from error
+        self._device = pyxrt.device(0)
+        uuid = self._device.load_xclbin(str(path))
+        (kernel,) = xclbin_build.read(path).manifest["kernels"]
+        self._kernel = pyxrt.kernel(self._device, uuid, kernel["name"])
+
+    def buffer(self, name: str, data: Tensor) -> Any:
+        """A buffer of the card for an argument, with uint8 data in it."""
+        made = pyxrt.bo(self._device, data.numel(), pyxrt.bo.flags.normal, self._kernel.group_id(_ARGUMENTS[name]))
+        made.write(data.numpy(), 0)
+        made.sync(_TO_CARD, data.numel(), 0)
+        return made
+
+    def launch(self, commands: bytes, arena: Any, weights: Any) -> None:
+        """Runs a list. Raises DeviceError if it does not come to its end."""
+        words = torch.frombuffer(bytearray(commands), dtype=torch.uint8)
+        buffer = self.buffer("commands", words)
+        run = self._kernel(buffer, len(commands) // 256, arena, weights, arena, arena)
+        state = run.wait(_HOUR_MS)
+        if state != _COMPLETED:
+            raise DeviceError(f"the engine did not run to its end: {getattr(run, 'error', state)}")
+        if self.counting:
+            self.reports.append(json.loads(run.counters))
+
+
+class EngineRun:
+    """A call of a program on a card. inputs: of each placeholder what it is."""
+
+    def __init__(self, program: EngineProgram, card: EngineCard, inputs: Mapping[Node, Any]) -> None:
+        self.program, self.card = program, card
+        self._values: dict[Node, Any] = dict(inputs)
+        self._launched = 0
+        self._weights = card.buffer("weights", packed(program, inputs))
+        self._lines = program.lists.maps.lines
+        self._region = torch.full((self._lines * LINE_BYTES,), _POISON, dtype=torch.uint8)
+        self._arena = card.buffer("arena", self._region)
+
+    def results(self) -> Any:
+        """What the graph returns, in its structure."""
+        output = next(node for node in self.program.graph.module.graph.nodes if node.op == "output")
+        return map_arg(output.args[0], self.value)
+
+    def value(self, node: Node) -> Any:
+        """A value, from the card where an engine's command makes it, else by eager."""
+        waiting = [node]
+        while waiting:
+            at = waiting[-1]
+            missing = [arg for arg in self._needs(at) if arg not in self._values]
+            if at in self._values:
+                waiting.pop()
+            elif missing:
+                waiting += missing
+            else:
+                waiting.pop()
+                self._values[at] = self._computed(at)
+        return self._values[node]
+
+    def _needs(self, node: Node) -> list[Node]:
+        if node not in self.program.made:
+            return node.all_input_nodes
+        launch = self.program.made[node][1]
+        return [given for (given, _), of in self.program.given.items() if of.at is not None and of.launch <= launch]
+
+    def _computed(self, node: Node) -> Any:
+        if node in self.program.made:
+            view, launch = self.program.made[node]
+            while self._launched <= launch:
+                self._launch()
+            return seen(view, self._region)
+        if node.op == "get_attr":
+            return self.program.graph.constant(node)
+        args, kwargs = map_arg((node.args, node.kwargs), self._values.__getitem__)
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    def _launch(self) -> None:
+        number = self._launched
+        for (node, _), of in self.program.given.items():
+            if of.at is not None and of.launch == number:
+                filling = node.args[2] if node.target is QUANTIZE else 0
+                data = laid_out(of, self._values[node], int(filling))  # type: ignore[arg-type]
+                self._region[of.at * LINE_BYTES : of.at * LINE_BYTES + data.numel()] = data
+        self._arena.write(self._region.numpy(), 0)
+        self._arena.sync(_TO_CARD, self._region.numel(), 0)
+        commands = b"".join(e.command.words() for e in self.program.lists.launches[number])
+        self.card.launch(commands, self._arena, self._weights)
+        self._arena.sync(_FROM_CARD, self._region.numel(), 0)
+        content = self._arena.read(self._region.numel(), 0)
+        self._region = torch.from_numpy(content.copy()).view(torch.uint8)
+        status = self._region[:8].view(torch.int32)
+        if int(status[0]) != 0:
+            raise DeviceError(f"command {int(status[1])} has an opcode that is none of the engine's")
+        self._launched += 1
+
+
+def counted(program: EngineProgram, card: EngineCard, inputs: Mapping[Node, Any]) -> Counted:
+    """Runs a program on a counting card, and compares all that its commands make with eager."""
+    run = EngineRun(program, card, inputs)
+    run.results()
+    found = differences(program, run, inputs)
+    ends, stalls, moved = [], dict[str, int](), 0
+    for report in card.reports[-len(program.lists.launches) :]:
+        processes = {process["process"]: process for process in report["processes"]}
+        begin = min(process["first"] for process in processes.values())
+        ends.append(tuple(c["last"] - begin for c in processes["store"]["commands"] if c["index"] >= 0))
+        for cause, cycles in processes["mac_array"]["stalls"].items():
+            stalls[cause] = stalls.get(cause, 0) + cycles
+        moved += sum(port["bytes"] for port in report["ports"] if port["port"] != "commands")
+    return Counted(tuple(ends), moved, stalls, found, len(program.made))
+
+
+def differences(program: EngineProgram, run: EngineRun, inputs: Mapping[Node, Any]) -> dict[str, tuple[int, int, int]]:
+    """Of each value of the engine that is not eager's: elements that differ, elements, and the largest difference.
+
+    Eager's are those of the whole graph in eager, so that a difference goes on into the layers behind it.
+    """
+    wanted = set(program.made)
+    found: dict[str, tuple[int, int, int]] = {}
+
+    class _Compare(Interpreter):
+        def run_node(self, n: Node) -> Any:
+            value = super().run_node(n)
+            if n in wanted:
+                apart = (run.value(n).int() - value.int()).abs()
+                if int(apart.max()):
+                    found[n.name] = (int((apart != 0).sum()), apart.numel(), int(apart.max()))
+            return value
+
+    placeholders = [node for node in program.graph.module.graph.nodes if node.op == "placeholder"]
+    with torch.no_grad():
+        _Compare(program.graph.module).run(*(inputs[node] for node in placeholders))
+    return found
+
+
+def packed(program: EngineProgram, tensors: Mapping[Node, Any]) -> Tensor:
+    """The weights' region. Raises NotExactError for parameters that the engine's integers cannot hold."""
+    region = torch.full((program.lists.weights.lines * LINE_BYTES,), _POISON, dtype=torch.uint8)
+    with torch.no_grad():
+        for placed in program.lists.packs:
+            at = placed.at * LINE_BYTES
+            for buffer in placed.buffers:
+                content = buffer.pack.build(tensors).view(torch.uint8)
+                region[at : at + content.numel()] = content
+                at += buffer.pack.beats * LINE_BYTES
+    return region
+
+
+# --- maps -------------------------------------------------------------------------------------------------------------
+
+
+def laid_out(of: Map, value: Tensor, filling: int) -> Tensor:
+    """The bytes of a map that holds an image or rows; channels that fill a block are `filling`."""
+    if value.dim() == 4 and of.images * of.pixels * of.channels == value.numel() and value.shape[1] == of.channels:
+        rows = value.permute(0, 2, 3, 1).reshape(of.images, of.pixels, of.channels)
+    else:
+        rows = value.reshape(of.images, of.pixels, of.channels)
+    if of.pixel_channels < CHANNELS:
+        side_by_side = F.pad(rows, (0, of.pixel_channels - of.channels)).reshape(of.images, -1)
+        data = F.pad(side_by_side, (0, of.image_lines * LINE_BYTES - side_by_side.shape[1]))
+        return data.contiguous().view(torch.uint8).flatten()
+    beat = LINE_BYTES // CHANNELS
+    padded = F.pad(rows, (0, of.blocks * CHANNELS - of.channels, 0, of.plane * beat - of.pixels), value=filling)
+    blocks = padded.view(of.images, of.plane * beat, of.blocks, CHANNELS).transpose(1, 2)
+    return blocks.contiguous().view(torch.uint8).flatten()
+
+
+def seen(view: View, region: Tensor) -> Tensor:
+    """A value that lies in a map of a region, as int8."""
+    of = view.buffer
+    assert isinstance(of, Map) and of.at is not None
+    data = region[of.at * LINE_BYTES : (of.at + of.lines) * LINE_BYTES].view(torch.int8)
+    planes = data.view(of.images, of.blocks, -1, CHANNELS).transpose(1, 2)
+    rows = planes.reshape(of.images, planes.shape[1], of.blocks * CHANNELS)
+    rows = rows.clone(memory_format=torch.contiguous_format)  # or it would be a view into the region
+    steps = rows.stride()
+
+    def step(stride: int) -> int:
+        image, rest = divmod(stride, IMAGE)
+        pixel, channel = divmod(rest, PIXEL)
+        return image * steps[0] + pixel * steps[1] + channel
+
+    strides = [0 if size == 1 else step(stride) for size, stride in zip(view.shape, view.strides, strict=True)]
+    return rows.as_strided(view.shape, strides, step(view.offset)).clone()
