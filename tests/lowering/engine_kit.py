@@ -1,0 +1,58 @@
+"""A small engine for tests: its recipe, a card that counts, and programs on it."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fpga_dynamo.frontend.capture import Captured, capture
+from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
+from fpga_dynamo.quantize import quantize
+from fpga_dynamo.tools.estimate import hardware
+from fpga_dynamo.tools.estimate.counting import EngineCard, EngineRun, differences
+
+RECIPE = """name = "little"
+platform = "u250"
+[kernel.engine]
+engine = "4x32x16"
+window = 512
+weights = 128
+vector_lanes = 16
+vector_depth = 256
+"""
+
+
+@functools.cache
+def recipe() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="fpga-dynamo-little-")) / "little.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@functools.cache
+def card() -> EngineCard:
+    return EngineCard(recipe(), "u250")
+
+
+def lowered(model: nn.Module, *inputs: Any, scales: Any = "pow2") -> tuple[EngineProgram, Captured]:
+    converted = quantize(model.eval(), [inputs], scales=scales, bias="int32", progress=False)
+    captured = capture(converted, inputs)
+    engine = hardware.card("u250", str(recipe()), "int8").engine
+    return lower_for_engine(captured.module, engine, captured.static), captured
+
+
+def apart(program: EngineProgram, captured: Captured) -> dict[str, tuple[int, int, int]]:
+    """What the card's values differ in from eager's; the graph's results are compared as well."""
+    run = EngineRun(program, card(), captured.tensors())
+    results = run.results()
+    found = differences(program, run, captured.tensors())
+    if not found:
+        for made, wanted in zip(results, captured.results, strict=True):
+            assert isinstance(made, Tensor)
+            torch.testing.assert_close(made, wanted, rtol=0, atol=0)
+    return found
