@@ -276,7 +276,7 @@ FPGA_INLINE void store_beat(vec16* region, int64_t at, const bvec64& x, int lane
     for (int i = 0; lanes < 4 * VEC && i < lanes; i++) to[i] = lane[i];
 }
 
-// ---- doubles, and roundings to the nearest integer
+// ---- doubles, sizes, and roundings to the nearest integer
 
 typedef double native_double __attribute__((vector_size(4 * NATIVE_LANES)));
 typedef double memory_double __attribute__((vector_size(4 * NATIVE_LANES), aligned(8), may_alias));
@@ -351,6 +351,55 @@ FPGA_INLINE ivec16 larger(const ivec16& a, const ivec16& b) {
     return r;
 #else
     return select(vgt(a, b), a, b);
+#endif
+}
+
+// Of numbers that are no NaN; g++ 12 makes a comparison and a blend of the operators.
+FPGA_INLINE vec16 larger(const vec16& a, const vec16& b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    constexpr int CURRENT_ROUNDING = 4;
+    vec16 r;
+    r.part[0] = __builtin_ia32_maxps512_mask(a.part[0], b.part[0], native_float{}, -1, CURRENT_ROUNDING);
+    return r;
+#else
+    return select(vgt(a, b), a, b);
+#endif
+}
+FPGA_INLINE vec16 smaller(const vec16& a, const vec16& b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    constexpr int CURRENT_ROUNDING = 4;
+    vec16 r;
+    r.part[0] = __builtin_ia32_minps512_mask(a.part[0], b.part[0], native_float{}, -1, CURRENT_ROUNDING);
+    return r;
+#else
+    return select(vlt(a, b), a, b);
+#endif
+}
+
+// The larger size of two in each lane, `a` being one already.
+FPGA_INLINE vec16 larger_size(const vec16& a, const vec16& b) {
+#if defined(__AVX512DQ__) && !defined(__clang__)
+    constexpr int CURRENT_ROUNDING = 4, LARGER_SIZE = 0b1011;
+    vec16 r;
+    r.part[0] = __builtin_ia32_rangeps512_mask(a.part[0], b.part[0], LARGER_SIZE, native_float{}, -1, CURRENT_ROUNDING);
+    return r;
+#else
+    return larger(a, from_bits(bits_of(b) & ivec16(0x7fffffff)));
+#endif
+}
+
+// Whether some lane of x is above `limit`.
+FPGA_INLINE bool some_above(const vec16& x, const vec16& limit) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    constexpr int CURRENT_ROUNDING = 4, GREATER = 30;
+    return __builtin_ia32_cmpps512_mask(x.part[0], limit.part[0], GREATER, -1, CURRENT_ROUNDING) != 0;
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+    const ivec16 above = vgt(x, limit);
+    int lanes = 0;
+    EACH_PART lanes |= __builtin_ia32_movmskps256((native_float)above.part[p]);
+    return lanes != 0;
+#else
+    return any(vgt(x, limit));
 #endif
 }
 
