@@ -258,9 +258,14 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
                         vec16* arena, const vec16* weights) {
     constexpr int MOST = 2 * AMX_ROWS;
     alignas(64) ivec16 sums[MOST * COLUMN_TILES];
-    int32_t row[MOST];
+    int32_t row[MOST], in_order[MOST];
+    for (int32_t i = 0; i < MOST; i++) in_order[i] = i;
     uint32_t output[MOST], residual[MOST];
     int32_t term[MOST];
+    const auto finish = [&](const finished_pixels& finished) {
+        for (int j = 0; j < COLUMN_TILES; j++)
+            finish_int8(finished, j, channels[first + j], channels_of(panel, first + j), e, arena, weights);
+    };
     const int32_t rows = block.count / block.segments / block.width;  // of a segment
     bool fetch = block.count <= FETCHED_FOR;
     for (int32_t s = 0; s < block.segments; s++) {
@@ -276,6 +281,19 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
                 amx_tile_of<1, COLUMN_TILES>(sums, is_signed, pixels, block.pitch, panel.weights, first, quads, fetch);
             fetch = false;
             const int32_t end = block.positions >= MOST ? at + places : minimum(at + AMX_ROWS, block.positions);
+            if (block.period == block.width) {  // every place is a pixel
+                const int32_t pixel = s * block.positions + done;
+                const finished_pixels finished = {sums + (done - at) * COLUMN_TILES,
+                                                  COLUMN_TILES,
+                                                  end - done,
+                                                  in_order,
+                                                  block.output + pixel,
+                                                  block.residual + pixel,
+                                                  block.row_term ? block.row_term + pixel : nullptr};
+                done = end;
+                finish(finished);
+                continue;
+            }
             int32_t count = 0;
             for (; done < end; done++) {
                 if (x < block.width) {
@@ -292,8 +310,7 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
             }
             const finished_pixels finished = {
                 sums, COLUMN_TILES, count, row, output, residual, block.row_term ? term : nullptr};
-            for (int j = 0; j < COLUMN_TILES; j++)
-                finish_int8(finished, j, channels[first + j], channels_of(panel, first + j), e, arena, weights);
+            finish(finished);
         }
     }
 }
