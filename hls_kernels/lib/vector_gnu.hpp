@@ -31,13 +31,11 @@ typedef uint16_t memory_half __attribute__((may_alias));
 typedef uint16_t memory_halves __attribute__((vector_size(2 * NATIVE_LANES), aligned(2), may_alias));
 
 #define EACH_PART UNROLL for (int p = 0; p < PARTS; p++)
-// Body of a function that answers the vector with these values as its parts p.
-#define OF_PARTS(vector, value)      \
-    {                                \
-        vector r;                    \
-        EACH_PART r.part[p] = value; \
-        return r;                    \
-    }
+// Answers the vector with these values as its parts p.
+#define OF_PARTS(vector, value)  \
+    vector r;                    \
+    EACH_PART r.part[p] = value; \
+    return r
 
 struct alignas(4 * VEC) vec16 {
     native_float part[PARTS];
@@ -47,11 +45,10 @@ struct alignas(4 * VEC) vec16 {
     FPGA_INLINE vec16& operator+=(const vec16& o) { return *this = *this + o; }
     FPGA_INLINE vec16& operator-=(const vec16& o) { return *this = *this - o; }
     FPGA_INLINE vec16& operator*=(const vec16& o) { return *this = *this * o; }
-    FPGA_INLINE friend vec16 operator+(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] + b.part[p])
-        FPGA_INLINE friend vec16 operator-(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] - b.part[p])
-            FPGA_INLINE friend vec16 operator*(const vec16& a, const vec16& b) OF_PARTS(vec16, a.part[p] * b.part[p])
-                FPGA_INLINE friend vec16 operator/(const vec16& a, const vec16& b)
-                    OF_PARTS(vec16, a.part[p] / b.part[p])
+    FPGA_INLINE friend vec16 operator+(const vec16& a, const vec16& b) { OF_PARTS(vec16, a.part[p] + b.part[p]); }
+    FPGA_INLINE friend vec16 operator-(const vec16& a, const vec16& b) { OF_PARTS(vec16, a.part[p] - b.part[p]); }
+    FPGA_INLINE friend vec16 operator*(const vec16& a, const vec16& b) { OF_PARTS(vec16, a.part[p] * b.part[p]); }
+    FPGA_INLINE friend vec16 operator/(const vec16& a, const vec16& b) { OF_PARTS(vec16, a.part[p] / b.part[p]); }
 };
 
 struct alignas(4 * VEC) ivec16 {
@@ -64,39 +61,41 @@ struct alignas(4 * VEC) ivec16 {
     FPGA_INLINE ivec16& operator-=(const ivec16& o) { return *this = *this - o; }
     FPGA_INLINE ivec16& operator*=(const ivec16& o) { return *this = *this * o; }
     // Unsigned, because only that may wrap around.
-    FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b)
-        OF_PARTS(ivec16, (native_int)(a.u(p) + b.u(p))) FPGA_INLINE friend ivec16
-        operator-(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, (native_int)(a.u(p) - b.u(p)))
-            FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b)
-                OF_PARTS(ivec16, (native_int)(a.u(p) * b.u(p))) FPGA_INLINE friend ivec16
-                operator<<(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, (native_int)(a.u(p) << b.u(p)))
-                    FPGA_INLINE friend ivec16 operator/(const ivec16& a, const ivec16& b)
-                        OF_PARTS(ivec16, a.part[p] / b.part[p]) FPGA_INLINE friend ivec16 operator&(const ivec16& a,
-                                                                                                    const ivec16& b)
-                            OF_PARTS(ivec16, a.part[p] & b.part[p])
-                                FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b)
-                                    OF_PARTS(ivec16, a.part[p] | b.part[p])
-                                        FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b)
-                                            OF_PARTS(ivec16, a.part[p] ^ b.part[p])
-                                                FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b)
-                                                    OF_PARTS(ivec16, a.part[p] >> b.part[p])
+    FPGA_INLINE friend ivec16 operator+(const ivec16& a, const ivec16& b) {
+        OF_PARTS(ivec16, (native_int)(a.u(p) + b.u(p)));
+    }
+    FPGA_INLINE friend ivec16 operator-(const ivec16& a, const ivec16& b) {
+        OF_PARTS(ivec16, (native_int)(a.u(p) - b.u(p)));
+    }
+    FPGA_INLINE friend ivec16 operator*(const ivec16& a, const ivec16& b) {
+        OF_PARTS(ivec16, (native_int)(a.u(p) * b.u(p)));
+    }
+    FPGA_INLINE friend ivec16 operator<<(const ivec16& a, const ivec16& b) {
+        OF_PARTS(ivec16, (native_int)(a.u(p) << b.u(p)));
+    }
+    FPGA_INLINE friend ivec16 operator/(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] / b.part[p]); }
+    FPGA_INLINE friend ivec16 operator&(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] & b.part[p]); }
+    FPGA_INLINE friend ivec16 operator|(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] | b.part[p]); }
+    FPGA_INLINE friend ivec16 operator^(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] ^ b.part[p]); }
+    FPGA_INLINE friend ivec16 operator>>(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] >> b.part[p]); }
 };
 
-FPGA_INLINE ivec16 veq(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p]) FPGA_INLINE ivec16
-    vne(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] != b.part[p]) FPGA_INLINE ivec16
-    vlt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p]) FPGA_INLINE ivec16
-    vle(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] <= b.part[p]) FPGA_INLINE ivec16
-    vgt(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p]) FPGA_INLINE ivec16
-    vge(const vec16& a, const vec16& b) OF_PARTS(ivec16, a.part[p] >= b.part[p]) FPGA_INLINE ivec16
-    veq(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] == b.part[p]) FPGA_INLINE ivec16
-    vlt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] < b.part[p]) FPGA_INLINE ivec16
-    vgt(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, a.part[p] > b.part[p])
+FPGA_INLINE ivec16 veq(const vec16& a, const vec16& b) { OF_PARTS(ivec16, a.part[p] == b.part[p]); }
+FPGA_INLINE ivec16 vne(const vec16& a, const vec16& b) { OF_PARTS(ivec16, a.part[p] != b.part[p]); }
+FPGA_INLINE ivec16 vlt(const vec16& a, const vec16& b) { OF_PARTS(ivec16, a.part[p] < b.part[p]); }
+FPGA_INLINE ivec16 vle(const vec16& a, const vec16& b) { OF_PARTS(ivec16, a.part[p] <= b.part[p]); }
+FPGA_INLINE ivec16 vgt(const vec16& a, const vec16& b) { OF_PARTS(ivec16, a.part[p] > b.part[p]); }
+FPGA_INLINE ivec16 vge(const vec16& a, const vec16& b) { OF_PARTS(ivec16, a.part[p] >= b.part[p]); }
+FPGA_INLINE ivec16 veq(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] == b.part[p]); }
+FPGA_INLINE ivec16 vlt(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] < b.part[p]); }
+FPGA_INLINE ivec16 vgt(const ivec16& a, const ivec16& b) { OF_PARTS(ivec16, a.part[p] > b.part[p]); }
 
-        template <class vector>
-        FPGA_INLINE vector select(const ivec16& mask, const vector& a, const vector& b)
-            OF_PARTS(vector, mask.part[p] ? a.part[p] : b.part[p])
+template <class vector>
+FPGA_INLINE vector select(const ivec16& mask, const vector& a, const vector& b) {
+    OF_PARTS(vector, mask.part[p] ? a.part[p] : b.part[p]);
+}
 
-                FPGA_INLINE ivec16 lane_numbers() {
+FPGA_INLINE ivec16 lane_numbers() {
     ivec16 r;
     EACH_PART {
         for (int i = 0; i < NATIVE_LANES; i++) r.part[p][i] = p * NATIVE_LANES + i;
@@ -123,21 +122,28 @@ FPGA_INLINE native lanes_from(const vector& x, const vector& y, int first, int h
 }
 
 template <int BY>
-FPGA_INLINE vec16 rotate_lanes(const vec16& x)
-    OF_PARTS(vec16, lanes_from<native_float>(x, x, p* NATIVE_LANES + BY, 2)) template <int HALF>
-    FPGA_INLINE ivec16 doubled_lanes(const ivec16& x)
-        OF_PARTS(ivec16, lanes_from<native_int>(x, x, VEC / 2 * HALF + p * NATIVE_LANES / 2, 1)) FPGA_INLINE ivec16
-    even_lanes(const ivec16& a, const ivec16& b) OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES, 4))
-        FPGA_INLINE ivec16 odd_lanes(const ivec16& a, const ivec16& b)
-            OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES + 1, 4))
+FPGA_INLINE vec16 rotate_lanes(const vec16& x) {
+    OF_PARTS(vec16, lanes_from<native_float>(x, x, p * NATIVE_LANES + BY, 2));
+}
+template <int HALF>
+FPGA_INLINE ivec16 doubled_lanes(const ivec16& x) {
+    OF_PARTS(ivec16, lanes_from<native_int>(x, x, VEC / 2 * HALF + p * NATIVE_LANES / 2, 1));
+}
+FPGA_INLINE ivec16 even_lanes(const ivec16& a, const ivec16& b) {
+    OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES, 4));
+}
 
-                FPGA_INLINE ivec16 bits_of(const vec16& x) OF_PARTS(ivec16, (native_int)x.part[p]) FPGA_INLINE vec16
-    from_bits(const ivec16& x) OF_PARTS(vec16, (native_float)x.part[p]) FPGA_INLINE vec16 to_float(const ivec16& x)
-        OF_PARTS(vec16, __builtin_convertvector(x.part[p], native_float)) FPGA_INLINE ivec16 to_int(const vec16& x)
-            OF_PARTS(ivec16, __builtin_convertvector(x.part[p], native_int))
+FPGA_INLINE ivec16 odd_lanes(const ivec16& a, const ivec16& b) {
+    OF_PARTS(ivec16, lanes_from<native_int>(a, b, 2 * p * NATIVE_LANES + 1, 4));
+}
 
-    // g++ makes one instruction of each part with -fno-math-errno.
-    FPGA_INLINE vec16 vsqrt(const vec16& x) {
+FPGA_INLINE ivec16 bits_of(const vec16& x) { OF_PARTS(ivec16, (native_int)x.part[p]); }
+FPGA_INLINE vec16 from_bits(const ivec16& x) { OF_PARTS(vec16, (native_float)x.part[p]); }
+FPGA_INLINE vec16 to_float(const ivec16& x) { OF_PARTS(vec16, __builtin_convertvector(x.part[p], native_float)); }
+FPGA_INLINE ivec16 to_int(const vec16& x) { OF_PARTS(ivec16, __builtin_convertvector(x.part[p], native_int)); }
+
+// g++ makes one instruction of each part with -fno-math-errno.
+FPGA_INLINE vec16 vsqrt(const vec16& x) {
     vec16 r = x;
     EACH_PART {
         for (int i = 0; i < NATIVE_LANES; i++) r.part[p][i] = __builtin_sqrtf(x.part[p][i]);
@@ -170,10 +176,9 @@ FPGA_INLINE vec16 opaque(const vec16& value) {
 FPGA_INLINE const memory_float* floats(const vec16* region) { return reinterpret_cast<const memory_float*>(region); }
 FPGA_INLINE memory_float* floats(vec16* region) { return reinterpret_cast<memory_float*>(region); }
 
-FPGA_INLINE vec16 load(const memory_native* parts) OF_PARTS(vec16, (native_float)parts[p])
-    FPGA_INLINE void store(memory_native* parts, const vec16& x) {
-    EACH_PART parts[p] = x.part[p];
-}
+FPGA_INLINE vec16 load(const memory_native* parts) { OF_PARTS(vec16, (native_float)parts[p]); }
+
+FPGA_INLINE void store(memory_native* parts, const vec16& x) { EACH_PART parts[p] = x.part[p]; }
 
 // A part of patterns of 16 bits, one a lane. Without being told the instruction, g++ 12 widens halves and joins them.
 FPGA_INLINE native_int load_part_of_halves(const memory_halves* from) {
@@ -197,7 +202,7 @@ FPGA_INLINE native_int load_part_of_halves(const memory_halves* from) {
 // 16 patterns of 16 bits, one a lane.
 FPGA_INLINE ivec16 load_halves(const memory_half* from) {
     const memory_halves* parts = reinterpret_cast<const memory_halves*>(from);
-    OF_PARTS(ivec16, load_part_of_halves(parts + p))
+    OF_PARTS(ivec16, load_part_of_halves(parts + p));
 }
 
 // 16 numbers of bfloat16: one shuffle brings the bytes of a part to their places, which takes less than a widening and a
@@ -212,7 +217,7 @@ FPGA_INLINE vec16 load_bf16(const memory_half* from) {
                           -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15};
     const patterns* parts = reinterpret_cast<const patterns*>(from);
     OF_PARTS(vec16,
-             (native_float)__builtin_ia32_pshufb256((bytes)__builtin_ia32_vbroadcastsi256((pair)parts[p]), places))
+             (native_float)__builtin_ia32_pshufb256((bytes)__builtin_ia32_vbroadcastsi256((pair)parts[p]), places));
 }
 #endif
 
@@ -225,9 +230,9 @@ FPGA_INLINE vec16 load_f16(const memory_half* from) {
     const patterns* parts = reinterpret_cast<const patterns*>(from);
 #if defined(__AVX512F__)
     constexpr int CURRENT_ROUNDING = 4;
-    OF_PARTS(vec16, __builtin_ia32_vcvtph2ps512_mask((operand)parts[p], native_float{}, -1, CURRENT_ROUNDING))
+    OF_PARTS(vec16, __builtin_ia32_vcvtph2ps512_mask((operand)parts[p], native_float{}, -1, CURRENT_ROUNDING));
 #else
-    OF_PARTS(vec16, __builtin_ia32_vcvtph2ps256((operand)parts[p]))
+    OF_PARTS(vec16, __builtin_ia32_vcvtph2ps256((operand)parts[p]));
 #endif
 }
 #endif
