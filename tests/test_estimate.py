@@ -89,7 +89,7 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
         ((SMALL, "--platform", "u250", "--recipe", "default"), "recipe 'default' has no engine"),
         ((SMALL, "--platform", "vck190"), "no recipe that comes along has an engine for platform 'vck190'"),
         ((SMALL, "--platform", "u250", "--dtype", "bf16"), "computes with int8, not with bfloat16"),
-        ((SMALL, "--platform", "u250", "--cus", "2"), "several compute units"),
+        ((SMALL, "--platform", "u250", "--cus", "2", "--simulate"), "runs one compute unit here"),
         ((SMALL, "--platform", "u250", "--calibration", "nowhere.pt"), "--calibration nowhere.pt"),
         ((f"{__name__}:Tangled", "--platform", "u250"), "cannot be exported"),
     ],
@@ -134,8 +134,8 @@ def quantised(name: str) -> model.Model:
     return model.quantised(name, 1, "pow2", None)
 
 
-def of(name: str, platform: str) -> Figures:
-    given, card = quantised(name), hardware.card(platform, None, "int8")
+def of(name: str, platform: str, units: int = 1) -> Figures:
+    given, card = quantised(name), hardware.card(platform, None, "int8", units)
     program = lower_for_engine(copy.deepcopy(given.graph.module), card.engine, given.graph.static)
     return figures(program, 1, modelled(program))
 
@@ -148,3 +148,7 @@ def test_resnet50_from_pytorch_is_as_fast_as_the_engine_has_to_be(platform: str,
     assert len(found.host.nodes) == 2  # the input is rounded, the result scaled
     if platform == "u250":
         assert found.array_utilisation >= 0.7
+        four = of("resnet50", platform, 4)
+        assert four.latency_ms < found.latency_ms / 2
+        assert four.array_utilisation < found.array_utilisation
+        assert sum(layer.macs for layer in four.layers) == sum(layer.macs for layer in found.layers)

@@ -23,17 +23,18 @@ from fpga_dynamo.ir.quantised import DEQUANTIZE
 from fpga_dynamo.ir.view import Buffer, View, dense, numel
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
 
-from .choose import DoesNotFitError, channel_parts, chosen
-from .command import MacCommand, divide_up
+from .choose import DoesNotFitError
+from .command import IdleCommand, MacCommand, divide_up
 from .layout import Region
+from .owners import Owners
 from .sizes import CHANNELS, LINE_BYTES, EngineSizes
+from .split import shares, vector_shares
 from .target import EngineTarget
-from .vector import VectorCommand, grouped
+from .timeline import Command
+from .vector import VectorCommand
 
 CHANNEL, PIXEL, IMAGE = 1, 1 << 24, 1 << 48
 """Strides of a view: to the next channel, pixel and image of its map."""
-
-Command = MacCommand | VectorCommand
 
 
 class RefusedError(Exception):
@@ -105,12 +106,25 @@ class Images:
 
 @dataclass(frozen=True)
 class Emitted:
-    """A command with the node that it is for, that node's pattern, and the products that it makes."""
+    """A place in a launch's lists: the node that it is for, that node's pattern, and the products that are made.
 
-    command: Command
+    commands: of each compute unit; who has nothing to do is idle.
+    """
+
+    commands: tuple[Command, ...]
     node: Node
     pattern: str
     macs: int = 0
+
+    @property
+    def working(self) -> list[MacCommand | VectorCommand]:
+        """The commands of units that are not idle."""
+        return [command for command in self.commands if not isinstance(command, IdleCommand)]
+
+    @property
+    def command(self) -> MacCommand | VectorCommand:
+        """That of the first unit that is not idle."""
+        return self.working[0]
 
 
 @dataclass(frozen=True)
@@ -123,7 +137,10 @@ class PlacedPacks:
 
 @dataclass
 class Lists:
-    """What emitting gives: a list of commands for each launch, what lies in the weights' region, sizes of both."""
+    """What emitting gives: a list of commands for each launch, what lies in the weights' region, sizes of both.
+
+    packs: of one unit. Lists of several are there for the cost model: constants have no place in them.
+    """
 
     launches: list[list[Emitted]] = field(default_factory=list)
     packs: list[PlacedPacks] = field(default_factory=list)
@@ -149,6 +166,7 @@ class EngineEmitter:
         self._placed: dict[tuple[int, ...], int] = {}
         self._node: Node | None = None
         self._pattern = ""
+        self._owners = Owners(engine.sizes)
 
     def begin_launch(self) -> None:
         self.lists.launches.append([])
@@ -287,50 +305,62 @@ class EngineEmitter:
         that begins with block `first` of the channels. Raises DoesNotFitError before anything is appended.
         """
         command = replace(command, input_image=x.map.image_lines, output_image=out.map.image_lines)
+        command = replace(command, input=self.at(x), input_after=self.after(x.map), output=self.at(out))
         if residual is not None:
-            command = replace(command, residual=0, residual_image=residual.map.image_lines)
-        if command.one_to_one:
-            parts = channel_parts(command, self.sizes, self.engine.memory)
-        else:
-            parts = [(0, chosen(command, self.sizes, self.engine.memory))]
-        at = {"input": self.at(x), "output": self.at(out), "params": params()}
-        reads = [("input_after", x.map)]
-        if residual is not None:
-            at["residual"] = self.at(residual)
-            reads.append(("residual_after", residual.map))
+            command = replace(command, residual=self.at(residual), residual_image=residual.map.image_lines)
+            command = replace(command, residual_after=self.after(residual.map))
         if second is not None:
-            at["weight"] = self.at(second)
-            reads.append(("weight_after", second.map))
-        for first, part in parts:
-            where = {name: getattr(part, name) + line for name, line in at.items()}
-            if weight is not None:
-                where["weight"] = weight(part, first)
-            blocks = macs * part.out_blocks // max(command.out_blocks, 1)
-            self._append(replace(part, **where), reads, blocks if len(parts) > 1 else macs)
+            command = replace(command, weight=self.at(second), weight_after=self.after(second.map))
+        found = shares(command, self.engine.units, self.sizes, self.engine.memory)
+        line = params() if self.engine.units == 1 else 0
+        of_units: list[list[MacCommand]] = []
+        for share in found:
+            of_units.append([])
+            for first, part in share.parts if share is not None else ():
+                own = replace(part, params=part.params + line)
+                if weight is not None and self.engine.units == 1:
+                    own = replace(own, weight=weight(own, first))
+                of_units[-1].append(own)
+        total = sum(part.out_blocks for own in of_units for part in own)
+        shared = [sum(own[k].out_blocks for own in of_units if k < len(own)) for k in range(max(map(len, of_units)))]
+        for k, blocks in enumerate(shared):
+            # What the first waits for is one command further away for each that follows.
+            placed = [_later(own[k], k) if k < len(own) else IdleCommand() for own in of_units]
+            self._append(placed, macs * blocks // total)
         self._written(out.map)
 
     def vector(
         self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None
     ) -> None:
         """Cuts a command of the vector side and appends it. Raises DoesNotFitError before anything is appended."""
+        command = replace(command, input=self.at(x), input_after=self.after(x.map), output=self.at(out), params=params)
         if other is not None:
-            command = replace(command, other=0)
-        command = grouped(command, self.sizes, self.engine.memory)
-        command = replace(command, input=self.at(x), output=self.at(out), params=params)
-        reads = [("input_after", x.map)]
-        if other is not None:
-            command = replace(command, other=self.at(other))
-            reads.append(("other_after", other.map))
-        self._append(command, reads, 0)
+            command = replace(command, other=self.at(other), other_after=self.after(other.map))
+        found = vector_shares(command, self.engine.units, self.sizes, self.engine.memory)
+        self._append([IdleCommand() if part is None else part for part in found], 0)
         self._written(out.map)
 
-    def _append(self, command: Command, reads: Sequence[tuple[str, Map]], macs: int) -> None:
+    def _append(self, commands: Sequence[Command], macs: int) -> None:
         assert self._node is not None
-        waits: dict[str, Any] = {name: self.after(of) for name, of in reads}
-        self.lists.launches[-1].append(Emitted(replace(command, **waits), self._node, self._pattern, macs))
+        placed: list[Command] = []
+        for unit, command in enumerate(commands):
+            if not isinstance(command, IdleCommand) and self.engine.units > 1:
+                command = replace(command, peers=self._owners.peers(command, unit))
+            placed.append(command)
+        for unit, command in enumerate(placed):
+            if not isinstance(command, IdleCommand) and self.engine.units > 1:
+                self._owners.wrote(command, unit)
+        self.lists.launches[-1].append(Emitted(tuple(placed), self._node, self._pattern, macs))
 
     def _written(self, of: Map) -> None:
         of.writer = (len(self.lists.launches) - 1, len(self.lists.launches[-1]) - 1)
+
+
+def _later(command: MacCommand, places: int) -> MacCommand:
+    """A command so many places behind the first of its layer."""
+    waits = {name: getattr(command, name) for name in ("input_after", "residual_after", "weight_after")}
+    moved: dict[str, Any] = {name: ago + places for name, ago in waits.items() if ago}
+    return replace(command, **moved)
 
 
 class _NoCopies:

@@ -20,9 +20,10 @@ FITTED: Mapping[str, Memory] = {
 
 @dataclass(frozen=True)
 class EngineTarget:
-    """One compute unit of an engine on a platform. recipe: where its sizes are from."""
+    """`units` compute units of an engine on a platform, which share each command. recipe: where its sizes are from."""
 
     recipe: str
     sizes: EngineSizes
     memory: Memory
     platform: Platform
+    units: int = 1

@@ -146,7 +146,7 @@ class EngineRun:
                 self._region[of.at * LINE_BYTES : of.at * LINE_BYTES + data.numel()] = data
         self._arena.write(self._region.numpy(), 0)
         self._arena.sync(_TO_CARD, self._region.numel(), 0)
-        commands = b"".join(e.command.words() for e in self.program.lists.launches[number])
+        commands = b"".join(e.commands[0].words() for e in self.program.lists.launches[number])
         self.card.launch(commands, self._arena, self._weights)
         self._arena.sync(_FROM_CARD, self._region.numel(), 0)
         content = self._arena.read(self._region.numel(), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -12,10 +13,11 @@ from torch.fx import Node
 from fpga_dynamo.codegen import cost
 from fpga_dynamo.codegen.engine.command import NO_OPERAND, MacCommand
 from fpga_dynamo.codegen.engine.cycles import cycles, moved_lines
-from fpga_dynamo.codegen.engine.emitter import Command, Emitted
+from fpga_dynamo.codegen.engine.emitter import Emitted
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.codegen.engine.target import EngineTarget
-from fpga_dynamo.codegen.engine.timeline import ends
+from fpga_dynamo.codegen.engine.timeline import ends_together
+from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, is_view, module_path, value
 from fpga_dynamo.ir.operators import facts
@@ -87,7 +89,12 @@ class Figures:
 def modelled(program: EngineProgram) -> list[list[float]]:
     """The cycle in which each command of each launch ends, by the cost model."""
     sizes, memory = program.engine.sizes, program.engine.memory
-    return [ends([e.command for e in launch], sizes, memory) for launch in program.lists.launches]
+    found = []
+    for launch in program.lists.launches:
+        lists = [[emitted.commands[unit] for emitted in launch] for unit in range(program.engine.units)]
+        # A command may end before one that stands before it, if others than its unit work on that.
+        found.append(list(accumulate(ends_together(lists, sizes, memory), max)))
+    return found
 
 
 def figures(program: EngineProgram, batch: int, found: Sequence[Sequence[float]], moved: int | None = None) -> Figures:
@@ -109,7 +116,7 @@ def figures(program: EngineProgram, batch: int, found: Sequence[Sequence[float]]
         latency_ms=seconds * 1e3,
         call_ms=seconds * 1e3 + host.launch_ms + host.transfer_ms + host.nodes_ms,
         throughput_per_s=batch / seconds if seconds else 0.0,
-        array_utilisation=made / (total * engine.sizes.macs) if total else 0.0,
+        array_utilisation=made / (total * engine.sizes.macs * engine.units) if total else 0.0,
         dram_gb_per_s=every_byte / seconds / 1e9 if seconds else 0.0,
         dram_mb=every_byte / 1e6,
         node_offload=len(taken) / len(nodes) if nodes else 0.0,
@@ -128,26 +135,33 @@ def _layers(program: EngineProgram, found: Sequence[Sequence[float]], total: flo
         for group in _grouped(launch):
             end = times[group[-1]]
             first = launch[group[0]]
-            commands = [launch[i].command for i in group]
+            commands = [command for i in group for command in launch[i].working]
             made, spent = sum(launch[i].macs for i in group), end - begin
             layers.append(
                 Layer(
                     name=first.node.name,
                     op=first.pattern,
-                    module=module_path(first.node),
+                    module=_module(first.node),
                     launch=number,
                     commands=len(group),
                     cycles=round(spent),
                     ms=spent / engine.platform.clock_hz * 1e3,
                     share=spent / total,
                     macs=made,
-                    utilisation=made / (spent * engine.sizes.macs) if spent else 0.0,
+                    utilisation=made / (spent * engine.sizes.macs * engine.units) if spent else 0.0,
                     bytes=sum(_bytes(command, engine) for command in commands),
                     bound=_bound(commands, engine),
                 )
             )
             begin = end
     return tuple(layers)
+
+
+def _module(node: Node) -> str:
+    """``layer1.0.conv1``, also of a graph from torch.export, whose paths begin with the model's own parts."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = str(stack[-1][0]) if stack else ""
+    return module_path(node) if path.startswith(("L.", "L[")) else path
 
 
 def _grouped(launch: Sequence[Emitted]) -> list[list[int]]:
@@ -161,14 +175,14 @@ def _grouped(launch: Sequence[Emitted]) -> list[list[int]]:
     return groups
 
 
-def _bytes(command: Command, engine: EngineTarget) -> int:
+def _bytes(command: MacCommand | VectorCommand, engine: EngineTarget) -> int:
     if isinstance(command, MacCommand):
         return moved_lines(command, engine.sizes) * LINE_BYTES
     operands = 2 if command.other == NO_OPERAND else 3
     return (operands * command.lines(engine.sizes) + command.params_lines) * LINE_BYTES
 
 
-def _bound(commands: Sequence[Command], engine: EngineTarget) -> str:
+def _bound(commands: Sequence[MacCommand | VectorCommand], engine: EngineTarget) -> str:
     products = [command for command in commands if isinstance(command, MacCommand)]
     if not products:
         return "vector side"

@@ -50,8 +50,8 @@ class Card:
         return self.engine.platform.clock_hz / 1e6
 
 
-def card(platform: str, recipe: str | None, dtype: str) -> Card:
-    """The platform's card with the recipe's engine; of none named the platform's own.
+def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
+    """The platform's card with so many of the recipe's engine; of none named the platform's own.
 
     Raises EstimateError for an unknown platform or recipe, and a recipe without an engine of that type.
     """
@@ -60,7 +60,11 @@ def card(platform: str, recipe: str | None, dtype: str) -> Card:
         if not found.regions:
             raise EstimateError(f"platform '{platform}' is no card; there are {', '.join(_cards())}")
         chosen = recipe or _own(found.name)
-        design = elaborate(recipes.load(chosen), found)
+        loaded = recipes.load(chosen)
+        engine = next((kernel.name for kernel in loaded.kernels if kernel.engine), None)
+        if units > 1 and engine is not None:
+            loaded = loaded.with_compute_units({engine: units})
+        design = elaborate(loaded, found)
     except BuildError as error:
         raise EstimateError(str(error)) from error
     own = [kernel.engine for kernel in design.kernels if kernel.engine is not None]
@@ -76,7 +80,7 @@ def card(platform: str, recipe: str | None, dtype: str) -> Card:
         )
     of_host = Platform.from_manifest(found.table())
     memory = memory_of(found.name, found.speeds)
-    target = EngineTarget(name, sizes_of(own[0]), memory, of_host)
+    target = EngineTarget(name, sizes_of(own[0]), memory, of_host, units)
     return Card(chosen, platform, design, target, found.name in FITTED)
 
 

@@ -311,7 +311,7 @@ def _engine_linear(
     parameters = Parameters(weights, product.bias, scale, end, is_matrix=not turned)
 
     def pack(cut: MacCommand, first: int) -> int:
-        own, words = (cut, emitter.sizes, turned, tuple(kernel)), [emitter.expression(weights.integers)]
+        own, words = (cut, emitter.sizes, turned, kernel), [emitter.expression(weights.integers)]
         name = f"{weights.integers.name} as the engine reads it"
         return emitter.put(emitter.pack(_pack_for_engine, own, words, weight_bytes(cut, emitter.sizes), name, I8))
 
