@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <unordered_map>
 
 namespace scheduling {
@@ -11,11 +12,11 @@ namespace {
 
 constexpr double WEIGHT = 0.25, CLIP = 4.0;  // of a measurement
 constexpr int PATIENCE = 64;
-constexpr double MOVED = 0.1;  // relative change of an estimate that a summary should know of
+constexpr double MOVED = 0.1;  // relative change of an estimate that summary and groups should know of
 
 // Of the prices: step and averaging of the multiplicative weights, and the least price beside the mean one.
-constexpr double STEP = 0.3, AVERAGING = 0.1, LEAST_PRICE = 1e-3;
-constexpr int FIRST_ROUNDS = 60, ROUNDS = 8, ARRIVALS = 16;  // rounds at the first arrival, and after each so many
+constexpr double STEP = 0.1, AVERAGING = 0.02, LEAST_PRICE = 1e-3;
+constexpr int FIRST_ROUNDS = 400, ROUNDS = 32, ARRIVALS = 4;  // rounds at the first arrival, and after each so many
 constexpr double MEMORY = 64;                                // arrivals that the traffic is an average over
 
 }  // namespace
@@ -31,7 +32,7 @@ void estimates::believe(int task, int kind, double seconds) {
     const int at = task * graph_->kinds + kind;
     seconds_[at] = seconds;
     ++observed_;
-    const double known = summarised_.empty() ? seconds : summarised_[at];
+    const double known = snapshot_.empty() ? seconds : snapshot_[at];
     moved_ = moved_ || std::abs(seconds - known) > MOVED * known;
 }
 
@@ -64,30 +65,46 @@ int estimates::cheapest(int task, const std::vector<double>& prices) const {
     return best;
 }
 
+void estimates::refresh() {
+    // Of estimates that moved, amortised, an observation costs O(1).
+    if (!snapshot_.empty() && !(moved_ && observed_ >= graph_->tasks())) return;
+    snapshot_ = seconds_;
+    moved_ = false;
+    observed_ = 0;
+    summary_.reset();
+    const int kinds = graph_->kinds;
+    const auto row = [&](int task) { return snapshot_.begin() + static_cast<ptrdiff_t>(task) * kinds; };
+    const auto before = [&](int one, int other) {
+        return std::lexicographical_compare(row(one), row(one) + kinds, row(other), row(other) + kinds);
+    };
+    std::vector<int> order(graph_->tasks());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), before);
+    groups_.clear();
+    for (const int task : order) {
+        if (groups_.empty() || before(groups_.back().task, task)) groups_.push_back({task, 0});
+        ++groups_.back().count;
+    }
+}
+
+const std::vector<estimates::group>& estimates::groups() {
+    refresh();
+    return groups_;
+}
+
 std::shared_ptr<const estimates::summary> estimates::current(const system_model& system,
                                                              const std::vector<double>& prices, int version) {
-    // Of estimates that moved, amortised, an observation costs O(1).
-    if (summary_ && version == version_ && !(moved_ && observed_ >= graph_->tasks())) return summary_;
+    refresh();
+    if (summary_ && version == version_) return summary_;
     auto made = std::make_shared<summary>();
-    std::vector<double> ends(graph_->tasks());
     for (int task = 0; task < graph_->tasks(); ++task) {
         const int best = cheapest(task, prices);
         const double work = (*this)(task, best) / system.members[best].size();
         made->best.push_back(best);
         made->work.push_back(work);
         made->total += work;
-        double seconds = (*this)(task, best), start = 0.0;
-        for (int at = graph_->supporting.begin[task]; at < graph_->supporting.begin[task + 1]; ++at)
-            seconds = std::min(seconds, (*this)(task, graph_->supporting.items[at]));
-        for (int edge = graph_->before.begin[task]; edge < graph_->before.begin[task + 1]; ++edge)
-            start = std::max(start, ends[graph_->before.items[edge]]);
-        ends[task] = start + seconds;
-        made->alone = std::max(made->alone, ends[task]);
     }
     summary_ = std::move(made);
-    summarised_ = seconds_;
-    moved_ = false;
-    observed_ = 0;
     version_ = version;
     return summary_;
 }
@@ -106,10 +123,10 @@ void least_work::reprice(int rounds) {
         std::fill(load.begin(), load.end(), 0.0);
         for (size_t number = 0; number < traffic_.size(); ++number) {
             if (!graphs_[number] || traffic_[number] <= 0) continue;
-            const estimates& believed = *graphs_[number];
-            for (int task = 0; task < believed.graph().tasks(); ++task) {
-                const int kind = believed.cheapest(task, trial_);
-                load[kind] += traffic_[number] * believed(task, kind);
+            estimates& believed = *graphs_[number];
+            for (const estimates::group& alike : believed.groups()) {
+                const int kind = believed.cheapest(alike.task, trial_);
+                load[kind] += traffic_[number] * alike.count * believed(alike.task, kind);
             }
         }
         double most = 0.0, all = 0.0, sum = 0.0;
@@ -152,11 +169,6 @@ void least_work::forget_graph(int graph) {
     unused_graphs_.push_back(graph);
 }
 
-double least_work::key_of(const frame& one, double now) const {
-    const double age = now - one.arrival + one.facts->alone;
-    return age > 0 ? one.left * one.left / age : 0.0;
-}
-
 int least_work::arrive(int graph, double arrival, double share) {
     int handle = static_cast<int>(frames_.size());
     if (unused_.empty()) {
@@ -178,7 +190,7 @@ int least_work::arrive(int graph, double arrival, double share) {
     one.facts = graphs_[graph]->current(*system_, price_, prices_);
     one.arrival = arrival;
     one.left = one.facts->total * share;
-    one.key = key_of(one, arrival);
+    one.key = key_of(one);
     one.unbound = std::max(1, static_cast<int>(std::lround(graphs_[graph]->graph().tasks() * share)));
     ++in_flight_;
     return handle;
@@ -218,18 +230,7 @@ void least_work::leave(int handle) {
     release(handle);
 }
 
-void least_work::reorder(double now) {
-    std::vector<std::pair<double, int>> anew;
-    anew.reserve(order_.size());
-    for (const auto& [_, handle] : order_) {
-        frames_[handle].key = key_of(frames_[handle], now);
-        anew.emplace_back(frames_[handle].key, handle);
-    }
-    std::sort(anew.begin(), anew.end());
-    order_ = std::set<std::pair<double, int>>(anew.begin(), anew.end());
-}
-
-void least_work::settle(bound& made, double now) {
+void least_work::settle(bound& made) {
     frame& one = frames_[made.frame];
     withdraw(made.frame);
     const auto place = std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
@@ -239,17 +240,13 @@ void least_work::settle(bound& made, double now) {
     const rows& kinds = graphs_[one.graph]->graph().supporting;
     for (int at = kinds.begin[made.task]; at < kinds.begin[made.task + 1]; ++at) --supported_[kinds.items[at]];
     --waiting_;
-    one.key = key_of(one, now);
+    one.key = key_of(one);
     if (!one.ready.empty()) enter(made.frame);
     made.last = --one.unbound <= 0 && one.ready.empty();
     if (made.last) release(made.frame);
 }
 
 double least_work::decide(double now, const double* available, std::vector<bound>& out) {
-    if (++decisions_ >= std::max<int>(REFRESH, static_cast<int>(order_.size()) / 8)) {
-        reorder(now);
-        decisions_ = 0;
-    }
     const int kinds = system_->kinds();
     const double limit = now + HORIZON * latency_;
     // Ready tasks that a kind with a free PE may still find: the search ends where there are none for any such kind.
@@ -302,7 +299,7 @@ double least_work::decide(double now, const double* available, std::vector<bound
         }
         if (!searching || looked >= LOOK) break;
     }
-    for (size_t i = first; i < out.size(); ++i) settle(out[i], now);
+    for (size_t i = first; i < out.size(); ++i) settle(out[i]);
     return evaluations;
 }
 

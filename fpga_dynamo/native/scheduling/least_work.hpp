@@ -1,8 +1,10 @@
 // Least remaining work first, bound late: the default policy.
 //
-// Applications are served in the order of  key = left^2 / (now - arrival + alone), left being the seconds of the tasks that
-// are not yet bound, each divided by the number of PEs of its best kind, and alone the length of the critical path: short
-// ones first, for what that gains in mean response, and old ones before long.
+// Applications are served in the order of  key = arrival + SLOWDOWN * left, left being the seconds of the tasks that are not
+// yet bound, each divided by the number of PEs of its best kind. So of two that arrive together the one with less to do goes
+// first, for what that gains in mean response; but none is overtaken by what arrives later than SLOWDOWN times its own work,
+// which is what bounds the response of long ones. (Boost scheduling: first come first served, short ones as if they had come
+// earlier; SLOWDOWN -> infinity is shortest remaining work first, 0 is first come first served.)
 //
 // A task is bound to a PE only if that one is free now, or will be within HORIZON times as long as a decision lately took
 // to have its effect; else it reserves its place in the plan and stays ready. So no queue builds up that a shorter
@@ -42,27 +44,33 @@ public:
     struct summary {
         std::vector<int> best;     // by task: the cheapest kind
         std::vector<double> work;  // by task: its seconds there / PEs of the kind
-        double total = 0.0, alone = 0.0;
+        double total = 0.0;
     };
+    struct group {
+        int task, count;  // so many tasks take as long as this one does, on every kind
+    };
+    const std::vector<group>& groups();
     int cheapest(int task, const std::vector<double>& prices) const;
     std::shared_ptr<const summary> current(const system_model& system, const std::vector<double>& prices, int version);
 
 private:
     std::shared_ptr<const graph_model> graph_;
-    std::vector<double> seconds_, summarised_;
+    void refresh();
+
+    std::vector<double> seconds_, snapshot_;  // as they were when groups and summary were made
+    std::vector<group> groups_;
     std::vector<int> missed_,
         patience_;  // runs elsewhere since the last run here, and how many until it is tried again
     std::shared_ptr<const summary> summary_;
     bool moved_ = false;
-    int observed_ = 0;  // since the summary was made
-    int version_ = -1;  // of the prices that it was made with
+    int observed_ = 0;  // since the snapshot
+    int version_ = -1;  // of the prices that the summary was made with
 };
 
 class least_work {
 public:
-    static constexpr double PRICE = 3.0, HORIZON = 10.0, SMOOTHING = 0.1;
-    static constexpr int REFRESH = 32;  // decisions until all keys are computed anew; more if there are many
-    static constexpr int LOOK = 1024;   // tasks that a decision looks at, at most
+    static constexpr double SLOWDOWN = 10.0, PRICE = 10.0, HORIZON = 15.0, SMOOTHING = 0.1;
+    static constexpr int LOOK = 1024;  // tasks that a decision looks at, at most
 
     struct bound {
         int frame, task, pe;
@@ -105,12 +113,11 @@ private:
     };
 
     void reprice(int rounds);
-    double key_of(const frame& one, double now) const;
-    void reorder(double now);
+    static double key_of(const frame& one) { return one.arrival + SLOWDOWN * one.left; }
     void enter(int handle);
     void withdraw(int handle);
     void release(int handle);
-    void settle(bound& made, double now);
+    void settle(bound& made);
 
     std::shared_ptr<const system_model> system_;
     std::vector<std::unique_ptr<estimates>> graphs_;
@@ -125,7 +132,6 @@ private:
     std::vector<int> supported_;  // by kind: ready tasks that it supports
     size_t waiting_ = 0;
     int in_flight_ = 0;
-    int decisions_ = 0;
     double latency_ = 0.0;
     std::vector<std::vector<std::pair<double, int>>> free_;  // by kind: heaps of (when, PE), kept for their memory
 };
