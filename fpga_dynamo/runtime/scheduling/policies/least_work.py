@@ -33,8 +33,8 @@ class _Core:
 class LeastWork(Adaptive):
     """Applications in the order of their remaining work, each task bound only when a PE is about to be free for it.
 
-    Remaining work is the best seconds of tasks not yet bound, over the number of PEs of that type; its square is
-    divided by the age, so that nothing waits for ever. A PE that is not a task's best is charged for what others need
+    Remaining work is the best seconds of tasks not yet bound, over the number of PEs of that type. An application is
+    served as if it had arrived ten times that later, so it is overtaken by shorter ones, but not for ever. A PE that is not a task's best is charged for what others need
     it for. Which task goes where is decided in C++ (native/scheduling/least_work.hpp has the whole rule), by estimates
     that follow what is measured as :class:`Adaptive`'s do.
     """
@@ -46,7 +46,14 @@ class LeastWork(Adaptive):
         super().__init__(smoothing, patience)
         self._core: _Core | None = None
 
-    def observe(self, task: Task, pe: ProcessingElement, seconds: float) -> None:
+    def _begin(self, pes: Sequence[ProcessingElement]) -> _Core:
+        core = self._core = _Core(pes)
+        # Only from now on: a scheduler that has seen nothing but lone tasks has no one to tell, and asking whether there
+        # is one would take a tenth of such a launch.
+        self.observe = self._observe_and_tell  # type: ignore[method-assign]
+        return core
+
+    def _observe_and_tell(self, task: Task, pe: ProcessingElement, seconds: float) -> None:
         super().observe(task, pe, seconds)
         core = self._core
         place = core.places.get(id(task)) if core is not None else None
@@ -79,13 +86,13 @@ class LeastWork(Adaptive):
         core = self._core
         if len(ready) == 1 and len(ready[0].frame.graph.tasks) == 1 and (core is None or not core.frames):
             # Alone in the system, where prices count for nothing: in a third of the time, the same.
-            return super().assign(ready, pes, now, available)
+            _, pe = self.earliest_finish(ready[0].task, pes, now, available)
+            return [(ready[0], pe)] if available[pe] <= now else []
         known = core.known if core is not None else ()
         count = len(known)
         if core is None or core.pes is not pes or tuple(ready[:count]) != known:
             # Another system, or not what was left of the last call (a fork, say): begin anew.
-            core, known, count = _Core(pes), (), 0
-            self._core = core
+            core, known, count = self._begin(pes), (), 0
         for item in ready[count:]:
             self._offer(core, item, now)
         made = core.native.decide(now, [available[pe] for pe in pes])
