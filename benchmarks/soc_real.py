@@ -1,10 +1,10 @@
 """Virtual against real time: `python -m benchmarks.soc_real`.
 
 The five workloads' graphs on two systems at three rates, tasks paced, so that the machine needs no more cores than its
-scheduler does. What the real scheduler costs here (a decision, and how much longer than asked a paced task takes) is
-measured first and given to virtual time. A machine that is busy with other things wakes its threads milliseconds late:
-`--stretch 20` makes everything that much slower, and those little. Figures: mean responses, their ratio, and the share
-of pairs of instances that end in the same order.
+scheduler does. What the real scheduler costs here (a decision, the tasks in it, a thread that wakes up, and how much
+longer than asked a paced task takes) is measured first and given to virtual time. A machine that is busy with other
+things wakes its threads milliseconds late: `--stretch 20` makes everything that much slower, and those little. Figures:
+mean responses, their ratio, and the share of pairs of instances that end in the same order.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ def main() -> None:
     workload.instances = arguments.instances
     for policy in arguments.policies:
         decision, late = overheads(policy)
-        print(f"{policy}: {decision.round * 1e6:.1f} us a decision, {late * 1e6:.1f} us more for each task")
+        print(
+            f"{policy}: {decision.round * 1e6:.1f} us a decision and {decision.assignment * 1e6:.1f} for each task in "
+            f"it, {decision.wake * 1e6:.1f} until an idle unit begins, {late * 1e6:.1f} more for each task"
+        )
         slow = Workload.of(
             [
                 replace(source, application=longer(source.application, late / arguments.stretch))

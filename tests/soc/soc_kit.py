@@ -42,7 +42,8 @@ def systems(draw: st.DrawFn, resident: bool | None = None) -> System:
     if draw(st.booleans()):
         accelerators["fft"] = [{"count": 1}, {"count": 1, "clock": 100e6}]
     keep = draw(st.booleans()) if resident is None else resident
-    decision = draw(st.sampled_from(["free", "native", "a53", {"round": 2e-6, "assignment": 1e-6}, {"period": 50e-6}]))
+    costs = ["free", "native", "a53", {"round": 2e-6, "assignment": 1e-6}, {"period": 50e-6}, {"wake": 7e-6}]
+    decision = draw(st.sampled_from(costs))
     return System(
         {
             "cpus": cpus,

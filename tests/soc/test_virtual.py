@@ -136,6 +136,18 @@ def test_etf_costs_the_square_of_the_queue() -> None:
     assert runs["etf"].deciding == pytest.approx(8 * 9 / 2 * 2 * 1e-3)
 
 
+def test_an_idle_unit_wakes_up_but_the_one_that_asks_is_awake() -> None:
+    """Two tasks, then one for which both wait: the first two are late, the third begins where its round was made."""
+    both = Application(
+        "both", [ApplicationTask("a", {"a53": 1.0}), ApplicationTask("b", {"a53": 2.0}),
+                 ApplicationTask("c", {"a53": 1.0}, (Edge(0), Edge(1)))]
+    )  # fmt: skip
+    run = simulate(system(2, {"wake": 0.25}), workload(both), "eft", arrivals=at((0.0, 0)), trace=True)
+    assert run.trace is not None
+    assert {event.task: event.start for event in run.trace.tasks} == {"a": 0.25, "b": 0.25, "c": 2.5}
+    assert run.ended[0] == 3.5
+
+
 def test_costs_of_decisions_tell_the_policies_apart() -> None:
     """Free decisions see one task a round, so the order of the queue cannot matter; a period makes it matter."""
     short, long = chain("short", {"a53": 1e-3}), chain("long", {"a53": 9e-3})

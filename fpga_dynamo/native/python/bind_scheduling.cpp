@@ -44,11 +44,11 @@ columns column(const std::vector<Record>& records, Field Record::* field) {
 nb::dict run(const std::shared_ptr<system_model>& system, const std::vector<std::shared_ptr<graph_model>>& graphs,
              const std::vector<double>& times, const std::vector<int>& applications, const std::string& policy,
              uint64_t seed, const std::vector<double>& cost, double spread, double tail, bool trace) {
-    if (times.size() != applications.size() || cost.size() != 4) throw nb::value_error("as many times as applications");
+    if (times.size() != applications.size() || cost.size() != 5) throw nb::value_error("as many times as applications");
     scheduling::run_options options;
     options.policy = policy;
     options.seed = seed;
-    options.cost = {cost[0], cost[1], cost[2], cost[3]};
+    options.cost = {cost[0], cost[1], cost[2], cost[3], cost[4]};
     options.spread = spread;
     options.tail = tail;
     options.trace = trace;

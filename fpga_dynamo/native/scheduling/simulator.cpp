@@ -51,7 +51,7 @@ struct given {
 
 struct slot {
     given running{nullptr, 0, 0.0};
-    double since = 0, expected_end = 0;
+    double since = 0, expected_end = 0, ended = idle;
     std::deque<given> queue;
     double backlog = 0;
 };
@@ -148,6 +148,7 @@ private:
         if (options_.trace) result_.tasks.push_back({one.number, done.task, pe, here.since, now});
         policy_->observe(one, done.task, system_.kind_of[pe], now - here.since);
         here.running.owner = nullptr;
+        here.ended = now;
         if (here.queue.empty()) {
             available_[pe] = idle;
         } else {
@@ -168,17 +169,18 @@ private:
         }
     }
 
-    void start(int pe, const given& next, double now) {
+    void start(int pe, const given& next, double now, double wake = 0.0) {
         slot& here = slots_[pe];
         instance& one = *next.owner;
         const int kind = system_.kind_of[pe];
-        if (one.started < 0) one.started = now;
+        const double begin = now + wake;
+        if (one.started < 0 || begin < one.started) one.started = begin;
         here.running = next;
-        here.since = now;
+        here.since = begin;
         here.expected_end = now + next.expected;
         available_[pe] = here.expected_end + here.backlog;
         const double seconds = one.graph->total(next.task, kind) + one.crossing_to(next.task, system_.memory_of[kind]);
-        push(now + seconds * factor(options_, one.number, next.task), what::ends, pe);
+        push(begin + seconds * factor(options_, one.number, next.task), what::ends, pe);
     }
 
     // A task that is late is expected to take as long again as it is late: busy PEs are never available now.
@@ -209,6 +211,7 @@ private:
         if (options_.trace)
             result_.decisions.push_back({now, seconds, static_cast<int>(queued), static_cast<int>(decided_.size())});
         dirty_ = false;
+        begun_ = now;
         since_ = dirty_since_;
         if (seconds > 0) {
             deciding_ = true;
@@ -237,7 +240,7 @@ private:
             slot& here = slots_[one.pe];
             const given next{one.owner, one.task, policy_->estimate(*one.owner, one.task, system_.kind_of[one.pe])};
             if (!here.running.owner) {
-                start(one.pe, next, now);
+                start(one.pe, next, now, here.ended == begun_ ? 0.0 : options_.cost.wake);
             } else {
                 here.queue.push_back(next);
                 here.backlog += next.expected;
@@ -256,6 +259,7 @@ private:
     std::priority_queue<event, std::vector<event>, std::greater<>> events_;
     uint64_t order_ = 0;
     bool deciding_ = false, dirty_ = false, ticking_ = false;
+    double begun_ = 0;                    // of the last round
     double dirty_since_ = 0, since_ = 0;  // when something first changed: since the last round, and before it
     std::vector<assignment> decided_;
     run_result result_;

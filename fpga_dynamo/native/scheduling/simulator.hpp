@@ -18,6 +18,7 @@ namespace scheduling {
 struct decision_cost {
     double round = 0, evaluation = 0, assignment = 0;
     double period = 0;  // 0: whenever something has changed
+    double wake = 0;    // until an idle PE begins, but for the one whose end made the round begin
 };
 
 struct arrival {

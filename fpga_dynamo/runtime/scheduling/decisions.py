@@ -15,16 +15,18 @@ class DecisionCost:
     """A round takes round + evaluation * (pairs of a task and a PE that it looks at) + assignment * (tasks assigned).
 
     Rounds begin whenever something has changed, or at multiples of `period`. All in seconds. What becomes ready during
-    a round waits for the next one.
+    a round waits for the next one. A PE that was idle begins `wake` later, but for the one whose task has just ended
+    and made the round begin: it is awake.
     """
 
     round: float = 0.0
     evaluation: float = 0.0
     assignment: float = 0.0
     period: float = 0.0
+    wake: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("round", "evaluation", "assignment", "period"):
+        for name in ("round", "evaluation", "assignment", "period", "wake"):
             value = getattr(self, name)
             if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
                 raise OptionError(f"the {name} of a decision's cost must be a finite number of seconds, not {value!r}")

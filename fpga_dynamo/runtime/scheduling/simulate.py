@@ -113,6 +113,7 @@ class _Simulation:
         self.cost = cost
         self.deciding = False  # a round is under way
         self.ticking = False  # the next multiple of the period is among the events
+        self.ended: dict[Slot, float] = {}  # when the last task of a slot did
         self.changed: float | None = None  # since when there is something to decide
         self.trace = TraceRecorder(origin=0.0)
         self.trace.declare(dispatcher.pes)
@@ -175,6 +176,7 @@ class _Simulation:
         if self.changed is None or not waiting or (self.cost.period and not self._at_period(now)):
             return
         since, self.changed = self.changed, None
+        begin = now
         begun = perf_counter()
         assignments = dispatcher.propose(now)
         overhead = perf_counter() - begun
@@ -187,7 +189,8 @@ class _Simulation:
             if self.cost != DecisionCost():
                 policy.decided(now - since)
             for slot in dispatcher.apply(assignments, now):
-                self._start(slot, now)
+                awake = self.ended.get(slot) == begin
+                self._start(slot, now if awake else now + self.cost.wake)
 
         if seconds:
             self.deciding = True
@@ -234,6 +237,7 @@ class _Simulation:
         self.busy_seconds[pe.name] += now - started
         self.dispatcher.policy.observe(task, pe, now - started)
         self.last = now
+        self.ended[slot] = now
         if self.dispatcher.release(slot, item, now):
             self._start(slot, now)
         self._change(now)

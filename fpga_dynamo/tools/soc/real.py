@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -31,6 +32,8 @@ from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 
+PACE = 100e-6
+"""Seconds of the tasks by which overheads are measured."""
 PATIENCE = 60.0
 """Seconds without an end of any instance after which a run is given up."""
 
@@ -161,21 +164,44 @@ def measured(system: System, application: Application, repetitions: int = 5) -> 
 def overheads(policy: str = "eft", tasks: int = 300) -> tuple[DecisionCost, float]:
     """What the real-time scheduler costs here: of a decision, and the seconds that a paced task takes longer.
 
-    Measured on chains of tasks on one processing element: the medians of rounds, and of what is between two tasks.
+    All are medians. Of a chain of tasks on one element: what is between two of them but the decision, and how much
+    longer than asked each takes. Of lone tasks that come one by one to idle elements: what a thread takes to wake up.
+    Of both, and of instances with 1 to 32 tasks at once on four elements: a straight line through decisions' seconds
+    by the tasks assigned.
     """
-    graph = TaskGraph(
-        "chain",
-        [Task(f"t{i}", {"PS": 1e-4}, pace({"PS": 1e-4}), (i - 1,) if i else ()) for i in range(tasks)],
-    )
+    pes = [ProcessingElement(f"pe{i}", "PS") for i in range(4)]
+    chain = _paced([(i - 1,) if i else () for i in range(tasks)])
+    on_one = _recorded(policy, pes[:1], [chain])
+    lone = _recorded(policy, pes, [_paced([()])] * 60)
+    wide = _recorded(policy, pes, [_paced([()] * count) for count in (1, 2, 4, 8, 16, 32) for _ in range(6)])
+    found: dict[int, list[float]] = defaultdict(list)
+    for event in (*on_one.decisions, *lone.decisions, *wide.decisions):
+        found[event.assigned].append(event.overhead)
+    points = [(assigned, statistics.median(values)) for assigned, values in found.items() if assigned]
+    slope = float(np.polyfit(*zip(*points, strict=True), 1)[0]) if len(points) > 1 else 0.0
+    slope = max(0.0, slope)
+    decision = statistics.median(event.overhead for event in on_one.decisions)
+    wakes = [task.start - one.time - one.overhead for one, task in zip(lone.decisions, lone.tasks, strict=True)]
+    between = statistics.median(b.start - a.stop for a, b in pairwise(on_one.tasks))
+    late = statistics.median(event.stop - event.start for event in on_one.tasks) - PACE
+    cost = DecisionCost(round=max(0.0, decision - slope), assignment=slope, wake=max(0.0, statistics.median(wakes)))
+    return cost, max(0.0, between - decision) + max(0.0, late)
+
+
+def _paced(dependencies: Sequence[tuple[int, ...]]) -> TaskGraph:
+    run = pace({"PS": PACE})
+    return TaskGraph("paced", [Task(f"t{i}", {"PS": PACE}, run, after) for i, after in enumerate(dependencies)])
+
+
+def _recorded(policy: str, pes: Sequence[ProcessingElement], graphs: Sequence[TaskGraph]) -> TraceRecorder:
+    """The events of graphs that run one after the other, with pauses, so that all threads sleep in between."""
     recorder = TraceRecorder()
-    with RealTime([ProcessingElement("one", "PS")], policy, recorder=recorder) as elements:
-        elements.submit(graph, {})
-        elements.drain()
-    decision = statistics.median(event.overhead for event in recorder.decisions)
-    events = recorder.tasks
-    between = statistics.median(b.start - a.stop for a, b in pairwise(events))
-    late = statistics.median(event.stop - event.start for event in events) - 1e-4
-    return DecisionCost(round=decision), max(0.0, between - decision) + max(0.0, late)
+    with RealTime(pes, policy, recorder=recorder) as elements:
+        for graph in graphs:
+            elements.submit(graph, {})
+            elements.drain()
+            sleep(2e-3)
+    return recorder
 
 
 def cores_for(system: System) -> str:

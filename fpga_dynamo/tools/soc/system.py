@@ -183,7 +183,7 @@ def decision_cost(value: Any) -> DecisionCost:
     if not isinstance(value, Mapping):
         known = ", ".join(DECISIONS)
         raise StudyError(f"the cost of decisions is one of {known}, or a table of seconds, not {value!r}")
-    keys = ("round", "evaluation", "assignment", "period")
+    keys = ("round", "evaluation", "assignment", "period", "wake")
     known_keys("decision", value, keys)
     return DecisionCost(*(number("decision", value, key, 0.0) for key in keys))
 

@@ -42,7 +42,7 @@ def simulate(
         arrivals.which,
         policy,
         seed,
-        [cost.round, cost.evaluation, cost.assignment, cost.period],
+        [cost.round, cost.evaluation, cost.assignment, cost.period, cost.wake],
         workload.spread,
         workload.tail,
         trace,

@@ -34,9 +34,10 @@ class LeastWork(Adaptive):
     """Applications in the order of their remaining work, each task bound only when a PE is about to be free for it.
 
     Remaining work is the best seconds of tasks not yet bound, over the number of PEs of that type. An application is
-    served as if it had arrived ten times that later, so it is overtaken by shorter ones, but not for ever. A PE that is not a task's best is charged for what others need
-    it for. Which task goes where is decided in C++ (native/scheduling/least_work.hpp has the whole rule), by estimates
-    that follow what is measured as :class:`Adaptive`'s do.
+    served as if it had arrived ten times that later, so it is overtaken by shorter ones, but not for ever. A PE that is
+    not a task's best is charged for what others need it for. Which task goes where is decided in C++
+    (native/scheduling/least_work.hpp has the whole rule), by estimates that follow what is measured as
+    :class:`Adaptive`'s do.
     """
 
     name = "least_work"
@@ -48,8 +49,8 @@ class LeastWork(Adaptive):
 
     def _begin(self, pes: Sequence[ProcessingElement]) -> _Core:
         core = self._core = _Core(pes)
-        # Only from now on: a scheduler that has seen nothing but lone tasks has no one to tell, and asking whether there
-        # is one would take a tenth of such a launch.
+        # Only from now on: a scheduler that has seen nothing but lone tasks has no one to tell, and asking whether
+        # there is one would take a tenth of such a launch.
         self.observe = self._observe_and_tell  # type: ignore[method-assign]
         return core
 
