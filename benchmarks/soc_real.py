@@ -4,7 +4,8 @@ The five workloads' graphs on two systems at three rates, tasks paced, so that t
 scheduler does. What the real scheduler costs here (a decision, the tasks in it, a thread that wakes up, and how much
 longer than asked a paced task takes) is measured first and given to virtual time. A machine that is busy with other
 things wakes its threads milliseconds late: `--stretch 20` makes everything that much slower, and those little. Figures:
-mean responses, their ratio, and the share of pairs of instances that end in the same order.
+mean responses, their ratio, the share of pairs of instances that end in the same order, and what is served a second
+where more arrives than can be.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ SYSTEMS: tuple[dict[str, dict[str, int]], ...] = (
     {"cpus": {"a53": 2}, "accelerators": {"conv2d": 2}},
 )
 LOADS = (0.3, 0.6, 0.9)
+SATURATING = 3.0
+"""A load at which what is served a second is what the system can serve."""
 
 
 def slower(description: dict[str, dict[str, int]], stretch: float) -> dict[str, Any]:
@@ -86,11 +89,19 @@ def main() -> None:
         for description in SYSTEMS:
             system = System(slower(description, arguments.stretch))
             most = capacity(system, [system.compiled(one) for one in slow.applications], slow.shares)
-            for load in LOADS:
+            for load in (*LOADS, SATURATING):
                 arrivals = workload.arrivals(load * most, 0)
                 real = run_real(system, workload, policy, arrivals=arrivals, paced=True)
                 # The injector is late, too: virtual time gets the arrivals as they were.
                 virtual = simulate(system, slow, policy, arrivals=real.arrivals, decision=decision)
+                if load == SATURATING:
+                    served = [len(run.responses) / run.span for run in (real, virtual)]
+                    print(
+                        f"  {system.title}, saturated: real {served[0]:.2f}/s, virtual {served[1]:.2f}/s, "
+                        f"virtual / real {served[1] / served[0]:.3f}",
+                        flush=True,
+                    )
+                    continue
                 print(
                     f"  {system.title}, load {load}: real {real.mean_response * 1e3:.3f} ms, "
                     f"virtual {virtual.mean_response * 1e3:.3f} ms, "

@@ -32,7 +32,7 @@ from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.workload import Arrivals, Workload
 
-PACE = 100e-6
+PACE = 500e-6
 """Seconds of the tasks by which overheads are measured."""
 PATIENCE = 60.0
 """Seconds without an end of any instance after which a run is given up."""
@@ -161,13 +161,14 @@ def measured(system: System, application: Application, repetitions: int = 5) -> 
     return Application(application.name, tasks, application.granularity, "measured on this machine")
 
 
-def overheads(policy: str = "eft", tasks: int = 300) -> tuple[DecisionCost, float]:
+def overheads(policy: str = "eft", tasks: int = 600) -> tuple[DecisionCost, float]:
     """What the real-time scheduler costs here: of a decision, and the seconds that a paced task takes longer.
 
-    All are medians. Of a chain of tasks on one element: what is between two of them but the decision, and how much
-    longer than asked each takes. Of lone tasks that come one by one to idle elements: what a thread takes to wake up.
-    Of both, and of instances with 1 to 32 tasks at once on four elements: a straight line through decisions' seconds
-    by the tasks assigned.
+    Of a chain of tasks on one element: what is between two of them but the decision, and how much longer than asked
+    each takes. Of lone tasks that come one by one to idle elements: what a thread takes to wake up. These are means:
+    responses add them up, and a machine that is busy with other things is rarely but very late. Of all, and of
+    instances with 1 to 32 tasks at once on four elements: a straight line through the median seconds of decisions by
+    the tasks assigned.
     """
     pes = [ProcessingElement(f"pe{i}", "PS") for i in range(4)]
     chain = _paced([(i - 1,) if i else () for i in range(tasks)])
@@ -182,9 +183,9 @@ def overheads(policy: str = "eft", tasks: int = 300) -> tuple[DecisionCost, floa
     slope = max(0.0, slope)
     decision = statistics.median(event.overhead for event in on_one.decisions)
     wakes = [task.start - one.time - one.overhead for one, task in zip(lone.decisions, lone.tasks, strict=True)]
-    between = statistics.median(b.start - a.stop for a, b in pairwise(on_one.tasks))
-    late = statistics.median(event.stop - event.start for event in on_one.tasks) - PACE
-    cost = DecisionCost(round=max(0.0, decision - slope), assignment=slope, wake=max(0.0, statistics.median(wakes)))
+    between = statistics.fmean(b.start - a.stop for a, b in pairwise(on_one.tasks))
+    late = statistics.fmean(event.stop - event.start for event in on_one.tasks) - PACE
+    cost = DecisionCost(round=max(0.0, decision - slope), assignment=slope, wake=max(0.0, statistics.fmean(wakes)))
     return cost, max(0.0, between - decision) + max(0.0, late)
 
 
