@@ -12,12 +12,13 @@ namespace {
 
 constexpr double WEIGHT = 0.25, CLIP = 4.0;  // of a measurement
 constexpr int PATIENCE = 64;
-constexpr double MOVED = 0.1;  // relative change of an estimate that summary and groups should know of
+constexpr double RANK_STEP = 0.2;  // of the critical path: ranks within it count as one
+constexpr double MOVED = 0.1;      // relative change of an estimate that summary and groups should know of
 
 // Of the prices: step and averaging of the multiplicative weights, and the least price beside the mean one.
 constexpr double STEP = 0.1, AVERAGING = 0.02, LEAST_PRICE = 1e-3;
 constexpr int FIRST_ROUNDS = 400, ROUNDS = 32, ARRIVALS = 4;  // rounds at the first arrival, and after each so many
-constexpr double MEMORY = 64;                                // arrivals that the traffic is an average over
+constexpr double MEMORY = 64;                                 // arrivals that the traffic is an average over
 
 }  // namespace
 
@@ -92,6 +93,29 @@ const std::vector<estimates::group>& estimates::groups() {
     return groups_;
 }
 
+std::vector<int> estimates::places() const {
+    const int tasks = graph_->tasks();
+    std::vector<double> rank(tasks);  // seconds to the end of the graph, each task where it is fastest
+    double longest = 0.0;
+    for (int task = tasks - 1; task >= 0; --task) {
+        const rows &kinds = graph_->supporting, &after = graph_->after;
+        double least = (*this)(task, kinds.items[kinds.begin[task]]);
+        for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at)
+            least = std::min(least, (*this)(task, kinds.items[at]));
+        for (int at = after.begin[task]; at < after.begin[task + 1]; ++at)
+            rank[task] = std::max(rank[task], rank[after.items[at]]);
+        rank[task] += least;
+        longest = std::max(longest, rank[task]);
+    }
+    std::vector<int> order(tasks), place(tasks), step(tasks);
+    for (int task = 0; task < tasks; ++task)
+        step[task] = longest > 0 ? static_cast<int>(rank[task] / (RANK_STEP * longest)) : 0;
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int one, int other) { return step[one] > step[other]; });
+    for (int at = 0; at < tasks; ++at) place[order[at]] = at;
+    return place;
+}
+
 std::shared_ptr<const estimates::summary> estimates::current(const system_model& system,
                                                              const std::vector<double>& prices, int version) {
     refresh();
@@ -104,6 +128,7 @@ std::shared_ptr<const estimates::summary> estimates::current(const system_model&
         made->work.push_back(work);
         made->total += work;
     }
+    made->place = places();
     summary_ = std::move(made);
     version_ = version;
     return summary_;
@@ -202,8 +227,10 @@ void least_work::withdraw(int handle) { order_.erase({frames_[handle].key, handl
 void least_work::add(int handle, int task, std::array<double, memories> crossing, uint64_t tag) {
     frame& one = frames_[handle];
     if (one.ready.empty()) enter(handle);
-    const auto place = std::upper_bound(one.ready.begin(), one.ready.end(), task,
-                                        [](int wanted, const ready_task& other) { return wanted < other.task; });
+    const std::vector<int>& order = one.facts->place;
+    const auto place =
+        std::upper_bound(one.ready.begin(), one.ready.end(), task,
+                         [&](int wanted, const ready_task& other) { return order[wanted] < order[other.task]; });
     one.ready.insert(place, {task, crossing, tag});
     const rows& kinds = graphs_[one.graph]->graph().supporting;
     for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at) ++supported_[kinds.items[at]];
@@ -233,8 +260,10 @@ void least_work::leave(int handle) {
 void least_work::settle(bound& made) {
     frame& one = frames_[made.frame];
     withdraw(made.frame);
-    const auto place = std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
-                                        [](const ready_task& other, int wanted) { return other.task < wanted; });
+    const std::vector<int>& order = one.facts->place;
+    const auto place =
+        std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
+                         [&](const ready_task& other, int wanted) { return order[other.task] < order[wanted]; });
     one.ready.erase(place);
     one.left = std::max(0.0, one.left - one.facts->work[made.task]);
     const rows& kinds = graphs_[one.graph]->graph().supporting;

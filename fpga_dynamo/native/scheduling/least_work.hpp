@@ -6,6 +6,9 @@
 // which is what bounds the response of long ones. (Boost scheduling: first come first served, short ones as if they had come
 // earlier; SLOWDOWN -> infinity is shortest remaining work first, 0 is first come first served.)
 //
+// Within an application: the longest way to its end first, in steps of a fifth of the critical path, so that what is alike
+// keeps the order of the program, which feeds all kinds.
+//
 // A task is bound to a PE only if that one is free now, or will be within HORIZON times as long as a decision lately took
 // to have its effect; else it reserves its place in the plan and stays ready. So no queue builds up that a shorter
 // application would have to wait behind, and yet no PE idles while a decision is made.
@@ -44,6 +47,7 @@ public:
     struct summary {
         std::vector<int> best;     // by task: the cheapest kind
         std::vector<double> work;  // by task: its seconds there / PEs of the kind
+        std::vector<int> place;    // by task: in the order in which ready ones are served
         double total = 0.0;
     };
     struct group {
@@ -56,6 +60,7 @@ public:
 private:
     std::shared_ptr<const graph_model> graph_;
     void refresh();
+    std::vector<int> places() const;
 
     std::vector<double> seconds_, snapshot_;  // as they were when groups and summary were made
     std::vector<group> groups_;
@@ -69,7 +74,7 @@ private:
 
 class least_work {
 public:
-    static constexpr double SLOWDOWN = 10.0, PRICE = 10.0, HORIZON = 15.0, SMOOTHING = 0.1;
+    static constexpr double SLOWDOWN = 12.0, PRICE = 10.0, HORIZON = 15.0, SMOOTHING = 0.1;
     static constexpr int LOOK = 1024;  // tasks that a decision looks at, at most
 
     struct bound {
@@ -109,7 +114,7 @@ private:
         std::shared_ptr<const estimates::summary> facts;
         double left = 0, arrival = 0, key = 0;
         int unbound = 0;                // tasks that are not bound, ready or not
-        std::vector<ready_task> ready;  // in program order
+        std::vector<ready_task> ready;  // by place
     };
 
     void reprice(int rounds);
