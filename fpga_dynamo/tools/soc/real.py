@@ -179,7 +179,7 @@ def overheads(policy: str = "eft", tasks: int = 600) -> tuple[DecisionCost, floa
     for event in (*on_one.decisions, *lone.decisions, *wide.decisions):
         found[event.assigned].append(event.overhead)
     points = [(assigned, statistics.median(values)) for assigned, values in found.items() if assigned]
-    slope = float(np.polyfit(*zip(*points, strict=True), 1)[0]) if len(points) > 1 else 0.0
+    slope = statistics.linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
     slope = max(0.0, slope)
     decision = statistics.median(event.overhead for event in on_one.decisions)
     wakes = [task.start - one.time - one.overhead for one, task in zip(lone.decisions, lone.tasks, strict=True)]
