@@ -40,6 +40,19 @@ class _Sums(nn.Module):
         return result
 
 
+class _Rows(nn.Module):
+    """Linear layers over rows of sequences, with sums behind them and no dropout in between, as BERT has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(32, 48), nn.Linear(48, 32), nn.LayerNorm(32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.down(torch.relu(self.up(x)))
+        result: Tensor = self.norm(x)
+        return result
+
+
 def _stack(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(*layers)
 
@@ -62,8 +75,13 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "flattened images": (_Flattened, (2, 16, 5, 5)),
     "sums": (_Sums, (1, 16, 9, 11)),
     "rows": (lambda: _stack(nn.Linear(40, 70), nn.GELU(), nn.Linear(70, 9)), (13, 40)),
+    "sums of rows": (_Rows, (1, 13, 32)),
     "encoder": (_encoder, (1, 21, 32)),
 }
+
+
+COMMANDS = {"residual": 6, "joined": 4, "rows": 2, "sums of rows": 3, "encoder": 9}
+"""Of networks whose sums, activations and concatenations are parts of other commands."""
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -72,6 +90,8 @@ def test_every_value_has_eager_s_bits(name: str) -> None:
     model, size = NETWORKS[name]
     program, captured = lowered(model(), torch.randn(size))
     assert any(program.lists.launches)
+    if name in COMMANDS:
+        assert sum(map(len, program.lists.launches)) == COMMANDS[name]
     found = apart(program, captured)
     rounded = {node.name for node, pattern in program.taken.items() if pattern in ("softmax_int8", "layer_norm_int8")}
     if not rounded:

@@ -18,6 +18,7 @@ from fpga_dynamo.lowering.ops.quantised.tables import is_function_of_one
 from fpga_dynamo.lowering.patterns import sole_user
 
 _ORDERS = (aten.permute.default, aten.transpose.int, aten.t.default)
+_PRODUCTS = (aten.addmm.default, aten.mm.default, aten.convolution.default)
 _SIZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
 
 
@@ -48,32 +49,32 @@ def _chain(last: Node) -> list[Node] | None:
 
 
 def _sum_chain(add: Node, chain: Sequence[Node]) -> list[Node] | None:
-    """With a sum of two dequantised values of one shape as its first function."""
+    """With a sum of two values of one shape as its first function: a product's and a dequantised one."""
     if len(add.users) != 1 or len(add.args) != 2 or add.kwargs:
         return None
     operands = add.all_input_nodes
-    if any(dequantized(arg) is None or len(arg.users) != 1 or shape(arg) != shape(add) for arg in operands):
+    if any(len(arg.users) != 1 or shape(arg) != shape(add) for arg in operands):
         return None
     # What stands behind a view of a product's own may join it; the other is seen through a view then.
-    first = next((arg for arg in operands if (base := _unseen(arg)) is not None and _is_fresh(base)), None)
-    return None if first is None else [first, add, *chain]
-
-
-def _is_fresh(base: Node) -> bool:
-    """Whether a value was just made, for nobody else."""
-    return quantizes(base) is not None and len(base.users) == 1
+    first = next((arg for arg in operands if _unseen(arg) is not None), None)
+    if first is None or any(dequantized(arg) is None for arg in operands if arg is not first):
+        return None
+    return [first, add, *chain]
 
 
 def _unseen(node: Node) -> Node | None:
-    """What the integers of a dequantising node are in front of views that keep their order; None if there is none."""
+    """What was just made, for nobody else, in front of views that keep its order; None if that is nothing.
+
+    node: dequantises integers that were quantised there, or shows real numbers of a product.
+    """
     found = dequantized(node)
-    assert found is not None
-    at = found[0]
+    at = node if found is None else found[0]
     if not _keeps_order(at):
         return None
     while _keeps_order(at) and len(at.users) == 1:
         at = at.all_input_nodes[0]
-    return at if quantizes(at) is not None and sole_user(at) is not None else None
+    made = at.target in _PRODUCTS if found is None else quantizes(at) is not None
+    return at if made and sole_user(at) is not None else None
 
 
 def _keeps_order(node: Node) -> bool:
@@ -115,7 +116,7 @@ def _move(module: GraphModule, chain: Sequence[Node]) -> None:
         node.meta = {**like.meta, "val": value(like).reshape(size)}
         return node
 
-    made[first] = add(DEQUANTIZE, (base, *first.args[1:]), first)
+    made[first] = base if dequantized(first) is None else add(DEQUANTIZE, (base, *first.args[1:]), first)
     for node in chain[1:]:
         for operand in node.all_input_nodes:
             if operand not in made:  # the other part of a sum
