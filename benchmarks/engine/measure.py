@@ -21,7 +21,7 @@ from xclbin_build import engine, recipe
 
 # What a platform's memory gives by the cost model, fitted to the simulator's DRAM.
 MEMORIES: Mapping[str, Memory] = {
-    "u250": Memory(0.93, 70, 70),
+    "u250": Memory(0.95, 66, 130),
     "zcu102": Memory(0.25, 75, 75, 0.9),
     "kv260": Memory(0.25, 75, 75, 0.9),
 }

@@ -92,6 +92,7 @@ def _compiled(sizes: EngineSizes, platform: str, mhz: float, units: int, banks: 
         "CUS": units,
         "BANKS": banks,
         "PAGE_BYTES": PAGE_BYTES,
+        "PORT_BYTES": sizes.port_bytes,
         "PIXELS": sizes.pixels,
         "OUT_CHANNELS": sizes.out_channels,
         "IN_CHANNELS": sizes.in_channels,

@@ -18,6 +18,12 @@ _WINDOW = 24
 """Cycles of the loader between two windows."""
 _PIPELINE = 120
 """From the last word of a window to the first line that is stored: fill, feed, array, epilogue, pack."""
+_WINDOW_BEGIN = 8
+"""Of the loader before a window's first request."""
+_REQUEST = 4
+"""Cycles of a burst beside its lines."""
+REQUESTS_AHEAD = 8
+"""Bursts of a window that are asked for before the first one is read."""
 PARAMS_LINES = 3
 """Lines of a block's offsets, scales and biases."""
 
@@ -76,7 +82,7 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     turns = divide_up(sizes.pixels, 1 if c.raw or c.has_sums else sizes.words)
     passes = g.heads * g.windows * g.sets
     images = g.heads * c.images
-    array = epilogue = load = fill = 0
+    array = epilogue = load = fill = input_lines = 0
     last_tile = c.out_blocks - (g.tiles - 1) * c.tile_blocks  # blocks
     again = g.sets if g.sets_outside else 1
     for band in g.all_bands:
@@ -84,14 +90,17 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         array += band.groups * ((g.tiles - 1) * max(steps, turns * c.tile_blocks) + max(steps, turns * last_tile))
         epilogue += band.groups * turns * c.out_blocks
         lines, words = window_cycles(g, band)
-        load += (lines * sizes.line_beats + _WINDOW) * again
+        input_lines += lines * again
+        load += round(window_load(g, band, memory)) * again
         fill += (words + _WINDOW) * again
-    weights = g.heads * (g.set_loads // g.sets) * sum(set_lines(g, i) for i in range(g.sets))
+    sets = [set_load(g, i) for i in range(g.sets)]
+    weights = round(g.heads * (g.set_loads // g.sets) * sum(took for _, took in sets))
+    weight_lines = g.heads * (g.set_loads // g.sets) * sum(read for read, _ in sets)
     store = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
     others = images * c.out_blocks * g.out_plane if c.has_residual else 0
     sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
     lines, words = window_cycles(g, g.all_bands[0])
-    moved = images * load + weights + store + others + sums
+    moved = images * input_lines + weight_lines + store + others + sums
     return Cycles(
         array=images * array + _PASS * passes,
         epilogue=images * epilogue,
@@ -141,19 +150,36 @@ def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     return read, c.in_blocks * words
 
 
-def set_lines(g: Geometry, index: int) -> int:
-    """Lines of weights and parameters of a set of tiles, which are cycles of the loader as well."""
+def window_load(g: Geometry, band: Band, memory: Memory) -> float:
+    """Cycles of the loader for a band's window: each block's lines in a burst, a single one of planes that are whole.
+
+    A burst takes its lines and what a request and a loop take, and so many requests are on their way that short bursts
+    wait for memory.
+    """
+    c, lines = g.command, g.input_lines(band)
+    bursts = 1 if lines == g.in_plane else c.in_blocks
+    of_burst = lines * c.in_blocks / bursts * g.sizes.line_beats
+    return _WINDOW_BEGIN + memory.read + bursts * max(of_burst + _REQUEST, memory.read / REQUESTS_AHEAD)
+
+
+def set_load(g: Geometry, index: int) -> tuple[int, float]:
+    """Of a set of tiles: lines of weights and parameters in memory, and cycles that the loader takes for them."""
     c, sizes = g.command, g.sizes
     tiles = min(c.set_tiles, g.tiles - index * c.set_tiles)
     blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - index * c.set_tiles * c.tile_blocks)
     table = 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) and index == 0 else 0
     params = blocks * PARAMS_LINES + table
+    params_beats = params * sizes.line_beats
     block_lines = CHANNELS * CHANNELS // sizes.line_elements
     if not c.has_weights:
-        return params + block_lines
+        return params, params_beats + block_lines
     if c.second_operand_is_map:
         held = 0 if c.weight_kind is WeightKind.TRANSPOSED else block_lines - 1
-        return 2 * blocks * c.tile_depth * (block_lines + held) + params  # a line every other cycle
+        read = blocks * c.tile_depth * block_lines
+        # A line every other cycle.
+        return params + read, params_beats + 2 * blocks * c.tile_depth * (block_lines + held)
     if c.weight_kind is WeightKind.DIAGONAL:
-        return tiles * divide_up(g.taps, sizes.beat) * sizes.beat * block_lines + params
-    return tiles * g.steps * c.tile_blocks * sizes.weight_lines + params
+        taps = divide_up(g.taps, sizes.beat) * sizes.beat
+        return tiles * taps // sizes.beat + params, tiles * taps * block_lines + params_beats
+    packed = tiles * g.steps * c.tile_blocks * sizes.weight_lines
+    return packed + params, packed * sizes.line_beats + params_beats

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
-from .cycles import Memory, set_lines, window_cycles
+from .cycles import REQUESTS_AHEAD, Memory, set_load, window_cycles, window_load
 from .sizes import SEGMENT, EngineSizes
-from .vector import VectorCommand, vector_cycles
+from .vector import VectorCommand, vector_stores
 
 _PLAN = 90
 """From a command's record to its plan, which loaders wait for at the begin of a list only."""
@@ -28,30 +28,77 @@ _STORE = 8
 """Cycles of the store for a pass, beside its lines."""
 _BURST = 7
 """And for each of its bursts."""
+_TURNS = 1.15
+"""What a line costs of the memory's time where others go the other way."""
+_TOLD_AFTER = 2
+"""Bursts of a window after which the store waits for the answers to those before."""
+_REQUEST = 4
+"""Cycles of a burst that is read, beside its lines."""
+_RESIDUAL = 8
+"""Cycles of what loads residuals between two passes."""
 _AHEAD = 128
-"""Lines that the streams before the store hold."""
-_PASS = 10
-"""Cycles of the array between two passes."""
-_WINDOW = 20
-"""Cycles of the loader between two windows."""
+"""Lines that the streams behind the loader and before the store hold."""
+_PASS = 24
+"""Cycles of the array between two passes: its pipeline runs empty."""
+_SET = 12
+"""Cycles of what loads weights between two sets."""
+_WINDOW = 24
+"""Cycles of what fills windows between two of them: its pipeline runs empty."""
+_TAPS = 14
+"""Cycles of feed for a command before its first window, beside two for each position of the kernel."""
 _MEET = 16
 """From a unit's last response until its peers have heard that all have done with a command."""
 
 Command = MacCommand | VectorCommand | IdleCommand
 
 
-@dataclass
 class _Bank:
-    """A memory that moves so many lines a cycle at most, whoever asks; a port alone may move fewer."""
+    """A memory that moves so many lines a cycle at most, whoever asks and in whatever order; a port alone may move fewer."""
 
-    lines_per_cycle: float
-    port: float
-    free: float = 0.0
+    _CYCLES = 128
+    """Of a period, of which is known how many lines pass in it."""
 
-    def move(self, begin: float, lines: int) -> float:
+    def __init__(self, lines_per_cycle: float, port: float) -> None:
+        self._port, self._most = port, lines_per_cycle * self._CYCLES
+        self._moved: list[float] = []
+        self._directions: list[int] = []
+        self._next: list[int] = []  # of a period that is full, a later one that may not be
+
+    def move(self, begin: float, lines: float, write: bool = False) -> float:
         """When `lines` that a port asks for from cycle `begin` on have passed."""
-        self.free = max(self.free, begin) + lines / self.lines_per_cycle
-        return max(begin + lines / self.port, self.free)
+        at, end = begin, begin + lines / self._port
+        while lines > 0:
+            period = self._free(int(at // self._CYCLES))
+            at = max(at, period * self._CYCLES)
+            behind = (period + 1) * self._CYCLES
+            # Of reads and writes that take turns each lies in another row.
+            cost = _TURNS if self._directions[period] & (1 if write else 2) else 1.0
+            self._directions[period] |= 2 if write else 1
+            passes = min(lines, (self._most - self._moved[period]) / cost, (behind - at) * self._port)
+            self._moved[period] += passes * cost
+            if self._moved[period] >= self._most - 1e-6:
+                self._next[period] = period + 1
+            lines -= passes
+            at = behind if lines > 1e-6 else at + max(passes / self._port, 0.0)
+            if lines <= 1e-6:
+                break
+        return max(at, end)
+
+    def _free(self, period: int) -> int:
+        """The first period from this one on that is not full."""
+        way = []
+        while True:
+            while len(self._moved) <= period:
+                self._moved.append(0.0)
+                self._directions.append(0)
+                self._next.append(len(self._next))
+            if self._next[period] == period:
+                break
+            way.append(period)
+            period = self._next[period]
+        for passed in way:
+            self._next[passed] = period
+        return period
 
 
 @dataclass
@@ -82,10 +129,10 @@ class Timeline:
         self._stores: list[_Store] = []
         port = min(1.0, memory.lines_per_cycle)
         self._maps, self._weights = _Bank(memory.bank, port), _Bank(memory.bank, port)
-        self._load = self._weight_load = float(_PLAN)
+        self._load = self._window = self._weight_load = float(_PLAN)
         self._window_free = [0.0, 0.0]  # of the two windows: when the array has done with them
         self._set_free = [0.0, 0.0]
-        self._array = self._epilogue = self._store = 0.0
+        self._array = self._epilogue = self._store = self._residual = self._stored = self._epilogue_before = 0.0
         self._window_number = self._set_number = 0
 
     def add(self, command: Command) -> float:
@@ -110,6 +157,7 @@ class Timeline:
         sets: dict[int, float] = {}
         turns = divide_up(self.sizes.pixels, 1 if c.raw or c.has_sums else self.sizes.words)
         one_image = c.images == 1 and g.heads == 1
+        self._array += _TAPS + 2 * g.taps
         for _head in range(g.heads):
             window = weights = -1
             for outer, inner, order in _passes(g):
@@ -139,14 +187,20 @@ class Timeline:
     def _add_vector(self, command: VectorCommand) -> float:
         """Of the vector side, which loads and stores through the same ports."""
         c = command
-        after = [self.ends[len(self.ends) - n] for n in (c.input_after, c.other_after) if n]
+        waits = self._stores[len(self._stores) - c.input_after] if c.input_after else None
+        after = [self.ends[len(self.ends) - c.other_after]] if c.other_after else []
         after += self._heard(c.peers, Peers.INPUT, c.input_after) + self._heard(c.peers, Peers.RESIDUAL, c.other_after)
-        begin = max(self._load, *after, 0.0)
-        lines = command.lines(self.sizes)
-        self._load = self._maps.move(begin + self.memory.read, lines)
-        end = max(begin + vector_cycles(command, self.sizes, self.memory, begin=0), self._store)
-        self._store = end - self.memory.write
-        self._stores.append(_Store(command, [], end))
+        others = max(after, default=0.0)
+
+        def there(pixels: int | None) -> float:
+            own = 0.0 if waits is None else waits.end if pixels is None else waits.when(pixels)
+            return max(own, others)
+
+        done = vector_stores(command, self.sizes, self.memory, self._load, there)
+        self._load = self._maps.move(max(self._load, there(None)) + self.memory.read, command.lines(self.sizes))
+        end = max(done[-1][1], self._store)
+        self._store = self._stored = end - self.memory.write
+        self._stores.append(_Store(command, [d for d in done if d[0]], end))
         self.ends.append(end)
         return end
 
@@ -157,21 +211,31 @@ class Timeline:
     def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> None:
         """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of."""
         c = g.command
+        self._epilogue_before = self._epilogue
         words = band.groups * turns * blocks
         if self.sizes.words > 1:
             words += blocks * (1 + c.has_residual)
         self._epilogue = max(self._epilogue + _EPILOGUE + words, self._array + _FEED + turns * c.tile_blocks)
         lines = g.output_lines(band) * blocks
         added = begin
+        bursts = blocks * (1 if c.tile_blocks == 1 else divide_up(g.output_lines(band), SEGMENT))
         if c.has_residual:
-            added = self._maps.move(max(begin, others), lines)
+            # As far ahead of the epilogue as the streams between them allow.
+            asked = max(self._residual, others, self._epilogue_before - _AHEAD)
+            of_burst = lines / bursts
+            reads = bursts * max(of_burst + _REQUEST, self.memory.read / REQUESTS_AHEAD)
+            added = max(self._maps.move(asked + self.memory.read, lines), asked + self.memory.read + reads)
+            self._residual = added + _RESIDUAL
         if c.has_sums:
             added = max(added, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
         self._epilogue = max(self._epilogue, added)
-        bursts = blocks * (1 if c.tile_blocks == 1 else divide_up(g.output_lines(band), SEGMENT))
         first = max(self._store, begin + _FEED + _EPILOGUE)
-        moved = max(self._maps.move(first, lines), first + _STORE + bursts * _BURST + lines)
+        # What was stored before is told of when two bursts have gone, and memory has answered.
+        told = max(0.0, self._stored + self.memory.write - first - _TOLD_AFTER * (lines / bursts + _BURST))
+        written = self._maps.move(first, lines, write=True)
+        moved = max(written, first + told + _STORE + bursts * _BURST + lines)
         self._store = max(moved, self._epilogue + _DRAIN)
+        self._stored = max(written, self._store)
         self._array = max(self._array, self._epilogue - _FEED - _EPILOGUE, moved - _AHEAD - _EPILOGUE)
 
     def _fill(
@@ -184,21 +248,23 @@ class Timeline:
             partly = one_image and band.last < c.in_height - 1
             ready = waits.when((band.last + 1) * c.in_width) if partly else waits.end
         lines, words = window_cycles(g, band)
-        # The loader is a stream ahead of what fills the window.
         begin = max(self._load, ready, heard)
-        arrived = self._maps.move(begin + self.memory.read, lines)
-        begin_fill = max(self._load, self._window_free[number % 2], begin + self.memory.read)
-        self._load = max(arrived, begin_fill + words) + _WINDOW
-        windows[number] = self._load
+        loaded = max(begin + window_load(g, band, self.memory), self._maps.move(begin + self.memory.read, lines))
+        # What fills the window is a stream behind the loader.
+        begin_fill = max(self._window, self._window_free[number % 2], begin + self.memory.read)
+        behind = max(0.0, 1 - _AHEAD / max(lines, 1))
+        self._load = max(loaded, begin_fill + words * behind)
+        self._window = max(begin_fill + words, loaded) + _WINDOW
+        windows[number] = self._window
         return number
 
     def _load_set(self, g: Geometry, index: int, ready: float, sets: dict[int, float]) -> int:
         number = self._set_number
         self._set_number += 1
-        lines = set_lines(g, index)
+        lines, took = set_load(g, index)
         bank = self._maps if g.command.second_operand_is_map else self._weights
         begin = max(self._weight_load, self._set_free[number % 2], ready + self.memory.read if ready else 0.0)
-        self._weight_load = bank.move(begin, lines) + _PASS
+        self._weight_load = max(bank.move(begin, lines), begin + took) + _SET
         sets[number] = self._weight_load
         return number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 
@@ -136,23 +137,35 @@ class VectorCommand:
         return None
 
 
-def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory, begin: float = _BEGIN) -> float:
-    """Cycles of a command alone, from the begin of its list to the last line's response. begin: of its loader.
+def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> float:
+    """Cycles of a command alone, from the begin of its list to the last line's response."""
+    return vector_stores(command, sizes, memory, _BEGIN)[-1][1]
 
-    A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
+
+def vector_stores(
+    command: VectorCommand,
+    sizes: EngineSizes,
+    memory: Memory,
+    begin: float,
+    there: Callable[[int | None], float] = lambda _: 0.0,
+) -> list[tuple[int, float]]:
+    """Of each group the pixels that are stored with it (0 of several heads), and when memory has answered.
+
+    begin: of the command's loader. there: from when on so many pixels of the input can be read, or (None) all. A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
     and has one of two memories to put them into. Held against the counting card by
     tests/hls_kernels/test_engine_vector.py.
     """
     c = command
     plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat * sizes.vector_parts
     lines_ahead = 128
-    load = begin
+    load, found = begin, []
+    heads = c.heads[0] * c.heads[1]
     table = _TABLE if VectorFlags.TABLE in c.flags else 0
     own = {VectorOperation.SOFTMAX: _EXPONENTIALS, VectorOperation.NORM: 2 * c.blocks * sizes.vector_parts}
     ready = load + own.get(c.operation, 0) - _PARAMS_EARLIER
     collect, weigh, apply = [0.0, 0.0], [ready if c.reduces else 0.0] * 2, [ready + table] * 2
     store = 0.0
-    for _head in range(c.heads[0] * c.heads[1]):
+    for _head in range(heads):
         for first in range(0, plane, c.group_lines):
             lines = min(c.group_lines, plane - first)
             rows = lines * sizes.beat
@@ -160,6 +173,8 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory, be
             bursts = 1 if lines == (c.plane or plane) else c.blocks
             moved = lines * c.blocks + bursts * _BURST
             moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
+            pixels = (first + lines) * sizes.beat
+            load = max(load, there(None if heads > 1 or first + lines == plane else pixels))
             load = max(load + _GROUP + memory.read + moved, collect[-1] + walked - lines_ahead * turns)
             ready = max(collect[-1], weigh[-2])
             collect.append(max(ready + _GROUP + walked + _COLLECT, load + turns + _COLLECT))
@@ -171,7 +186,8 @@ def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory, be
             apply.append(ready + _GROUP + walked + _APPLY)
             stored = _GROUP + lines * c.blocks + c.blocks * _BURST + memory.write * (bursts > 1)
             store = max(store + stored, apply[-1] + _MOVE)
-    return store + memory.write
+            found.append((0 if heads > 1 else pixels, store + memory.write))
+    return found
 
 
 def grouped(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> VectorCommand:
