@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from benchmarks.engine.measure import MEMORIES, Outcome, measure, sizes_of
+from benchmarks.engine.measure import Outcome, measure, sizes_of
 from benchmarks.engine.networks import NETWORKS
 from fpga_dynamo.codegen.engine.choose import DoesNotFitError
+from fpga_dynamo.codegen.engine.target import FITTED
 
 # Milliseconds of a batch of one: TVM BYOC on a U250 and on a Zynq, AMD's Vitis AI on a KV260 (84.4 frames/s).
 PUBLISHED: Mapping[str, Mapping[str, float]] = {
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a Markdown table for each platform; answers 1 if a result is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all if none is named")
-    parser.add_argument("--platform", action="append", choices=sorted(MEMORIES), help="all if left out")
+    parser.add_argument("--platform", action="append", choices=sorted(FITTED), help="all if left out")
     parser.add_argument("--mhz", type=float, default=300.0, help="the kernel's clock")
     parser.add_argument("--cus", type=int, default=1, help="compute units that share a network; 1 if left out")
     parser.add_argument("--no-check", action="store_true", help="count only; results are not compared")
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no network is called {unknown[0]}; there are {', '.join(NETWORKS)}")
     wrong = 0
-    for platform in options.platform or MEMORIES:
+    for platform in options.platform or FITTED:
         sizes = sizes_of(platform)
         array = f"{sizes.pixels} x {sizes.out_channels} x {sizes.in_channels}"
         units = "one CU" if options.cus == 1 else f"{options.cus} CUs"

@@ -16,15 +16,9 @@ from benchmarks.engine.run import Engine
 from benchmarks.engine.walk import network
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
+from fpga_dynamo.codegen.engine.target import FITTED
 from fpga_dynamo.codegen.engine.timeline import ends_together
 from xclbin_build import engine, recipe
-
-# What a platform's memory gives by the cost model, fitted to the simulator's DRAM.
-MEMORIES: Mapping[str, Memory] = {
-    "u250": Memory(0.95, 66, 130),
-    "zcu102": Memory(0.25, 75, 75, 0.9),
-    "kv260": Memory(0.25, 75, 75, 0.9),
-}
 
 
 def engine_recipe(platform: str) -> engine.Engine:
@@ -99,7 +93,7 @@ def engine_of(platform: str, mhz: float = 300.0, units: int = 1) -> Engine:
 
 def measure(name: str, platform: str, *, check: bool = True, mhz: float = 300.0, units: int = 1) -> Outcome:
     """Runs a network by name. Raises EngineError if it does not run to its end."""
-    return measure_on(engine_of(platform, mhz, units), name, MEMORIES[platform], check=check)
+    return measure_on(engine_of(platform, mhz, units), name, FITTED[platform], check=check)
 
 
 def measure_on(engine: Engine, name: str, memory: Memory, *, check: bool = True) -> Outcome:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.engine import networks
-from benchmarks.engine.measure import MEMORIES, Outcome, engine_recipe, measure, sizes_of
+from benchmarks.engine.measure import Outcome, engine_recipe, measure, sizes_of
 from benchmarks.engine.networks import NETWORKS
 from fpga_dynamo.codegen.engine.choose import DoesNotFitError, chosen
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, Order, WeightKind
+from fpga_dynamo.codegen.engine.target import FITTED
 from hls_kernels import ROOT
 from tests.hls_kernels.engine_models import Everything
 from xclbin_build import records
@@ -106,7 +107,7 @@ def test_the_command_is_the_kernel_s_record() -> None:
 
 
 def test_what_does_not_fit_is_named() -> None:
-    sizes, memory = sizes_of("kv260"), MEMORIES["kv260"]
+    sizes, memory = sizes_of("kv260"), FITTED["kv260"]
     wide = MacCommand(in_blocks=64, in_height=3, in_width=16384, out_height=1, out_width=16382, kernel=(3, 3))
     with pytest.raises(DoesNotFitError, match="rows of the window's 2048"):
         chosen(wide, sizes, memory)

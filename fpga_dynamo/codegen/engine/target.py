@@ -11,7 +11,7 @@ from .cycles import Memory
 from .sizes import EngineSizes
 
 FITTED: Mapping[str, Memory] = {
-    "u250": Memory(0.93, 70, 70),
+    "u250": Memory(0.95, 66, 100),
     "zcu102": Memory(0.25, 75, 75, 0.9),
     "kv260": Memory(0.25, 75, 75, 0.9),
 }

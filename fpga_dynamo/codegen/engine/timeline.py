@@ -53,7 +53,7 @@ Command = MacCommand | VectorCommand | IdleCommand
 
 
 class _Bank:
-    """A memory that moves so many lines a cycle at most, whoever asks and in whatever order; a port alone may move fewer."""
+    """A memory that moves so many lines a cycle at most, whoever asks, in whatever order; a port may move fewer."""
 
     _CYCLES = 128
     """Of a period, of which is known how many lines pass in it."""
@@ -117,6 +117,15 @@ class _Store:
         return self.end
 
 
+@dataclass(frozen=True)
+class _Load:
+    """A window that is to be loaded: of a command of the list, for the rows of a band."""
+
+    index: int
+    geometry: Geometry
+    band: int
+
+
 class Timeline:
     """Adds command after command; `ends` are the cycles in which their last line is stored.
 
@@ -133,54 +142,65 @@ class Timeline:
         self._window_free = [0.0, 0.0]  # of the two windows: when the array has done with them
         self._set_free = [0.0, 0.0]
         self._array = self._epilogue = self._store = self._residual = self._stored = self._epilogue_before = 0.0
-        self._window_number = self._set_number = 0
+        self._set_number = 0
+        self._expected: int | None = None  # the number of the first window of the command that is added next
+        self._loads: list[_Load] = []  # in the order in which windows are loaded
+        self._windows: list[float] = []  # when those are full that have been looked at
+        self._done: list[tuple[int, float]] = []  # of the command that is being added: as in _Store
 
-    def add(self, command: Command) -> float:
-        """The cycle in which the command ends."""
+    def add(self, command: Command, following: Command | None = None) -> float:
+        """The cycle in which the command ends. following: what stands behind it, whose windows load meanwhile."""
+        first = self._expected
+        if isinstance(command, MacCommand) and first is None:
+            first = self._expect(command, len(self.ends))
+        self._expected = self._expect(following, len(self.ends) + 1) if isinstance(following, MacCommand) else None
         if isinstance(command, VectorCommand):
             return self._add_vector(command)
         if isinstance(command, IdleCommand):
             self.ends.append(self._store + self.memory.write)
             self._stores.append(_Store(command, [], self.ends[-1]))
             return self.ends[-1]
-        g = Geometry(command, self.sizes)
-        c, index = command, len(self._stores)
-        waits = self._stores[index - c.input_after] if c.input_after else None
+        assert first is not None
+        c, index, g = command, len(self._stores), self._loads[first].geometry
         also = [self._stores[index - n].end for n in (c.residual_after, c.weight_after) if n]
         also += self._heard(c.peers, Peers.RESIDUAL, c.residual_after) + self._heard(
             c.peers, Peers.WEIGHT, c.weight_after
         )
         others = max(also, default=0.0)
-        heard = max(self._heard(c.peers, Peers.INPUT, c.input_after), default=0.0)
-        done: list[tuple[int, float]] = []
-        windows: dict[int, float] = {}
+        self._done = []
         sets: dict[int, float] = {}
         turns = divide_up(self.sizes.pixels, 1 if c.raw or c.has_sums else self.sizes.words)
         one_image = c.images == 1 and g.heads == 1
         self._array += _TAPS + 2 * g.taps
         for _head in range(g.heads):
-            window = weights = -1
-            for outer, inner, order in _passes(g):
+            weights = -1
+            passes = _passes(g)
+            for number, (outer, inner, order) in enumerate(passes):
                 w, s = (inner, outer) if g.sets_outside else (outer, inner)
                 if order.new_window:
-                    window = self._fill(g, w % g.bands, waits, heard, one_image, windows)
+                    window = first
+                    first += 1
+                    while len(self._windows) <= window:
+                        assert self._fill()
                 if order.new_set:
                     weights = self._load_set(g, s, others if c.second_operand_is_map else 0.0, sets)
                 band = g.all_bands[w % g.bands]
                 tiles = min(c.set_tiles, g.tiles - s * c.set_tiles)
                 blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - s * c.set_tiles * c.tile_blocks)
                 work = band.groups * max(tiles * g.steps, turns * blocks)
-                begin = max(self._array + _PASS, windows[window], sets[weights])
+                begin = max(self._array + _PASS, self._windows[window], sets[weights])
                 self._array = begin + work
+                if number + 1 == len(passes) or passes[number + 1][2].new_window:
+                    # The window after the next one takes its place, while this one's results are stored.
+                    self._window_free[window % 2] = self._array
+                    while len(self._windows) <= min(window + 2, len(self._loads) - 1) and self._fill():
+                        pass
                 self._out(g, band, blocks, begin, others, turns)
-                self._window_free[window % 2] = self._array
                 self._set_free[weights % 2] = self._array
-                if order.last_set:
-                    done.append(
-                        ((band.begin + band.rows) * c.out_width if one_image else -1, self._store + self.memory.write)
-                    )
+                if order.last_set and one_image:
+                    self._done.append(((band.begin + band.rows) * c.out_width, self._store + self.memory.write))
         end = self._store + self.memory.write
-        self._stores.append(_Store(c, [d for d in done if d[0] >= 0], end))
+        self._stores.append(_Store(c, self._done, end))
         self.ends.append(end)
         return end
 
@@ -238,25 +258,53 @@ class Timeline:
         self._stored = max(written, self._store)
         self._array = max(self._array, self._epilogue - _FEED - _EPILOGUE, moved - _AHEAD - _EPILOGUE)
 
-    def _fill(
-        self, g: Geometry, index: int, waits: _Store | None, heard: float, one_image: bool, windows: dict[int, float]
-    ) -> int:
-        c, band, number = g.command, g.all_bands[index], self._window_number
-        self._window_number += 1
-        ready = 0.0
-        if waits is not None:
-            partly = one_image and band.last < c.in_height - 1
-            ready = waits.when((band.last + 1) * c.in_width) if partly else waits.end
+    def _expect(self, command: MacCommand, index: int) -> int:
+        """Notes the windows that a command loads; answers the number of its first."""
+        g, first = Geometry(command, self.sizes), len(self._loads)
+        for _head in range(g.heads):
+            loads = range(g.window_loads)
+            self._loads += [_Load(index, g, load % g.windows % g.bands) for load in loads]
+        return first
+
+    def _ready(self, load: _Load) -> float | None:
+        """From when on a window's input can be read; None if what is needed for that is not known yet."""
+        g, c, index = load.geometry, load.geometry.command, load.index
+        if not c.input_after:
+            return 0.0
+        maker = index - c.input_after
+        heard = 0.0
+        if Peers.INPUT in c.peers:
+            if maker >= len(self._met):
+                return None
+            heard = self._met[maker] + _MEET
+        band = g.all_bands[load.band]
+        pixels = (band.last + 1) * c.in_width
+        partly = c.images == 1 and g.heads == 1 and band.last < c.in_height - 1
+        if maker < len(self._stores):
+            made = self._stores[maker]
+            return max(heard, made.when(pixels) if partly else made.end)
+        if not partly or maker > len(self._stores):
+            return None
+        return next((max(heard, at) for done, at in self._done if done >= pixels), None)
+
+    def _fill(self) -> bool:
+        """Looks at the next window; False if it is not known yet when its input will be there."""
+        number = len(self._windows)
+        load = self._loads[number]
+        ready = self._ready(load)
+        if ready is None:
+            return False
+        g, band = load.geometry, load.geometry.all_bands[load.band]
         lines, words = window_cycles(g, band)
-        begin = max(self._load, ready, heard)
+        begin = max(self._load, ready)
         loaded = max(begin + window_load(g, band, self.memory), self._maps.move(begin + self.memory.read, lines))
         # What fills the window is a stream behind the loader.
         begin_fill = max(self._window, self._window_free[number % 2], begin + self.memory.read)
         behind = max(0.0, 1 - _AHEAD / max(lines, 1))
         self._load = max(loaded, begin_fill + words * behind)
         self._window = max(begin_fill + words, loaded) + _WINDOW
-        windows[number] = self._window
-        return number
+        self._windows.append(self._window)
+        return True
 
     def _load_set(self, g: Geometry, index: int, ready: float, sets: dict[int, float]) -> int:
         number = self._set_number
@@ -296,6 +344,9 @@ def ends_together(lists: Sequence[Sequence[Command]], sizes: EngineSizes, memory
     """The cycles in which the commands of a list for each unit end, on the slowest unit. memory: a unit's part."""
     met: list[float] = []
     timelines = [Timeline(sizes, memory, met) for _ in lists]
-    for commands in zip(*lists, strict=True):
-        met.append(max(timeline.add(command) for timeline, command in zip(timelines, commands, strict=True)))
+    for index in range(len(lists[0])):
+        found = []
+        for timeline, commands in zip(timelines, lists, strict=True):
+            found.append(timeline.add(commands[index], commands[index + 1] if index + 1 < len(commands) else None))
+        met.append(max(found))
     return met

@@ -151,7 +151,9 @@ def vector_stores(
 ) -> list[tuple[int, float]]:
     """Of each group the pixels that are stored with it (0 of several heads), and when memory has answered.
 
-    begin: of the command's loader. there: from when on so many pixels of the input can be read, or (None) all. A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
+    begin: of the command's loader. there: from when on so many pixels of the input can be read, or (None) all.
+
+    A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
     and has one of two memories to put them into. Held against the counting card by
     tests/hls_kernels/test_engine_vector.py.
     """
