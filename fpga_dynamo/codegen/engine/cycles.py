@@ -10,18 +10,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .command import Band, Flags, Geometry, MacCommand, WeightKind, divide_up
-from .sizes import CHANNELS, EngineSizes
+from .sizes import CHANNELS, SEGMENT, EngineSizes
 
-_PASS = 8
-"""Cycles of the array between two passes."""
-_WINDOW = 24
-"""Cycles of the loader between two windows."""
+PASS = 24
+"""Cycles of the array between two passes: its pipeline runs empty."""
+WINDOW = 24
+"""Cycles of what fills windows between two of them: its pipeline runs empty."""
+EPILOGUE = 40
+"""Depth of the epilogue, which every pass has to itself."""
+STORE = 8
+"""Cycles of the store for a pass, beside its lines."""
+BURST = 7
+"""And for each of its bursts."""
 _PIPELINE = 120
 """From the last word of a window to the first line that is stored: fill, feed, array, epilogue, pack."""
 _WINDOW_BEGIN = 8
 """Of the loader before a window's first request."""
-_REQUEST = 4
+REQUEST = 4
 """Cycles of a burst beside its lines."""
+_RESIDUAL = 8
+"""Cycles of what loads residuals between two passes."""
+_TURN = 4.0
+"""Lines that might have passed while the memory goes from reading to writing, or back."""
+_PASS_LINES = 24
+"""Lines that might have passed while a pass begins to read, or to write: fitted, so that bands are not too short."""
+_BEHIND_WRITES = 75
+"""Cycles that a read waits in memory while results of the same pass are written."""
 REQUESTS_AHEAD = 8
 """Bursts of a window that are asked for before the first one is read."""
 PARAMS_LINES = 3
@@ -55,6 +69,7 @@ class Cycles:
     load: int
     fill: int
     weights: int
+    residual: int
     store: int
     lines: int
     begin: int
@@ -63,7 +78,8 @@ class Cycles:
     @property
     def busiest(self) -> float:
         """The longest of what runs side by side."""
-        return max(self.array, self.epilogue, self.load, self.fill, self.weights, self.store, self.memory)
+        loads = max(self.load, self.fill, self.weights, self.residual)
+        return max(self.array, self.epilogue, loads, self.store, self.memory)
 
     @property
     def total(self) -> float:
@@ -72,7 +88,7 @@ class Cycles:
     @property
     def bound(self) -> str:
         """The name of the longest."""
-        terms = ("array", "epilogue", "load", "fill", "weights", "store", "memory")
+        terms = ("array", "epilogue", "load", "fill", "weights", "residual", "store", "memory")
         return max(terms, key=lambda name: float(getattr(self, name)))
 
 
@@ -82,17 +98,22 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     turns = divide_up(sizes.pixels, 1 if c.raw or c.has_sums else sizes.words)
     passes = g.heads * g.windows * g.sets
     images = g.heads * c.images
-    array = epilogue = load = fill = input_lines = 0
+    array = epilogue = load = fill = residual = stores = input_lines = 0
     last_tile = c.out_blocks - (g.tiles - 1) * c.tile_blocks  # blocks
     again = g.sets if g.sets_outside else 1
     for band in g.all_bands:
         steps = g.steps
         array += band.groups * ((g.tiles - 1) * max(steps, turns * c.tile_blocks) + max(steps, turns * last_tile))
-        epilogue += band.groups * turns * c.out_blocks
+        epilogue += band.groups * turns * c.out_blocks + g.sets * EPILOGUE
+        if sizes.words > 1:
+            epilogue += c.out_blocks * (1 + c.has_residual)
+        stores += g.sets * STORE + c.out_blocks * (store_bursts(g, band) * BURST + g.output_lines(band))
+        if c.has_residual:
+            residual += round(residual_load(g, band, g.command.out_blocks, memory)) + (g.sets - 1) * memory.read
         lines, words = window_cycles(g, band)
         input_lines += lines * again
         load += round(window_load(g, band, memory)) * again
-        fill += (words + _WINDOW) * again
+        fill += (words + WINDOW) * again
     sets = [set_load(g, i) for i in range(g.sets)]
     weights = round(g.heads * (g.set_loads // g.sets) * sum(took for _, took in sets))
     weight_lines = g.heads * (g.set_loads // g.sets) * sum(read for read, _ in sets)
@@ -101,16 +122,20 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
     lines, words = window_cycles(g, g.all_bands[0])
     moved = images * input_lines + weight_lines + store + others + sums
+    # Residuals and results take turns.
+    burst = g.output_lines(g.all_bands[0]) / store_bursts(g, g.all_bands[0])
+    turns_lost = 2 * others * (turned(burst) - 1) + _PASS_LINES * passes * (3 if c.has_residual else 1)
     return Cycles(
-        array=images * array + _PASS * passes,
+        array=images * array + PASS * passes,
         epilogue=images * epilogue,
         load=images * load,
         fill=images * fill,
         weights=weights,
-        store=store,
+        residual=images * residual,
+        store=images * stores,
         lines=moved,
         begin=max(lines, words) + memory.read + memory.write + _PIPELINE,
-        memory=moved / memory.bank,
+        memory=(moved + turns_lost) / memory.bank,
     )
 
 
@@ -150,6 +175,23 @@ def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     return read, c.in_blocks * words
 
 
+def turned(burst: float) -> float:
+    """What a line costs of the memory's time where others go the other way: each burst lies in another row."""
+    return 1 + _TURN / max(1.0, min(burst, 64.0))
+
+
+def store_bursts(g: Geometry, band: Band) -> int:
+    """Bursts of a block's lines of a band: the two blocks of a tile take turns."""
+    return 1 if g.command.tile_blocks == 1 else divide_up(g.output_lines(band), SEGMENT)
+
+
+def residual_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
+    """Cycles of what reads the residual of a pass, of so many blocks: as :func:`window_load`, but behind writes."""
+    bursts, latency = store_bursts(g, band), memory.read + _BEHIND_WRITES
+    of_burst = g.output_lines(band) / bursts
+    return _RESIDUAL + latency + blocks * bursts * max(of_burst + REQUEST, latency / REQUESTS_AHEAD)
+
+
 def window_load(g: Geometry, band: Band, memory: Memory) -> float:
     """Cycles of the loader for a band's window: each block's lines in a burst, a single one of planes that are whole.
 
@@ -159,7 +201,7 @@ def window_load(g: Geometry, band: Band, memory: Memory) -> float:
     c, lines = g.command, g.input_lines(band)
     bursts = 1 if lines == g.in_plane else c.in_blocks
     of_burst = lines * c.in_blocks / bursts * g.sizes.line_beats
-    return _WINDOW_BEGIN + memory.read + bursts * max(of_burst + _REQUEST, memory.read / REQUESTS_AHEAD)
+    return _WINDOW_BEGIN + memory.read + bursts * max(of_burst + REQUEST, memory.read / REQUESTS_AHEAD)
 
 
 def set_load(g: Geometry, index: int) -> tuple[int, float]:

@@ -12,38 +12,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
-from .cycles import REQUESTS_AHEAD, Memory, set_load, window_cycles, window_load
-from .sizes import SEGMENT, EngineSizes
+from .cycles import (
+    BURST,
+    EPILOGUE,
+    PASS,
+    STORE,
+    WINDOW,
+    Memory,
+    residual_load,
+    set_load,
+    store_bursts,
+    turned,
+    window_cycles,
+    window_load,
+)
+from .sizes import EngineSizes
 from .vector import VectorCommand, vector_stores
 
 _PLAN = 90
 """From a command's record to its plan, which loaders wait for at the begin of a list only."""
 _FEED = 40
 """From a full window to the first sums: feed and array."""
-_EPILOGUE = 40
-"""Depth of the epilogue, which every pass has to itself."""
 _DRAIN = 6
 """From the epilogue's last word to the last line that is stored."""
-_STORE = 8
-"""Cycles of the store for a pass, beside its lines."""
-_BURST = 7
-"""And for each of its bursts."""
-_TURNS = 1.15
-"""What a line costs of the memory's time where others go the other way."""
 _TOLD_AFTER = 2
 """Bursts of a window after which the store waits for the answers to those before."""
-_REQUEST = 4
-"""Cycles of a burst that is read, beside its lines."""
-_RESIDUAL = 8
-"""Cycles of what loads residuals between two passes."""
 _AHEAD = 128
 """Lines that the streams behind the loader and before the store hold."""
-_PASS = 24
-"""Cycles of the array between two passes: its pipeline runs empty."""
 _SET = 12
 """Cycles of what loads weights between two sets."""
-_WINDOW = 24
-"""Cycles of what fills windows between two of them: its pipeline runs empty."""
 _TAPS = 14
 """Cycles of feed for a command before its first window, beside two for each position of the kernel."""
 _MEET = 16
@@ -64,7 +61,7 @@ class _Bank:
         self._directions: list[int] = []
         self._next: list[int] = []  # of a period that is full, a later one that may not be
 
-    def move(self, begin: float, lines: float, write: bool = False) -> float:
+    def move(self, begin: float, lines: float, burst: float = 64, write: bool = False) -> float:
         """When `lines` that a port asks for from cycle `begin` on have passed."""
         at, end = begin, begin + lines / self._port
         while lines > 0:
@@ -72,7 +69,7 @@ class _Bank:
             at = max(at, period * self._CYCLES)
             behind = (period + 1) * self._CYCLES
             # Of reads and writes that take turns each lies in another row.
-            cost = _TURNS if self._directions[period] & (1 if write else 2) else 1.0
+            cost = turned(burst) if self._directions[period] & (1 if write else 2) else 1.0
             self._directions[period] |= 2 if write else 1
             passes = min(lines, (self._most - self._moved[period]) / cost, (behind - at) * self._port)
             self._moved[period] += passes * cost
@@ -188,7 +185,7 @@ class Timeline:
                 tiles = min(c.set_tiles, g.tiles - s * c.set_tiles)
                 blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - s * c.set_tiles * c.tile_blocks)
                 work = band.groups * max(tiles * g.steps, turns * blocks)
-                begin = max(self._array + _PASS, self._windows[window], sets[weights])
+                begin = max(self._array + PASS, self._windows[window], sets[weights])
                 self._array = begin + work
                 if number + 1 == len(passes) or passes[number + 1][2].new_window:
                     # The window after the next one takes its place, while this one's results are stored.
@@ -235,28 +232,26 @@ class Timeline:
         words = band.groups * turns * blocks
         if self.sizes.words > 1:
             words += blocks * (1 + c.has_residual)
-        self._epilogue = max(self._epilogue + _EPILOGUE + words, self._array + _FEED + turns * c.tile_blocks)
+        self._epilogue = max(self._epilogue + EPILOGUE + words, self._array + _FEED + turns * c.tile_blocks)
         lines = g.output_lines(band) * blocks
         added = begin
-        bursts = blocks * (1 if c.tile_blocks == 1 else divide_up(g.output_lines(band), SEGMENT))
+        bursts = blocks * store_bursts(g, band)
         if c.has_residual:
             # As far ahead of the epilogue as the streams between them allow.
             asked = max(self._residual, others, self._epilogue_before - _AHEAD)
-            of_burst = lines / bursts
-            reads = bursts * max(of_burst + _REQUEST, self.memory.read / REQUESTS_AHEAD)
-            added = max(self._maps.move(asked + self.memory.read, lines), asked + self.memory.read + reads)
-            self._residual = added + _RESIDUAL
+            loaded = asked + residual_load(g, band, blocks, self.memory)
+            self._residual = added = max(self._maps.move(asked + self.memory.read, lines, lines / bursts), loaded)
         if c.has_sums:
             added = max(added, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
         self._epilogue = max(self._epilogue, added)
-        first = max(self._store, begin + _FEED + _EPILOGUE)
+        first = max(self._store, begin + _FEED + EPILOGUE)
         # What was stored before is told of when two bursts have gone, and memory has answered.
-        told = max(0.0, self._stored + self.memory.write - first - _TOLD_AFTER * (lines / bursts + _BURST))
-        written = self._maps.move(first, lines, write=True)
-        moved = max(written, first + told + _STORE + bursts * _BURST + lines)
+        told = max(0.0, self._stored + self.memory.write - first - _TOLD_AFTER * (lines / bursts + BURST))
+        written = self._maps.move(first, lines, lines / bursts, write=True)
+        moved = max(written, first + told + STORE + bursts * BURST + lines)
         self._store = max(moved, self._epilogue + _DRAIN)
         self._stored = max(written, self._store)
-        self._array = max(self._array, self._epilogue - _FEED - _EPILOGUE, moved - _AHEAD - _EPILOGUE)
+        self._array = max(self._array, self._epilogue - _FEED - EPILOGUE, moved - _AHEAD - EPILOGUE)
 
     def _expect(self, command: MacCommand, index: int) -> int:
         """Notes the windows that a command loads; answers the number of its first."""
@@ -296,13 +291,18 @@ class Timeline:
             return False
         g, band = load.geometry, load.geometry.all_bands[load.band]
         lines, words = window_cycles(g, band)
-        begin = max(self._load, ready)
-        loaded = max(begin + window_load(g, band, self.memory), self._maps.move(begin + self.memory.read, lines))
+        begin, of_burst = (
+            max(self._load, ready),
+            lines if lines == g.in_plane * g.command.in_blocks else lines / g.command.in_blocks,
+        )
+        loaded = max(
+            begin + window_load(g, band, self.memory), self._maps.move(begin + self.memory.read, lines, of_burst)
+        )
         # What fills the window is a stream behind the loader.
         begin_fill = max(self._window, self._window_free[number % 2], begin + self.memory.read)
         behind = max(0.0, 1 - _AHEAD / max(lines, 1))
         self._load = max(loaded, begin_fill + words * behind)
-        self._window = max(begin_fill + words, loaded) + _WINDOW
+        self._window = max(begin_fill + words, loaded) + WINDOW
         self._windows.append(self._window)
         return True
 
