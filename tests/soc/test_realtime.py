@@ -17,7 +17,7 @@ from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.scheduling.policies import LeastWork, make_policy
 from fpga_dynamo.runtime.scheduling.realtime import RealTime, check_cores
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, SchedulerError, Task, TaskGraph
-from fpga_dynamo.tools.soc.real import measured, run_real
+from fpga_dynamo.tools.soc.real import measured, overheads, run_real
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.workload import Source, Workload
 from tests.runtime.systems import host, nothing, unit
@@ -149,6 +149,15 @@ def test_what_a_task_raises_is_raised() -> None:
     workload = Workload.of([Source(Application("x", [ApplicationTask("a", {"x86": 1e-3}, run=fail)]))], instances=3)
     with pytest.raises(ValueError, match="no signal"):
         run_real(System({"cpus": {"x86": 1}}), workload, rate=1000.0)
+
+
+@pytest.mark.parametrize("policy", ["eft", "least_work"])
+def test_overheads_are_what_scheduling_costs_here(policy: str) -> None:
+    """A decision and a waking thread take more than nothing; bounds are those of any machine, however busy."""
+    cost, late = overheads(policy, tasks=50)
+    assert cost.round + cost.assignment > 0 and min(cost.round, cost.assignment, late) >= 0
+    assert 0 < cost.wake < 1 and cost.round + cost.assignment < 0.1 and late < 1
+    assert cost.evaluation == cost.period == 0
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from fpga_dynamo.runtime.application import Application
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
 from fpga_dynamo.runtime.scheduling.decisions import DecisionCost
 from fpga_dynamo.runtime.scheduling.policies import Policy
-from fpga_dynamo.runtime.scheduling.realtime import Instance, RealTime, check_cores, usable_cores
+from fpga_dynamo.runtime.scheduling.realtime import Instance, RealTime, check_cores
 from fpga_dynamo.runtime.task import ProcessingElement, Task, TaskGraph
 from fpga_dynamo.tools.soc.bounds import least_response
 from fpga_dynamo.tools.soc.graphs import can_run, pace, task_graph
@@ -203,9 +203,3 @@ def _recorded(policy: str, pes: Sequence[ProcessingElement], graphs: Sequence[Ta
             elements.drain()
             sleep(2e-3)
     return recorder
-
-
-def cores_for(system: System) -> str:
-    """A sentence: how many cores the system asks for and the process has."""
-    hosts = sum(unit.count for unit in system.units if unit.is_cpu)
-    return f"{hosts} processor cores asked for, {len(usable_cores())} usable"
