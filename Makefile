@@ -104,7 +104,7 @@ format: $(installed)
 wheel: $(installed)
 	$(bin)/python -m pytest -q -m slow tests/test_wheel.py
 
-# FUZZ: more options, e.g. "--dtype bfloat16" or "--winograd 4".
+# FUZZ: more options, e.g. "--dtype bfloat16", "--dtype int8" or "--winograd 4".
 fuzz: $(installed)
 	$(bin)/fpga-dynamo fuzz --examples $(EXAMPLES) --seed $(SEED) $(FUZZ)
 

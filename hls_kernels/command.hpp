@@ -99,6 +99,7 @@ enum element_format : int32_t {
     FORMAT_F16 = 2,
     FORMAT_U8 = 3,  // as words: the bits of an int32, of which narrowing keeps the low ones
     FORMAT_I8 = 4,
+    FORMAT_I32 = 5,
 };
 
 }  // namespace fpga

@@ -24,6 +24,8 @@ def multiply_accumulates(op: Any, args: Any, kwargs: Any, out: Any) -> int:
     try:
         if op is torch.ops.aten.mkldnn_rnn_layer.default:
             return int(hinted(_recurrent_layer(*args)))
+        if op is torch.ops.aten._int_mm.default:
+            return int(hinted(out.numel() * args[0].shape[-1]))
         formula = flop_registry.get(getattr(op, "overloadpacket", None))
         return 0 if formula is None else int(hinted(formula(*args, **kwargs, out_val=out))) // 2
     except (TypeError, ValueError, RuntimeError):

@@ -21,9 +21,7 @@ from fpga_dynamo.torch_internals.dispatch import HigherOrderOperator, OpOverload
 
 aten = torch.ops.aten
 
-_UNSAFE_VIEWS = frozenset(
-    {aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
-)
+_UNSAFE_VIEWS = frozenset({aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default})
 """Views whose schemas do not say so, because nobody writes through them."""
 
 RESHAPE_TARGETS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.default})

@@ -21,6 +21,10 @@ QUANTIZE = decomposed.quantize_per_tensor.default
 DEQUANTIZE = decomposed.dequantize_per_tensor.default
 DEQUANTIZE_CHANNELS = decomposed.dequantize_per_channel.default
 
+QUANTIZE_OWN = (decomposed.quantize_per_tensor.tensor, decomposed.quantize_per_token.default)
+DEQUANTIZE_OWN = (decomposed.dequantize_per_tensor.tensor, decomposed.dequantize_per_token.default)
+"""By scales that are tensors: one for all, or one for each row (*token*); known as the graph runs (*dynamic*)."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -93,6 +97,55 @@ def quantizes(node: Node) -> Scale | None:
     return scale_of(node) if isinstance(fake, torch.Tensor) and fake.dtype is torch.float32 else None
 
 
-def is_static_integers(node: Any) -> bool:
-    """Whether `node` gives the real numbers of integers of eight bits with a scale of each channel or of all."""
-    return isinstance(node, Node) and node.target in (DEQUANTIZE, DEQUANTIZE_CHANNELS)
+@dataclass(frozen=True)
+class OwnScale:
+    """A scale that is a tensor, as is its zero point (None: 0): one element, or one for each row of the integers."""
+
+    scale: Node
+    zero: Node | None
+    low: int
+    high: int
+    dtype: torch.dtype
+    by_row: bool
+
+    @property
+    def element(self) -> Element:
+        """What the integers lie on the card as."""
+        return BYTES[self.dtype]
+
+    @property
+    def of_sums(self) -> Scale:
+        """That of sums which are multiplied by this one later: 1, with the zero point that its own is a multiple of."""
+        return Scale(1.0, 0 if self.zero is None else 1, self.low, self.high, self.dtype)
+
+
+def own_scale(node: Any) -> OwnScale | None:
+    """The scale of a quantising or dequantising node that takes it from tensors; None for any other."""
+    if not isinstance(node, Node) or node.target not in (*QUANTIZE_OWN, *DEQUANTIZE_OWN) or len(node.args) < 6:
+        return None
+    _, scale, zero, low, high, dtype = node.args[:6]
+    real = node.kwargs.get("out_dtype", node.args[6] if len(node.args) > 6 else None)
+    if not isinstance(scale, Node) or not isinstance(zero, Node) or dtype not in BYTES:
+        return None
+    if scale.meta["val"].dtype is not torch.float32 or real not in (None, torch.float32):
+        return None
+    if not isinstance(low, int) or not isinstance(high, int) or not isinstance(dtype, torch.dtype):
+        return None
+    by_row = node.target in (QUANTIZE_OWN[1], DEQUANTIZE_OWN[1])
+    return OwnScale(scale, None if is_zero(zero) else zero, low, high, dtype, by_row)
+
+
+def is_zero(node: Node) -> bool:
+    """Whether a tensor of the graph is full of zeros."""
+    while node.target in (torch.ops.aten.view.default, torch.ops.aten._to_copy.default):
+        node = node.all_input_nodes[0]
+    return node.target is torch.ops.aten.full.default and node.args[1] in (0, 0.0)
+
+
+def dequantized_by_tensor(node: Any) -> tuple[Node, OwnScale] | None:
+    """The integers that `node` makes real numbers of by a scale that is a tensor; None if it is no such node."""
+    scale = own_scale(node) if isinstance(node, Node) and node.target in DEQUANTIZE_OWN else None
+    integers = node.args[0] if scale is not None else None
+    if scale is None or not isinstance(integers, Node) or integers.meta["val"].dtype is not scale.dtype:
+        return None
+    return integers, scale

@@ -299,6 +299,9 @@ class GemmInt8(Record):
     act_a: Real = 0.0
     act_b: Real = 0.0
     inverse_scale: Real = 0.0
+    row_scale: Place = None
+    row_zero: Place = None
+    row_stride: Annotated[Sequence[int], 3] = (0,) * 3
     slices: int | None = None
 
 
@@ -480,6 +483,9 @@ class Quantize(Record):
     zero: int = 0
     low: int = 0
     high: int = 0
+    scales: Place = None
+    zeros: Place = None
+    scale_stride: Annotated[Sequence[int], 5] = (0,) * 5
     slices: int | None = None
 
 
@@ -497,6 +503,9 @@ class Dequantize(Record):
     in_format: int = 0
     zero: int = 0
     scale: Real = 0.0
+    scales: Place = None
+    zeros: Place = None
+    scale_stride: Annotated[Sequence[int], 5] = (0,) * 5
     slices: int | None = None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.ir.dtypes import HALVES
-from fpga_dynamo.ir.elements import ELEMENTS, F32, Element
+from fpga_dynamo.ir.elements import ELEMENTS, F32, I8, Element
 from fpga_dynamo.ir.tuning import Tuning
 
 
@@ -40,7 +40,7 @@ class KernelInfo:
 
     def weight_element(self, opcode: str, dtype: torch.dtype) -> Element:
         """What packed weights of `dtype` lie on the card as: their own type where the core takes it, else floats."""
-        own = HALVES.get(dtype, F32)
+        own = I8 if dtype is torch.int8 else HALVES.get(dtype, F32)
         return own if own.name in self.weights.get(opcode, ()) else F32
 
     def takes(self, opcode: str, element: Element) -> bool:

@@ -22,7 +22,7 @@ from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.errors import FpgaError, OptionError
 from fpga_dynamo.ir import operators
 from fpga_dynamo.ir.dtypes import NARROW
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, GraphInfo, refuse_sizes, shape, values
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, refuse_sizes, shape, values
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.tracing import decompose
@@ -272,7 +272,7 @@ def follow(
     for step in steps:
         between: list[Node] = []
         user = sole_user(value)
-        while views and user is not None and _keeps_rows(user):
+        while views and user is not None and keeps_rows(user):
             between.append(user)
             user = sole_user(user)
         before = between[-1] if between else value
@@ -297,8 +297,9 @@ def dtype_of(node: Node) -> torch.dtype | None:
     return next((fake.dtype for fake in values(node)), None)
 
 
-def _keeps_rows(node: Node) -> bool:
-    if node.target not in RESHAPE_TARGETS:
+def keeps_rows(node: Node) -> bool:
+    """Whether `node` is a copy, or a view with the rows of what it shows."""
+    if node.target not in RESHAPE_TARGETS and node.target not in IDENTITY_TARGETS:
         return False
     before, after = shape(node.all_input_nodes[0]), shape(node)
     return bool(before) and bool(after) and before[-1] == after[-1]

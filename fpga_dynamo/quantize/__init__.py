@@ -13,9 +13,19 @@ except ImportError as error:
         "fpga_dynamo.quantize needs torchao, which is not installed: pip install 'fpga_dynamo[quantize]'"
     ) from error
 
+from fpga_dynamo.quantize.biases import round_biases
 from fpga_dynamo.quantize.compare import Comparison, LayerNoise, compare
 from fpga_dynamo.quantize.flow import quantize
 from fpga_dynamo.quantize.mixed import Mixed, mixed_precision
 from fpga_dynamo.quantize.quantizer import FPGAQuantizer
 
-__all__ = ["Comparison", "FPGAQuantizer", "LayerNoise", "Mixed", "compare", "mixed_precision", "quantize"]
+__all__ = [
+    "Comparison",
+    "FPGAQuantizer",
+    "LayerNoise",
+    "Mixed",
+    "compare",
+    "mixed_precision",
+    "quantize",
+    "round_biases",
+]

@@ -95,7 +95,10 @@ def _parser() -> argparse.ArgumentParser:
         help="models with convolutions by Winograd's method, in tiles of this size",
     )
     fuzz.add_argument(
-        "--dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of parameters and inputs"
+        "--dtype",
+        choices=("float32", "bfloat16", "float16", "int8"),
+        default="float32",
+        help="of parameters and inputs; int8: quantised networks, which must be eager's to the bit",
     )
     fuzz.set_defaults(action=_fuzz)
 
@@ -261,22 +264,31 @@ def _ops(arguments: argparse.Namespace) -> int:
 def _fuzz(arguments: argparse.Namespace) -> int:
     try:
         from fpga_dynamo.testing.fuzz import run_fuzz
+        from fpga_dynamo.testing.quantised import fuzz_quantised
     except ModuleNotFoundError as error:
         raise UsageError(f"fuzzing needs {error.name}: pip install {error.name}") from error
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console, transient=True) as progress:
         task = progress.add_task("random models", total=arguments.examples)
-        report = run_fuzz(
-            arguments.examples,
-            arguments.seed,
-            backend=arguments.backend,
-            options=_fuzz_options(arguments),
-            winograd=arguments.winograd,
-            dtype=arguments.dtype,
-            out_dir=arguments.out,
-            progress=lambda done: progress.update(task, completed=done),
-        )
+
+        def done(examples: int) -> None:
+            progress.update(task, completed=examples)
+
+        drawn, options = (arguments.examples, arguments.seed), _fuzz_options(arguments)
+        report: Any
+        if arguments.dtype == "int8":
+            report = fuzz_quantised(*drawn, options, arguments.out, done)
+        else:
+            report = run_fuzz(
+                *drawn,
+                backend=arguments.backend,
+                options=options,
+                winograd=arguments.winograd,
+                dtype=arguments.dtype,
+                out_dir=arguments.out,
+                progress=done,
+            )
     _console.print(str(report), markup=False, highlight=False, soft_wrap=True)
     return WRONG if report.failures else RIGHT
 

@@ -16,6 +16,9 @@
 //   bvec64                               64 bytes, one beat: vmax(a, b, is_signed)
 //   load_beat(region, at, lanes), store_beat(region, at, x, lanes)
 //                                        its first `lanes` bytes, zeros behind them
+//   byte_table(region, at, flip), lookup(table, x)
+//                                        256 bytes, and what they have for each byte of x ^ flip: of a bvec64, or of the
+//                                        lanes of an ivec16, bytes in either sign
 //   to_nearest(vec16)                    to the nearest integer, ties to even; NaN and out of range: undefined value
 //   vmin, vmax, vclamp                   of ivec16
 //

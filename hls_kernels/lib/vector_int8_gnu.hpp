@@ -237,6 +237,8 @@ typedef uint8_t native_beat __attribute__((vector_size(4 * NATIVE_LANES)));
 typedef uint8_t memory_beat __attribute__((vector_size(4 * NATIVE_LANES), aligned(1), may_alias));
 typedef int8_t native_signed_beat __attribute__((vector_size(4 * NATIVE_LANES)));
 
+typedef int32_t memory_lanes __attribute__((vector_size(4 * NATIVE_LANES), aligned(4), may_alias));
+
 struct bvec64 {
     native_beat part[PARTS];
     FPGA_INLINE bvec64() {}
@@ -275,6 +277,72 @@ FPGA_INLINE void store_beat(vec16* region, int64_t at, const bvec64& x, int lane
     EACH_PART reinterpret_cast<memory_beat*>(all)[p] = x.part[p];
     for (int i = 0; lanes < 4 * VEC && i < lanes; i++) to[i] = lane[i];
 }
+
+// ---- tables of bytes
+
+#if defined(__AVX512VBMI__)
+
+// In four registers: a byte's lowest seven bits choose among two of them, its highest one between the pairs.
+struct byte_table {
+    bvec64 quarter[4];
+    native_beat flip;
+    FPGA_INLINE byte_table(const vec16* region, int64_t at, int32_t flip) : flip((uint8_t)flip - native_beat{}) {
+        for (int i = 0; i < 4; i++) quarter[i] = load_beat(bytes_of_region(region) + at + 64 * i);
+    }
+};
+
+FPGA_INLINE native_beat among_128(const native_beat& index, const native_beat& low, const native_beat& high) {
+    typedef char operand __attribute__((vector_size(64)));
+#if defined(__clang__)
+    return (native_beat)__builtin_ia32_vpermi2varqi512((operand)low, (operand)index, (operand)high);
+#else
+    return (native_beat)__builtin_ia32_vpermt2varqi512_mask((operand)index, (operand)low, (operand)high, ~0ull);
+#endif
+}
+
+FPGA_INLINE bvec64 lookup(const byte_table& table, const bvec64& x) {
+    const native_beat index = x.part[0] ^ table.flip;
+    const native_beat low = among_128(index, table.quarter[0].part[0], table.quarter[1].part[0]);
+    const native_beat high = among_128(index, table.quarter[2].part[0], table.quarter[3].part[0]);
+    bvec64 r;
+    r.part[0] = (native_signed_beat)index < 0 ? high : low;
+    return r;
+}
+
+FPGA_INLINE ivec16 lookup(const byte_table& table, const ivec16& x) {
+    bvec64 bytes;
+    bytes.part[0] = (native_beat)x.part[0];
+    ivec16 r;
+    r.part[0] = (native_int)lookup(table, bytes).part[0] & 0xff;
+    return r;
+}
+
+#else
+
+struct byte_table {
+    const uint8_t* bytes;
+    int32_t flip;
+    FPGA_INLINE byte_table(const vec16* region, int64_t at, int32_t flip)
+        : bytes(bytes_of_region(region) + at), flip(flip) {}
+};
+
+FPGA_INLINE ivec16 lookup(const byte_table& table, const ivec16& x) {
+    alignas(64) int32_t lane[VEC];
+    EACH_PART reinterpret_cast<memory_lanes*>(lane)[p] = x.part[p];
+    for (int i = 0; i < VEC; i++) lane[i] = table.bytes[(lane[i] & 0xff) ^ table.flip];
+    ivec16 r;
+    EACH_PART r.part[p] = reinterpret_cast<const memory_lanes*>(lane)[p];
+    return r;
+}
+
+FPGA_INLINE bvec64 lookup(const byte_table& table, const bvec64& x) {
+    alignas(64) uint8_t byte[4 * VEC];
+    EACH_PART reinterpret_cast<memory_beat*>(byte)[p] = x.part[p];
+    for (int i = 0; i < 4 * VEC; i++) byte[i] = table.bytes[byte[i] ^ table.flip];
+    return load_beat(byte);
+}
+
+#endif
 
 // ---- doubles, sizes, and roundings to the nearest integer
 

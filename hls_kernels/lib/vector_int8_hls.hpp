@@ -158,6 +158,33 @@ each:
     }
 }
 
+struct byte_table {
+    const vec16* region;
+    int64_t at;
+    int32_t flip;
+    byte_table(const vec16* region, int64_t at, int32_t flip) : region(region), at(at), flip(flip) {}
+};
+
+inline ivec16 lookup(const byte_table& table, const ivec16& x) {
+    ivec16 r;
+lanes:
+    for (int i = 0; i < VEC; i++) {
+#pragma HLS unroll
+        r[i] = byte_at(table.region, table.at + ((x[i] & 0xff) ^ table.flip));
+    }
+    return r;
+}
+
+inline bvec64 lookup(const byte_table& table, const bvec64& x) {
+    bvec64 r;
+bytes:
+    for (int i = 0; i < 4 * VEC; i++) {
+#pragma HLS unroll
+        r[i] = static_cast<uint8_t>(byte_at(table.region, table.at + (x[i] ^ table.flip)));
+    }
+    return r;
+}
+
 // Adding and taking off 1.5 * 2^23 rounds what is at most 2^22; the rest has no fraction that a byte's range would need.
 inline ivec16 to_nearest(const vec16& x) {
     ivec16 r;

@@ -47,7 +47,7 @@ inline void set_word(memory& region, size_t at, int32_t x) { std::memcpy(bytes_i
 // what sums may come to. `residual`: the command has one, whose place and format are set already.
 template <class COMMAND>
 void random_epilogue(COMMAND& c, memory& weights, random_source& random, int panels, int width, double greatest) {
-    const bool floats = c.out_format == fpga::FORMAT_F32;
+    const bool floats = fpga::is_wide(c.out_format);
     c.activation = floats || (c.residual == fpga::ABSENT && random.chance(0.15))
                        ? random.pick({fpga::ACT_RELU, fpga::ACT_GELU, fpga::ACT_HARDSWISH, fpga::ACT_SIGMOID})
                        : fpga::ACT_NONE;
@@ -88,10 +88,10 @@ void random_epilogue(COMMAND& c, memory& weights, random_source& random, int pan
         }
 }
 
-// What `sum` becomes; `residual` is its value. In floats: a double.
+// What `sum` becomes; `residual` is its value. In floats: a double, with the scale of its row and `times` the offset.
 template <class COMMAND>
 double reference_result(const COMMAND& c, const memory& weights, int panel, int lane, int width, int32_t sum,
-                        int32_t residual) {
+                        int32_t residual, double row_scale = 1, int32_t times = 1) {
     const size_t at = c.parameters + static_cast<size_t>(panel) * 3 * width + lane;
     const bool floats = c.out_format == fpga::FORMAT_F32 || c.activation != fpga::ACT_NONE;
     const int32_t least = fpga::least_of(c.out_format);
@@ -100,8 +100,9 @@ double reference_result(const COMMAND& c, const memory& weights, int panel, int 
         float scale, bias;
         std::memcpy(&scale, bytes_in(weights) + 4 * (at + width), 4);
         std::memcpy(&bias, bytes_in(weights) + 4 * (at + 2 * width), 4);
-        const double x = reference_activation(static_cast<double>(sum + word_at(weights, at)) * scale + bias,
-                                              c.activation, c.act_a, c.act_b);
+        const double x =
+            reference_activation(static_cast<double>(sum + times * word_at(weights, at)) * row_scale * scale + bias,
+                                 c.activation, c.act_a, c.act_b);
         if (c.out_format == fpga::FORMAT_F32) return x;
         const double r = std::nearbyint(x * c.inverse_scale) + c.out_zero;
         result = static_cast<int32_t>(r < c.out_low ? c.out_low : r > c.out_high ? c.out_high : r);

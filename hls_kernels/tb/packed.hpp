@@ -1,4 +1,4 @@
-// Packed weights of a bench: floats, or numbers of 16 bits side by side.
+// Packed weights of a bench: floats, or numbers of 16 or 8 bits side by side.
 #pragma once
 #include "lib/narrow.hpp"
 #include "tb/tb.hpp"
@@ -8,15 +8,19 @@ namespace tb {
 class packed {
 public:
     packed(memory& region, int64_t count, int32_t format)
-        : region_(region), count_(count), format_(format), offset_(region.allocate(narrow() ? count / 2 : count)) {}
+        : region_(region), count_(count), format_(format), offset_(region.allocate(count / in_word())) {}
 
     // In elements.
-    uint32_t offset() const { return narrow() ? 2 * offset_ : offset_; }
+    uint32_t offset() const { return in_word() * offset_; }
 
-    // The number of the format that is the nearest to x, as element i.
+    // The number of the format that is the nearest to x (of bytes, to 127 x), as element i.
     void set(int64_t i, float x) {
-        if (!narrow()) {
+        if (in_word() == 1) {
             region_[offset_ + i] = x;
+            return;
+        }
+        if (in_word() == 4) {
+            bytes()[i] = static_cast<char>(std::lrint(127 * x));
             return;
         }
         const fpga::vec16 v(x);
@@ -27,7 +31,8 @@ public:
 
     // Element i, by the formats' definition.
     float operator[](int64_t i) const {
-        if (!narrow()) return region_[offset_ + i];
+        if (in_word() == 1) return region_[offset_ + i];
+        if (in_word() == 4) return static_cast<signed char>(bytes()[i]);
         uint16_t bits;
         std::memcpy(&bits, bytes() + 2 * i, sizeof bits);
         const int fraction_bits = format_ == fpga::FORMAT_BF16 ? 7 : 10, bias = format_ == fpga::FORMAT_BF16 ? 127 : 15;
@@ -45,7 +50,7 @@ public:
     }
 
 private:
-    bool narrow() const { return format_ != fpga::FORMAT_F32; }
+    int in_word() const { return format_ == fpga::FORMAT_F32 ? 1 : format_ == fpga::FORMAT_I8 ? 4 : 2; }
     char* bytes() const { return reinterpret_cast<char*>(&region_[offset_]); }
 
     memory& region_;

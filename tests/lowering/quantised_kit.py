@@ -12,59 +12,15 @@ import torch
 from torch import nn
 
 from fpga_dynamo.ir.program import Program
-from fpga_dynamo.torch_internals.quantized import decomposed
+from fpga_dynamo.testing.quantised import Grid, Weights, dequantize, quantize, rounded
 from tests.lowering.lowering_cases import GREEDY, programs_of
 
-Grid = tuple[float, int, torch.dtype]
-"""Scale, zero point and type of integers."""
+__all__ = ["Grid", "Layer", "Weights", "check", "dequantize", "opcodes", "quantize", "rounded", "strict"]
 
 U8: Grid = (2.0**-5, 117, torch.uint8)
 I8: Grid = (2.0**-4, -11, torch.int8)
 FINE: Grid = (2.0**-6, 3, torch.int8)
 POSITIVE: Grid = (2.0**-4, 0, torch.uint8)
-
-
-def limits(dtype: torch.dtype) -> tuple[int, int]:
-    found = torch.iinfo(dtype)
-    return found.min, found.max
-
-
-def quantize(x: torch.Tensor, grid: Grid) -> torch.Tensor:
-    scale, zero, dtype = grid
-    return decomposed.quantize_per_tensor.default(x, scale, zero, *limits(dtype), dtype)
-
-
-def dequantize(x: torch.Tensor, grid: Grid) -> torch.Tensor:
-    scale, zero, dtype = grid
-    return decomposed.dequantize_per_tensor.default(x, scale, zero, *limits(dtype), dtype)
-
-
-def rounded(x: torch.Tensor, grid: Grid) -> torch.Tensor:
-    """To integers and back."""
-    return dequantize(quantize(x, grid), grid)
-
-
-class Weights(nn.Module):
-    """int8 weights with a scale, a power of two, for each output channel."""
-
-    integers: torch.Tensor
-    scales: torch.Tensor
-    zeros: torch.Tensor
-
-    def __init__(self, *size: int, bias: bool = True, per_tensor: bool = False) -> None:
-        super().__init__()
-        self.register_buffer("integers", torch.randint(-127, 128, size, dtype=torch.int8))
-        self.register_buffer("scales", 2.0 ** torch.randint(-11, -8, (size[0],)).float())
-        self.register_buffer("zeros", torch.zeros(size[0], dtype=torch.int64))
-        self.bias = nn.Parameter(torch.randint(-64, 64, (size[0],)).float() / 32) if bias else None
-        self.per_tensor = per_tensor
-
-    def forward(self) -> torch.Tensor:
-        if self.per_tensor:
-            return decomposed.dequantize_per_tensor.default(self.integers, 2.0**-9, 0, -127, 127, torch.int8)
-        return decomposed.dequantize_per_channel.default(
-            self.integers, self.scales, self.zeros, 0, -127, 127, torch.int8
-        )
 
 
 class Layer(nn.Module):

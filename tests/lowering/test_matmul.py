@@ -57,6 +57,15 @@ LINEAR = {
     "rows out of a slice": Case(Call(lambda x, w: x[:, 3:] @ w, w=torch.randn(9, 20)), (4, 12), commands=ONE),
     "every second column": Case(Call(lambda x, w: x[:, ::2] @ w, w=torch.randn(9, 20)), (4, 18), commands=ONE),
     "an expanded row": Case(Call(lambda x, w: x.expand(5, 9) @ w, w=torch.randn(9, 20)), (1, 9), commands=ONE),
+    "a weight that a batch repeats": Case(
+        Call(
+            lambda x, w, b: torch.bmm(x.transpose(0, 1), w.t().expand(5, 9, 20)) + b,
+            w=torch.randn(20, 9),
+            b=torch.randn(20),
+        ),
+        (3, 5, 9),
+        commands=ONE,
+    ),
     "behind a flatten": Case(
         nn.Sequential(nn.Conv2d(3, 18, 3), nn.ReLU(), nn.Flatten(), nn.Linear(18 * 4 * 4, 10)), (2, 3, 6, 6)
     ),

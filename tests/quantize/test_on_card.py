@@ -14,21 +14,32 @@ from tests.quantize.digits import digits
 
 
 def runs_whole(model: nn.Module, inputs: list[torch.Tensor]) -> None:
-    """Compares the model in powers of two, with biases in units of the sums, with eager, bit for bit."""
+    """Compares the model in powers of two, with biases in units of the sums, with eager, bit for bit.
+
+    It is one launch, and every product in it is one of integers.
+    """
     graph = quantize(model, inputs, "pow2", bias="int32", progress=False)
     with torch.no_grad():
         compiled = torch.compile(graph, backend="fpga", options={"strict": True})
         for x in inputs[:2]:
             assert torch.equal(compiled(x), graph(x))
-        report = str(fpga_dynamo.explain(graph, inputs[0]))
-    assert "node offload 100.0%, MAC offload 100.0%, 1 PL launch(es) in 1 graph(s)" in report
-    assert "int8" in report
+        report = fpga_dynamo.explain(graph, inputs[0])
+    assert "node offload 100.0%, MAC offload 100.0%, 1 PL launch(es) in 1 graph(s)" in str(report)
+    products = [node for part in report.graphs for node in part.nodes if node.macs]
+    assert products and all(node.how.startswith("int8; ") for node in products)
 
 
 def test_a_transformer_layer() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(64, 4, 128, activation="gelu", batch_first=True).eval()
     runs_whole(layer, [torch.randn(2, 16, 64) for _ in range(3)])
+
+
+def test_an_encoder_whose_sequences_come_first() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(64, 4, 128, activation="relu", norm_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    runs_whole(encoder, [torch.randn(9, 3, 64) for _ in range(3)])
 
 
 def test_digits() -> None:

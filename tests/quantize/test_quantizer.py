@@ -17,7 +17,7 @@ from torchao.quantization.pt2e import move_exported_model_to_eval
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.quantize import FPGAQuantizer, quantize
+from fpga_dynamo.quantize import FPGAQuantizer, quantize, round_biases
 from tests.quantize.digits import BATCH, digits
 
 BATCHES = ({0: torch.export.Dim("batch")},)
@@ -223,3 +223,16 @@ def test_bad_options_are_one_sentence() -> None:
         quantize(nn.Linear(2, 2), [], progress=False)
     with pytest.raises(OptionError, match="not int"):
         quantize(nn.Linear(2, 2), [3], progress=False)
+
+
+def test_biases_become_whole_units_of_the_sums() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 36, 5)).eval()
+    images = [torch.randn(2, 3, 8, 8) for _ in range(2)]
+    graph = quantize(model, images, "pow2", progress=False)
+    before = [p.detach().clone() for name, p in graph.named_parameters() if "bias" in name]
+    assert round_biases(graph) == 2 and round_biases(graph) == 0
+    after = [p for name, p in graph.named_parameters() if "bias" in name]
+    for given, rounded in zip(before, after, strict=True):
+        assert 0 < (given - rounded).abs().max() < 2.0**-8
+        assert torch.equal(rounded * 2.0**24, (rounded * 2.0**24).round())

@@ -29,8 +29,8 @@ _EXTENSIONS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "x86-64-v4+vnni": ({"avx512_vnni"}, ("-mavx512vnni",)),
     "x86-64-v4+bf16": ({"avx512_vnni", "avx512_bf16"}, ("-mavx512vnni", "-mavx512bf16")),
     "x86-64-v4+amx": (
-        {"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"},
-        ("-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
+        {"avx512_vnni", "avx512_bf16", "avx512_vbmi", "amx_tile", "amx_int8", "amx_bf16"},
+        ("-mavx512vnni", "-mavx512bf16", "-mavx512vbmi", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
     ),
 }
 """Features, by the names of /proc/cpuinfo, and options of g++ and clang++; later ones of a level include these."""

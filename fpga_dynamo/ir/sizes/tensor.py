@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -90,3 +91,20 @@ class SizedTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         raise SizeError(f"{func} of a tensor is not known for all sizes")
+
+
+def of_dtype(fake: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What stands for a tensor that lies like `fake`, of another type."""
+    if isinstance(fake, SizedTensor):
+        return SizedTensor(torch.empty((), dtype=dtype), fake.shape, fake.stride(), fake.storage_offset())
+    return fake.new_empty_strided(fake.shape, fake.stride(), dtype=dtype)
+
+
+def dense_like(fake: torch.Tensor, size: Sequence[Number], dtype: torch.dtype) -> torch.Tensor:
+    """What stands for a contiguous tensor of sizes made of those of `fake`."""
+    if not isinstance(fake, SizedTensor):
+        return fake.new_empty([value(n) for n in size], dtype=dtype)
+    strides: list[Number] = [1]
+    for length in reversed(size[1:]):
+        strides.insert(0, strides[0] * length)
+    return SizedTensor(torch.empty((), dtype=dtype), tuple(size), tuple(strides[: len(size)]), 0)

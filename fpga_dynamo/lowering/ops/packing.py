@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from fpga_dynamo._native import pack_panels
 from fpga_dynamo.ir.dtypes import HALVES
-from fpga_dynamo.ir.elements import F32
+from fpga_dynamo.ir.elements import F32, WORD_BYTES
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
 from fpga_dynamo.ir.weights import NotFiniteError, all_finite
@@ -30,9 +30,9 @@ def format_of(weights: Buffer, target: Target) -> int:
     return 0 if weights.element is F32 else target.enums[f"FORMAT_{weights.element.name}"]
 
 
-def weight_words(count: int, format: int | None) -> int:
-    """Words of packed weights in a format of a record: FORMAT_F32 is 0, all others that cores take are of 16 bits."""
-    return ceil_div(count, 2) if format else count
+def weight_words(count: int, format: int | None, target: Target) -> int:
+    """Words of packed weights in a format of a record; FORMAT_F32 is 0."""
+    return ceil_div(count * target.element(format).bytes, WORD_BYTES) if format else count
 
 
 def folded(

@@ -20,15 +20,27 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, is_view, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale, dequantized, quantizes, scale_of
-from fpga_dynamo.ir.sizes.tensor import SizedTensor
+from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, aten, is_view, value
+from fpga_dynamo.ir.quantised import (
+    DEQUANTIZE,
+    DEQUANTIZE_OWN,
+    QUANTIZE,
+    OwnScale,
+    Scale,
+    dequantized,
+    dequantized_by_tensor,
+    quantizes,
+    scale_of,
+)
+from fpga_dynamo.ir.sizes.tensor import dense_like, of_dtype
+from fpga_dynamo.lowering.patterns import keeps_rows
 
 _MAXIMA = (aten.max_pool2d_with_indices.default,)
 
 _WHOLE_VIEWS = frozenset(
     {
         *RESHAPE_TARGETS,
+        *IDENTITY_TARGETS,
         aten.permute.default,
         aten.squeeze.default,
         aten.squeeze.dim,
@@ -38,7 +50,7 @@ _WHOLE_VIEWS = frozenset(
         aten.unsqueeze.default,
     }
 )
-"""Views that show every element once, so that as many are quantised in front of them as behind them."""
+"""Views and copies that show every element once, so that as many are quantised in front of them as behind them."""
 
 
 _ELEMENT_WISE = frozenset(
@@ -58,7 +70,8 @@ _ELEMENT_WISE = frozenset(
 
 def hoist_scales(module: GraphModule) -> None:
     """Rewrites the graph in place; one without quantised values stays as it is."""
-    if not any(node.target in (QUANTIZE, DEQUANTIZE) for node in module.graph.nodes):
+    casts = (QUANTIZE, DEQUANTIZE, *DEQUANTIZE_OWN)
+    if not any(node.target in casts for node in module.graph.nodes):
         return
     rewriter = _Rewriter(module)
     for node in list(module.graph.nodes):
@@ -70,7 +83,7 @@ def hoist_scales(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         rewriter.cancel(node)
     rewriter.merge()
-    moved = (QUANTIZE, DEQUANTIZE, aten.constant_pad_nd.default, *_MAXIMA)
+    moved = (*casts, aten.constant_pad_nd.default, *_MAXIMA)
     for node in reversed(list(module.graph.nodes)):
         if not node.users and (node.target in moved or is_view(node)):
             module.graph.erase_node(node)
@@ -86,10 +99,10 @@ class _Rewriter:
 
     def one_for_each_reader(self, node: Node) -> None:
         """All but the first reader of a dequantised value get a node of their own."""
-        if dequantized(node) is None:
+        if dequantized(node) is None and dequantized_by_tensor(node) is None:
             return
         for user in list(node.users)[1:]:
-            own = self._after(node, DEQUANTIZE, node.args, value(node), node)
+            own = self._after(node, node.target, node.args, value(node), node, node.kwargs)
             user.replace_input_with(node, own)
 
     def move_down(self, node: Node) -> None:
@@ -103,8 +116,12 @@ class _Rewriter:
 
     def _of_integers(self, node: Node) -> None:
         source = node.args[0]
+        if len(node.all_input_nodes) > 1:
+            return
+        if (own := dequantized_by_tensor(source)) is not None:
+            self._of_own_scale(node, source, *own)
         found = dequantized(source)
-        if found is None or len(node.all_input_nodes) > 1:
+        if found is None:
             return
         integers, scale = found
         rest = list(node.args[1:])
@@ -113,10 +130,26 @@ class _Rewriter:
             if filling != 0 or node.kwargs:
                 return
             rest = [rest[0], scale.zero]
-        moved = self._after(
-            node, node.target, (integers, *rest), _of_dtype(value(node), scale.dtype), node, node.kwargs
-        )
+        moved = self._after(node, node.target, (integers, *rest), of_dtype(value(node), scale.dtype), node, node.kwargs)
         self._dequantize_instead(node, moved, source)
+
+    def _of_own_scale(self, node: Node, source: Any, integers: Node, scale: OwnScale) -> None:
+        """The scale of each row moves through views that keep rows alone."""
+        if scale.by_row and not keeps_rows(node):
+            return
+        if node.target is aten.constant_pad_nd.default:
+            return
+        moved = self._after(node, node.target, (integers, *node.args[1:]), of_dtype(value(node), scale.dtype), node)
+        rows, at = list(source.args[1:3]), moved
+        if scale.by_row:
+            size = [*value(node).shape[:-1], 1]
+            for i, own in enumerate(rows):
+                fake = dense_like(value(node), size, value(own).dtype)
+                rows[i] = at = self._after(at, aten.reshape.default, (own, size), fake, node)
+        for user in list(node.users):
+            arguments = (moved, *rows, *source.args[3:])
+            made = self._after(at, source.target, arguments, value(node), node, source.kwargs)
+            user.replace_input_with(node, made)
 
     def _items_of_integers(self, node: Node) -> None:
         """Of what gives a tuple: views of parts; or maxima, if nobody asks for their places."""
@@ -128,7 +161,7 @@ class _Rewriter:
         if node.target in _MAXIMA and any(item.args[1] != 0 and item.users for item in items):
             return
         integers, scale = found
-        fakes = tuple(_of_dtype(v, scale.dtype) if v.dtype is torch.float32 else v for v in value(node))
+        fakes = tuple(of_dtype(v, scale.dtype) if v.dtype is torch.float32 else v for v in value(node))
         moved = self._after(node, node.target, (integers, *node.args[1:]), fakes, node, node.kwargs)
         for item in items:
             if item.users:
@@ -163,13 +196,13 @@ class _Rewriter:
             inner = self._quantized(source.all_input_nodes[0], node, scale)
             arguments = (inner, *source.args[1:])
             moved = self._after(
-                node, source.target, arguments, _of_dtype(value(source), scale.dtype), node, source.kwargs
+                node, source.target, arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
             )
         elif source.target is aten.cat.default:
             parts = [self._quantized(part, node, scale) for part in source.args[0]]  # type: ignore[union-attr]
             arguments = (parts, *source.args[1:])  # type: ignore[assignment]
             moved = self._after(
-                node, source.target, arguments, _of_dtype(value(source), scale.dtype), node, source.kwargs
+                node, source.target, arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
             )
         elif source.target is operator.getitem and source.args[1] == 0 and _is_maxima(source.args[0]):
             pool = source.args[0]
@@ -177,7 +210,7 @@ class _Rewriter:
             if any(item is not source and item.users for item in pool.users):
                 return []
             inner = self._quantized(pool.args[0], node, scale)
-            fakes = (_of_dtype(value(source), scale.dtype), *value(pool)[1:])
+            fakes = (of_dtype(value(source), scale.dtype), *value(pool)[1:])
             whole = self._after(node, pool.target, (inner, *pool.args[1:]), fakes, pool, pool.kwargs)
             moved = self._after(whole, operator.getitem, (whole, 0), fakes[0], node)
         else:
@@ -208,7 +241,7 @@ class _Rewriter:
         """`source`, quantised as `like` does, where that stands."""
         with self._graph.inserting_before(like):
             made = self._graph.call_function(QUANTIZE, (source, *like.args[1:]))
-        made.meta = {**like.meta, "val": _of_dtype(value(source), scale.dtype)}
+        made.meta = {**like.meta, "val": of_dtype(value(source), scale.dtype)}
         return made
 
     def cancel(self, node: Node) -> None:
@@ -258,13 +291,3 @@ def _is_maxima(node: Any) -> bool:
 
 def _is_split(node: Node) -> bool:
     return is_view(node) and isinstance(value(node), (tuple, list))
-
-
-def _of_dtype(fake: Any, dtype: torch.dtype) -> Any:
-    """What stands for a tensor that lies like `fake`, of another type."""
-    if isinstance(fake, SizedTensor):
-        plain = torch.empty((), dtype=dtype)
-        return SizedTensor(plain, fake.shape, fake.stride(), fake.storage_offset())
-    made = fake.new_empty_strided(fake.shape, fake.stride(), dtype=dtype)
-    assert isinstance(made, torch.Tensor)
-    return made

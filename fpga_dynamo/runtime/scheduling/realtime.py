@@ -77,9 +77,7 @@ class RealTime:
             self._threads.append(thread)
             thread.start()
 
-    def submit(
-        self, graph: TaskGraph, values: Any = None, done: Callable[[Instance], None] | None = None
-    ) -> Instance:
+    def submit(self, graph: TaskGraph, values: Any = None, done: Callable[[Instance], None] | None = None) -> Instance:
         """Injects an instance; `done` is called with it, by some thread, when it is over. Returns at once."""
         now = perf_counter()
         instance = Instance(graph, values, now, done)

@@ -31,9 +31,7 @@ def prices(system: System, applications: Sequence[Compiled], shares: Sequence[fl
     """Prices by kind that make the bound on throughput low: multiplicative weights on the kinds' loads."""
     counts = np.array([unit.count for unit in system.units], dtype=float)
     costs = np.concatenate([np.array(one.totals) for one in applications])
-    weights = np.concatenate(
-        [np.full(len(one.totals), share) for one, share in zip(applications, shares, strict=True)]
-    )
+    weights = np.concatenate([np.full(len(one.totals), share) for one, share in zip(applications, shares, strict=True)])
     # Tasks with equal costs count as one.
     costs, inverse = np.unique(costs, axis=0, return_inverse=True)
     weights = np.bincount(inverse.ravel(), weights=weights)

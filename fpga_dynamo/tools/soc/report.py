@@ -33,14 +33,18 @@ def write_report(folder: Path, svg: Path | None = None) -> Path:
         text = " ".join((draw.__doc__ or "").split())
         figures.append({"name": name, "text": text, "image": base64.b64encode(image).decode()})
     gantt = folder / GANTT
-    page = Environment(autoescape=True).from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
-        study=results.study,
-        figures=figures,
-        saturation=saturation_table(results),
-        best=best_table(results),
-        runs=len(results.runs),
-        saturated=SATURATED,
-        gantt=_script(json.loads(gantt.read_text(encoding="utf-8"))) if gantt.exists() else "null",
+    page = (
+        Environment(autoescape=True)
+        .from_string(_TEMPLATE.read_text(encoding="utf-8"))
+        .render(
+            study=results.study,
+            figures=figures,
+            saturation=saturation_table(results),
+            best=best_table(results),
+            runs=len(results.runs),
+            saturated=SATURATED,
+            gantt=_script(json.loads(gantt.read_text(encoding="utf-8"))) if gantt.exists() else "null",
+        )
     )
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")

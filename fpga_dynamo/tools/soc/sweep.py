@@ -145,8 +145,7 @@ class Sweep:
                 for setting, one, what in zip(self.settings, self.systems, kept, strict=True)
             ],
             "applications": [
-                {"name": one.name, "tasks": len(one.tasks), "source": one.source}
-                for one in self.workload.applications
+                {"name": one.name, "tasks": len(one.tasks), "source": one.source} for one in self.workload.applications
             ],
         }
 
@@ -166,9 +165,7 @@ class Sweep:
                 rates = [load * self.capacity(number) for load in self.loads]
             else:
                 rates = [self.workload.rate]
-            for rate, policy, seed in itertools.product(
-                rates, self.policies or [system.policy], self.workload.seeds
-            ):
+            for rate, policy, seed in itertools.product(rates, self.policies or [system.policy], self.workload.seeds):
                 text = json.dumps([self.study["systems"][number], policy, rate, seed], sort_keys=True, default=str)
                 key = hashlib.sha256((text + self._workload_text()).encode()).hexdigest()[:16]
                 yield Point(key, number, policy, rate, seed)

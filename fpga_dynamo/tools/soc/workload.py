@@ -137,9 +137,7 @@ def _source(index: int, row: Any, folder: Path) -> Source:
         raise StudyError(f"{where} has {' and '.join(given) or 'no source'}: give one of {', '.join(_SOURCES)}")
     application = _application(where, given[0], str(row[given[0]]), row, folder)
     if "name" in row:
-        application = Application(
-            str(row["name"]), application.tasks, application.granularity, application.source
-        )
+        application = Application(str(row["name"]), application.tasks, application.granularity, application.source)
     share = number(where, row, "share", 1.0)
     if share <= 0:
         raise StudyError(f"{where}: a share is greater than 0")

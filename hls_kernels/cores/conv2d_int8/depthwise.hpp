@@ -187,7 +187,7 @@ pieces:
                                offset_of(first + i, c.residual_stride[2]);
             }
         }
-        const finished_pixels from = {sums, 1, rows * count, row, output, residual, nullptr};
+        const finished_pixels from = {sums, 1, rows * count, row, output, residual, nullptr, nullptr, nullptr};
         finish_int8(from, 0, block.constants, channels_of(block), e, arena, weights);
     }
 }

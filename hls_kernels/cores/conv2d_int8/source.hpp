@@ -212,7 +212,8 @@ each_row:
     block.segment_bytes = 0;
     block.positions = block.period = block.width = run.count;
     block.pitch = p.pixel;
-    block.row_term = nullptr;
+    block.row_term = block.row_times = nullptr;
+    block.row_scale = nullptr;
     if (p.source != INT8_SLAB) return;
     // All rows as one, with the places between them, where that makes fewer tiles.
     block.pitch = p.step;

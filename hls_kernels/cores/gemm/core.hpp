@@ -1,5 +1,5 @@
 // core: gemm; opcodes: gemm
-// weights of gemm: F32, BF16, F16
+// weights of gemm: F32, BF16, F16, I8
 //
 // Matrix product with packed weights or a second operand from the arena (lib/mac/b_source.hpp), batched, on the MAC array of
 // lib/mac/tile.hpp. The rows of a batch that shares its b are one long matrix. A single row streams the weights once.

@@ -31,7 +31,7 @@ struct gemm_command {
     int32_t activation;
     float act_a;
     float act_b;
-    int32_t b_format;  // of packed weights: FORMAT_F32, FORMAT_BF16 or FORMAT_F16
+    int32_t b_format;  // of packed weights: FORMAT_F32, FORMAT_BF16, FORMAT_F16 or FORMAT_I8
 };
 
 }  // namespace fpga

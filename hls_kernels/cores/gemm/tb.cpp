@@ -69,7 +69,7 @@ void check(const shape& s, tb::random_source& random) {
 
     const int width = c.vectors * VEC;
     const int panels = fpga::ceil_div(c.columns, width);
-    if (s.packed) c.b_format = random.pick({fpga::FORMAT_F32, fpga::FORMAT_BF16, fpga::FORMAT_F16});
+    if (s.packed) c.b_format = random.pick({fpga::FORMAT_F32, fpga::FORMAT_BF16, fpga::FORMAT_F16, fpga::FORMAT_I8});
     tb::packed packed(weights, s.packed ? static_cast<int64_t>(panels) * s.depth * width : 0, c.b_format);
     const auto packed_at = [&](int k, int n) {
         return (static_cast<int64_t>(n / width) * s.depth + k) * width + n % width;

@@ -144,13 +144,34 @@ rows:
     }
 }
 
+// Scales and zero points of the rows of a block, from its first row `first` of `matrix` on.
+inline void fill_row_scales(float row_scale[BLOCK_MAX], int32_t row_zero[BLOCK_MAX], int8_block& block,
+                            const gemm_int8_command& c, const gemm_int8_plan& p, int32_t matrix, int64_t first,
+                            const vec16* arena) {
+    const bool scaled = c.row_scale != ABSENT, has_zero = c.row_zero != ABSENT;
+    block.row_scale = scaled ? row_scale : nullptr;
+    block.row_times = has_zero ? row_zero : nullptr;
+    if (!scaled && !has_zero) return;
+each_row:
+    for (int32_t i = 0; i < block.count; i++) {
+#pragma HLS loop_tripcount min = 1 max = 1022
+        const int64_t outer = p.shared ? (first + i) / c.rows : matrix, row = (first + i) % c.rows;
+        const int64_t at = offset_of(static_cast<int32_t>(outer / c.batch[1]), c.row_stride[0]) +
+                           offset_of(static_cast<int32_t>(outer % c.batch[1]), c.row_stride[1]) +
+                           offset_of(static_cast<int32_t>(row), c.row_stride[2]);
+        if (scaled) row_scale[i] = scalar_at(arena, c.row_scale + at);
+        if (has_zero) row_zero[i] = int_at(arena, c.row_zero + at);
+    }
+}
+
 inline uint32_t gemm_int8(const gemm_int8_command& c, const vec16* commands, vec16* arena, const vec16* weights,
                           uint32_t slice, uint32_t slices) {
     (void)commands;
     alignas(64) uint8_t slab[GEMM_SLAB + GEMM_SLACK];
     alignas(64) vec16 b_block[tile::K_BLOCK * tile::MAX_VECTORS];
     int8_block block;
-    int32_t row_term[BLOCK_MAX];
+    int32_t row_term[BLOCK_MAX], row_zero[BLOCK_MAX];
+    float row_scale[BLOCK_MAX];
 #ifdef __SYNTHESIS__
     ivec16 sums[PARTIAL_VECTORS + tile::ROWS * tile::MAX_VECTORS];
 #pragma HLS bind_storage variable = slab type = ram_1wnr
@@ -173,6 +194,7 @@ each_block:
         const int32_t count = static_cast<int32_t>(
             minimum(minimum(p.rows - first, grid.unit_end - unit), static_cast<int64_t>(p.block_rows)));
         fill_int8_rows(block, c, p, matrix, first, count);
+        fill_row_scales(row_scale, row_zero, block, c, p, matrix, first, arena);
         const uint8_t* source = slab;
 #ifdef __SYNTHESIS__
         fill_int8_slab_rows(slab, block, c, p, arena);
@@ -243,6 +265,7 @@ struct redirection<gemm_int8_command> {
         if (!c.b_packed) elsewhere.redirect_elements(1, c.b);
         elsewhere.redirect_elements(1, c.residual);
         elsewhere.redirect_elements(out_bytes(c.out_format), c.output);
+        elsewhere.redirect(c.row_scale, c.row_zero);
     }
 };
 
@@ -258,6 +281,9 @@ inline void gemm_int8_bounds(const gemm_int8_command& c, bounds& b) {
     b.require(c.b_packed != 0 || c.depth <= 4 * tile::K_BLOCK, "has a b of more rows than a panel holds");
     const double rows = static_cast<double>(c.batch[0]) * c.batch[1] * c.rows;
     b.require(rows <= 1 << 30 && c.columns <= 1 << 28, "has more rows or columns than 32-bit arithmetic can count");
+    b.require((c.row_scale == ABSENT && c.row_zero == ABSENT) || is_wide(c.out_format) || c.activation != ACT_NONE,
+              "has scales of rows beside a result that is rounded from sums");
+    b.require_forward(c.row_stride);
     b.require_forward(c.a_stride, c.b_stride, c.out_stride, c.residual_stride);
     if (!b.ok()) return;
     const int64_t packed = round_up(c.columns, c.vectors * VEC), stored = round_up(c.columns, VEC);
@@ -274,6 +300,9 @@ inline void gemm_int8_bounds(const gemm_int8_command& c, bounds& b) {
                    .dim(c.columns, c.b_stride[3]),
                1);
     int8_epilogue_bounds(c, packed, b);
+    const extent scales = pixels_extent(1, c.batch[0], c.batch[1], c.rows, c.row_stride);
+    if (c.row_scale != ABSENT) b.read(REGION_ARENA, c.row_scale, scales);
+    if (c.row_zero != ABSENT) b.read(REGION_ARENA, c.row_zero, scales);
     if (c.residual != ABSENT)
         b.read(REGION_ARENA, c.residual, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.residual_stride), 1);
     b.write(REGION_ARENA, c.output, pixels_extent(stored, c.batch[0], c.batch[1], c.rows, c.out_stride),

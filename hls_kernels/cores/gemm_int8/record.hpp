@@ -11,6 +11,9 @@ namespace fpga {
 // b in the weights region (b_packed = 1): int8 [panel][k / 4][16 * vectors][4], zeros for k and columns that do not exist,
 // shared by the batch; zero points of a are part of the parameters' offsets. Otherwise b lies in the arena, and the sum is
 // that of (a - a_zero) (b - b_zero).
+// row_scale, row_zero: of results in floats (or behind an activation), for rows of a whose scale and zero point are known as
+// the command runs only: the sums are multiplied by the one, and offsets, of which they take row_zero times, are minus the
+// sums of the columns of b.
 // Parameters: int32 [panel][3][16 * vectors]: offset, scale and bias of lib/int8/epilogue.hpp. Rows of the output are stored rounded up to 16.
 struct gemm_int8_command {
     int32_t opcode;
@@ -50,6 +53,9 @@ struct gemm_int8_command {
     float act_a;
     float act_b;
     float inverse_scale;
+    place_t row_scale;      // arena, floats, or ABSENT
+    place_t row_zero;       // arena, int32, or ABSENT
+    int32_t row_stride[3];  // of both: batch 0, batch 1, m
 };
 
 }  // namespace fpga

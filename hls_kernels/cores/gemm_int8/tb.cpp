@@ -74,12 +74,28 @@ void run_case(const shape& s, bool packed, tb::random_source& random) {
     }
     c.residual = ABSENT;
     c.residual_format = tb::random_format(random);
-    c.out_format = random.chance(0.15) ? fpga::FORMAT_F32 : tb::random_format(random);
-    const int32_t bytes = c.out_format == fpga::FORMAT_F32 ? 4 : 1;
+    c.out_format = random.chance(0.15) ? random.pick({fpga::FORMAT_F32, fpga::FORMAT_F32, fpga::FORMAT_I32})
+                                       : tb::random_format(random);
+    const int32_t bytes = fpga::out_bytes(c.out_format);
     c.output = tb::random_bytes(arena, random, bytes * lay_out(random, s, c.rows, stored, c.out_stride, false)) / bytes;
     if (bytes == 1 && random.chance(0.3))
         c.residual = tb::random_bytes(arena, random, lay_out(random, s, c.rows, stored, c.residual_stride, false));
     tb::random_epilogue(c, weights, random, panels, width, 256.0 * (packed ? 128 : 256) * c.depth);
+    c.row_scale = c.row_zero = ABSENT;
+    if ((bytes == 4 || c.activation != fpga::ACT_NONE) && random.chance(0.5)) {
+        const int outer = s.batch[0] * s.batch[1], step = random.pick({0, 1, 3});
+        c.row_stride[2] = step;
+        c.row_stride[1] = step * c.rows;
+        c.row_stride[0] = step * c.rows * s.batch[1];
+        const size_t count = static_cast<size_t>(outer) * c.rows * 3;
+        c.row_scale = static_cast<fpga::place_t>(arena.allocate(count));
+        for (size_t i = 0; i < count; i++) arena[static_cast<size_t>(c.row_scale) + i] = random.real(0.5f, 2.0f);
+        if (random.chance(0.5)) {
+            c.row_zero = static_cast<fpga::place_t>(arena.allocate(count));
+            for (size_t i = 0; i < count; i++)
+                tb::set_word(arena, static_cast<size_t>(c.row_zero) + i, random.integer(-3, 3));
+        }
+    }
 #ifndef __SYNTHESIS__
     if (!report.bounded(c, fpga::gemm_int8_bounds, arena, weights)) return;
 #endif
@@ -111,11 +127,19 @@ void run_case(const shape& s, bool packed, tb::random_source& random) {
                         ? 0
                         : tb::value_of(tb::bytes_in(arena)[row_at(c.residual, c.residual_stride, i, j, m) + n],
                                        c.residual_format);
-                const double expected = tb::reference_result(c, weights, n / width, n % width, width, sum, residual);
+                const size_t own = row_at(0, c.row_stride, i, j, m);
+                const double scale = c.row_scale == ABSENT ? 1.0 : arena[static_cast<size_t>(c.row_scale) + own];
+                const int32_t times = c.row_zero == ABSENT ? 1
+                                                           : tb::word_at(arena, static_cast<size_t>(c.row_zero) + own);
+                const double expected = tb::reference_result(c, weights, n / width, n % width, width, sum, residual,
+                                                             scale, times);
                 const size_t to = row_at(c.output, c.out_stride, i, j, m) + n;
                 const std::string where = "matrix " + std::to_string(i) + " " + std::to_string(j) + ", row " +
                                           std::to_string(m) + ", column " + std::to_string(n);
-                if (bytes == 4)
+                const size_t parameter = c.parameters + static_cast<size_t>(n / width) * 3 * width + n % width;
+                if (c.out_format == fpga::FORMAT_I32)
+                    report.close(tb::word_at(arena, to), sum + tb::word_at(weights, parameter), 0, where);
+                else if (bytes == 4)
                     report.close(arena[to], expected, 2e-5 * (1 + std::fabs(expected)), where);
                 else
                     report.close(tb::bytes_in(arena)[to], expected,

@@ -55,6 +55,13 @@ each_lane:
     }
 }
 
+// The zero points of 16 elements of a row.
+template <class COMMAND>
+FPGA_INLINE ivec16 row_zeros(const COMMAND& c, const vec16* arena, int64_t from, int64_t step, int32_t at,
+                             int32_t lanes) {
+    return c.zeros == ABSENT ? ivec16(c.zero) : bits_of(row_floats(arena, c.zeros + from, step, at, lanes));
+}
+
 // A row of each opcode; `at`: where output and operands begin, `step`: from one element to the next.
 inline void element_row(const quantize_command& c, vec16* arena, const vec16*, const int64_t (&at)[NEST_OPERANDS],
                         const int64_t (&step)[NEST_OPERANDS], int32_t count) {
@@ -63,7 +70,11 @@ row:
 #pragma HLS pipeline II = 2
 #pragma HLS loop_tripcount min = 1 max = 256
         const vec16 x = row_floats(arena, at[1], step[1], i, count - i);
-        store_row_bytes(arena, at[0], step[0], i, quantized(x, c.inverse_scale, c.zero, c.low, c.high), count - i);
+        const ivec16 zero = row_zeros(c, arena, at[2], step[2], i, count - i);
+        const vec16 inverse = c.scales == ABSENT
+                                  ? vec16(c.inverse_scale)
+                                  : vec16(1.0f) / row_floats(arena, c.scales + at[2], step[2], i, count - i);
+        store_row_bytes(arena, at[0], step[0], i, quantized(x, inverse, zero, c.low, c.high), count - i);
     }
 }
 
@@ -75,7 +86,9 @@ row:
 #pragma HLS pipeline II = 2
 #pragma HLS loop_tripcount min = 1 max = 256
         const ivec16 x = row_bytes_at(region, at[1], step[1], i, count - i, c.in_format);
-        const vec16 y = to_float(x - ivec16(c.zero)) * vec16(c.scale);
+        const vec16 scale = c.scales == ABSENT ? vec16(c.scale)
+                                               : row_floats(arena, c.scales + at[2], step[2], i, count - i);
+        const vec16 y = to_float(x - row_zeros(c, arena, at[2], step[2], i, count - i)) * scale;
         if (step[0] == 1) {
             store_some(arena, at[0] + i, y, count - i);
             continue;
@@ -112,25 +125,32 @@ lanes:
 
 inline void element_row(const add_int8_command& c, vec16* arena, const vec16* weights,
                         const int64_t (&at)[NEST_OPERANDS], const int64_t (&step)[NEST_OPERANDS], int32_t count) {
+    const byte_table table = table_of(weights, c.table, c.out_format);
 row:
     for (int32_t i = 0; i < count; i += VEC) {
 #pragma HLS pipeline II = 3
 #pragma HLS loop_tripcount min = 1 max = 256
         ivec16 r = int8_sum(c, row_bytes_at(arena, at[1], step[1], i, count - i, c.a_format),
                             row_bytes_at(arena, at[2], step[2], i, count - i, c.b_format));
-        if (c.table != ABSENT) r = looked_up(weights, c.table, r, least_of(c.out_format));
+        if (c.table != ABSENT) r = lookup(table, r);
         store_row_bytes(arena, at[0], step[0], i, r, count - i);
     }
 }
 
 inline void element_row(const lookup_int8_command& c, vec16* arena, const vec16* weights,
                         const int64_t (&at)[NEST_OPERANDS], const int64_t (&step)[NEST_OPERANDS], int32_t count) {
+    const byte_table table = table_of(weights, c.table, c.in_format);
+    int32_t i = 0;
+#ifndef __SYNTHESIS__
+    for (; step[0] == 1 && step[1] == 1 && i + 4 * VEC <= count; i += 4 * VEC)
+        store_beat(arena, at[0] + i, lookup(table, load_beat(arena, at[1] + i, 4 * VEC)), 4 * VEC);
+#endif
 row:
-    for (int32_t i = 0; i < count; i += VEC) {
+    for (; i < count; i += VEC) {
 #pragma HLS pipeline II = 2
 #pragma HLS loop_tripcount min = 1 max = 256
         const ivec16 x = row_bytes_at(arena, at[1], step[1], i, count - i, c.in_format);
-        store_row_bytes(arena, at[0], step[0], i, looked_up(weights, c.table, x, least_of(c.in_format)), count - i);
+        store_row_bytes(arena, at[0], step[0], i, lookup(table, x), count - i);
     }
 }
 
@@ -143,7 +163,8 @@ FPGA_INLINE void first_elements(const add_int8_command& c, int64_t (&at)[NEST_OP
 template <class COMMAND>
 FPGA_INLINE void first_elements(const COMMAND& c, int64_t (&at)[NEST_OPERANDS]) {
     at[0] = c.output;
-    at[1] = at[2] = c.input;
+    at[1] = c.input;
+    at[2] = 0;  // from the first scale and the first zero
 }
 
 template <class COMMAND>
@@ -215,7 +236,7 @@ each_group:
 #pragma HLS pipeline II = 2
 #pragma HLS loop_tripcount min = 1 max = 4
             const vec16 x = load_some(arena, c.input + p.offset[1] + k * n.stride[channel][1] + first, lanes);
-            const ivec16 byte = quantized(x, c.inverse_scale, c.zero, c.low, c.high) & ivec16(0xff);
+            const ivec16 byte = quantized(x, vec16(c.inverse_scale), ivec16(c.zero), c.low, c.high) & ivec16(0xff);
             quads = quads | (byte << ivec16(8 * k));
         }
         const int64_t apart = n.stride[outer][0], to = c.output + p.offset[0] + apart * first;
@@ -241,8 +262,8 @@ each_group:
 
 inline uint32_t quantize(const quantize_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
                          uint32_t slices) {
-    const loop_nest n = element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride);
-    if (is_planar_quads(n)) {
+    const loop_nest n = element_nest(c.dims, c.out_stride, c.in_stride, c.scale_stride);
+    if (c.scales == ABSENT && c.zeros == ABSENT && is_planar_quads(n)) {
         quantize_planes(c, n, arena, slice, slices);
         return STATUS_OK;
     }
@@ -252,7 +273,7 @@ inline uint32_t quantize(const quantize_command& c, const vec16*, vec16* arena, 
 
 inline uint32_t dequantize(const dequantize_command& c, const vec16*, vec16* arena, const vec16* weights,
                            uint32_t slice, uint32_t slices) {
-    each_element_row(c, element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride), arena, weights, slice, slices);
+    each_element_row(c, element_nest(c.dims, c.out_stride, c.in_stride, c.scale_stride), arena, weights, slice, slices);
     return STATUS_OK;
 }
 
@@ -273,7 +294,7 @@ template <>
 struct redirection<quantize_command> {
     static constexpr bool POSSIBLE = true;
     static void apply(quantize_command& c, const windows& elsewhere) {
-        elsewhere.redirect(c.input);
+        elsewhere.redirect(c.input, c.scales, c.zeros);
         elsewhere.redirect_elements(1, c.output);
     }
 };
@@ -282,7 +303,7 @@ struct redirection<dequantize_command> {
     static constexpr bool POSSIBLE = true;
     static void apply(dequantize_command& c, const windows& elsewhere) {
         if (!c.from_weights) elsewhere.redirect_elements(1, c.input);
-        elsewhere.redirect(c.output);
+        elsewhere.redirect(c.output, c.scales, c.zeros);
     }
 };
 template <>
@@ -316,6 +337,13 @@ inline void element_bounds(const COMMAND& c, bounds& b) {
     }
 }
 
+template <class COMMAND>
+inline void scale_bounds(const COMMAND& c, bounds& b) {
+    const extent read = strided_extent<extent>(c.dims, c.scale_stride, 5);
+    if (c.scales != ABSENT) b.read(REGION_ARENA, c.scales, read);
+    if (c.zeros != ABSENT) b.read(REGION_ARENA, c.zeros, read);
+}
+
 inline void quantize_bounds(const quantize_command& c, bounds& b) {
     element_bounds(c, b);
     b.require(is_int8(c.out_format), "has a result of an unknown format");
@@ -323,10 +351,11 @@ inline void quantize_bounds(const quantize_command& c, bounds& b) {
                   c.low <= c.high,
               "has limits or a zero point beyond its result's 8 bits");
     if (!b.ok()) return;
-    const loop_nest n = element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride);
+    const loop_nest n = element_nest(c.dims, c.out_stride, c.in_stride, c.scale_stride);
+    scale_bounds(c, b);
     b.read(REGION_ARENA, c.input, strided_extent<extent>(c.dims, c.in_stride, 5));
     extent written = strided_extent<extent>(c.dims, c.out_stride, 5);
-    if (is_planar_quads(n)) written.dim(5 - n.size[n.dims - 1], 1);
+    if (c.scales == ABSENT && c.zeros == ABSENT && is_planar_quads(n)) written.dim(5 - n.size[n.dims - 1], 1);
     b.write(REGION_ARENA, c.output, written, 1);
 }
 
@@ -334,6 +363,7 @@ inline void dequantize_bounds(const dequantize_command& c, bounds& b) {
     element_bounds(c, b);
     b.require(is_int8(c.in_format), "has an input of an unknown format");
     if (!b.ok()) return;
+    scale_bounds(c, b);
     b.read(c.from_weights ? REGION_WEIGHTS : REGION_ARENA, c.input, strided_extent<extent>(c.dims, c.in_stride, 5), 1);
     b.write(REGION_ARENA, c.output, strided_extent<extent>(c.dims, c.out_stride, 5));
 }

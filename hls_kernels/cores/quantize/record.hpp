@@ -9,6 +9,8 @@
 namespace fpga {
 
 // Floats to bytes: clamp(zero + round_half_even(x * inverse_scale), low, high); NaN gives the byte 0.
+//
+// With `scales`, floats, these take the place of 1 / inverse_scale, as `zeros`, int32, take that of zero.
 struct quantize_command {
     int32_t opcode;
     int32_t slices;
@@ -22,9 +24,12 @@ struct quantize_command {
     int32_t zero;
     int32_t low;
     int32_t high;
+    place_t scales;           // arena, or ABSENT
+    place_t zeros;            // arena, or ABSENT
+    int32_t scale_stride[5];  // of both
 };
 
-// Bytes to floats: (x - zero) * scale, rounded once.
+// Bytes to floats: (x - zero) * scale, rounded once; scales and zeros as of quantize.
 struct dequantize_command {
     int32_t opcode;
     int32_t slices;
@@ -37,6 +42,9 @@ struct dequantize_command {
     int32_t in_format;
     int32_t zero;
     float scale;
+    place_t scales;           // arena, or ABSENT
+    place_t zeros;            // arena, or ABSENT
+    int32_t scale_stride[5];  // of both
 };
 
 // Sum of two int8 maps: requantize of lib/requantize.hpp, where a is the middle and b the residual, and then the table.

@@ -75,6 +75,38 @@ void run(const COMMAND& c, const nest& n, CORE core, tb::memory& arena, const tb
     });
 }
 
+// Scales and zero points in the arena, each for a row or for all; or none.
+template <class COMMAND>
+void random_scales(COMMAND& c, tb::memory& arena, tb::random_source& random, const nest& n, int32_t format) {
+    c.scales = c.zeros = fpga::ABSENT;
+    if (!random.chance(0.4)) return;
+    nest own = n;
+    if (random.chance(0.8)) own.dims[4] = 1;
+    const int64_t count = random.chance(0.3) ? 1 : lay_out(own, c.scale_stride, random, true);
+    if (count == 1) std::fill(c.scale_stride, c.scale_stride + 5, 0);
+    if (own.dims[4] == 1) c.scale_stride[4] = 0;
+    if (random.chance(0.8)) {
+        c.scales = arena.allocate(static_cast<size_t>(count));
+        for (int64_t i = 0; i < count; i++) arena[static_cast<size_t>(c.scales + i)] = random.real(0.01f, 1);
+    }
+    if (random.chance(0.5)) {
+        c.zeros = arena.allocate(static_cast<size_t>(count));
+        for (int64_t i = 0; i < count; i++)
+            tb::set_word(arena, static_cast<size_t>(c.zeros + i), tb::random_value(random, format));
+    }
+}
+
+// Those of an element.
+template <class COMMAND>
+float scale_at(const COMMAND& c, const tb::memory& arena, const int32_t (&at)[5], float otherwise) {
+    return c.scales == fpga::ABSENT ? otherwise : arena[static_cast<size_t>(address(c.scales, c.scale_stride, at))];
+}
+template <class COMMAND>
+int32_t zero_at(const COMMAND& c, const tb::memory& arena, const int32_t (&at)[5]) {
+    return c.zeros == fpga::ABSENT ? c.zero
+                                   : tb::word_at(arena, static_cast<size_t>(address(c.zeros, c.scale_stride, at)));
+}
+
 void quantize_case(tb::random_source& random) {
     fpga::quantize_command c = {};
     tb::memory arena, weights;
@@ -107,6 +139,8 @@ void quantize_case(tb::random_source& random) {
     c.low = random.integer(fpga::least_of(c.out_format), c.zero);
     c.high = random.integer(c.zero, fpga::least_of(c.out_format) + 255);
     c.inverse_scale = random.pick({1.0f, 2.0f, random.real(1, 100)});
+    c.scales = c.zeros = ABSENT;
+    if (!planes) random_scales(c, arena, random, n, c.out_format);
     each(n, [&](const int32_t (&at)[5]) {
         const float ties = static_cast<float>(random.integer(-300, 300)) / (2 * c.inverse_scale);
         arena[static_cast<size_t>(address(c.input, c.in_stride, at))] =
@@ -118,14 +152,15 @@ void quantize_case(tb::random_source& random) {
     const auto expected = [&](const int32_t (&at)[5]) {
         const float x = arena[static_cast<size_t>(address(c.input, c.in_stride, at))];
         if (std::isnan(x)) return 0.0;
-        const float product = x * c.inverse_scale;
-        double r = std::nearbyint(static_cast<double>(product)) + c.zero;
+        const float product = x * (c.scales == ABSENT ? c.inverse_scale : 1.0f / scale_at(c, arena, at, 0));
+        double r = std::nearbyint(static_cast<double>(product)) + zero_at(c, arena, at);
         r = r < c.low ? c.low : r > c.high ? c.high : r;
         return static_cast<double>(static_cast<int32_t>(r) & 0xff);
     };
     nest filled = n;
-    const fpga::loop_nest walked = fpga::element_nest(c.dims, c.out_stride, c.in_stride, c.in_stride);
-    if (fpga::is_planar_quads(walked))  // the bytes behind the channels may become anything
+    const fpga::loop_nest walked = fpga::element_nest(c.dims, c.out_stride, c.in_stride, c.scale_stride);
+    if (c.scales == ABSENT && c.zeros == ABSENT &&
+        fpga::is_planar_quads(walked))  // the bytes behind the channels may become anything
         for (int d = 0; d < 5; d++)
             if (n.dims[d] > 1 && c.out_stride[d] == 1) filled.dims[d] = 4;
     const auto rows = [&](const auto& visit) {
@@ -152,12 +187,14 @@ void dequantize_case(tb::random_source& random) {
     c.in_format = tb::random_format(random);
     c.zero = tb::random_value(random, c.in_format);
     c.scale = random.real(0.001f, 1);
+    random_scales(c, arena, random, n, c.in_format);
 #ifndef __SYNTHESIS__
     if (!report.bounded(c, fpga::dequantize_bounds, arena, weights)) return;
 #endif
     run(c, n, fpga::dequantize, arena, weights, 4, [&](const int32_t (&at)[5]) {
         const uint8_t x = tb::bytes_in(source)[address(c.input, c.in_stride, at)];
-        return static_cast<double>(static_cast<float>(tb::value_of(x, c.in_format) - c.zero) * c.scale);
+        return static_cast<double>(static_cast<float>(tb::value_of(x, c.in_format) - zero_at(c, arena, at)) *
+                                   scale_at(c, arena, at, c.scale));
     });
 }
 

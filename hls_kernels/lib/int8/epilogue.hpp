@@ -4,6 +4,9 @@
 // its like are limits. CPUs compute it in doubles, in which all terms are exact, so that the bits are the same.
 // With an activation, or to floats, each operation rounded for itself:
 //   x = act(float(sum + offset) * scale + bias)         scale and bias: floats
+// or with FORMAT_I32 sum + offset as it is;
+// and where a pixel (a row of a matrix) has a scale and a zero point of its own, known as the command runs only:
+//   x = act(float(sum + zero * offset) * own scale * scale + bias)
 //   result = x, or clamp(zero + nearest(x * inverse_scale), low, high)
 // A table, if any, is applied to a result of 8 bits last.
 #pragma once
@@ -56,7 +59,10 @@ inline int8_epilogue int8_epilogue_of(const COMMAND& c) {
     return e;
 }
 
-FPGA_INLINE bool in_floats(const int8_epilogue& e) { return e.out_format == FORMAT_F32 || e.activation != ACT_NONE; }
+FPGA_INLINE bool is_wide(int32_t format) { return format == FORMAT_F32 || format == FORMAT_I32; }
+FPGA_INLINE bool in_floats(const int8_epilogue& e) { return is_wide(e.out_format) || e.activation != ACT_NONE; }
+
+FPGA_INLINE int32_t out_bytes(int32_t format) { return is_wide(format) ? 4 : 1; }
 
 // Pixels whose sums wait side by side: that of pixel i are at sums[row[i] * pitch + j], its channels at output[i] and
 // residual[i] from those operands' first elements.
@@ -68,6 +74,9 @@ struct finished_pixels {
     const uint32_t* output;
     const uint32_t* residual;
     const int32_t* term;  // what a pixel's sums lack, or null
+    // Of results in floats, or null: the scale of a pixel's sums, and how often a channel's offset is added to them.
+    const float* scale;
+    const int32_t* times;
 };
 
 // Where the 16 channels of a vector begin, and how many of them are stored.
@@ -84,33 +93,32 @@ FPGA_INLINE ivec16 sum_of(const finished_pixels& from, int32_t i, int32_t j) {
     return from.term ? sum + ivec16(from.term[i]) : sum;
 }
 
-FPGA_INLINE ivec16 looked_up(const vec16* weights, uint32_t table, const ivec16& x, int32_t least) {
-#ifdef __SYNTHESIS__
-    ivec16 r;
-#else
-    alignas(64) int32_t r[VEC];
+// The table at `at`, of bytes of a format from its least value on; where there is none (ABSENT), zeros.
+FPGA_INLINE byte_table table_of(const vec16* weights, uint32_t at, int32_t format) {
+#ifndef __SYNTHESIS__
+    alignas(64) static const uint8_t NOTHING[256] = {};
+    if (at == ABSENT) return byte_table(reinterpret_cast<const vec16*>(NOTHING), 0, 0);
 #endif
-lanes:
-    for (int i = 0; i < VEC; i++) {
-#pragma HLS unroll
-        r[i] = byte_at(weights, static_cast<int64_t>(table) + x[i] - least);
-    }
-#ifdef __SYNTHESIS__
-    return r;
-#else
-    return bits_of(load(reinterpret_cast<const float*>(r), 0));
-#endif
+    return byte_table(weights, static_cast<int64_t>(at), format == FORMAT_I8 ? 0x80 : 0);
 }
 
-// x in float32 to 8 bits: clamp(zero + nearest(x * inverse_scale), low, high); NaN gives 0.
-FPGA_INLINE ivec16 quantized(const vec16& x, float inverse_scale, int32_t zero, int32_t low, int32_t high) {
-    const vec16 y = opaque(x * vec16(inverse_scale));
-    const vec16 within = vclamp(y, vec16(static_cast<float>(low - zero)), vec16(static_cast<float>(high - zero)));
-    return select(vne(y, y), ivec16(0), to_nearest(within) + ivec16(zero));
+// x in float32 to 8 bits: clamp(zero + nearest(x * inverse), low, high); NaN gives 0.
+FPGA_INLINE ivec16 quantized(const vec16& x, const vec16& inverse, const ivec16& zero, int32_t low, int32_t high) {
+    const vec16 y = opaque(x * inverse);
+    const vec16 within = vclamp(y, to_float(ivec16(low) - zero), to_float(ivec16(high) - zero));
+    return select(vne(y, y), ivec16(0), to_nearest(within) + zero);
 }
 
 FPGA_INLINE ivec16 parameter_at(const vec16* weights, const int8_epilogue& e, const finished_channels& to, int which) {
     return bits_of(load(weights, static_cast<int64_t>(e.parameters) + to.parameter + which * to.stride));
+}
+
+// A pixel's sums, `term` and the offsets of its channels, by its own scale.
+FPGA_INLINE vec16 scaled_sum(const finished_pixels& from, int32_t i, int32_t j, const ivec16& term,
+                             const ivec16& offset) {
+    const ivec16 all = from.times ? offset * ivec16(from.times[i]) : offset;
+    const vec16 x = to_float(sum_of(from, i, j) + term + all);
+    return from.scale ? opaque(x * vec16(from.scale[i])) : x;
 }
 
 // So many pixels at a time: an activation is chosen once for them.
@@ -118,9 +126,10 @@ constexpr int32_t FLOATS_AT_ONCE = 16;
 
 inline void finish_in_floats(const finished_pixels& from, int32_t j, const finished_channels& to,
                              const int8_epilogue& e, vec16* arena, const vec16* weights) {
-    const ivec16 offset = parameter_at(weights, e, to, 0) + to.term;
+    const ivec16 offset = parameter_at(weights, e, to, 0);
     const vec16 scale = from_bits(parameter_at(weights, e, to, 1)), bias = from_bits(parameter_at(weights, e, to, 2));
     const int64_t output = static_cast<int64_t>(e.output) + to.column;
+    const byte_table table = table_of(weights, e.table, e.out_format);
     vec16 x[FLOATS_AT_ONCE];
 groups:
     for (int32_t first = 0; first < from.count; first += FLOATS_AT_ONCE) {
@@ -130,7 +139,7 @@ groups:
         for (int32_t i = 0; i < count; i++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = 16
-            x[i] = opaque(to_float(sum_of(from, first + i, j) + offset) * scale) + bias;
+            x[i] = opaque(scaled_sum(from, first + i, j, to.term, offset) * scale) + bias;
         }
         apply_activation_all(x, count, e.activation, e.a, e.b);
     stores:
@@ -142,8 +151,12 @@ groups:
                 store_some(arena, at, x[i], to.lanes);
                 continue;
             }
-            ivec16 r = quantized(x[i], e.inverse_scale, e.tensor.zero, e.tensor.low, e.tensor.high);
-            if (e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
+            if (e.out_format == FORMAT_I32) {
+                store_some(arena, at, from_bits(sum_of(from, first + i, j) + to.term + offset), to.lanes);
+                continue;
+            }
+            ivec16 r = quantized(x[i], vec16(e.inverse_scale), ivec16(e.tensor.zero), e.tensor.low, e.tensor.high);
+            if (e.table != ABSENT) r = lookup(table, r);
             store_bytes(arena, at, r, to.lanes);
         }
     }
@@ -163,6 +176,7 @@ inline void finish_int8(const finished_pixels& from, int32_t j, const int8_chann
     }
     const ivec16 offset = parameter_at(weights, e, to, 0) + to.term, scale = parameter_at(weights, e, to, 1),
                  bias = parameter_at(weights, e, to, 2);
+    const byte_table table = table_of(weights, e.table, e.out_format);
     int8_t middle_table[256];
 copy_table:
     for (int i = 0; i < 256; i++) {
@@ -188,7 +202,7 @@ pixels:
             const requantize_channel channel = {offset[lane], scale[lane], bias[lane]};
             r[lane] = requantize(sum[lane], channel, residual[lane], e.tensor, middle_table);
         }
-        if (e.table != ABSENT) r = looked_up(weights, e.table, r, least_of(e.out_format));
+        if (e.table != ABSENT) r = lookup(table, r);
         store_bytes(arena, static_cast<int64_t>(e.output) + from.output[i] + to.column, r, to.lanes);
     }
 }
@@ -270,10 +284,10 @@ FPGA_INLINE ivec16 rounded(const dvec16& y, const int8_limits& t) {
 }
 
 // The middle of y, less its zero point.
-FPGA_INLINE ivec16 middle_of(const dvec16& y, const int8_limits& t, uint32_t table, const vec16* weights) {
+FPGA_INLINE ivec16 middle_of(const dvec16& y, const int8_limits& t, bool has_table, const byte_table& table) {
     const ivec16 middle = rounded(y, t);
-    if (table == ABSENT) return middle - t.zero;
-    const ivec16 found = looked_up(weights, table, middle, -128);
+    if (!has_table) return middle - t.zero;
+    const ivec16 found = lookup(table, middle);
     return ((found << ivec16(24)) >> ivec16(24)) - t.zero;
 }
 
@@ -292,8 +306,10 @@ inline void finish_pixels(const finished_pixels& from, int32_t j, const int8_cha
     // A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
     const ivec16 flip(e.residual_format == FORMAT_I8 ? 0x80 : 0), residual_zero = flip + ivec16(t.residual_zero);
     const int64_t output = e.output + to.column, residual = e.residual + to.column, pitch = from.pitch;
-    const uint32_t table = e.table, middle_table = e.middle_table;
-    const int32_t lanes = WHOLE ? VEC : to.lanes, count = from.count, least = least_of(e.out_format);
+    const byte_table table = table_of(weights, MORE ? e.table : ABSENT, e.out_format);
+    const byte_table middle_table = table_of(weights, MORE ? e.middle_table : ABSENT, FORMAT_I8);
+    const bool has_table = e.table != ABSENT, has_middle_table = e.middle_table != ABSENT;
+    const int32_t lanes = WHOLE ? VEC : to.lanes, count = from.count;
     const ivec16* const sums = from.sums + j;
     const int32_t* const rows = from.row;
     const uint32_t *const outputs = from.output, *const residuals = from.residual;
@@ -304,14 +320,14 @@ inline void finish_pixels(const finished_pixels& from, int32_t j, const int8_cha
         const ivec16 sum = MORE ? sum_of(from, i, j) : sums[rows[i] * pitch];
         dvec16 y = exact_fma(to_double(sum + channel.offset), channel.scale, channel.bias);
         if (MORE && t.middle)
-            y = exact_product(to_double(middle_of(y, middle_limits, middle_table, weights)), middle_factor);
+            y = exact_product(to_double(middle_of(y, middle_limits, has_middle_table, middle_table)), middle_factor);
         if (RESIDUAL) y = exact_fma(to_double(flipped_residual(i) - residual_zero), residual_factor, y);
         ivec16 r = rounded(y, limits);
-        if (MORE && table != ABSENT) r = looked_up(weights, table, r, least);
+        if (MORE && has_table) r = lookup(table, r);
         store_bytes(arena, output + outputs[i], r, lanes);
     };
     int32_t i = 0;
-    if (!MORE && channel.nearly_tie > 0) {
+    if ((!MORE || (!t.middle && !from.term)) && channel.nearly_tie > 0) {
         const vec16 low(static_cast<float>(t.low)), high(static_cast<float>(t.high)), tie(channel.nearly_tie);
         const vec16 factor(static_cast<float>(t.residual_factor * REQUANTIZE_UNIT));
         for (; i + NEARLY_AT_ONCE <= count; i += NEARLY_AT_ONCE) {
@@ -328,8 +344,10 @@ inline void finish_pixels(const finished_pixels& from, int32_t j, const int8_cha
                 for (int32_t n = 0; n < NEARLY_AT_ONCE; n++) finish(i + n);
                 continue;
             }
-            UNROLL for (int32_t n = 0; n < NEARLY_AT_ONCE; n++)
+            UNROLL for (int32_t n = 0; n < NEARLY_AT_ONCE; n++) {
+                if (MORE && has_table) result[n] = lookup(table, result[n]);
                 store_bytes(arena, output + outputs[i + n], result[n], lanes);
+            }
         }
     }
     for (; i < count; i++) finish(i);
@@ -361,12 +379,12 @@ template <class COMMAND>
 inline void int8_epilogue_bounds(const COMMAND& c, int64_t channels, bounds& b) {
     const int32_t least = least_of(c.out_format), residual_least = least_of(c.residual_format);
     const auto is_int8 = [](int32_t format) { return format == FORMAT_U8 || format == FORMAT_I8; };
-    const bool floats = c.out_format == FORMAT_F32 || c.activation != ACT_NONE;
-    b.require(is_int8(c.out_format) || c.out_format == FORMAT_F32, "has a result of an unknown format");
+    const bool floats = is_wide(c.out_format) || c.activation != ACT_NONE;
+    b.require(is_int8(c.out_format) || is_wide(c.out_format), "has a result of an unknown format");
     b.require(activation_is_known(c.activation), "has an unknown activation");
     b.require(!floats || (c.residual == ABSENT && !c.middle),
               "has a residual or a middle beside an activation or floats");
-    b.require(c.out_format != FORMAT_F32 || c.table == ABSENT, "has a table for floats");
+    b.require(!is_wide(c.out_format) || c.table == ABSENT, "has a table for results of 32 bits");
     b.require(c.parameters % VEC == 0, "has parameters that do not begin with a beat");
     if (is_int8(c.out_format))
         b.require(c.out_low >= least && c.out_low <= c.out_high && c.out_high <= least + 255 && c.out_zero >= least &&
@@ -381,8 +399,6 @@ inline void int8_epilogue_bounds(const COMMAND& c, int64_t channels, bounds& b) 
     if (c.table != ABSENT) b.read(REGION_WEIGHTS, c.table, 256, 1);
     if (c.middle_table != ABSENT) b.read(REGION_WEIGHTS, c.middle_table, 256, 1);
 }
-
-FPGA_INLINE int32_t out_bytes(int32_t format) { return format == FORMAT_F32 ? 4 : 1; }
 
 #endif
 

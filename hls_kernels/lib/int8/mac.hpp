@@ -26,7 +26,10 @@ struct int8_block {
     int32_t width;
     int32_t pitch;
 
-    const int32_t* row_term;  // what the sums of each pixel lack, or null
+    // Of each pixel, or null, see finished_pixels: what its sums lack, its scale, how often offsets are added.
+    const int32_t* row_term;
+    const float* row_scale;
+    const int32_t* row_times;
 };
 
 constexpr int PIXELS_OF_TILE = 16;
@@ -155,8 +158,8 @@ rows:
 #pragma HLS pipeline II = 1
         row[i] = i;
     }
-    const finished_pixels from = {sums,         tile::MAX_VECTORS, block.count,   row,
-                                  block.output, block.residual,    block.row_term};
+    const finished_pixels from = {sums,           tile::MAX_VECTORS, block.count,    row, block.output, block.residual,
+                                  block.row_term, block.row_scale,   block.row_times};
 each_vector:
     for (int j = 0; j < panel.vectors; j++) {
 #pragma HLS loop_tripcount min = 1 max = 4
@@ -231,7 +234,9 @@ inline void dot_block(const uint8_t* source, const int8_block& block, const int8
                                       row,
                                       block.output + first,
                                       block.residual + first,
-                                      block.row_term ? block.row_term + first : nullptr};
+                                      block.row_term ? block.row_term + first : nullptr,
+                                      block.row_scale ? block.row_scale + first : nullptr,
+                                      block.row_times ? block.row_times + first : nullptr};
         for (int j = 0; j < panel.vectors; j++)
             finish_int8(from, j, channels[j], channels_of(panel, j), e, arena, weights);
     }
@@ -261,7 +266,8 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
     int32_t row[MOST], in_order[MOST];
     for (int32_t i = 0; i < MOST; i++) in_order[i] = i;
     uint32_t output[MOST], residual[MOST];
-    int32_t term[MOST];
+    int32_t term[MOST], times[MOST];
+    float scale[MOST];
     const auto finish = [&](const finished_pixels& finished) {
         for (int j = 0; j < COLUMN_TILES; j++)
             finish_int8(finished, j, channels[first + j], channels_of(panel, first + j), e, arena, weights);
@@ -289,7 +295,9 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
                                                   in_order,
                                                   block.output + pixel,
                                                   block.residual + pixel,
-                                                  block.row_term ? block.row_term + pixel : nullptr};
+                                                  block.row_term ? block.row_term + pixel : nullptr,
+                                                  block.row_scale ? block.row_scale + pixel : nullptr,
+                                                  block.row_times ? block.row_times + pixel : nullptr};
                 done = end;
                 finish(finished);
                 continue;
@@ -301,6 +309,8 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
                     row[count] = done - at;
                     output[count] = block.output[pixel];
                     if (block.row_term) term[count] = block.row_term[pixel];
+                    if (block.row_scale) scale[count] = block.row_scale[pixel];
+                    if (block.row_times) times[count] = block.row_times[pixel];
                     residual[count++] = block.residual[pixel];
                 }
                 if (++x == block.period) {
@@ -308,8 +318,15 @@ inline void amx_columns(const uint8_t* source, bool is_signed, int quads, const 
                     y++;
                 }
             }
-            const finished_pixels finished = {
-                sums, COLUMN_TILES, count, row, output, residual, block.row_term ? term : nullptr};
+            const finished_pixels finished = {sums,
+                                              COLUMN_TILES,
+                                              count,
+                                              row,
+                                              output,
+                                              residual,
+                                              block.row_term ? term : nullptr,
+                                              block.row_scale ? scale : nullptr,
+                                              block.row_times ? times : nullptr};
             finish(finished);
         }
     }

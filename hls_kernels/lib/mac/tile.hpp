@@ -355,6 +355,8 @@ each_part:
         if (linear && weight.format != FORMAT_F32 && is_few(step.pixels, step.vectors)) {
             if (weight.format == FORMAT_BF16)
                 mac_few_of(from, stored.narrow<FORMAT_BF16>(), part, next, e, table, partial, arena, weights);
+            else if (weight.format == FORMAT_I8)
+                mac_few_of(from, stored.narrow<FORMAT_I8>(), part, next, e, table, partial, arena, weights);
             else
                 mac_few_of(from, stored.narrow<FORMAT_F16>(), part, next, e, table, partial, arena, weights);
             continue;

@@ -32,7 +32,8 @@ def _floats(f: Fields, target: Target) -> int:
     channels, out = f["in_channels"], f["out_channels"]
     inputs = f["batch"] * f["groups"] * channels * f["in_height"] * f["in_width"]
     outputs = f["batch"] * f["groups"] * out * f["out_height"] * f["out_width"]
-    weights = weight_words(f["groups"] * channels * out * f["kernel"][0] * f["kernel"][1], f.get("weight_format"))
+    taps = f["kernel"][0] * f["kernel"][1]
+    weights = weight_words(f["groups"] * channels * out * taps, f.get("weight_format"), target)
     return inputs + outputs + weights  # type: ignore[no-any-return]
 
 

@@ -15,8 +15,8 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
-from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, refuse_value, value
+from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS, span_of
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, is_view, refuse_value, value
 from fpga_dynamo.ir.operators import Operator, Tensors
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.activations import ACTIVATION_RULES
@@ -253,9 +253,21 @@ def refuse_elementwise(node: Node, graph: GraphInfo) -> str | None:
 
 def _refuse_cast(node: Node) -> str | None:
     (source,) = operands(node)
-    if value(node).dtype in INTEGERS and value(source).dtype in FLOATS:  # type: ignore[arg-type]
+    assert isinstance(source, Node)
+    if value(node).dtype in INTEGERS and value(source).dtype in FLOATS and not _is_within(source, value(node).dtype):
         return "a cast from float to integer is not exact beyond the range of int32"
     return None
+
+
+def _is_within(node: Node, dtype: torch.dtype) -> bool:
+    """Whether the numbers of `node` were limited to those that an integer type has."""
+    while is_view(node) or node.target is aten.round.default:
+        node = node.all_input_nodes[0]
+    if node.target is not aten.clamp.default:
+        return False
+    low, high = argument(node, "min", 1), argument(node, "max", 2)
+    least, most = span_of(dtype)
+    return isinstance(low, (int, float)) and isinstance(high, (int, float)) and least <= low <= high <= most
 
 
 def _refuse_arithmetic(node: Node, dtype: torch.dtype) -> str | None:

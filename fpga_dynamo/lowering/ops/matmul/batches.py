@@ -16,6 +16,7 @@ from fpga_dynamo.ir.view import VEC, View
 from fpga_dynamo.lowering.patterns import sole_user
 
 _TRANSPOSES = (aten.permute.default, aten.transpose.int)
+_REPETITIONS = frozenset({*RESHAPE_TARGETS, *IDENTITY_TARGETS, aten.expand.default, aten.unsqueeze.default})
 
 
 def splits_batch(node: Node) -> bool:
@@ -45,17 +46,42 @@ def unmerged(node: Node, emitter: Emitter) -> Node | None:
     return None
 
 
-def operand_view(node: Node, halves: tuple[int, int], emitter: Emitter) -> View:
-    """A matrix or a batch of them as (b0, b1, m, n)."""
+def halves_of(product: Node, root: Node, operands: Sequence[Node], emitter: Emitter) -> tuple[int, int]:
+    """How the batch of a product is split in two: as an operand's was merged, or as the result's, `root`, is split."""
+    if len(shape(product)) == 2:
+        return 1, 1
+    if splits_batch(root):
+        return shape(root)[0], shape(root)[1]
+    for given in operands:
+        if found := unmerged(given, emitter):
+            return shape(found)[0], shape(found)[1]
+    return 1, shape(product)[0]
+
+
+def repeated_matrix(node: Node) -> Node:
+    """The matrix that a batch consists of (``w.expand(batch, k, n)``: a linear layer of turned rows); else `node`."""
+    found = node
+    while len(shape(found)) > 2:
+        if found.target not in _REPETITIONS:
+            return node
+        found = found.all_input_nodes[0]
+        if shape(found)[-2:] != shape(node)[-2:]:
+            return node
+    return found
+
+
+def operand_view(node: Node, halves: tuple[int, int], emitter: Emitter, *, integers: bool = False) -> View:
+    """A matrix or a batch of them as (b0, b1, m, n); integers: of eight bits, in a byte each."""
+    read = emitter.integers if integers else emitter.view
     source = unmerged(node, emitter)
     if source is not None and shape(source)[:2] == halves:
-        return emitter.view(source)
-    return split(emitter.view(node), halves)
+        return read(source)
+    return split(read(node), halves)
 
 
-def batches(node: Node, halves: tuple[int, int], emitter: Emitter) -> View:
+def batches(node: Node, halves: tuple[int, int], emitter: Emitter, *, integers: bool = False) -> View:
     """:func:`operand_view` in the arena with contiguous rows or columns, by a copy if neither are."""
-    view = emitter.in_arena(operand_view(node, halves, emitter))
+    view = emitter.in_arena(operand_view(node, halves, emitter, integers=integers))
     contiguous = any(view.strides[d] == 1 or view.shape[d] == 1 for d in (-2, -1))
     return view if contiguous else emitter.relaid(view, tuple(range(len(view.shape))))
 

@@ -23,12 +23,13 @@ from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
 from fpga_dynamo.lowering.ops.matmul.batches import (
     batches,
+    halves_of,
     operand_view,
+    repeated_matrix,
     result_order,
     split,
     splits_batch,
     unit_strides,
-    unmerged,
 )
 from fpga_dynamo.lowering.ops.matmul.flatten import flattened
 from fpga_dynamo.lowering.ops.packing import format_of, panel_vectors
@@ -42,7 +43,7 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match:
 
     A view at the end that splits the batch in two is covered too, so that each half may have a stride of its own.
     """
-    steps = [ADD, ACTIVATION] if node.target in _WITH_ADDEND else [SCALE, _bias_step(node, graph), ADD, ACTIVATION]
+    steps = [ADD, ACTIVATION] if node.target in _WITH_ADDEND else [SCALE, bias_step(node, graph), ADD, ACTIVATION]
     nodes, last, links = follow(node, steps, graph, views=True)
     view = sole_user(last)
     if view is not None and view not in graph.claimed and splits_batch(view):
@@ -63,7 +64,7 @@ def factor_of(node: Node) -> float | None:
 SCALE = Step("scale", (aten.mul.Tensor, aten.div.Tensor), lambda before, node: factor_of(node) is not None)
 
 
-def _bias_step(product: Node, graph: GraphInfo) -> Step:
+def bias_step(product: Node, graph: GraphInfo) -> Step:
     """The addition of a static row to a product that has no addend."""
 
     def accept(before: Node, add: Node) -> bool:
@@ -127,7 +128,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
     panels = ceil_div(columns, VEC * vectors)
 
-    halves = _halves(match, emitter)
+    halves = halves_of(node, match.root, (left, right), emitter)
     a, b = _factors(left, right, halves, vectors, emitter)
     y = emitter.tensor((*halves, rows, columns), result_order(match.root), pitch=align(columns))
     bias = _bias(match, panels * VEC * vectors, emitter)
@@ -161,20 +162,31 @@ def _factors(
     left: Node, right: Node, halves: tuple[int, int], vectors: int, emitter: Emitter
 ) -> tuple[View, View | Buffer]:
     """The operands as the core reads them; the right one is packed in panels if it is a static matrix."""
+    right = repeated_matrix(right)
     if len(shape(right)) == 3 or not emitter.graph.is_static(right):
         return batches(left, halves, emitter), batches(right, halves, emitter)
     pixels = flattened(left, emitter)
     a = batches(left, halves, emitter) if pixels is None else pixels.rows
     depth, columns = shape(right)
+    stored = _as_stored(right)
+    element = emitter.kernel.weight_element("gemm", value(stored).dtype)
     b = emitter.pack(
         pack_columns,
         (vectors, None if pixels is None else pixels.image),
-        [emitter.expression(right)],
+        [emitter.expression(stored if element.is_narrow else right)],
         depth * align(columns, VEC * vectors),
         f"{right.name} [panel][k][{VEC * vectors}]",
-        emitter.kernel.weight_element("gemm", value(right).dtype),
+        element,
     )
     return a, b
+
+
+def _as_stored(matrix: Node) -> Node:
+    """The int8 that a weight is, if a graph makes float32 of it, as torchao's quantisation of weights alone does."""
+    if matrix.target is not aten._to_copy.default or value(matrix).dtype is not torch.float32:
+        return matrix
+    source = matrix.all_input_nodes[0]
+    return source if value(source).dtype is torch.int8 else matrix
 
 
 def _addend(node: Node) -> Node | None:
@@ -230,25 +242,11 @@ def _alpha(match: Match) -> float:
     return float(argument(node, "alpha", 4, 1)) if node.target in _WITH_ADDEND else 1.0
 
 
-def _halves(match: Match, emitter: Emitter) -> tuple[int, int]:
-    """How the batch of a product is split in two: as an operand's was merged, or as the result's is split."""
-    node = match.nodes[0]
-    if len(shape(node)) == 2:
-        return 1, 1
-    if splits_batch(match.root):
-        return shape(match.root)[0], shape(match.root)[1]
-    _, *operands = _operands(node)
-    for given in operands:
-        if found := unmerged(given, emitter):
-            return shape(found)[0], shape(found)[1]
-    return 1, shape(node)[0]
-
-
 def reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:
     found = view.reshape(wanted)
     if found is not None:
         return found
-    target = emitter.tensor(wanted, pitch=align(wanted[-1]))
+    target = emitter.tensor(wanted, dtype=view.dtype, pitch=align(wanted[-1]), element=view.element)
     image = target.reshape(view.shape)
     assert image is not None, "a view that keeps the last dimension can be undone"
     emitter.copy(view, image)

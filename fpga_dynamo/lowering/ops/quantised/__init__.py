@@ -5,4 +5,12 @@ What is refused here is computed in float32, between a dequantising and a quanti
 The patterns stand ahead of those of the same operators that compute in float32.
 """
 
-from fpga_dynamo.lowering.ops.quantised import casts, convolution, elementwise, matmul, pooling  # noqa: F401
+from fpga_dynamo.lowering.ops.quantised import (  # noqa: F401
+    casts,
+    convolution,
+    elementwise,
+    integer_products,
+    matmul,
+    own_scales,
+    pooling,
+)

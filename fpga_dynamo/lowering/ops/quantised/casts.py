@@ -162,7 +162,7 @@ _CASTS: tuple[tuple[str, Any, Any, Any, Operator], ...] = (
 )
 
 
-def _stays_alone(one: Match, group: Match, graph: GraphInfo) -> None:
+def stays_alone(one: Match, group: Match, graph: GraphInfo) -> None:
     """Casts merge with nothing; but as patterns that may, they are left what no operator takes along."""
 
 
@@ -175,7 +175,7 @@ for _name, _anchor, _check, _lower, _facts in _CASTS:
             _check,
             _lower,
             frozenset({_name, "move"}),
-            merge=_stays_alone,
+            merge=stays_alone,
             in_place=True,
             operators={_anchor: _facts},
         )

@@ -21,10 +21,11 @@ from fpga_dynamo.codegen.engine.emitter import (
 )
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, is_view, shape, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, dequantized
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale
 from fpga_dynamo.ir.view import View, align, ceil_div
 from fpga_dynamo.lowering.ops.quantised.epilogue import engine_fields, engine_params
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale
+from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match
 
 
@@ -50,12 +51,21 @@ def _heads(view: View, what: str) -> _Heads:
     return _Heads(rows, (1, view.shape[0]), (0, images * rows.map.image_lines + rest // CHANNELS * rows.map.plane))
 
 
-def engine_product(match: Match, first: Node, second: Node, emitter: EngineEmitter) -> Sequence[View]:
+def seen_as(view: View, node: Node) -> View:
+    """A result in the shape of `node`, a view of it. Raises RefusedError."""
+    found = view.reshape(tuple(shape(node)))
+    if found is None:
+        raise RefusedError("its result is seen in an order that the engine does not write")
+    return found
+
+
+def engine_product(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """Of two maps, for each head: the second one's pixels are output channels (Q K^T), or its channels are (S V)."""
-    end, node = match.bound["ending"], match.bound["product"]
-    (integers, scale), (others, other) = dequantized(first), dequantized(second)  # type: ignore[misc]
-    int8(others, "its right operand")
-    left, right = emitter.view(integers), emitter.view(others)
+    product: Product = match.bound["product"]
+    end, node, scale, other = product.ending, product.node, product.scale, product.other
+    assert isinstance(scale, Scale) and other is not None
+    int8(product.right, "its right operand")
+    left, right = emitter.view(product.left), emitter.view(product.right)
     if len(left.shape) == 2:
         left, right = left.unsqueeze(0), right.unsqueeze(0)
     a = _heads(left, "its left operand")
@@ -103,7 +113,8 @@ def engine_product(match: Match, first: Node, second: Node, emitter: EngineEmitt
         second=b.rows,
         macs=value(node).numel() * depth,
     )
-    return [View(out.buffer, tuple(shape(match.root)), out.strides[-len(shape(match.root)) :], out.offset)]
+    rank = len(shape(node))
+    return [seen_as(View(out.buffer, tuple(shape(node)), out.strides[-rank:], out.offset), match.root)]
 
 
 def _product_result(match: Match, a: _Heads, columns: int, emitter: EngineEmitter) -> View:

@@ -23,7 +23,7 @@ from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer, View
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation
 from fpga_dynamo.lowering.ops.quantised.tables import is_function_of_one, packed_table, table_of
-from fpga_dynamo.lowering.patterns import sole_user
+from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 
 _LIMITS = ("ACT_NONE", "ACT_RELU", "ACT_CLAMP")
 """Activations that are limits of the result's integers."""
@@ -66,78 +66,117 @@ class Ending:
         return self.middle or self.scale
 
 
-def ending(product: Node, graph: GraphInfo) -> Ending:
-    """The longest chain behind `product`, all of single users, that a core does on the way out."""
-    added = _with_residual(product, graph)
-    if added is not None:
-        return _with_function(added, graph)
-    nodes, last, act = _activated(product, graph)
-    user = _free_user(last, graph)
-    if user is not None and (scale := quantizes(user)) is not None:
-        return _with_function(Ending((*nodes, user), user, scale, activation=act), graph)
+def ending(product: Node, graph: GraphInfo, *, rows: bool = False, in_floats: bool = False) -> Ending:
+    """The longest chain behind `product`, all of single users, that a core does on the way out.
+
+    rows: of a matrix; views that keep its rows whole may stand between. in_floats: its sums are no numbers of a scale
+    that is known, so that all of it is computed in float32.
+    """
+    walk = Walk(graph, rows)
+    end = walk.ending(product)
+    if not in_floats or end.in_floats:
+        return end
+    nodes, last, act = walk.activated(product)
     return Ending(tuple(nodes), last, None, activation=act)
 
 
-def _with_function(end: Ending, graph: GraphInfo) -> Ending:
-    """The ending with a function of the integers behind it, if one follows that gives integers of the same type."""
-    scale, reader = end.scale, _free_user(end.last, graph)
-    if scale is None or reader is None or (found := dequantized(reader)) is None or found[1] != scale:
-        return end
-    chain = [reader]
-    while (user := _free_user(chain[-1], graph)) is not None and is_function_of_one(user):
-        chain.append(user)
-    if user is None or (result := quantizes(user)) is None or result.dtype is not scale.dtype:
-        return end
-    nodes = (*end.nodes, *chain, user)
-    act = activation(chain[1]) if len(chain) == 2 else None
-    if result == scale and act is not None and act.kind in _LIMITS and not end.in_floats:
-        low, high = limits(end.activation, scale)
-        low_, high_ = limits(act, scale)
-        return replace(end, nodes=nodes, last=user, narrower=(min(max(low, low_), high_), max(min(high, high_), low_)))
-    return replace(end, nodes=nodes, last=user, table=table_of([*chain, user]))
+@dataclass(frozen=True)
+class Walk:
+    """Along single users that nobody has claimed."""
+
+    graph: GraphInfo
+    rows: bool
+
+    def ending(self, product: Node) -> Ending:
+        added = self._with_residual(product)
+        if added is not None:
+            return self._with_function(added)
+        nodes, last, act = self.activated(product)
+        views, user = self.next(last)
+        if user is not None and (scale := quantizes(user)) is not None:
+            return self._with_function(Ending((*nodes, *views, user), user, scale, activation=act))
+        return Ending(tuple(nodes), last, None, activation=act)
+
+    def next(self, node: Node) -> tuple[list[Node], Node | None]:
+        """The user of `node`, and the views that are passed on the way to it."""
+        views: list[Node] = []
+        user = _free_user(node, self.graph)
+        while self.rows and user is not None and keeps_rows(user):
+            views.append(user)
+            user = _free_user(user, self.graph)
+        return views, user
+
+    def _with_function(self, end: Ending) -> Ending:
+        """The ending with a function of the integers behind it, if one follows that gives integers of the same type."""
+        scale = end.scale
+        views, reader = self.next(end.last)
+        if scale is None or reader is None or (found := dequantized(reader)) is None or found[1] != scale:
+            return end
+        chain, passed = [reader], [*views, reader]
+        while True:
+            views, user = self.next(chain[-1])
+            if user is None:
+                return end
+            passed += [*views, user]
+            if not is_function_of_one(user):
+                break
+            chain.append(user)
+        if (result := quantizes(user)) is None or result.dtype is not scale.dtype:
+            return end
+        nodes = (*end.nodes, *passed)
+        act = activation(chain[1]) if len(chain) == 2 else None
+        if result == scale and act is not None and act.kind in _LIMITS and not end.in_floats:
+            low, high = limits(end.activation, scale)
+            low_, high_ = limits(act, scale)
+            return replace(
+                end, nodes=nodes, last=user, narrower=(min(max(low, low_), high_), max(min(high, high_), low_))
+            )
+        return replace(end, nodes=nodes, last=user, table=table_of(passed[passed.index(reader) :]))
+
+    def activated(self, node: Node) -> tuple[list[Node], Node, Activation]:
+        views, user = self.next(node)
+        if user is None or user.target not in ACTIVATION_TARGETS:
+            return [], node, Activation()
+        act = activation(user)
+        return ([], node, Activation()) if act is None else ([*views, user], user, act)
+
+    def _with_residual(self, product: Node) -> Ending | None:
+        """[rounded to eight bits] + a dequantised value, [limits], rounded to eight bits."""
+        nodes: list[Node] = []
+        last, middle = product, None
+        views, user = self.next(last)
+        if user is not None and (scale := quantizes(user)) is not None:
+            more, reader = self.next(user)
+            if not _is_whole(scale) or reader is None or (found := dequantized(reader)) is None or found[1] != scale:
+                return None
+            nodes, last, middle = [*views, user, *more, reader], reader, scale
+            views, user = self.next(last)
+        if user is None or user.target is not aten.add.Tensor or len(user.args) != 2 or user.kwargs:
+            return None
+        before = views[-1] if views else last
+        other = user.args[1] if user.args[0] is before else user.args[0]
+        found = dequantized(other)
+        if found is None or other in self.graph.claimed:
+            return None
+        assert isinstance(other, Node)
+        if len(other.users) != 1 or shape(other) != shape(before):
+            return None
+        nodes += [*views, other, user]
+        more, end, act = self.activated(user)
+        behind, result = self.next(end)
+        if act.kind not in _LIMITS or result is None or (scale := quantizes(result)) is None:
+            return None
+        try:
+            factor(found[1].scale / scale.scale)
+            factor((middle or scale).scale / scale.scale)
+        except RequantizeError:
+            return None
+        return Ending((*nodes, *more, *behind, result), result, scale, middle, other, act)
 
 
 def _free_user(node: Node, graph: GraphInfo) -> Node | None:
     user = sole_user(node)
     return None if user is None or user in graph.claimed else user
-
-
-def _activated(node: Node, graph: GraphInfo) -> tuple[list[Node], Node, Activation]:
-    user = _free_user(node, graph)
-    if user is None or user.target not in ACTIVATION_TARGETS:
-        return [], node, Activation()
-    act = activation(user)
-    return ([], node, Activation()) if act is None else ([user], user, act)
-
-
-def _with_residual(product: Node, graph: GraphInfo) -> Ending | None:
-    """[rounded to eight bits] + a dequantised value, [limits], rounded to eight bits."""
-    nodes: list[Node] = []
-    last, middle = product, None
-    user = _free_user(last, graph)
-    if user is not None and (scale := quantizes(user)) is not None:
-        reader = _free_user(user, graph)
-        if not _is_whole(scale) or reader is None or (found := dequantized(reader)) is None or found[1] != scale:
-            return None
-        nodes, last, middle = [user, reader], reader, scale
-        user = _free_user(last, graph)
-    if user is None or user.target is not aten.add.Tensor or len(user.args) != 2 or user.kwargs:
-        return None
-    other = user.args[1] if user.args[0] is last else user.args[0]
-    found = dequantized(other)
-    if found is None or other in graph.claimed or len(other.users) != 1 or shape(other) != shape(last):  # type: ignore[union-attr,arg-type]
-        return None
-    more, end, act = _activated(user, graph)
-    result = _free_user(end, graph)
-    if act.kind not in _LIMITS or result is None or (scale := quantizes(result)) is None:
-        return None
-    assert isinstance(other, Node)
-    try:
-        factor(found[1].scale / scale.scale)
-        factor((middle or scale).scale / scale.scale)
-    except RequantizeError:
-        return None
-    return Ending((*nodes, user, other, *more, result), result, scale, middle, other, act)
 
 
 def _is_whole(scale: Scale) -> bool:

@@ -76,6 +76,13 @@ def turns(node: Node) -> bool:
     return turned
 
 
+def unturned(node: Node) -> Node:
+    """A matrix in front of transpositions."""
+    while node.target in _TURNS:
+        node = node.all_input_nodes[0]
+    return node
+
+
 @dataclass(frozen=True)
 class Parameters:
     """What the parameters of a product are made of."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from torch.fx import Node
 
-from fpga_dynamo.ir.graph import GraphInfo
-from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
+from fpga_dynamo.ir.graph import GraphInfo, aten
+from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_OWN, QUANTIZE, QUANTIZE_OWN
 from fpga_dynamo.lowering.patterns import TABLE
 
 _SUFFIX = "_int8"
+_SIGNS = frozenset({QUANTIZE, DEQUANTIZE, *QUANTIZE_OWN, *DEQUANTIZE_OWN, aten._int_mm.default})
 
 
 def is_quantised(graph: GraphInfo) -> bool:
     """Whether a graph has values of eight bits that stand for real numbers."""
-    return any(node.target in (QUANTIZE, DEQUANTIZE) for node in graph.module.graph.nodes)
+    return any(node.target in _SIGNS for node in graph.module.graph.nodes)
 
 
 def arithmetic(node: Node, pattern: str, graph: GraphInfo) -> str:

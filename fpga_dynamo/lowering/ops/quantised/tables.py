@@ -18,6 +18,7 @@ from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.ir.weights import Packer
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS
+from fpga_dynamo.lowering.patterns import keeps_rows
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 _FUNCTIONS = frozenset(
@@ -62,6 +63,9 @@ def table_of(nodes: Sequence[Node]) -> tuple[int, ...]:
     with without_modes():
         known: dict[Node, Any] = {nodes[0]: found[1].values()}
         for node in nodes[1:]:
+            if keeps_rows(node):
+                known[node] = known[node.all_input_nodes[0]]
+                continue
             args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)  # type: ignore[arg-type]
             known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
         return tuple(int(x) & 0xFF for x in known[nodes[-1]].to(torch.int64))

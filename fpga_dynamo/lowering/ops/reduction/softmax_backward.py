@@ -61,8 +61,6 @@ TABLE.add(
         check=check_softmax_backward,
         lower=lower_softmax_backward,
         opcodes=frozenset({"reduce", "pointwise", "move"}),
-        operators={
-            op: Operator(lambda t: rows(t, t(4, 16), 1, t().dtype), laid_out=op) for op in (_SOFTMAX, _LOG)
-        },
+        operators={op: Operator(lambda t: rows(t, t(4, 16), 1, t().dtype), laid_out=op) for op in (_SOFTMAX, _LOG)},
     )
 )

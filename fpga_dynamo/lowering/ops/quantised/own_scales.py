@@ -1,0 +1,160 @@
+"""Real numbers to integers of eight bits and back by scales that are tensors: of all elements, or of each row.
+
+Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised_own_scales.py. How such
+scales are computed: lowering/passes/qparams.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.elements import F32
+from fpga_dynamo.ir.graph import GraphInfo, operand, refuse_float, refuse_value, shape
+from fpga_dynamo.ir.operators import Arguments, Operator, Tensors
+from fpga_dynamo.ir.quantised import DEQUANTIZE_OWN, QUANTIZE_OWN, OwnScale, own_scale
+from fpga_dynamo.ir.records import Dequantize, Quantize
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.calls import rows
+from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
+from fpga_dynamo.lowering.ops.quantised.casts import placed_like, stays_alone, walk
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+
+TOO_OLD = "the xclbin was built before its cores took scales that are known as they run"
+
+
+def scales(scale: OwnScale, size: tuple[int, ...], emitter: Emitter) -> tuple[View, View | None]:
+    """The scale and the zero point of each element of `size`, of the same strides; no zero point where it is 0."""
+    found = []
+    for node in (scale.scale, scale.zero):
+        if node is None:
+            continue
+        view = emitter.in_arena(emitter.view(node))
+        own = (*size[:-1], 1) if scale.by_row else (1,) * len(size)
+        found.append(reshaped(view, own, emitter))
+    if len(found) == 2 and found[0].strides != found[1].strides:
+        found = [emitter.relaid(view, tuple(range(len(size))), 1) for view in found]
+    spread = [view.expand(size) for view in found]
+    return spread[0], spread[1] if len(spread) == 2 else None
+
+
+def takes_scales(target: Target) -> bool:
+    """Whether the cores take scales from the arena: older ones have them in their records alone."""
+    return any(field.name == "row_scale" for field in target.records.get("gemm_int8", ()))
+
+
+def _check(match: Match, graph: GraphInfo) -> str | None:
+    node = match.root
+    scale = own_scale(node)
+    if scale is None:
+        return "its scale is float64, or its numbers are not float32 and integers of eight bits"
+    if not takes_scales(graph.target):
+        return TOO_OLD
+    own = (scale.scale, scale.zero) if scale.zero is not None else (scale.scale,)
+    for part in own:
+        if why := refuse_value(part, "its scale"):
+            return why
+    return refuse_value(operand(node, 0), "its input") or refuse_value(node, "its result")
+
+
+def check_quantize(match: Match, graph: GraphInfo) -> str | None:
+    return refuse_float(operand(match.root, 0), "its input") or _check(match, graph)
+
+
+def lower_quantize(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    scale = own_scale(node)
+    assert scale is not None
+    source = emitter.in_arena(emitter.view(operand(node, 0)))
+    out = placed_like(source, node, emitter, scale.element)
+    for begin, shared, reads in _walked(source, out, node, scale, emitter):
+        to, start = begin
+        command = Quantize(
+            input=Operand(source.buffer, source.offset + start),
+            output=Operand(out.buffer, out.offset + to),
+            out_format=emitter.format_of(out),
+            low=scale.low,
+            high=scale.high,
+            **shared,
+        )
+        emitter.command(command, reads=[source, *reads], writes=[out])
+    return [out]
+
+
+def lower_dequantize(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.root
+    scale = own_scale(node)
+    assert scale is not None
+    source = emitter.in_arena(emitter.integers(operand(node, 0)))
+    out = placed_like(source, node, emitter, F32)
+    for begin, shared, reads in _walked(source, out, node, scale, emitter):
+        to, start = begin
+        command = Dequantize(
+            input=Operand(source.buffer, source.offset + start),
+            output=Operand(out.buffer, out.offset + to),
+            in_format=emitter.format_of(source),
+            **shared,
+        )
+        emitter.command(command, reads=[source, *reads], writes=[out])
+    return [out]
+
+
+def _walked(
+    source: View, out: View, node: Node, scale: OwnScale, emitter: Emitter
+) -> list[tuple[tuple[int, int], dict[str, Any], list[View]]]:
+    """For each command where output and input begin, what else its record says, and what it reads beside its input."""
+    own, zeros = scales(scale, tuple(shape(node)), emitter)
+    dims, (out_stride, in_stride, scale_stride), begins = walk(out, source, own)
+    found = []
+    for to, start, at in begins:
+        fields: dict[str, Any] = {
+            "dims": dims,
+            "in_stride": in_stride,
+            "out_stride": out_stride,
+            "scale_stride": scale_stride,
+        }
+        fields |= {"scales": Operand(own.buffer, own.offset + at)}
+        if zeros is not None:
+            fields["zeros"] = Operand(zeros.buffer, zeros.offset + at)
+        found.append(((to, start), fields, [own] if zeros is None else [own, zeros]))
+    return found
+
+
+def _call(by_row: bool, integers: bool) -> Callable[[Tensors], Arguments]:
+    """A typical call on a matrix."""
+    size = (4, 1) if by_row else (1,)
+
+    def call(t: Tensors) -> Arguments:
+        own = (t(*size, dtype=torch.float32).fill_(0.1), t(*size, dtype=torch.int32), -128, 127, torch.int8)
+        if not integers:
+            return rows(t, *own)
+        return (t(4, 16, dtype=torch.int8), *own, *((torch.float32,) if by_row else ())), {}
+
+    return call
+
+
+for _name, _anchors, _check_cast, _lower in (
+    ("quantize_by_tensor", QUANTIZE_OWN, check_quantize, lower_quantize),
+    ("dequantize_by_tensor", DEQUANTIZE_OWN, _check, lower_dequantize),
+):
+    TABLE.add(
+        Pattern(
+            _name,
+            _anchors,
+            anchor_alone,
+            _check_cast,
+            _lower,
+            frozenset({_name.removesuffix("_by_tensor"), "move"}),
+            merge=stays_alone,
+            in_place=True,
+            operators={
+                anchor: Operator(_call(bool(by_row), _name.startswith("de"))) for by_row, anchor in enumerate(_anchors)
+            },
+        )
+    )

@@ -1,0 +1,274 @@
+"""Random quantised networks: whatever stands behind what, a card's integers are eager's, bit for bit.
+
+Scales are powers of two, biases multiples of the sums' grid and sums short, so that eager's float32 is exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as hypothesis_seed
+from hypothesis import strategies as st
+from torch import nn
+
+from fpga_dynamo.runtime.observe import counters
+from fpga_dynamo.torch_internals.quantized import decomposed
+
+Grid = tuple[float, int, torch.dtype]
+"""Scale, zero point and type of integers."""
+
+CHANNELS = 8
+HEIGHT, WIDTH = 9, 8
+
+
+def limits(dtype: torch.dtype) -> tuple[int, int]:
+    found = torch.iinfo(dtype)
+    return found.min, found.max
+
+
+def quantize(x: torch.Tensor, grid: Grid) -> torch.Tensor:
+    scale, zero, dtype = grid
+    q: torch.Tensor = decomposed.quantize_per_tensor.default(x, scale, zero, *limits(dtype), dtype)
+    return q
+
+
+def dequantize(q: torch.Tensor, grid: Grid) -> torch.Tensor:
+    scale, zero, dtype = grid
+    x: torch.Tensor = decomposed.dequantize_per_tensor.default(q, scale, zero, *limits(dtype), dtype)
+    return x
+
+
+def rounded(x: torch.Tensor, grid: Grid) -> torch.Tensor:
+    """To integers and back."""
+    return dequantize(quantize(x, grid), grid)
+
+
+class Weights(nn.Module):
+    """int8 weights with a scale, a power of two, for each output channel."""
+
+    integers: torch.Tensor
+    scales: torch.Tensor
+    zeros: torch.Tensor
+
+    def __init__(self, *size: int, bias: bool = True, per_tensor: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("integers", torch.randint(-127, 128, size, dtype=torch.int8))
+        self.register_buffer("scales", 2.0 ** torch.randint(-11, -8, (size[0],)).float())
+        self.register_buffer("zeros", torch.zeros(size[0], dtype=torch.int64))
+        self.bias = nn.Parameter(torch.randint(-64, 64, (size[0],)).float() / 32) if bias else None
+        self.per_tensor = per_tensor
+
+    def forward(self) -> torch.Tensor:
+        if self.per_tensor:
+            return decomposed.dequantize_per_tensor.default(  # type: ignore[no-any-return]
+                self.integers, 2.0**-9, 0, -127, 127, torch.int8
+            )
+        return decomposed.dequantize_per_channel.default(  # type: ignore[no-any-return]
+            self.integers, self.scales, self.zeros, 0, -127, 127, torch.int8
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One layer: its kind, the grid that it is rounded to, and what it picks of its kind's choices."""
+
+    kind: str
+    grid: Grid
+    pick: int
+    also: Grid
+
+
+_KERNELS: dict[str, tuple[int, ...]] = {
+    "3x3": (CHANNELS, CHANNELS, 3, 3),
+    "stride": (CHANNELS, CHANNELS, 3, 3),
+    "1x1": (CHANNELS, CHANNELS, 1, 1),
+    "groups": (CHANNELS, CHANNELS // 2, 3, 3),
+    "depthwise": (CHANNELS, 1, 3, 3),
+    "linear": (CHANNELS, CHANNELS),
+    "turned linear": (CHANNELS, CHANNELS),
+}
+_CONVOLUTIONS: dict[str, dict[str, int]] = {
+    "3x3": {"padding": 1},
+    "stride": {"padding": 1, "stride": 2},
+    "1x1": {},
+    "groups": {"padding": 1, "groups": 2},
+    "depthwise": {"padding": 1, "groups": CHANNELS},
+}
+KINDS = (
+    *_KERNELS, "products", "max", "mean of 2x2", "add", "cat", "table", "number", "relu", "view", "pad",
+)  # fmt: skip
+
+grids: st.SearchStrategy[Grid] = st.builds(
+    lambda scale, zero, is_signed: (
+        2.0**scale,
+        zero if is_signed else zero + 128,
+        torch.int8 if is_signed else torch.uint8,
+    ),
+    st.integers(-6, -3),
+    st.integers(-128, 127),
+    st.booleans(),
+)
+steps = st.lists(st.builds(Step, st.sampled_from(KINDS), grids, st.integers(0, 5), grids), min_size=1, max_size=6)
+
+
+class Network(nn.Module):
+    """Steps one after the other; those of two operands take an earlier value of the same size, if there is one."""
+
+    def __init__(self, given: Sequence[Step], source: Grid) -> None:
+        super().__init__()
+        self.given, self.source = given, source
+        self.weights = nn.ModuleList(Weights(*_KERNELS.get(step.kind, (1, 1, 1, 1))) for step in given)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, grid = quantize(x, self.source), self.source
+        earlier: list[tuple[torch.Tensor, Grid]] = []
+        for step, weights in zip(self.given, self.weights, strict=True):
+            earlier.append((q, grid))
+            real = self._real(step, weights, q, grid, earlier)
+            q, grid = quantize(real, step.grid), step.grid
+        return q
+
+    def _real(
+        self, step: Step, weights: Any, q: torch.Tensor, grid: Grid, earlier: list[tuple[torch.Tensor, Grid]]
+    ) -> Any:
+        x = dequantize(q, grid)
+        if step.kind in _CONVOLUTIONS:
+            y = F.conv2d(x, weights(), weights.bias, **_CONVOLUTIONS[step.kind])
+            return torch.relu(y) if step.pick % 2 else y
+        same = [(other, scale) for other, scale in earlier if other.shape == q.shape]
+        other, scale = same[step.pick % len(same)]
+        pixels = x.flatten(2).transpose(1, 2)
+
+        def image(y: torch.Tensor) -> torch.Tensor:
+            return y.transpose(1, 2).unflatten(2, x.shape[2:])
+
+        def products() -> torch.Tensor:
+            """As in attention: of pixels with pixels, rounded, by pixels."""
+            scores = rounded(torch.bmm(pixels, dequantize(other, scale).flatten(2)), step.also)
+            return image(torch.bmm(scores * 0.5 if step.pick % 2 else scores, pixels))
+
+        def turned() -> torch.Tensor:
+            """A layer of rows that lie in another order, as the first one of nn.MultiheadAttention."""
+            repeated = weights().t().expand(pixels.shape[1], CHANNELS, CHANNELS)
+            return image((torch.bmm(pixels.transpose(0, 1), repeated) + weights.bias).transpose(0, 1))
+
+        functions: dict[str, Callable[[], torch.Tensor]] = {
+            "linear": lambda: image(F.linear(pixels, weights(), weights.bias)),
+            "turned linear": turned,
+            "products": products,
+            "max": lambda: F.max_pool2d(x, 2) if x.shape[-1] > 2 else x,
+            "mean of 2x2": lambda: F.avg_pool2d(x, 2) if x.shape[-1] > 2 else x,
+            "add": lambda: x + dequantize(other, scale),
+            "cat": lambda: torch.cat([x, rounded(dequantize(other, scale), step.also)], 1)[:, 4 : 4 + CHANNELS],
+            "table": lambda: F.hardswish(x),
+            "number": lambda: x * 0.25,
+            "relu": lambda: F.hardtanh(x, -1.0, 2.5),
+            "view": lambda: x.flatten(2).unflatten(2, x.shape[2:]),
+            "pad": lambda: F.pad(x, (0, 1, 1, 0)),
+        }
+        return functions[step.kind]()
+
+
+def check(given: Sequence[Step], source: Grid, seed: int, options: Mapping[str, Any]) -> None:
+    """Compares a network with eager. Raises AssertionError for other integers, and what compiling raises."""
+    torch.manual_seed(seed)
+    model, x = Network(given, source), torch.randn(1 + seed % 2, CHANNELS, HEIGHT, WIDTH)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        expected = model(x)
+        found = torch.compile(model, backend="fpga", options={**options, "strict": True})(x)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@dataclass
+class QuantisedReport:
+    """What `fuzz_quantised` saw. failures: what is wrong, and the script that shows it."""
+
+    examples: int = 0
+    launches: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[str, Path | None]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.examples} examples of {sum(self.kinds.values())} quantised layers, {self.launches} launches, "
+            f"{len(self.failures)} failures"
+        )
+        for message, script in self.failures:
+            text += f"\n  {message}" + (f"\n    {script}" if script else "")
+        return text
+
+
+def script(given: Sequence[Step], source: Grid, seed: int, options: Mapping[str, Any], message: str) -> str:
+    """A stand-alone program that shows one failure."""
+    lines = "\n".join(f"    {step!r}," for step in given)
+    return (
+        f"# Found by fpga-dynamo fuzz --dtype int8:\n# {message}\nimport torch\n\n"
+        f"from fpga_dynamo.testing.quantised import Step, check\n\n"
+        f"steps = [\n{lines}\n]\ncheck(steps, {source!r}, {seed}, {dict(options)!r})\n"
+        'print("eager\'s bits")\n'
+    )
+
+
+def fuzz_quantised(
+    examples: int,
+    seed: int,
+    options: Mapping[str, Any] | None = None,
+    out_dir: str | Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> QuantisedReport:
+    """Compares `examples` random networks with eager, and shrinks the first that differs; the same seed draws the same.
+
+    With `out_dir` a failure is written there as a script. `progress` is called with the number of examples done.
+    """
+    report, options = QuantisedReport(), dict(options or {})
+    smallest: list[tuple[Sequence[Step], Grid, int, str]] = []
+    before = counters.stats()["pl_launches"]
+
+    def one(given_: list[Step], source: Grid, drawn: int) -> None:
+        try:
+            check(given_, source, drawn, options)
+        except Exception as error:
+            smallest[:] = [(given_, source, drawn, (str(error).strip().splitlines() or [repr(error)])[0])]
+            raise
+        if not smallest:
+            report.examples += 1
+            report.kinds.update(step.kind for step in given_)
+            if progress is not None:
+                progress(report.examples)
+
+    body = settings(
+        max_examples=examples,
+        phases=(Phase.generate, Phase.shrink),
+        database=None,
+        deadline=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )(hypothesis_seed(seed)(given(steps, grids, st.integers(0, 99))(one)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            body()
+        except Exception:
+            if not smallest:
+                raise
+    report.launches = int(counters.stats()["pl_launches"] - before)
+    for given_, source, drawn, message in smallest:
+        path = None
+        if out_dir is not None:
+            text = script(given_, source, drawn, options, message)
+            path = Path(out_dir) / f"fuzz_int8_{hashlib.sha256(text.encode()).hexdigest()[:8]}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        report.failures.append((message, path))
+    return report
