@@ -182,7 +182,7 @@ def check(given: Sequence[Step], source: Grid, seed: int, options: Mapping[str, 
     """Compares a network with eager. Raises AssertionError for other integers, and what compiling raises."""
     torch.manual_seed(seed)
     model, x = Network(given, source), torch.randn(1 + seed % 2, CHANNELS, HEIGHT, WIDTH)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     with torch.no_grad():
         expected = model(x)
         found = torch.compile(model, backend="fpga", options={**options, "strict": True})(x)
