@@ -1,4 +1,4 @@
-"""Pass (part of normalise): heads that are merged with the batch, moved in front of the rows, and told apart again.
+"""Pass (behind normalise): heads that are merged with the batch, moved in front of the rows, and told apart again.
 
 ``nn.MultiheadAttention`` sees (rows, batch, heads * width) as (rows, batch * heads, width) to transpose it, and then as
 (batch, heads, rows, width). Where query, key and value lie side by side no strides say the middle one, so that each of

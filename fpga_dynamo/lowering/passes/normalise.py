@@ -11,7 +11,6 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, is_view, value
 from fpga_dynamo.ir.sizes.size import Size
-from fpga_dynamo.lowering.passes.heads import tell_heads_apart
 from fpga_dynamo.lowering.passes.qparams import open_choices
 from fpga_dynamo.lowering.passes.quantised import hoist_scales
 from fpga_dynamo.lowering.passes.roundings import name_roundings
@@ -27,7 +26,6 @@ def normalise(module: GraphModule) -> None:
     name_roundings(module)
     open_choices(module)
     hoist_scales(module)
-    tell_heads_apart(module)
 
 
 def _is_empty_item(node: Node) -> bool:

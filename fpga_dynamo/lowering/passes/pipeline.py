@@ -30,6 +30,7 @@ from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.names import graph_name
 from fpga_dynamo.lowering.passes.claim import claim
 from fpga_dynamo.lowering.passes.emit import emit_segment
+from fpga_dynamo.lowering.passes.heads import tell_heads_apart
 from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.partition import Partition, Segment, partition
 from fpga_dynamo.lowering.patterns import Match
@@ -97,6 +98,7 @@ def _tuned(target: Target, options: Options) -> Target:
 def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
     """The graph as all passes from claim on see it."""
     normalise(module)
+    tell_heads_apart(module)
     return GraphInfo(module, target, static_inputs)
 
 
