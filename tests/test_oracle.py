@@ -149,6 +149,13 @@ def test_a_function_may_err_by_two_ulps() -> None:
     assert 1.5 < errors[torch.cos] <= 2 and 0.75 < errors[torch.sqrt] <= 1
 
 
+def test_integers_that_become_float32_are_noisy_numbers_of_float64() -> None:
+    labels = torch.tensor([3, 1, 4])
+    expected = reference(_Calls(lambda x: F.one_hot(x, 5).float().softmax(-1).log()), lambda: (labels,))
+    exact = F.one_hot(labels, 5).double().softmax(-1).log()
+    assert torch.equal(expected.exact.outputs, exact)
+
+
 def test_a_sum_may_err_by_what_its_partial_sums_do() -> None:
     values = torch.tensor([1.0, -1.0] * 50, dtype=torch.float64)
     errors = []

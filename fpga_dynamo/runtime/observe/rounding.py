@@ -76,13 +76,21 @@ class OperatorRecorder(TorchDispatchMode):
 
     Results are changed by up to `magnitude` of themselves, and those of convolutions, where products are rounded
     before they cancel, by up to `convolution` of the largest of them on top. With `cancel` what a norm leaves of equal
-    numbers is nothing, as in an evaluation that does not round there.
+    numbers is nothing, as in an evaluation that does not round there. With `widen` what a model makes of integers and
+    truths by a cast to float32 is float64, or all that follows would be rounded and have no noise.
     """
 
     def __init__(
-        self, magnitude: float = 0.0, seed: int = 0, *, convolution: float = 0.0, cancel: bool = False
+        self,
+        magnitude: float = 0.0,
+        seed: int = 0,
+        *,
+        convolution: float = 0.0,
+        cancel: bool = False,
+        widen: bool = False,
     ) -> None:
         super().__init__()
+        self._widen = widen
         self._magnitude = magnitude
         self._convolution = convolution
         self._cancel = cancel
@@ -138,6 +146,8 @@ class OperatorRecorder(TorchDispatchMode):
         name = func.overloadpacket.__name__.rstrip("_") or func.overloadpacket.__name__
         if name in _UNWRITTEN:
             return result
+        if self._widen and name == "_to_copy" and result.dtype == torch.float32 and not args[0].is_floating_point():
+            result = result.double()
         self.arbitrary |= _is_arbitrary(func, name, args, kwargs or {})
         if name in _CENTRED:
             self._drop_residues(result[0], args[0])
@@ -280,7 +290,7 @@ def noisy_run(
     `inputs` are in float64 already. `magnitude`, `convolution` and `cancel` say what is changed and how far, see
     :class:`OperatorRecorder`. Returns what `run` does, and the recorder.
     """
-    recorder = OperatorRecorder(magnitude, seed, convolution=convolution, cancel=cancel)
+    recorder = OperatorRecorder(magnitude, seed, convolution=convolution, cancel=cancel, widen=True)
     twin = copy.deepcopy(model).double()
     with torch.no_grad():
         leaves = (*twin.parameters(), *twin.buffers(), *tree_leaves(inputs))

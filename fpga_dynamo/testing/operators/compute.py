@@ -7,6 +7,7 @@ import torch
 from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.table import (
     VOCABULARY,
+    as_index,
     batched_matrix,
     divisors,
     floating,
@@ -183,7 +184,7 @@ def attention(b: Builder) -> None:
 def embedding(b: Builder) -> None:
     name, _ = b.pick(tokens)
     padding = b.choose("", ", padding_idx=0")
-    b.emit(f"OP({name})", f"torch.nn.Embedding({VOCABULARY}, {b.choose(4, 8, 16, 17)}{padding})")
+    b.emit(f"OP({as_index(name)})", f"torch.nn.Embedding({VOCABULARY}, {b.choose(4, 8, 16, 17)}{padding})")
 
 
 @operator(vector, weight=2)

@@ -5,7 +5,17 @@ from __future__ import annotations
 import torch
 
 from fpga_dynamo.testing.builder import Builder
-from fpga_dynamo.testing.operators.table import VOCABULARY, anything, integers, matrix, operator, tokens, truth, vector
+from fpga_dynamo.testing.operators.table import (
+    VOCABULARY,
+    anything,
+    as_index,
+    integers,
+    matrix,
+    operator,
+    tokens,
+    truth,
+    vector,
+)
 
 
 def _some_numbers(b: Builder, size: int) -> str:
@@ -97,7 +107,7 @@ def windows(b: Builder) -> None:
 @operator(tokens)
 def one_hot(b: Builder) -> None:
     name, _ = b.pick(tokens)
-    b.emit(f"F.one_hot({name}, {VOCABULARY}).float()")
+    b.emit(f"F.one_hot({as_index(name)}, {VOCABULARY}).float()")
 
 
 @operator(integers, weight=2)

@@ -6,6 +6,7 @@ from fpga_dynamo.testing.builder import Builder
 from fpga_dynamo.testing.operators.compute import finite_matrix
 from fpga_dynamo.testing.operators.table import (
     VOCABULARY,
+    as_index,
     batched_matrix,
     floating,
     matrix,
@@ -101,7 +102,7 @@ def einsum(b: Builder) -> None:
 def cross_entropy(b: Builder) -> None:
     name, x = b.pick(lambda t: matrix(t) and t.shape[1] >= VOCABULARY)
     labels, _ = b.pick(lambda t: tokens(t) and t.shape == x.shape[:1] + x.shape[2:])
-    b.emit(f"F.cross_entropy({name}, {labels}, reduction={b.choose('mean', 'sum', 'none')!r})")
+    b.emit(f"F.cross_entropy({name}, {as_index(labels)}, reduction={b.choose('mean', 'sum', 'none')!r})")
 
 
 _LOSSES = (

@@ -75,6 +75,11 @@ def tokens(t: torch.Tensor) -> bool:
     return t.dtype == torch.int64 and t.numel() > 0 and int(t.min()) >= 0 and int(t.max()) < VOCABULARY
 
 
+def as_index(token: str) -> str:
+    """A token by its name, within the vocabulary for every seed: what was computed may be so for one seed only."""
+    return token if token.startswith("x") else f"{token}.clamp(0, {VOCABULARY - 1})"
+
+
 def integers(t: torch.Tensor) -> bool:
     return t.dtype in (torch.int64, torch.int32) and t.numel() > 0
 
