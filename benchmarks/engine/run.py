@@ -104,6 +104,8 @@ def _compiled(sizes: EngineSizes, platform: str, mhz: float, units: int, banks: 
         "VECTOR_LANES": sizes.vector_lanes,
         "VECTOR_DEPTH": sizes.vector_depth,
         "VECTOR_BLOCKS": sizes.vector_blocks,
+        "ROW_SUMS": int(sizes.row_sums),
+        "PARTIAL_SUMS": int(sizes.partial_sums),
     }
     source = Path(__file__).with_name("run.cpp")
     header = qor.header(qor.load(ROOT / "engine" / "qor.toml"))

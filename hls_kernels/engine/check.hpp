@@ -49,6 +49,10 @@ inline const char* refusal(const mac_command& c) {
         return "has a map as second operand of what is no plain product";
     if (c.out_plane && (c.out_plane < 0 || c.out_plane < (int64_t{c.out_height} * c.out_width + BEAT - 1) / BEAT))
         return "has blocks that lie nearer to each other than their rows take";
+    if (!PARTIAL_SUMS && ((c.flags & MAC_RAW) != 0 || c.sums != NO_OPERAND))
+        return "has partial sums, of which this engine has none: its weights or rows are more than the memories";
+    if (map_kind && !ROW_SUMS && ELEMENT == ELEMENT_INT8 && c.weight_zero != 0)
+        return "has a map with a zero point as second operand, for which this engine has no sums of rows";
     if (is_raw(c) && has_residual(c)) return "adds a residual to partial sums";
     if (ELEMENT != ELEMENT_INT8 && (has_table(c) || (c.flags & MAC_MIDDLE) != 0)) return "rounds to 8 bits floats";
     if ((c.flags & MAC_TABLE) != 0 && (c.flags & MAC_MIDDLE_TABLE) != 0) return "applies its table twice";

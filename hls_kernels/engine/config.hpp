@@ -35,6 +35,12 @@
 #ifndef ENGINE_SET_TILES
 #define ENGINE_SET_TILES 32
 #endif
+#ifndef ENGINE_ROW_SUMS
+#define ENGINE_ROW_SUMS 1  // 0: a map as second operand has no zero point
+#endif
+#ifndef ENGINE_PARTIAL_SUMS
+#define ENGINE_PARTIAL_SUMS 1  // 0: a tile's weights and a row of the input fit the memories, else a command is refused
+#endif
 #ifndef ENGINE_TAPS
 #define ENGINE_TAPS 128
 #endif
@@ -47,7 +53,7 @@
 #ifndef ENGINE_PAGE_BYTES
 #define ENGINE_PAGE_BYTES 4096
 #endif
-// The vector side: lanes (0, 4, 8 or 16), words of 16 channels in a memory between two sweeps, blocks whose gamma and beta it holds.
+// The vector side: lanes (0, 2, 4, 8 or 16), words of 16 channels in a memory between two sweeps, blocks whose gamma and beta it holds.
 #ifndef ENGINE_VECTOR_LANES
 #define ENGINE_VECTOR_LANES 16
 #endif
@@ -95,6 +101,11 @@ constexpr int WEIGHT_STEPS = ENGINE_WEIGHT_STEPS;
 constexpr int SET_TILES = ENGINE_SET_TILES;  // tiles whose weights can lie there together
 constexpr int TAPS = ENGINE_TAPS;            // positions of a kernel
 
+// Whether the array sums activations as well, for a second operand that has a zero point.
+constexpr bool ROW_SUMS = ENGINE_ELEMENT == 0 && ENGINE_ROW_SUMS;
+
+constexpr bool PARTIAL_SUMS = ENGINE_PARTIAL_SUMS;
+
 // Floating-point sums return to an adder after this many cycles, so the array works on as many groups of pixels in turn.
 constexpr int INTERLEAVE = ELEMENT == ELEMENT_INT8 ? 1 : 8;
 
@@ -115,6 +126,7 @@ static_assert(WORDS >= 1 && WORDS <= BEAT, "lanes of the epilogue: 16 a word, at
 static_assert((PORT_BYTES == 64 || PORT_BYTES == 16) && PORT_WORDS >= 1, "ports of 64 or 16 bytes, a word at least");
 static_assert(BEAT % WORDS == 0, "words of a line come in equal parts");
 static_assert(P % WORDS == 0, "words of a group come in equal parts");
+static_assert(WINDOWS_AHEAD < 128 && COMMANDS_AHEAD < 128, "counted with 8 bits");
 static_assert((WINDOW_ROWS & (WINDOW_ROWS - 1)) == 0, "rows of the window: a power of two, so that addresses wrap");
 
 }  // namespace engine

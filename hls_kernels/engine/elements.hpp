@@ -40,6 +40,7 @@ struct element_traits<ELEMENT_INT8> {
     typedef int32_t sum_t;
     static sum_t widen(element_t x) { return x; }
     static element_t one() { return 1; }
+    static element_t least() { return -128; }  // of all
 };
 
 template <>
@@ -48,6 +49,7 @@ struct element_traits<ELEMENT_BFLOAT16> {
     typedef float sum_t;
     static sum_t widen(element_t x) { return float_of_bits(static_cast<uint32_t>(x) << 16); }
     static element_t one() { return 0x3f80; }
+    static element_t least() { return 0xff80; }
     // To the nearest, ties to even; NaN stays NaN.
     static element_t narrow(sum_t x) {
         const uint32_t bits = bits_of(x);
@@ -99,19 +101,22 @@ element_t element_of(const LINE& line, int i) {
                          static_cast<uint32_t>(line.byte[4 * i + 3]) << 24);
 #endif
 }
-inline uint32_t bits32_of(const line_t& line, int i) {
+template <class LINE>
+uint32_t bits32_of(const LINE& line, int i) {
 #pragma HLS inline
     return line.byte[4 * i] | line.byte[4 * i + 1] << 8 | line.byte[4 * i + 2] << 16 |
            static_cast<uint32_t>(line.byte[4 * i + 3]) << 24;
 }
-inline void set_bits32(line_t& line, int i, uint32_t bits) {
+template <class LINE>
+void set_bits32(LINE& line, int i, uint32_t bits) {
 #pragma HLS inline
     for (int b = 0; b < 4; b++) {
 #pragma HLS unroll
         line.byte[4 * i + b] = static_cast<uint8_t>(bits >> 8 * b);
     }
 }
-inline void set_element(line_t& line, int i, element_t x) {
+template <class LINE>
+void set_element(LINE& line, int i, element_t x) {
 #pragma HLS inline
 #if ENGINE_ELEMENT == 0
     line.byte[i] = static_cast<uint8_t>(x);
@@ -167,19 +172,17 @@ inline sum_t sum_of_bits(uint32_t bits) { return float_of_bits(bits); }
 inline sum_t add_sums(sum_t a, sum_t b) { return a + b; }
 #endif
 
-// What the array reads in a cycle: of each of its pixels IC channels ...
+// What the array reads of activations in a cycle: of each of its pixels IC channels.
 struct acts_t {
     element_t a[P][IC];
-};
-// ... and of 16 of its output channels IC weights each.
-struct weight_t {
-    element_t w[CHANNELS][IC];
 };
 // What it gives after the steps of a tile; `row` is the sum of each pixel's activations, for a second operand that has a zero
 // point.
 struct sums_t {
     sum_t v[P][OC];
+#if ENGINE_ROW_SUMS
     sum_t row[P];
+#endif
 };
 // What a sum is scaled with, and what is added (record.hpp): lib/requantize.hpp's integers, or floats.
 #if ENGINE_ELEMENT == 0
@@ -203,23 +206,70 @@ struct factors_t {
 struct window_t {
     word_t bank[P][WINDOW_ROWS];
 };
-// Weights of a step for 16 output channels lie there as in memory (layout.hpp), a beat in each bank.
+// Weights of a step for 16 output channels lie there as in memory (layout.hpp), a beat in each bank: BEAT_CHANNELS output
+// channels, of each of them LINE_INPUTS input channels.
 constexpr int STEP_LINES = IC * ELEMENT_BYTES / 4;
 constexpr int STEP_BEATS = STEP_LINES * LINE_BEATS;
+constexpr int LINE_INPUTS = 4 / ELEMENT_BYTES;
+constexpr int BEAT_CHANNELS = CHANNELS / LINE_BEATS;
+#if ENGINE_ELEMENT == 0
+// Two output channels share a DSP (processes/mac_array.hpp): weights (w1 << 18) + w0. What is above the lower 18 bits is w1 less
+// the sign that w0 borrows, 9 bits; it is worked out once, where a beat comes from memory.
+#ifdef __VITIS_HLS__
+typedef ap_int<9> upper_weight_t;
+#else
+typedef int16_t upper_weight_t;
+#endif
+struct weight_beat_t {
+    element_t low[BEAT_CHANNELS / 2][LINE_INPUTS];
+    upper_weight_t high[BEAT_CHANNELS / 2][LINE_INPUTS];
+};
+inline weight_beat_t weight_beat(const beat_t& beat) {
+#pragma HLS inline
+    weight_beat_t packed;
+    for (int pair = 0; pair < BEAT_CHANNELS / 2; pair++) {
+#pragma HLS unroll
+        for (int r = 0; r < LINE_INPUTS; r++) {
+#pragma HLS unroll
+            const element_t low = element_of(beat, 2 * pair * LINE_INPUTS + r);
+            packed.low[pair][r] = low;
+            packed.high[pair][r] = element_of(beat, (2 * pair + 1) * LINE_INPUTS + r) - (low < 0 ? 1 : 0);
+        }
+    }
+    return packed;
+}
+// What the array reads of 16 of its output channels, pair by pair.
+struct weight_t {
+    element_t low[CHANNELS / 2][IC];
+    upper_weight_t high[CHANNELS / 2][IC];
+};
+#else
+typedef beat_t weight_beat_t;
+inline weight_beat_t weight_beat(const beat_t& beat) { return beat; }
+struct weight_t {
+    element_t w[CHANNELS][IC];
+};
+#endif
 struct weights_t {
-    beat_t part[BLOCKS][STEP_BEATS][WEIGHT_STEPS];
+    weight_beat_t part[BLOCKS][STEP_BEATS][WEIGHT_STEPS];
 };
 inline weight_t step_weights(const weights_t& weights, int block, int step) {
 #pragma HLS inline
-    constexpr int INPUTS = 4 / ELEMENT_BYTES, BEAT_CHANNELS = CHANNELS / LINE_BEATS;
     weight_t weight;
     for (int n = 0; n < STEP_BEATS; n++) {
 #pragma HLS unroll
-        const beat_t beat = weights.part[block][n][step];
-        for (int e = 0; e < BEAT_CHANNELS * INPUTS; e++) {
+        const weight_beat_t beat = weights.part[block][n][step];
+        for (int e = 0; e < BEAT_CHANNELS * LINE_INPUTS; e++) {
 #pragma HLS unroll
-            weight.w[n % LINE_BEATS * BEAT_CHANNELS + e / INPUTS][n / LINE_BEATS * INPUTS + e % INPUTS] =
-                element_of(beat, e);
+            const int o = n % LINE_BEATS * BEAT_CHANNELS + e / LINE_INPUTS;
+            const int i = n / LINE_BEATS * LINE_INPUTS + e % LINE_INPUTS;
+#if ENGINE_ELEMENT == 0
+            if (o % 2) continue;
+            weight.low[o / 2][i] = beat.low[e / LINE_INPUTS / 2][e % LINE_INPUTS];
+            weight.high[o / 2][i] = beat.high[e / LINE_INPUTS / 2][e % LINE_INPUTS];
+#else
+            weight.w[o][i] = element_of(beat, e);
+#endif
         }
     }
     return weight;

@@ -18,18 +18,18 @@ namespace engine {
 // Ports of the kernel: `input`, `residual` and `output` lead to the same region, that of the maps. Streams of a CU that has peers:
 // to `meet` and from there.
 inline void run_list(command_port_t commands, uint32_t count, weight_port_t weights, input_port_t input,
-                     port_t residual, port_t output, peer_stream& to_peers, peer_stream& from_peers) {
+                     input_port_t residual, port_t output, peer_stream& to_peers, peer_stream& from_peers) {
 #pragma HLS inline
     job_streams jobs;
     beat_stream input_beats("input_beats");
-    line_stream map_lines("map_lines");
+    short_stream map_lines("map_lines");
 #if ENGINE_OUT_CHANNELS == 32
     line_stream residual_lines[BLOCKS] = {line_stream("residual_lines0"), line_stream("residual_lines1")};
-    line_stream sums_lines[BLOCKS] = {line_stream("sums_lines0"), line_stream("sums_lines1")};
+    short_stream sums_lines[BLOCKS] = {short_stream("sums_lines0"), short_stream("sums_lines1")};
     line_stream output_lines[BLOCKS] = {line_stream("output_lines0"), line_stream("output_lines1")};
 #else
     line_stream residual_lines[BLOCKS] = {line_stream("residual_lines0")};
-    line_stream sums_lines[BLOCKS] = {line_stream("sums_lines0")};
+    short_stream sums_lines[BLOCKS] = {short_stream("sums_lines0")};
     line_stream output_lines[BLOCKS] = {line_stream("output_lines0")};
 #endif
     acts_stream acts("acts");
@@ -48,7 +48,11 @@ inline void run_list(command_port_t commands, uint32_t count, weight_port_t weig
 #pragma HLS bind_storage variable = window type = ram_s2p impl = bram
 #pragma HLS bind_storage variable = weight_memory type = ram_s2p impl = bram
 #endif
+#if ENGINE_OUT_CHANNELS == 32
 #pragma HLS bind_storage variable = params type = ram_s2p impl = lutram
+#else
+#pragma HLS bind_storage variable = params type = ram_s2p impl = bram
+#endif
 
     DATAFLOW_BEGIN(engine);
     PROCESS(engine, fetch(commands, count, jobs, vector));
@@ -72,7 +76,7 @@ inline void run_list(command_port_t commands, uint32_t count, weight_port_t weig
 #if ENGINE_CUS == 1
 // Of a CU that is alone.
 inline void run_list(command_port_t commands, uint32_t count, weight_port_t weights, input_port_t input,
-                     port_t residual, port_t output) {
+                     input_port_t residual, port_t output) {
 #pragma HLS inline
     peer_stream none;
     run_list(commands, count, weights, input, residual, output, none, none);

@@ -40,14 +40,7 @@ element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element
 }
 #endif
 
-constexpr int TABLE_WORDS = 64;  // of a table in a memory: 4 entries each
-
-// Byte `at` of four.
-inline int8_t byte_of(uint32_t four, ap_uint<2> at) {
-#pragma HLS inline
-    const uint32_t two = at & 2 ? four >> 16 : four & 0xffff;
-    return static_cast<int8_t>(at & 1 ? two >> 8 : two & 0xff);
-}
+constexpr int TABLE_ENTRIES = 256;
 
 // A table as it lies in memory.
 struct plain_table {

@@ -13,6 +13,10 @@ namespace engine {
 // Words that such a stream holds: of the longest list one command, of most two.
 constexpr int JOB_WORDS = 64;
 
+// A place in a list, and how many commands that has.
+typedef number<COMMAND_BITS> command_index_t;
+inline command_index_t commands_of(uint32_t count) { return static_cast<ap_uint<COMMAND_BITS>>(count); }
+
 // How many bits a field has; one that can be negative has a sign beside them.
 template <int BITS>
 struct bits {};
@@ -64,6 +68,22 @@ struct job_reader {
         x = (from.read() & 1) != 0;
     }
 };
+// Takes the bits that a field has, before the plan is made of them.
+struct job_narrower {
+    template <int BITS>
+    void operator()(int32_t& x, bits<BITS>) {
+#pragma HLS inline
+        x = static_cast<int32_t>(static_cast<ap_uint<BITS>>(x));
+    }
+    template <int BITS>
+    void operator()(int32_t& x, with_sign<BITS>) {
+#pragma HLS inline
+        x = static_cast<int32_t>(static_cast<ap_int<BITS + 1>>(x));
+    }
+    void operator()(uint32_t&, bits<32>) {}
+    void operator()(float&, bits<32>) {}
+};
+
 // Whether all fields of a list are as narrow as it says, for the check of a command.
 struct job_check {
     bool fits;
@@ -168,6 +188,7 @@ struct input_fields {
         f(j.c.images, bits<SMALL_BITS>());
         f(j.c.input_image, bits<32>());
         f(j.p.in_plane, bits<PIXEL_BITS>());
+        f(j.p.in_lines, bits<ELEMENT_BITS>());
     }
 };
 struct window_fields {
@@ -185,6 +206,7 @@ struct window_fields {
         f(j.p.planes[0], bits<SMALL_BITS>());
         f(j.p.planes[1], bits<SMALL_BITS>());
         f(j.p.plane, bits<POSITION_BITS>());
+        f(j.p.row_plane, bits<POSITION_BITS>());
         f(j.p.block_rows, bits<ROW_BITS>());
         f(j.p.tap_phase, bits<SMALL_BITS>());
         f(j.p.row_elements, bits<PIXEL_BITS>());
@@ -199,6 +221,8 @@ struct weight_fields {
         f(j.p.sets, bits<BLOCK_BITS>());
         f(j.c.set_tiles, bits<TILE_BITS>());
         f(j.p.tiles_last, bits<TILE_BITS>());
+        f(j.p.set_weights, bits<ELEMENT_BITS>());
+        f(j.p.last_weights, bits<ELEMENT_BITS>());
         f(j.c.operation, bits<1>());
         f(j.c.weight_kind, bits<2>());
         f(j.c.weight, bits<32>());
@@ -243,8 +267,9 @@ struct feed_fields {
         f(j.p.planes[1], bits<SMALL_BITS>());
         f(j.p.plane, bits<POSITION_BITS>());
         f(j.p.block_rows, bits<ROW_BITS>());
-        f(j.p.group_y, bits<5>());
-        f(j.p.group_x, bits<5>());
+        f(j.p.group_step[0], bits<SIZE_BITS>());
+        f(j.p.group_step[1], bits<SIZE_BITS>());
+        f(j.p.row_step, bits<SIZE_BITS>());
         f(j.p.tap_stride, bits<SMALL_BITS>());
         f(j.p.tap_step, bits<SMALL_BITS>());
         for (int d = 0; d < 2; d++) {
@@ -276,28 +301,33 @@ void visit_results(F& f, JOB& j) {
 #pragma HLS inline
     visit_passes(f, j);
     visit_sizes(f, j);
-    f(j.p.windows, bits<LOAD_BITS>());
-    f(j.p.tiles, bits<BLOCK_BITS>());
-    f(j.p.rows_last, bits<SIZE_BITS>());
-    f(j.p.out_plane, bits<PIXEL_BITS>());
-    f(j.p.pitch, bits<SIZE_BITS>());
-    f(j.p.group_y, bits<5>());
-    f(j.p.group_x, bits<5>());
     f(j.c.out_blocks, bits<BLOCK_BITS>());
-    f(j.c.out_height, bits<SIZE_BITS>());
-    f(j.c.out_width, bits<SIZE_BITS>());
-    f(j.c.band_rows, bits<SIZE_BITS>());
     f(j.c.tile_blocks, bits<2>());
     f(j.c.flags, bits<4>());
     f(j.c.residual, bits<32>());
     f(j.c.sums, bits<32>());
 }
+// Of those that go through the planes of the output.
+template <class F, class JOB>
+void visit_planes(F& f, JOB& j) {
+#pragma HLS inline
+    visit_results(f, j);
+    f(j.p.out_pixels, bits<PIXEL_BITS>());
+    f(j.p.out_plane, bits<PIXEL_BITS>());
+    f(j.p.band_pixels, bits<PIXEL_BITS>());
+    f(j.p.set_lines, bits<ELEMENT_BITS>());
+    f(j.p.set_sums, bits<ELEMENT_BITS>());
+    f(j.p.image_lines, bits<ELEMENT_BITS>());
+    f(j.p.image_sums, bits<ELEMENT_BITS>());
+}
 struct residual_fields {
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
-        visit_results(f, j);
+        visit_planes(f, j);
+        f(j.p.passes, bits<LOAD_BITS>());
         f(j.p.set_loads, bits<LOAD_BITS>());
+        f(j.p.weight_set, bits<ELEMENT_BITS>());
         f(j.c.weight_kind, bits<2>());
         f(j.c.tile_depth, bits<BLOCK_BITS>());
         f(j.c.weight_plane, bits<PIXEL_BITS>());
@@ -321,6 +351,14 @@ struct epilogue_fields {
         visit_results(f, j);
         f(j.p.set_loads, bits<LOAD_BITS>());
         f(j.p.set_passes, bits<LOAD_BITS>());
+        f(j.p.tiles, bits<BLOCK_BITS>());
+        f(j.p.rows_last, bits<SIZE_BITS>());
+        f(j.p.pitch, bits<SIZE_BITS>());
+        f(j.p.group_y, bits<5>());
+        f(j.p.group_x, bits<5>());
+        f(j.c.out_height, bits<SIZE_BITS>());
+        f(j.c.out_width, bits<SIZE_BITS>());
+        f(j.c.band_rows, bits<SIZE_BITS>());
         f(j.c.weight_kind, bits<2>());
         f(j.c.weight_zero, with_sign<31>());
         f(j.c.zero, with_sign<31>());
@@ -336,7 +374,7 @@ struct store_fields {
     template <class F, class JOB>
     static void visit(F& f, JOB& j) {
 #pragma HLS inline
-        visit_results(f, j);
+        visit_planes(f, j);
         f(j.p.window_loads, bits<LOAD_BITS>());
         f(j.p.window_passes, bits<LOAD_BITS>());
         f(j.c.output, bits<32>());
@@ -360,6 +398,18 @@ struct job_streams {
     job_stream<epilogue_fields> epilogue{"jobs of epilogue"};
     job_stream<store_fields> store{"jobs of store"};
 };
+
+// A command as narrow as the processes' registers; what is left of its plan means nothing.
+inline void narrowed(job_t& job) {
+#pragma HLS inline
+    job_narrower f;
+    input_fields::visit(f, job);
+    window_fields::visit(f, job);
+    weight_fields::visit(f, job);
+    residual_fields::visit(f, job);
+    feed_fields::visit(f, job);
+    epilogue_fields::visit(f, job);
+}
 
 // Whether the processes' registers hold what a command counts.
 inline bool narrow(const job_t& job) {

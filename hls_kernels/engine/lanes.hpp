@@ -26,12 +26,9 @@ inline lanes_t first_group(const plan_t& p, int32_t scale_x, int32_t scale_y) {
     return l;
 }
 
-inline lanes_t next_group(const lanes_t& l, const plan_t& p, int32_t scale_x, int32_t scale_y) {
+inline lanes_t next_group(const lanes_t& l, const plan_t& p, int32_t scale_y) {
 #pragma HLS inline
-    // Products of what a command has, so the same for all groups.
-    const number<SMALL_BITS> of_x = scale_x, of_y = scale_y;
-    const number<5> group_x = p.group_x, group_y = p.group_y;
-    const number<SIZE_BITS> pitch = p.pitch, end = pitch * of_x, step_x = group_x * of_x, step_y = group_y * of_y;
+    const number<SIZE_BITS> end = p.row_step, step_x = p.group_step[1], step_y = p.group_step[0];
     const number<SIZE_BITS> back = step_x - end, step_more = step_y + scale_y;
     lanes_t r;
     for (int k = 0; k < P; k++) {

@@ -15,7 +15,7 @@ public:
         : commands_(reinterpret_cast<uint32_t*>(commands)),
           weights_(reinterpret_cast<beat_t*>(weights)),
           input_(reinterpret_cast<beat_t*>(maps)),
-          residual_(maps),
+          residual_(reinterpret_cast<beat_t*>(maps)),
           output_(maps) {}
 
     // Sizes in lines; without a memory beats cost nothing.
@@ -23,7 +23,7 @@ public:
         sim::bind(commands_, {"commands", commands * COMMAND_BEATS});
         sim::bind(weights_, {"weights", weights * LINE_BEATS});
         sim::bind(input_, {"input", maps * LINE_BEATS});
-        sim::bind(residual_, {"residual", maps});
+        sim::bind(residual_, {"residual", maps * LINE_BEATS});
         sim::bind(output_, {"output", maps});
     }
     // Each region in a bank.
@@ -32,7 +32,7 @@ public:
         sim::bind(commands_, {"commands", commands * COMMAND_BEATS, at.commands}, memory, of_commands);
         sim::bind(weights_, {"weights", weights * LINE_BEATS, at.weights}, memory, of_weights);
         sim::bind(input_, {"input", maps * LINE_BEATS, at.maps}, memory, of_maps);
-        sim::bind(residual_, {"residual", maps, at.maps}, memory, of_maps);
+        sim::bind(residual_, {"residual", maps * LINE_BEATS, at.maps}, memory, of_maps);
         sim::bind(output_, {"output", maps, at.maps}, memory, of_maps);
     }
     void bind(uint64_t commands, uint64_t weights, uint64_t maps, sim::memory* memory, sim::bank* bank,
@@ -45,8 +45,8 @@ private:
     static constexpr uint64_t COMMAND_BEATS = LINE_BYTES / 4;
     command_port_t commands_;
     weight_port_t weights_;
-    input_port_t input_;
-    port_t residual_, output_;
+    input_port_t input_, residual_;
+    port_t output_;
 };
 
 }  // namespace engine

@@ -31,16 +31,16 @@ public:
             if (memory) far.bank = memory->route(std::make_unique<sim::distant_bank>(far.bank, crossings[b]));
             const std::string bank = "[" + std::to_string(b) + "]";
             input_.emplace_back(beats_of(far));
-            residual_.emplace_back(far.data);
+            residual_.emplace_back(beats_of(far));
             output_.emplace_back(far.data);
             settle(input_.back(), "input" + bank, far, LINE_BEATS, memory);
-            settle(residual_.back(), "residual" + bank, far, 1, memory);
+            settle(residual_.back(), "residual" + bank, far, LINE_BEATS, memory);
             settle(output_.back(), "output" + bank, far, 1, memory);
         }
     }
     const std::string& name() const { return name_; }
     void run(uint32_t count, peer_stream& to_peers, peer_stream& from_peers) {
-        run_list(commands_, count, weights_, input_port_t(input_.data()), port_t(residual_.data()),
+        run_list(commands_, count, weights_, input_port_t(input_.data()), input_port_t(residual_.data()),
                  port_t(output_.data()), to_peers, from_peers);
     }
 
@@ -55,8 +55,8 @@ private:
     std::string name_;
     command_port_t commands_;
     weight_port_t weights_;
-    std::vector<hls::burst_maxi<beat_t>> input_;
-    std::vector<hls::burst_maxi<line_t>> residual_, output_;
+    std::vector<hls::burst_maxi<beat_t>> input_, residual_;
+    std::vector<hls::burst_maxi<line_t>> output_;
 };
 
 // All CUs and the kernel that they meet in, each with a list of `count` commands.

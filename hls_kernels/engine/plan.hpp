@@ -20,6 +20,7 @@ struct plan_t {
     int32_t bands;            // of an image
     int32_t rows_last;        // of the output, in the last of them
     int32_t windows;          // of a head: images * bands
+    int32_t passes;           // of a head: sets * windows
     int32_t tiles;            // of output channels
     int32_t sets;             // of tiles whose weights lie in the memory together
     int32_t tiles_last;       // in the last of them
@@ -43,6 +44,9 @@ struct plan_t {
     int32_t groups_last;      // and the last band
     int32_t group_y;          // rows, and ...
     int32_t group_x;          // ... columns of the output from one group to the next
+    int32_t group_step[2];    // the same in the input: rows, columns
+    int32_t row_step;         // columns of the input that a row of the window stands for
+    int32_t row_plane;        // positions of a row's phase planes
     int32_t tap_stride;       // between two columns of the window that neighbouring pixels of the output read
     int32_t tap_step;         // from one tap to the next, in columns of the input
     int32_t tap_quotient[2];  // distance of neighbouring taps / stride: rows, columns
@@ -52,7 +56,17 @@ struct plan_t {
     int32_t tap_phase;        // and the phase
     int32_t row_elements;     // of a row of the input in memory
     int32_t in_plane;         // lines of a block of the input
+    int32_t in_lines;         // and of all of them
     int32_t out_plane;        // from a block of the output to the next
+    int32_t out_pixels;       // of the output
+    int32_t band_pixels;      // and of a band
+    int32_t set_lines;        // of the output from one set to the next, ...
+    int32_t set_sums;         // ... and the same of partial sums, a pixel a line
+    int32_t image_lines;      // of the output of an image, ...
+    int32_t image_sums;       // ... and of its partial sums
+    int32_t weight_set;       // lines of a map as second operand from one set to the next
+    int32_t set_weights;      // lines of the packed weights of a set, ...
+    int32_t last_weights;     // ... and of the last one
     int32_t input_rows;       // of the input that a band reads
     int32_t band_input_rows;  // from one band to the next
     int32_t band_elements;    // the same in elements of a plane, ...
@@ -69,6 +83,8 @@ constexpr int PHASES_APART = 3 % P;
 inline int32_t divide_up(int32_t a, int32_t b) { return (a + b - 1) / b; }
 inline int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
+constexpr int MAP_LINES = CHANNELS * CHANNELS / LINE_ELEMENTS;  // of 16 x 16 elements of a map
 
 // Several pixels of few channels side by side in a word (layout.hpp).
 inline bool folded(const mac_command& c) { return c.pixel_channels < CHANNELS; }
@@ -94,6 +110,10 @@ inline plan_t plan_of(const mac_command& c) {
     p.planes[1] = fold || c.kernel[1] == 1 ? 1 : c.stride[1];
     p.tap_stride = fold ? 1 : c.stride[1];
     const int32_t rows = smaller(c.band_rows, c.out_height), above = larger(c.padding[0], -c.padding[0]);
+    int32_t tile_lines = 0;
+    ap_uint<bits_for(TAPS + 1) + 5> taps_width = 0;
+    const int32_t set_blocks = smaller(BLOCKS == 2 && c.tile_blocks == 2 ? c.set_tiles << 1 : c.set_tiles,
+                                       c.out_blocks);
 plan_rounds:
     for (int round = 0; round < PLAN_ROUNDS; round++) {
 #pragma HLS loop_flatten off
@@ -125,7 +145,9 @@ plan_rounds:
                 p.taps = x.product(TAPS_OF_KERNEL);
                 p.tap_step = fold ? x.quotient(FOLD_STEP) : c.dilation[1];
                 // A row of a folded input has a word for each place where a tap may begin, and for what lies behind them.
-                p.pitch = fold ? larger(c.out_width + (p.columns - 1) * p.tap_step, x.quotient_up(FOLD_END) + 1)
+                // A kernel has at most TAPS columns, a word CHANNELS pixels.
+                taps_width = ap_uint<bits_for(TAPS + 1)>(p.columns - 1) * ap_uint<5>(p.tap_step);
+                p.pitch = fold ? larger(c.out_width + static_cast<int32_t>(taps_width), x.quotient_up(FOLD_END) + 1)
                                : larger(x.quotient_up(WIDTH), c.out_width);
                 x.multiply(WINDOWS, c.images, p.bands);
                 x.multiply(STEPS, p.taps, c.tile_depth * PARTS);
@@ -135,6 +157,8 @@ plan_rounds:
                 x.multiply(WINDOW_ELEMENTS, p.row_elements, p.input_rows);
                 x.multiply(MAP_ELEMENTS, p.row_elements, c.in_height);
                 x.multiply(OUT_PIXELS, c.out_height, c.out_width);
+                x.multiply(BAND_PIXELS, rows, c.out_width);
+                x.multiply(WEIGHT_SET, c.weight_kind == WEIGHT_TRANSPOSED ? c.weight_plane : MAP_LINES, set_blocks);
                 x.multiply(FULL_ROWS, rows - 1, p.pitch);
                 x.multiply(LAST_ROWS, p.rows_last - 1, p.pitch);
                 x.divide(PHASE_ROWS, p.input_rows, c.stride[0]);
@@ -143,8 +167,29 @@ plan_rounds:
             case 2:
                 p.windows = x.product(WINDOWS);
                 p.sets = x.quotient_up(SETS);
+                p.out_pixels = x.product(OUT_PIXELS);
+                p.out_plane = c.out_plane > 0 ? c.out_plane : (p.out_pixels + (BEAT - 1)) >> LINE_SHIFT;
                 x.multiply(PASSES, p.sets, p.windows);
                 x.multiply(PLANE, x.quotient_up(PHASE_ROWS), p.pitch);
+                p.steps = x.product(STEPS);
+                p.tiles_last = x.rest(SETS) > 0 ? x.rest(SETS) : c.set_tiles;
+                tile_lines = !has_weights(c) || second_operand_is_map(c) ? 0
+                             : c.weight_kind == WEIGHT_DIAGONAL          ? (p.taps + (BEAT - 1)) >> LINE_SHIFT
+                             : BLOCKS == 2 && c.tile_blocks == 2         ? p.steps * (2 * STEP_LINES)
+                                                                         : p.steps * STEP_LINES;
+                p.in_plane = (x.product(MAP_ELEMENTS) + (LINE_ELEMENTS - 1)) / LINE_ELEMENTS;
+                p.group_y = x.quotient(GROUP_ROWS);
+                p.group_x = x.rest(GROUP_ROWS);
+                x.multiply(SET_LINES, p.out_plane, set_blocks);
+                x.multiply(SET_SUMS, p.out_pixels, set_blocks);
+                x.multiply(IMAGE_LINES, p.out_plane, c.out_blocks);
+                x.multiply(IMAGE_SUMS, p.out_pixels, c.out_blocks);
+                x.multiply(SET_WEIGHTS, tile_lines, c.set_tiles);
+                x.multiply(LAST_WEIGHTS, tile_lines, p.tiles_last);
+                x.multiply(IN_LINES, p.in_plane, c.in_blocks);
+                x.multiply(GROUP_STEP_X, p.group_x, p.tap_stride);
+                x.multiply(GROUP_STEP_Y, p.group_y, c.stride[0]);
+                x.multiply(ROW_STEP, p.pitch, p.tap_stride);
                 x.divide(GROUPS, x.product(FULL_ROWS) + c.out_width, P * INTERLEAVE);
                 x.divide(GROUPS_LAST, x.product(LAST_ROWS) + c.out_width, P * INTERLEAVE);
                 break;
@@ -154,6 +199,7 @@ plan_rounds:
                 const int32_t more = PHASES_APART - x.rest(PLANE_BANK), apart = more < 0 ? more + P : more;
                 p.plane = x.product(PLANE) + (p.planes[1] > 1 ? apart : 0);
                 x.multiply(PLANES, p.plane, x.product(PHASE_PLANES));
+                x.multiply(ROW_PLANE, p.plane, p.planes[1]);
                 break;
             }
             default: x.divide(BLOCK, x.product(PLANES), P);
@@ -161,7 +207,6 @@ plan_rounds:
         x.run();
     }
     p.heads = x.product(HEADS);
-    p.tiles_last = x.rest(SETS) > 0 ? x.rest(SETS) : c.set_tiles;
     // One set stays where it is, and so does one window.
     p.sets_outside = p.sets == 1 || (p.windows > 1 && c.order == ORDER_SETS);
     const int32_t passes = x.product(PASSES);
@@ -169,15 +214,14 @@ plan_rounds:
     p.window_passes = p.sets_outside ? 1 : p.sets;
     p.set_loads = p.sets_outside ? p.sets : passes;
     p.set_passes = p.sets_outside ? p.windows : 1;
-    p.steps = x.product(STEPS);
+    p.set_weights = x.product(SET_WEIGHTS);
+    p.last_weights = x.product(LAST_WEIGHTS);
     p.grouped = c.tile_depth < c.in_blocks;
     p.group_skip = x.product(GROUP_SKIP);
     p.group_rest = x.rest(GROUP);
     p.block_rows = x.quotient_up(BLOCK);
     p.groups = x.quotient_up(GROUPS) * INTERLEAVE;
     p.groups_last = x.quotient_up(GROUPS_LAST) * INTERLEAVE;
-    p.group_y = x.quotient(GROUP_ROWS);
-    p.group_x = x.rest(GROUP_ROWS);
     p.tap_quotient[0] = x.quotient(DOWN);
     p.tap_rest[0] = x.rest(DOWN);
     p.tap_quotient[1] = fold ? p.tap_step : x.quotient(RIGHT);
@@ -185,8 +229,18 @@ plan_rounds:
     p.tap_x = fold ? 0 : -c.padding[1];
     p.tap_column = fold ? 0 : -x.quotient_up(LEFT);
     p.tap_phase = fold || x.rest(LEFT) == 0 ? 0 : p.tap_stride - x.rest(LEFT);
-    p.in_plane = (x.product(MAP_ELEMENTS) + LINE_ELEMENTS - 1) / LINE_ELEMENTS;
-    p.out_plane = c.out_plane > 0 ? c.out_plane : (x.product(OUT_PIXELS) + BEAT - 1) / BEAT;
+    p.in_lines = x.product(IN_LINES);
+    p.group_step[0] = x.product(GROUP_STEP_Y);
+    p.group_step[1] = x.product(GROUP_STEP_X);
+    p.row_step = x.product(ROW_STEP);
+    p.row_plane = x.product(ROW_PLANE);
+    p.passes = passes;
+    p.band_pixels = x.product(BAND_PIXELS);
+    p.set_lines = x.product(SET_LINES);
+    p.set_sums = x.product(SET_SUMS);
+    p.image_lines = x.product(IMAGE_LINES);
+    p.image_sums = x.product(IMAGE_SUMS);
+    p.weight_set = x.product(WEIGHT_SET);
     p.band_elements = x.product(BAND_ELEMENTS);
     p.top_elements = c.padding[0] > 0 ? -x.product(TOP_ELEMENTS) : x.product(TOP_ELEMENTS);
     p.window_elements = x.product(WINDOW_ELEMENTS);
@@ -287,15 +341,25 @@ inline void next_pass(pass_t& at, const job_t& job) {
     if (set_moves) at.set = when<number<BLOCK_BITS>>(last_set, 0, at.set + 1);
 }
 
-// Tiles of a set, and blocks of a tile: the last ones may be smaller.
-inline int32_t tiles_of_set(const job_t& job, int32_t set) {
+// Tiles of a set, and blocks of a tile and of a set: the last ones may be smaller.
+inline number<2> tile_blocks_of(const job_t& job) { return BLOCKS == 1 ? 1 : job.c.tile_blocks; }
+inline bool last_tile_is_half(const job_t& job) {
+    return BLOCKS == 2 && job.c.tile_blocks == 2 && (job.c.out_blocks & 1) != 0;
+}
+inline number<2> blocks_of_last_tile(const job_t& job) {
+#pragma HLS inline
+    return last_tile_is_half(job) ? number<2>(1) : tile_blocks_of(job);
+}
+inline number<TILE_BITS> tiles_of_set(const job_t& job, const number<BLOCK_BITS>& set) {
+#pragma HLS inline
     return set + 1 == job.p.sets ? job.p.tiles_last : job.c.set_tiles;
 }
-inline int32_t blocks_of_tile(const job_t& job, int32_t tile) {
-    return smaller(job.c.tile_blocks, job.c.out_blocks - tile * job.c.tile_blocks);
-}
-inline int32_t blocks_of_set(const job_t& job, int32_t set) {
-    return smaller(job.c.set_tiles * job.c.tile_blocks, job.c.out_blocks - set * job.c.set_tiles * job.c.tile_blocks);
+typedef number<bits_for(SET_BLOCKS + 1)> set_blocks_t;
+inline set_blocks_t blocks_of_set(const job_t& job, const number<BLOCK_BITS>& set) {
+#pragma HLS inline
+    const set_blocks_t tiles = tiles_of_set(job, set), twice = tiles << 1;
+    const bool half = set + 1 == job.p.sets && last_tile_is_half(job);
+    return BLOCKS == 2 && job.c.tile_blocks == 2 ? set_blocks_t(twice - half) : tiles;
 }
 
 // What lies outside the input.

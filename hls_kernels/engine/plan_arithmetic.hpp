@@ -20,12 +20,25 @@ enum plan_product {
     TOP_ELEMENTS,
     WINDOW_ELEMENTS,
     MAP_ELEMENTS,
-    OUT_PIXELS,  // 1
+    OUT_PIXELS,
+    BAND_PIXELS,
+    WEIGHT_SET,  // 1
     FULL_ROWS,
     LAST_ROWS,
     PASSES,
-    PLANE,   // 2
-    PLANES,  // 4
+    PLANE,
+    SET_LINES,
+    SET_SUMS,
+    IMAGE_LINES,
+    IMAGE_SUMS,
+    SET_WEIGHTS,
+    LAST_WEIGHTS,
+    IN_LINES,
+    GROUP_STEP_X,
+    GROUP_STEP_Y,
+    ROW_STEP,  // 2
+    PLANES,
+    ROW_PLANE,  // 4
     PRODUCTS
 };
 enum plan_division {
@@ -52,7 +65,7 @@ constexpr int PLAN_ROUNDS = 6;
 // every other cycle. Numbers are not negative, and dividends and divisors have SIZE_BITS.
 class arithmetic {
 public:
-    arithmetic() : products_(0), divisions_(0), products_done_(0), divisions_done_(0) {}
+    arithmetic() : products_(0), products_done_(0), divisions_(0), divisions_done_(0) {}
     void multiply(plan_product n, int32_t a, int32_t b) {
 #pragma HLS inline
         factor_[n] = a;
@@ -103,7 +116,8 @@ public:
     int32_t rest(plan_division n) const { return rest_[n]; }
 
 private:
-    number<5> products_, divisions_, products_done_, divisions_done_;
+    number<bits_for(PRODUCTS + 1)> products_, products_done_;
+    number<bits_for(DIVISIONS + 1)> divisions_, divisions_done_;
     int32_t factor_[PRODUCTS], other_[PRODUCTS], product_[PRODUCTS];
     int32_t dividend_[DIVISIONS], divisor_[DIVISIONS], quotient_[DIVISIONS], rest_[DIVISIONS];
 };

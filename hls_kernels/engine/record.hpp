@@ -6,6 +6,8 @@
 #pragma once
 #include <cstdint>
 
+#include "config.hpp"
+
 namespace engine {
 
 enum engine_opcode : int32_t {
@@ -129,10 +131,11 @@ inline bool has_weights(const mac_command& c) { return c.operation == OPERATION_
 inline bool second_operand_is_map(const mac_command& c) {
     return c.weight_kind == WEIGHT_MAP || c.weight_kind == WEIGHT_TRANSPOSED;
 }
-inline bool has_sums(const mac_command& c) { return c.sums != NO_OPERAND; }
+// Without partial sums a process knows of none; check.hpp refuses a command that has some.
+inline bool has_sums(const mac_command& c) { return PARTIAL_SUMS && c.sums != NO_OPERAND; }
 inline bool has_residual(const mac_command& c) { return c.residual != NO_OPERAND; }
 inline bool has_table(const mac_command& c) { return (c.flags & (MAC_TABLE | MAC_MIDDLE_TABLE)) != 0; }
-inline bool is_raw(const mac_command& c) { return (c.flags & MAC_RAW) != 0; }
+inline bool is_raw(const mac_command& c) { return PARTIAL_SUMS && (c.flags & MAC_RAW) != 0; }
 // Sums take a line a pixel, and so one pixel an iteration of the epilogue.
 inline bool pixel_by_pixel(const mac_command& c) { return is_raw(c) || has_sums(c); }
 

@@ -18,9 +18,12 @@ typedef hls::burst_maxi<uint32_t> command_port_t;
 
 constexpr int LINES_DEPTH = 2 * SEGMENT;  // between ports and what packs or unpacks lines
 typedef hls::stream<line_t, LINES_DEPTH> line_stream;
+// Where lines are not needed far ahead: two blocks of a tile take turns by a segment, one alone does not.
+constexpr int SHORT_DEPTH = BLOCKS == 1 ? 16 : LINES_DEPTH;
+typedef hls::stream<line_t, SHORT_DEPTH> short_stream;
 typedef hls::stream<beat_t, LINES_DEPTH * LINE_BEATS> beat_stream;
 typedef hls::stream<acts_t, 4> acts_stream;
-typedef hls::stream<sums_t, 2> sums_stream;
+typedef hls::stream<sums_t, 1> sums_stream;  // a group has at least as many cycles as it takes to pass on
 typedef hls::stream<line_t, TABLE_LINES> table_stream;
 typedef hls::stream_of_blocks<window_t, 2> window_blocks;
 typedef hls::stream_of_blocks<weights_t, 2> weight_blocks;
@@ -28,40 +31,41 @@ typedef hls::stream_of_blocks<params_t, 2> params_blocks;
 
 // What store tells the processes that load: all before `position` is in memory, and of this command itself the pixels
 // before `pixels` of each plane.
+typedef ap_uint<PIXEL_BITS + 1> done_pixels_t;
 struct done_t {
-    int32_t position;
-    int32_t pixels;
+    command_index_t position;
+    done_pixels_t pixels;
 };
+constexpr int32_t ALL_PIXELS = 1 << PIXEL_BITS;
 // Never full: a process that loads is at most so many windows or commands ahead of store, and reads what it was told before
 // it goes on.
 typedef hls::stream<done_t, 2 * WINDOWS_AHEAD + 2> done_stream;
 
-// What a process that loads knows of what is in memory.
+// What a process that loads knows of what is in memory. It is a few windows or commands ahead, so what it counts wraps around.
+typedef ap_uint<8> turns_t;
 struct progress_t {
     done_t done;
-    int32_t told;  // how often store has said something
+    turns_t told;  // how often store has said something
 
     progress_t() : done{0, 0}, told(0) {}
-    // Waits until store has said so many things; it then knows of them all.
-    void at_least(done_stream& in, int32_t times) {
+    // Waits until store has said something of all but `ahead` of `started` things; it then knows of them.
+    void at_most_ahead(done_stream& in, turns_t started, int ahead) {
 #pragma HLS inline
     await_times:
-        while (told < times) {
+        while (turns_t(started - told) > turns_t(ahead)) {
             done = in.read();
-            told++;
+            told = told + 1;
         }
     }
     // Waits until the command at `position` has stored `pixels` pixels of each plane, or all that it has.
-    void until(done_stream& in, int32_t position, int32_t pixels) {
+    void until(done_stream& in, command_index_t position, done_pixels_t pixels) {
 #pragma HLS inline
     await_pixels:
         while (done.position < position || (done.position == position && done.pixels < pixels)) {
             done = in.read();
-            told++;
+            told = told + 1;
         }
     }
 };
-
-constexpr int32_t ALL_PIXELS = 0x7fffffff;
 
 }  // namespace engine

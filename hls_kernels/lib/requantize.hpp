@@ -83,23 +83,28 @@ inline requantize_fixed requantize_product(int32_t sum, int32_t scale) {
     const int64_t low = int64_t{sum & 0x1ffff} * mantissa;
     const int64_t high = requantize_narrow<43>(int64_t{sum >> 17} * mantissa + (low >> 17));
     const int64_t product = high * (1 << 17) | (low & 0x1ffff);
-    const int places = REQUANTIZE_NIBBLE * shift;
-    const bool cut = (static_cast<uint32_t>(product) & ((1u << places) - 1)) != 0;
-    const int64_t units = product >> places;
+    // Place by place, and what is cut off on the way: a shift and a mask of as many bits take more, in every lane.
+    const int64_t by_four = shift & 4 ? product >> 4 * REQUANTIZE_NIBBLE : product;
+    const int64_t by_two = shift & 2 ? by_four >> 2 * REQUANTIZE_NIBBLE : by_four;
+    const int64_t units = shift & 1 ? by_two >> REQUANTIZE_NIBBLE : by_two;
+    const bool cut = ((shift & 4) && (product & 0xffff) != 0) || ((shift & 2) && (by_four & 0xff) != 0) ||
+                     ((shift & 1) && (by_two & 0xf) != 0);
     const int32_t beyond = static_cast<int32_t>(units >> REQUANTIZE_SATURATED);
     const int64_t most = int64_t{1} << REQUANTIZE_SATURATED;
-    const int64_t bound = beyond < 0 ? -most : most - 1;
+    const int64_t bound = product < 0 ? -most : most - 1;
     const bool within = beyond == 0 || beyond == -1;
     return {within ? requantize_narrow<REQUANTIZE_SATURATED + 1>(units) : bound, cut};
 }
 
-// To the nearest integer, ties to the even one; of less than 2^15 in size.
-inline int32_t requantize_nearest(const requantize_fixed& y) {
+// zero + the nearest integer, ties to the even one; of less than 2^15 in size. Rounding up is the addition's carry: a bit more
+// at its end, which is 1 on the other side.
+inline int32_t requantize_nearest(const requantize_fixed& y, int32_t zero) {
 #pragma HLS inline
     const int32_t whole = requantize_narrow<16>(static_cast<int32_t>(y.units >> REQUANTIZE_FRACTION));
     const bool half = (y.units >> (REQUANTIZE_FRACTION - 1) & 1) != 0;
     const bool more = y.cut || (y.units & ((1 << (REQUANTIZE_FRACTION - 1)) - 1)) != 0;
-    return whole + (half && (more || (whole & 1)) ? 1 : 0);
+    const int32_t carry = half && (more || (whole & 1)) ? 1 : 0;
+    return ((whole * 2 | carry) + (requantize_narrow<10>(zero) * 2 | 1)) >> 1;
 }
 
 // (x - zero) * factor, of 8-bit x with or without a sign.
@@ -118,13 +123,12 @@ int32_t requantize_with(int32_t sum, const requantize_channel& channel, int32_t 
     requantize_fixed y = requantize_product(corrected, channel.scale);
     y.units += channel.bias;
     if (t.middle) {
-        const int32_t nearest = requantize_narrow<10>(t.middle_zero) + requantize_nearest(y);
-        const int32_t middle = middle_of(requantize_clamp(nearest, -128, 127));
+        const int32_t middle = middle_of(requantize_clamp(requantize_nearest(y, t.middle_zero), -128, 127));
         y.units = requantize_added(middle, t.middle_zero, t.middle_factor);
         y.cut = false;
     }
     y.units += requantize_added(residual, t.residual_zero, t.residual_factor);
-    return requantize_clamp(requantize_narrow<10>(t.zero) + requantize_nearest(y), t.low, t.high);
+    return requantize_clamp(requantize_nearest(y, t.zero), t.low, t.high);
 }
 
 // The same; `middle_table`: 256 entries for -128 ... 127, or null.

@@ -18,6 +18,7 @@ from xclbin_build import records
 
 BENCH = "vector/tb.cpp"
 LANES = {
+    "2": {"VECTOR_LANES": 2, "VECTOR_DEPTH": 256, "PORT_BYTES": 16},
     "4": {"VECTOR_LANES": 4, "VECTOR_DEPTH": 256},
     "8": {**SIZES["8x32x16"], "VECTOR_LANES": 8, "VECTOR_DEPTH": 256, "VECTOR_BLOCKS": 16},
     "16": {"VECTOR_LANES": 16, "VECTOR_DEPTH": 512},
@@ -27,7 +28,7 @@ MUTATIONS = {
     "channels that fill": Mutation("vector/arithmetic.hpp", "exists ? square : 0", "square"),
     "first word": Mutation("vector/collect.hpp", "at.block() == 0 ? word_sums : all", "all"),
     "parts of a word": Mutation("vector/collect.hpp", "word_sums = begins ? part : more;", "word_sums = part;"),
-    "epsilon": Mutation("vector/arithmetic.hpp", " + c.epsilon;", ";"),
+    "epsilon": Mutation("vector/arithmetic.hpp", "measure + c.epsilon", "measure"),
     "scale's last bits": Mutation("vector/arithmetic.hpp", "left >= 0 ? mantissa << left", "left >= 0 ? mantissa"),
     "scale's places": Mutation("vector/arithmetic.hpp", "exponent - 128 + 4", "exponent - 127 + 4"),
     "sign of beta": Mutation("vector/arithmetic.hpp", "GAMMA_FRACTION) + beta", "GAMMA_FRACTION) - beta"),
@@ -40,12 +41,12 @@ MUTATIONS = {
     "block's gamma": Mutation("vector/apply.hpp", "at.block() * VECTOR_PARTS + at.part() : 0", "at.part() : 0"),
     "filling": Mutation("vector/apply.hpp", ": vector_filling(c);", ": 0;"),
     "one row for all": Mutation("vector/collect.hpp", "? row == 0", "? row == 0 && at.block() == 0"),
-    "strobe": Mutation("vector/move.hpp", "ends && n + 1 == rows.lines ? rest : 0", "0"),
+    "strobe": Mutation("vector/move.hpp", "ends && n == last_line ? rest : 0", "0"),
     "whole planes": Mutation("vector/move.hpp", "if (!whole || block == 0) {", "if (block == 0) {"),
     "waiting for a map": Mutation("vector/move.hpp", "if (c.input_after)", "if (false)"),
     "waiting for the other": Mutation("vector/move.hpp", "if (c.other_after)", "if (false)"),
-    "told too early": Mutation("vector/streams.hpp", "(rows.first + job.c.group_lines) * BEAT",
-                               "(rows.first + 99 * job.c.group_lines) * BEAT"),
+    "told too early": Mutation("vector/streams.hpp", "done_pixels_t(behind << LINE_SHIFT)",
+                               "done_pixels_t(ALL_PIXELS)"),
     "the CPU's sum": Mutation("vector/cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
 }  # fmt: skip
 QUICK = ("masked weights", "told too early")

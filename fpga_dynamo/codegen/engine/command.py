@@ -257,6 +257,10 @@ class Geometry:
     def refusal(self) -> str | None:
         """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
         c, s = self.command, self.sizes
+        if (c.raw or c.has_sums) and not s.partial_sums:
+            return "has partial sums, of which this engine has none: its weights or rows are more than the memories"
+        if c.second_operand_is_map and c.weight_zero and not s.row_sums:
+            return "has a map with a zero point as second operand, for which this engine has no sums of rows"
         if self.taps > s.taps:
             return f"has a kernel of {self.taps} positions, more than the {s.taps} of the engine's table"
         if c.set_tiles > s.set_tiles:

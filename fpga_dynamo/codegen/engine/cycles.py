@@ -38,6 +38,8 @@ _BEHIND_WRITES = 75
 """Cycles that a read waits in memory while results of the same pass are written."""
 REQUESTS_AHEAD = 8
 """Bursts of a window that are asked for before the first one is read."""
+_MAP_BLOCK = 8
+"""Cycles of the loader of weights between two blocks of 16 x 16 elements of a map."""
 PARAMS_LINES = 3
 """Lines of a block's offsets, scales and biases."""
 
@@ -214,14 +216,14 @@ def set_load(g: Geometry, index: int) -> tuple[int, float]:
     params_beats = params * sizes.line_beats
     block_lines = CHANNELS * CHANNELS // sizes.line_elements
     if not c.has_weights:
-        return params, params_beats + block_lines
+        return params, params_beats + sizes.parts
     if c.second_operand_is_map:
-        held = 0 if c.weight_kind is WeightKind.TRANSPOSED else block_lines - 1
+        held = 0 if c.weight_kind is WeightKind.TRANSPOSED else block_lines
         read = blocks * c.tile_depth * block_lines
-        # A line every other cycle.
-        return params + read, params_beats + 2 * blocks * c.tile_depth * (block_lines + held)
+        block = block_lines * sizes.line_beats + held + _MAP_BLOCK
+        return params + read, params_beats + blocks * c.tile_depth * block
     if c.weight_kind is WeightKind.DIAGONAL:
         taps = divide_up(g.taps, sizes.beat) * sizes.beat
-        return tiles * taps // sizes.beat + params, tiles * taps * block_lines + params_beats
+        return tiles * taps // sizes.beat + params, tiles * taps * sizes.parts + params_beats
     packed = tiles * g.steps * c.tile_blocks * sizes.weight_lines
     return packed + params, packed * sizes.line_beats + params_beats

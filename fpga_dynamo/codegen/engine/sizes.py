@@ -21,7 +21,8 @@ class EngineSizes:
     parameters it holds. taps: positions of a kernel. element_bytes: 1 (int8), 2 (bfloat16) or 4 (float32).
     port_bytes: of a beat of the ports of input and weights.
     vector_lanes: channels that pass the vector side in a cycle, 0 without one; vector_depth: words of its memories;
-    vector_blocks: blocks of channels whose layer norm parameters it holds.
+    vector_blocks: blocks of channels whose layer norm parameters it holds. row_sums: whether a map as second operand
+    may have a zero point. partial_sums: whether a layer can be cut into commands that pass on sums.
     """
 
     pixels: int
@@ -37,6 +38,8 @@ class EngineSizes:
     vector_lanes: int = 16
     vector_depth: int = 2048
     vector_blocks: int = 64
+    row_sums: bool = True
+    partial_sums: bool = True
 
     @property
     def blocks(self) -> int:

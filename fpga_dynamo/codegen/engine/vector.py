@@ -28,11 +28,11 @@ _BURST = 6
 """Of a loader or the store for a burst, beside its lines."""
 _COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE = 16, 14, 84, 34, 3
 """Depths of the loops, as in hls_kernels/engine/qor.toml."""
-_EXPONENTIALS, _TABLE = 256, 64
+_EXPONENTIALS, _TABLE = 256, 256
 """Cycles of filling tables at the begin of a command."""
-_PARAMS_EARLIER = 88
+_PARAMS_EARLIER = 20
 """By how much parameters begin to fill tables before the first group's loader begins, fitted to counted commands."""
-_BEGIN = 190
+_BEGIN = 260
 """From the begin of a list until a first command's loader begins: its record is fetched, its plan worked out."""
 
 

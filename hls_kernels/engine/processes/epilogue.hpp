@@ -12,29 +12,33 @@ constexpr int TABLE_COPIES = WORDS * CHANNELS / 2;
 
 #if ENGINE_ELEMENT == 0
 struct table_copies_t {
-    uint32_t middle[TABLE_COPIES][TABLE_WORDS];
-    uint32_t last[TABLE_COPIES][TABLE_WORDS];
+    element_t middle[TABLE_COPIES][TABLE_ENTRIES];
+    element_t last[TABLE_COPIES][TABLE_ENTRIES];
 };
 struct lane_table {
-    const uint32_t* four;
+    const element_t* entry;
     element_t operator()(int32_t x) const {
 #pragma HLS inline
         const ap_uint<8> at = x + 128;
-        return byte_of(four[at >> 2], at & 3);
+        return entry[at];
     }
 };
 
 inline void copy_table(table_stream& in, table_copies_t& tables) {
     line_t line;
-    PIPELINED(copy_table_words) for (int n = 0; n < TABLE_WORDS; n++) {
+    PIPELINED(copy_table_entries) for (number<9> n = 0; n < TABLE_ENTRIES; n++) {
 #pragma HLS pipeline II = 1
-        ITERATION(copy_table_words);
-        if (n % 16 == 0) line = in.read();
-        const uint32_t four = bits32_of(line, n % 16);
+        ITERATION(copy_table_entries);
+        if ((n & (LINE_BYTES - 1)) == 0) line = in.read();
+        const element_t entry = static_cast<element_t>(line.byte[0]);
+        for (int b = 0; b + 1 < LINE_BYTES; b++) {
+#pragma HLS unroll
+            line.byte[b] = line.byte[b + 1];
+        }
         for (int k = 0; k < TABLE_COPIES; k++) {
 #pragma HLS unroll
-            tables.middle[k][n] = four;
-            tables.last[k][n] = four;
+            tables.middle[k][n] = entry;
+            tables.last[k][n] = entry;
         }
     }
 }
@@ -48,20 +52,21 @@ inline lane_table middle_table(const table_copies_t&, int) { return {}; }
 inline lane_table last_table(const table_copies_t&, int) { return {}; }
 #endif
 
-// What is added to all sums of a pixel, for the zero point of a map as second operand. `row`: sum of its activations, of as
+// What is added to all sums of a pixel, for the zero point of a map as second operand: by the sum of its activations, of as
 // many products as a set has steps.
-inline sum_t added_to_pixel(const mac_command& c, sum_t row) {
+inline sum_t added_to_pixel(const mac_command& c, const sums_t& sums, int lane) {
 #pragma HLS inline
-#if ENGINE_ELEMENT == 0
+#if ENGINE_ELEMENT == 0 && ENGINE_ROW_SUMS
     constexpr int BITS = bits_for(WEIGHT_STEPS) + 12;
-    if (second_operand_is_map(c)) return static_cast<sum_t>(ap_int<9>(-c.weight_zero) * static_cast<ap_int<BITS>>(row));
+    if (second_operand_is_map(c))
+        return static_cast<sum_t>(ap_int<9>(-c.weight_zero) * static_cast<ap_int<BITS>>(sums.row[lane]));
 #else
-    (void)c, (void)row;
+    (void)c, (void)sums, (void)lane;
 #endif
     return 0;
 }
 
-inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_stream sums_in[BLOCKS],
+inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], short_stream sums_in[BLOCKS],
                           const params_t& params, const table_copies_t& tables, const job_t& job, const pass_t& at,
                           line_stream out[BLOCKS]) {
     const mac_command& c = job.c;
@@ -72,9 +77,11 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_st
     packer pack(skip);
     sums_t sums;
 #pragma HLS array_partition variable = sums.v complete dim = 0
+#if ENGINE_ROW_SUMS
 #pragma HLS array_partition variable = sums.row complete dim = 0
-    const int32_t iterations = walk.iterations(blocks_of_set(job, at.set));
-    PIPELINED(epilogue_words) for (int32_t n = 0; n < iterations; n++) {
+#endif
+    const pass_places_t iterations = walk.iterations(blocks_of_set(job, at.set));
+    PIPELINED(epilogue_words) for (pass_places_t n = 0; n < iterations; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(epilogue_words);
         const place_t place = walk.here();
@@ -90,7 +97,7 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_st
         for (int e = 0; e < WORDS; e++) {
 #pragma HLS unroll
             const int lane = place.lane + e < P ? place.lane + e : 0;
-            const sum_t of_pixel = added_to_pixel(c, sums.row[lane]);
+            const sum_t of_pixel = added_to_pixel(c, sums, lane);
             for (int o = 0; o < CHANNELS; o++) {
 #pragma HLS unroll
                 const sum_t own = add_sums(sums.v[lane][place.block * CHANNELS + o], offset.of[o]);
@@ -109,7 +116,7 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], line_st
 }
 
 inline void epilogue(job_stream<epilogue_fields>& jobs, uint32_t count, sums_stream& in, params_blocks& params,
-                     table_stream& table, line_stream residual[BLOCKS], line_stream sums_in[BLOCKS],
+                     table_stream& table, line_stream residual[BLOCKS], short_stream sums_in[BLOCKS],
                      line_stream out[BLOCKS]) {
     table_copies_t tables;
 #if ENGINE_ELEMENT == 0
@@ -117,7 +124,7 @@ inline void epilogue(job_stream<epilogue_fields>& jobs, uint32_t count, sums_str
 #pragma HLS array_partition variable = tables.last dim = 1 complete
 #endif
 epilogue_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);

@@ -156,6 +156,8 @@ inline void feed_pass(const window_t& window, const job_t& job, const band_t& b,
         rotate(read, t.rotation, turned);
         const number<SIZE_BITS + 1> below = t.y + from;
         acts_t v;
+        // What is kept from tap to tap is the least of all between groups, and always without a maximum.
+        const bool keeps = maximum && tap != last_tap;
         for (int l = 0; l < P; l++) {
 #pragma HLS unroll
             // Without a sign, what lies before the first one is large.
@@ -166,8 +168,8 @@ inline void feed_pass(const window_t& window, const job_t& job, const band_t& b,
                                            : pad_of(c);
                 element_t& kept =
                     most[INTERLEAVE == 1 ? 0 : static_cast<int>(turn)][PARTS == 1 ? 0 : static_cast<int>(part)].a[l][i];
-                v.a[l][i] = maximum && tap != 0 ? greater_of(a, kept) : a;
-                kept = v.a[l][i];
+                v.a[l][i] = greater_of(a, kept);
+                kept = keeps ? v.a[l][i] : elements::least();
             }
         }
         if (!maximum || tap == last_tap) out.write(v);
@@ -184,7 +186,7 @@ inline void feed_pass(const window_t& window, const job_t& job, const band_t& b,
         const group_index step = when<group_index>(taps_end, INTERLEAVE, 0);
         group = when<group_index>(groups_end, 0, group + step);
         tile = tile + groups_end;
-        const lanes_t after = next_group(lanes, p, p.tap_stride, c.stride[0]);
+        const lanes_t after = next_group(lanes, p, c.stride[0]);
         if (INTERLEAVE == 1) {
             lanes = groups_end ? origin : taps_end ? after : lanes;
         } else {
@@ -199,8 +201,15 @@ inline void feed(job_stream<feed_fields>& jobs, uint32_t count, window_blocks& w
     row_t tile_rows[SET_TILES];
     acts_t most[INTERLEAVE][PARTS];
 #pragma HLS array_partition variable = most complete dim = 0
+    for (int turn = 0; turn < INTERLEAVE; turn++)
+        for (int part = 0; part < PARTS; part++)
+            for (int l = 0; l < P; l++)
+                for (int i = 0; i < IC; i++) {
+#pragma HLS unroll
+                    most[turn][part].a[l][i] = elements::least();
+                }
 feed_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);

@@ -31,7 +31,7 @@ inline void fetch(command_port_t commands, uint32_t count, job_streams& to, vect
     bool failed = false;
     if (count) commands.read_request(0, count * COMMAND_WORDS);
 fetch_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         sim::command(i);
         uint32_t words[COMMAND_WORDS];
 #pragma HLS array_partition variable = words complete
@@ -48,6 +48,9 @@ fetch_commands:
         failed = failed || (job.c.opcode != ENGINE_MAC && !job.vector && !job.idle);
         job.runs = !failed && !job.vector && !job.idle;
         if (job.runs) {
+#ifdef __VITIS_HLS__
+            narrowed(job);
+#endif
             job.p = plan_of(job.c);
             CYCLES(plan);
         } else {

@@ -15,7 +15,7 @@ public:
     row_walk(const job_t& job, const input_rows& rows)
         : apart_(job.p.planes[0] > 1),
           pitch_(job.p.pitch),
-          plane_(apart_ ? job.p.planes[1] * job.p.plane : 0),
+          plane_(apart_ ? job.p.row_plane : 0),
           block_(job.p.block_rows * P),
           last_phase_(job.c.stride[0] - 1),
           last_row_(rows.behind() - rows.first() - 1) {
@@ -239,7 +239,7 @@ inline void fill_folded(beat_stream& in, window_t& window, const job_t& job, con
 
 inline void fill_window(job_stream<window_fields>& jobs, uint32_t count, beat_stream& in, window_blocks& windows) {
 fill_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);

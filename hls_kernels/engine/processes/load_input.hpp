@@ -6,24 +6,24 @@
 namespace engine {
 
 // Of the map that was made last, the pixels that a window reads; a batch waits for all of it.
-inline int32_t pixels_needed(const job_t& job, const input_rows& rows) {
+inline done_pixels_t pixels_needed(const job_t& job, const input_rows& rows) {
 #pragma HLS inline
     const bool one_image = job.c.images == 1 && job.p.heads == 1;
-    return one_image && !rows.reach_end() ? static_cast<int32_t>(rows.element_behind() >> job.p.pixel_shift)
-                                          : ALL_PIXELS;
+    const done_pixels_t behind = rows.element_behind() >> job.p.pixel_shift, all = ALL_PIXELS;
+    return one_image && !rows.reach_end() ? behind : all;
 }
 
 // Asks for a window's bursts, some ahead of those that it reads. All in beats.
-inline void read_window(input_port_t& maps, uint32_t at, uint32_t plane, int32_t bursts, int32_t length,
-                        beat_stream& out) {
+inline void read_window(input_port_t& maps, uint32_t at, number<PIXEL_BITS + 2> plane, number<BLOCK_BITS> bursts,
+                        number<ELEMENT_BITS> length, beat_stream& out) {
 #pragma HLS inline
     uint32_t ask = at;
 input_bursts:
-    for (number<BLOCK_BITS> k = 0; k < bursts + AHEAD - 1; k++) {
-        if (k < bursts) maps.read_request(ask, length);
-        ask += plane;
+    for (number<BLOCK_BITS> k = 0; k < bursts + (AHEAD - 1); k++) {
+        if (k < bursts) maps.read_request(ask, static_cast<int32_t>(length));
+        ask += static_cast<uint32_t>(plane);
         if (k < AHEAD - 1) continue;
-        PIPELINED(input_lines) for (int32_t n = 0; n < length; n++) {
+        PIPELINED(input_lines) for (number<ELEMENT_BITS> n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
             ITERATION(input_lines);
             out.write(maps.read());
@@ -35,9 +35,9 @@ inline void load_input(job_stream<input_fields>& jobs, uint32_t count, input_por
                        peer_side& peers, beat_stream& out, vector_side& vector) {
     progress_t progress;
     heard_t heard;
-    int32_t started = 0;  // windows since the list began
+    turns_t started = 0;  // windows since the list began
 input_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         sim::command(i);
         if (CUS > 1 && i > PEERS_AHEAD) {
@@ -45,6 +45,7 @@ input_commands:
             heard.until(peers.input, i - PEERS_AHEAD);
         }
         if (job.vector) load_vector_input(vector, maps, done, progress, peers, heard, started);
+        if (job.idle) started = started + 1;  // store says something of it
         if (!job.runs) continue;
         const mac_command& c = job.c;
         uint32_t outer_base = c.input;
@@ -57,21 +58,21 @@ input_commands:
             input_windows:
                 for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
                     const number<ELEMENT_BITS> first = rows.first_beat(), beats = rows.beats();
-                    const number<ELEMENT_BITS> plane = job.p.in_plane * LINE_BEATS;
+                    const number<ELEMENT_BITS> plane = job.p.in_plane * LINE_BEATS, all = job.p.in_lines * LINE_BEATS;
                     const bool whole = beats == plane;
                     CYCLES(input_window);
-                    progress.at_least(done, started - WINDOWS_AHEAD);
+                    progress.at_most_ahead(done, started, WINDOWS_AHEAD);
                     if (c.input_after) {
                         progress.until(done, i - c.input_after, pixels_needed(job, rows));
                         if (c.peers & PEERS_INPUT) heard.until(peers.input, i - c.input_after);
                     }
-                    started++;
+                    started = started + 1;
                     // Planes that are read whole follow each other.
                     read_window(maps, base * LINE_BEATS + first, plane,
                                 whole        ? 1
                                 : beats != 0 ? c.in_blocks
                                              : 0,
-                                when<number<ELEMENT_BITS>>(whole, plane * c.in_blocks, beats), out);
+                                when<number<ELEMENT_BITS>>(whole, all, beats), out);
                     rows.next();
                     if (!rows.at_begin()) continue;
                     base += c.input_image;

@@ -6,67 +6,101 @@
 
 namespace engine {
 
+// Which beat of a line comes next.
+typedef ap_uint<bits_for(LINE_BEATS)> beat_turn_t;
+inline bool line_ends(beat_turn_t turn) { return LINE_BEATS == 1 || turn == LINE_BEATS - 1; }
+
 // Lines of a set of a map as second operand, in bursts as long as they lie behind each other.
-inline void read_map(port_t& maps, uint32_t base, const job_t& job, int32_t set, line_stream& out) {
+inline void read_map(input_port_t& maps, uint32_t base, const job_t& job, const number<BLOCK_BITS>& set,
+                     short_stream& out) {
     const mac_command& c = job.c;
     const bool transposed = c.weight_kind == WEIGHT_TRANSPOSED;
-    const int32_t blocks = blocks_of_set(job, set), first = set * c.set_tiles * c.tile_blocks;
+    const number<BLOCK_BITS> blocks = blocks_of_set(job, set), depth = c.tile_depth;
     // K: for each block of steps the output channels of the set. V: for each block of output channels all steps.
-    const int32_t runs = transposed ? blocks : c.tile_depth;
-    const int32_t length = (transposed ? c.tile_depth : blocks) * MAP_LINES;
-    uint32_t ask = base + first * (transposed ? c.weight_plane : MAP_LINES);
+    const number<BLOCK_BITS> runs = transposed ? blocks : depth;
+    const number<PIXEL_BITS> length = (transposed ? depth : blocks) * (MAP_LINES * LINE_BEATS);
+    const uint32_t plane = c.weight_plane;
+    uint32_t ask = base * LINE_BEATS;
+    line_t line = {};
+    beat_turn_t turn = 0;
 map_bursts:
-    for (int32_t k = 0; k < runs + AHEAD - 1; k++) {
-        if (k < runs) maps.read_request(ask, length);
-        ask += c.weight_plane;
+    for (number<BLOCK_BITS> k = 0; k < runs + (AHEAD - 1); k++) {
+        if (k < runs) maps.read_request(ask, static_cast<int32_t>(length));
+        ask += plane * LINE_BEATS;
         if (k < AHEAD - 1) continue;
-        PIPELINED(operand_lines) for (int32_t n = 0; n < length; n++) {
+        PIPELINED(operand_lines) for (number<PIXEL_BITS> n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
             ITERATION(operand_lines);
-            out.write(maps.read());
+            add_beat(line, maps.read());
+            if (line_ends(turn)) out.write(line);
+            turn = turn + 1;
         }
     }
 }
 
+typedef number<PIXEL_BITS + 2> beats_t;
+
+// A burst that has been asked for.
+struct asked_t {
+    count_t lines, pixels;
+    ap_uint<1> block;
+};
+
 // One set of tiles for one band. Residual and sums of a segment follow each other.
-inline void read_tiles(port_t& maps, uint32_t residual, uint32_t sums, const job_t& job, const pass_t& at,
-                       const band_pixels& band, line_stream out[BLOCKS], line_stream sums_out[BLOCKS]) {
+inline void read_tiles(input_port_t& maps, uint32_t residual, uint32_t sums, const job_t& job, const pass_t& at,
+                       const places_of_pass& places, line_stream out[BLOCKS], short_stream sums_out[BLOCKS]) {
     const mac_command& c = job.c;
-    tile_walk ask(job, at, band, false, has_sums(c));
-    tile_walk take = ask;
+    tile_walk walk(job, at, places, false, has_sums(c));
+    asked_t asked[AHEAD];
+    ap_uint<bits_for(AHEAD)> last = 0, first = 0;
+    number<bits_for(AHEAD + 1)> waiting = 0;
+    line_t line = {};
+    beat_turn_t turn = 0;
 residual_bursts:
-    for (int32_t k = 0; take.more(); k++) {
-        if (ask.more()) {
-            const burst_t b = ask.next();
-            if (has_residual(c) && b.asked) maps.read_request(residual + b.at, b.asked);
-            if (has_sums(c)) maps.read_request(sums + b.sums_at, b.pixels);
+    while (walk.more() || waiting > 0) {
+        if (walk.more()) {
+            const burst_t b = walk.next();
+            if (has_residual(c) && b.asked) maps.read_request((residual + b.at) * LINE_BEATS, b.asked * LINE_BEATS);
+            if (has_sums(c))
+                maps.read_request((sums + b.sums_at) * LINE_BEATS, static_cast<int32_t>(b.pixels) * LINE_BEATS);
+            asked[last] = {b.lines, b.pixels, static_cast<ap_uint<1>>(b.block)};
+            last = last + 1;
+            waiting = waiting + 1;
+            if (walk.more() && waiting < AHEAD) continue;
         }
-        if (k < AHEAD - 1) continue;
-        const burst_t b = take.next();
+        const asked_t b = asked[first];
+        first = first + 1;
+        waiting = waiting - 1;
         if (has_residual(c)) {
-            PIPELINED(residual_lines) for (int32_t n = 0; n < b.lines; n++) {
+            const beats_t beats = b.lines * LINE_BEATS;
+            PIPELINED(residual_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
                 ITERATION(residual_lines);
-                write_block(out, b.block, maps.read());
+                add_beat(line, maps.read());
+                if (line_ends(turn)) write_block(out, b.block, line);
+                turn = turn + 1;
             }
         }
         if (has_sums(c)) {
-            PIPELINED(sums_lines) for (int32_t n = 0; n < b.pixels; n++) {
+            const beats_t beats = b.pixels * LINE_BEATS;
+            PIPELINED(sums_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
                 ITERATION(sums_lines);
-                write_block(sums_out, b.block, maps.read());
+                add_beat(line, maps.read());
+                if (line_ends(turn)) write_block(sums_out, b.block, line);
+                turn = turn + 1;
             }
         }
     }
 }
 
-inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, port_t maps, done_stream& done,
-                          peer_side& peers, line_stream out[BLOCKS], line_stream sums_out[BLOCKS], line_stream& map,
+inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, input_port_t maps, done_stream& done,
+                          peer_side& peers, line_stream out[BLOCKS], short_stream sums_out[BLOCKS], short_stream& map,
                           vector_side& vector) {
     progress_t progress;
     heard_t heard;
 residual_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         sim::command(i);
         if (CUS > 1 && i > PEERS_AHEAD) {
@@ -78,7 +112,7 @@ residual_commands:
         const mac_command& c = job.c;
         const bool adds = has_residual(c) || has_sums(c), map_kind = second_operand_is_map(c);
         CYCLES(residual_command);
-        progress.at_least(done, static_cast<int32_t>(i) - COMMANDS_AHEAD);
+        progress.at_most_ahead(done, i, COMMANDS_AHEAD);
         if (adds && c.residual_after) {
             progress.until(done, i - c.residual_after, ALL_PIXELS);
             if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, i - c.residual_after);
@@ -87,33 +121,40 @@ residual_commands:
             progress.until(done, i - c.weight_after, ALL_PIXELS);
             if (c.peers & PEERS_WEIGHT) heard.until(peers.residual, i - c.weight_after);
         }
-        band_pixels band(job);
-        const uint32_t image_sums = static_cast<ap_uint<BLOCK_BITS>>(c.out_blocks) * band.all();
+        places_of_pass places(job, c.residual_image);
         uint32_t outer_weight = c.weight, outer_residual = c.residual, sums = c.sums;
-        for (int32_t h0 = 0; h0 < c.heads[0]; h0++) {
+        for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++) {
             uint32_t weight = outer_weight, residual = outer_residual;
-            for (int32_t h1 = 0; h1 < c.heads[1]; h1++) {
+            for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++) {
                 pass_t at = {0, 0, 0};
-                int32_t set = 0;
+                number<BLOCK_BITS> set = 0;
+                number<LOAD_BITS> loads = map_kind ? job.p.set_loads : 0;
+                uint32_t set_weight = weight;
             residual_passes:
-                for (int32_t pass = 0; pass < job.p.windows * job.p.sets; pass++) {
-                    if (map_kind && pass < job.p.set_loads) {
+                for (number<LOAD_BITS> pass = 0; pass < job.p.passes; pass++) {
+                    if (loads > 0) {
                         CYCLES(residual_pass);
-                        read_map(maps, weight, job, set, map);
-                        if (++set == job.p.sets) set = 0;
+                        read_map(maps, set_weight, job, set, map);
+                        loads = loads - 1;
+                        set = set + 1;
+                        set_weight += job.p.weight_set;
+                        if (set == job.p.sets) {
+                            set = 0;
+                            set_weight = weight;
+                        }
                     }
                     if (adds) {
                         CYCLES(residual_pass);
-                        band.follow(at);
-                        const ap_uint<SMALL_BITS> image = at.image;
-                        read_tiles(maps, residual + image * c.residual_image, sums + image * image_sums, job, at, band,
-                                   out, sums_out);
+                        places.follow(at);
+                        read_tiles(maps, residual + places.image(), sums + places.image_sums(), job, at, places, out,
+                                   sums_out);
                     }
                     next_pass(at, job);
                 }
                 weight += c.weight_head[1];
                 residual += c.residual_head[1];
-                sums += c.images * image_sums;
+                // The last pass was of the last image.
+                sums += places.image_sums() + job.p.image_sums;
             }
             outer_weight += c.weight_head[0];
             outer_residual += c.residual_head[0];

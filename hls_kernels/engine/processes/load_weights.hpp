@@ -8,26 +8,29 @@
 
 namespace engine {
 
-constexpr int MAP_LINES = CHANNELS * CHANNELS / LINE_ELEMENTS;  // of 16 x 16 elements of a map
-constexpr int LINE_INPUTS = 4 / ELEMENT_BYTES;                  // input channels whose weights lie in a packed line
-constexpr int WEIGHT_LINES = CHANNELS / LINE_INPUTS;            // packed lines of 16 x 16 elements
+constexpr int WEIGHT_LINES = CHANNELS / LINE_INPUTS;  // packed lines of 16 x 16 elements
+constexpr int MAP_BEATS = WEIGHT_LINES * LINE_BEATS;  // and their beats
 static_assert(MAP_LINES == WEIGHT_LINES, "blocks have as many lines either way");
-constexpr int MAP_READS = MAP_LINES - 1;  // lines of a map that are read before the first packed line can be made
 
 typedef number<bits_for(WEIGHT_STEPS + 1)> weight_step_t;
 typedef number<TILE_BITS> tile_t;
 typedef number<bits_for(BLOCKS + 1)> block_t;
 typedef number<5> weight_line_t;
-
-// A line of weights of a step, or a beat of it, of a block of the tile; each goes to banks of its own.
-inline void write_line(weights_t& weights, const line_t& line, block_t block, weight_step_t step, weight_line_t at) {
+// Which bank it is: one bit of as many, which moves on; nothing has to be compared.
+typedef ap_uint<STEP_BEATS> bank_bits_t;
+inline bank_bits_t next_bank(bank_bits_t at) {
 #pragma HLS inline
+    return STEP_BEATS == 1 ? at : bank_bits_t(at << 1 | at >> (STEP_BEATS - 1));
+}
+
+// A beat of weights to its bank.
+inline void write_beat(weights_t& weights, const beat_t& beat, block_t block, weight_step_t step, bank_bits_t at) {
+#pragma HLS inline
+    const weight_beat_t packed = weight_beat(beat);
     for (int k = 0; k < BLOCKS; k++)
         for (int n = 0; n < STEP_BEATS; n++) {
 #pragma HLS unroll
-            beat_t part;
-            for (int b = 0; b < PORT_BYTES; b++) part.byte[b] = line.byte[n % LINE_BEATS * PORT_BYTES + b];
-            if (k == block && n / LINE_BEATS == at) weights.part[k][n][step] = part;
+            if (k == block && at[n]) weights.part[k][n][step] = packed;
         }
 }
 
@@ -37,26 +40,21 @@ inline void load_packed(weight_port_t& port, const job_t& job, tile_t tiles, wei
     typedef number<STEP_BITS> step_t;
     const step_t last_step = job.p.steps - 1;
     const tile_t last_tile = tiles - 1;
-    const block_t last_block = job.c.tile_blocks - 1;
+    const block_t last_block = tile_blocks_of(job) - 1;
     weight_step_t address = 0;
     step_t step = 0;
     tile_t tile = 0;
     block_t block = 0;
-    weight_line_t n = 0;
+    bank_bits_t bank = 1;
     bool more = true;
     PIPELINED(packed_lines) while (more) {
 #pragma HLS pipeline II = 1
         ITERATION(packed_lines);
-        const beat_t beat = port.read();
-        for (int k = 0; k < BLOCKS; k++)
-            for (int m = 0; m < STEP_BEATS; m++) {
-#pragma HLS unroll
-                if (k == block && m == n) weights.part[k][m][address] = beat;
-            }
-        const bool beats_end = n == STEP_BEATS - 1, blocks_end = beats_end && block == last_block;
+        write_beat(weights, port.read(), block, address, bank);
+        const bool beats_end = bank[STEP_BEATS - 1], blocks_end = beats_end && block == last_block;
         const bool steps_end = blocks_end && step == last_step;
         more = !(steps_end && tile == last_tile);
-        n = when<weight_line_t>(beats_end, 0, n + 1);
+        bank = next_bank(bank);
         block = when<block_t>(blocks_end, 0, block + beats_end);
         address = address + blocks_end;
         step = when<step_t>(steps_end, 0, step + blocks_end);
@@ -64,43 +62,48 @@ inline void load_packed(weight_port_t& port, const job_t& job, tile_t tiles, wei
     }
 }
 
-// A line of diagonal weights: those of output channel o for input channel o, where that is one of the line's.
-inline line_t diagonal_line(const word_t& word, weight_line_t at) {
+// A step of diagonal weights: those of output channel o for input channel o, where that is one of the step's. Of int8 only the
+// bank is variable that has both, and all of them are written at once.
+inline void write_diagonal(weights_t& weights, const word_t& word, weight_step_t step, weight_line_t part) {
 #pragma HLS inline
-    line_t line = {};
-    for (int o = 0; o < CHANNELS; o++) {
+    for (int n = 0; n < STEP_BEATS; n++) {
 #pragma HLS unroll
-        if (o / LINE_INPUTS == at) set_element(line, o * LINE_INPUTS + o % LINE_INPUTS, word.lane[o]);
+        beat_t beat = {};
+        for (int e = 0; e < BEAT_CHANNELS * LINE_INPUTS; e++) {
+#pragma HLS unroll
+            const int o = n % LINE_BEATS * BEAT_CHANNELS + e / LINE_INPUTS;
+            const int i = n / LINE_BEATS * LINE_INPUTS + e % LINE_INPUTS;
+            if (o % IC == i && (PARTS == 1 || o / IC == part)) set_element(beat, e, word.lane[o]);
+        }
+        weights.part[0][n][step] = weight_beat(beat);
     }
-    return line;
 }
 
 // A word of weights for each tap; each becomes a diagonal. Of each tile the taps fill whole lines.
 inline void load_diagonal(weight_port_t& port, const job_t& job, tile_t tiles, weights_t& weights) {
 #pragma HLS inline
     typedef number<SMALL_BITS + 1> tap_t;
-    const tap_t taps = job.p.taps, last_tap = divide_up(job.p.taps, BEAT) * BEAT - 1;
+    const tap_t taps = job.p.taps, last_tap = ((taps + (BEAT - 1)) & ~(BEAT - 1)) - 1;
     const tile_t last_tile = tiles - 1;
     beat_t beat;
     tap_t tap = 0;
     tile_t tile = 0;
     weight_step_t address = 0;
-    weight_line_t n = 0;
+    weight_line_t part = 0;
     number<3> j = 0;
     bool more = true;
     PIPELINED(diagonal_taps) while (more) {
 #pragma HLS pipeline II = 1
         ITERATION(diagonal_taps);
-        if (j == 0 && n == 0) beat = port.read();
-        const bool exists = tap < taps, part_ends = n % STEP_LINES == STEP_LINES - 1;
-        if (exists)
-            write_line(weights, diagonal_line(word_of(beat, static_cast<int>(j)), n), 0, address, n % STEP_LINES);
-        const bool lines_end = n == WEIGHT_LINES - 1, taps_end = lines_end && tap == last_tap;
+        if (j == 0 && part == 0) beat = port.read();
+        const bool exists = tap < taps;
+        if (exists) write_diagonal(weights, word_of(beat, static_cast<int>(j)), address, part);
+        const bool parts_end = part == PARTS - 1, taps_end = parts_end && tap == last_tap;
         more = !(taps_end && tile == last_tile);
-        address = address + (exists && part_ends);
-        n = when<weight_line_t>(lines_end, 0, n + 1);
-        j = when<number<3>>(lines_end && j == PORT_WORDS - 1, 0, j + lines_end);
-        tap = when<tap_t>(taps_end, 0, tap + lines_end);
+        address = address + exists;
+        part = when<weight_line_t>(parts_end, 0, part + 1);
+        j = when<number<3>>(parts_end && j == PORT_WORDS - 1, 0, j + parts_end);
+        tap = when<tap_t>(taps_end, 0, tap + parts_end);
         tile = tile + taps_end;
     }
 }
@@ -110,28 +113,35 @@ inline void load_ones(weights_t& weights) {
 #pragma HLS inline
     word_t ones;
     for (int o = 0; o < CHANNELS; o++) ones.lane[o] = elements::one();
-    PIPELINED(ones_lines) for (weight_line_t n = 0; n < WEIGHT_LINES; n++) {
+    PIPELINED(ones_steps) for (weight_line_t n = 0; n < PARTS; n++) {
 #pragma HLS pipeline II = 1
-        ITERATION(ones_lines);
-        write_line(weights, diagonal_line(ones, n), 0, n / STEP_LINES, n % STEP_LINES);
+        ITERATION(ones_steps);
+        write_diagonal(weights, ones, n, n);
     }
 }
 
 // Sums of a map's columns times the first operand's zero point, which padding has too: what the offsets of 16 channels are
-// corrected by.
+// corrected by, a beat at a time.
 struct corrections_t {
-    sum_t channel[CHANNELS];
+    sum_t channel[BEAT_CHANNELS];
 };
+typedef corrections_t correction_memory[BLOCKS][SET_TILES][LINE_BEATS];
+// The same of a block of 16 x 16: 16 products of 16 bits.
+#if ENGINE_ELEMENT == 0
+typedef number<20> block_sum_t;
+#else
+typedef sum_t block_sum_t;
+#endif
 
-// What a packed line adds to that of channel `o`, and an offset that is corrected.
-inline sum_t correction_of(const line_t& line, int o, const mac_command& c) {
+// What a beat of weights adds to that of its channel `o`, and an offset that is corrected.
+inline sum_t correction_of(const beat_t& beat, int o, const mac_command& c) {
 #pragma HLS inline
 #if ENGINE_ELEMENT == 0
     number<LINE_INPUTS * 3> sum = 0;
-    for (int r = 0; r < LINE_INPUTS; r++) sum += element_of(line, o * LINE_INPUTS + r);
+    for (int r = 0; r < LINE_INPUTS; r++) sum += element_of(beat, o * LINE_INPUTS + r);
     return static_cast<sum_t>(sum * ap_int<8>(c.pad));
 #else
-    (void)line, (void)o, (void)c;
+    (void)beat, (void)o, (void)c;
     return 0;
 #endif
 }
@@ -145,93 +155,137 @@ inline sum_t corrected_sum(sum_t offset, sum_t correction) {
 #endif
 }
 
-// Of blocks of 16 x 16 elements. K: pixels are output channels, so a packed line has elements of all lines of a block, which
-// wait in registers; [depth][tile][block]. V: channels are output channels, so a line becomes a packed one;
-// [tile][block][depth].
-inline void load_map(line_stream& in, const job_t& job, tile_t tiles, int32_t blocks, weights_t& weights,
-                     corrections_t corrections[BLOCKS][SET_TILES]) {
+// 16 x 16 elements of a map become beats of weights of a block of the tile. Its pixels wait in a queue of 16. K: they are output
+// channels, so a beat has elements of the first ones of the queue, which go to its end, and there wait for their next turn. V:
+// channels are output channels, so a line has all that its beats are made of, and they take it from the end of the queue.
+template <bool TRANSPOSED>
+void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_t tile, weight_step_t step, bool begins,
+                    weights_t& weights, correction_memory& corrections) {
+#pragma HLS inline
+    constexpr int AHEAD_LINES = TRANSPOSED ? 0 : MAP_LINES, TAKEN = TRANSPOSED ? BEAT_CHANNELS : LINE_INPUTS;
+    word_t queue[CHANNELS];
+#pragma HLS array_partition variable = queue complete
+    block_sum_t sums[CHANNELS];
+#pragma HLS array_partition variable = sums complete
+    weight_step_t address = step;
+    bank_bits_t bank = 1;
+    weight_line_t line = 0, beat_of_line = 0, lines_ahead = AHEAD_LINES;
+    bool more = true;
+    PIPELINED(map_beats) while (more) {
+#pragma HLS pipeline II = 1
+#pragma HLS dependence variable = corrections type = inter false
+        ITERATION(map_beats);
+        const bool fills = !TRANSPOSED && lines_ahead != 0, line_begins = TRANSPOSED && beat_of_line == 0;
+        if (fills || line_begins) {
+            const line_t next = in.read();
+            for (int j = 0; j < CHANNELS; j++) {
+#pragma HLS unroll
+                queue[j] = j + BEAT < CHANNELS ? queue[(j + BEAT) % CHANNELS] : word_of(next, (j + BEAT) % CHANNELS);
+            }
+        }
+        beat_t beat = {};
+        for (int o = 0; o < BEAT_CHANNELS; o++)
+            for (int r = 0; r < LINE_INPUTS; r++) {
+#pragma HLS unroll
+                set_element(beat, o * LINE_INPUTS + r,
+                            TRANSPOSED ? queue[CHANNELS - BEAT + r].lane[o] : queue[o].lane[r]);
+            }
+        const bool beats_end = beat_of_line == LINE_BEATS - 1, last_line = line == WEIGHT_LINES - 1;
+        if (!fills) {
+            write_beat(weights, beat, block, address, bank);
+            block_sum_t now[BEAT_CHANNELS];
+            for (int o = 0; o < BEAT_CHANNELS; o++) {
+#pragma HLS unroll
+                const block_sum_t before = line == 0 ? block_sum_t(0) : sums[o];
+                now[o] = before + block_sum_t(correction_of(beat, o, c));
+            }
+            for (int j = 0; j < CHANNELS; j++) {
+#pragma HLS unroll
+                sums[j] = j + BEAT_CHANNELS < CHANNELS ? sums[(j + BEAT_CHANNELS) % CHANNELS]
+                                                       : now[(j + BEAT_CHANNELS) % BEAT_CHANNELS];
+            }
+            word_t turned[CHANNELS];
+#pragma HLS array_partition variable = turned complete
+            for (int j = 0; j < CHANNELS; j++) {
+#pragma HLS unroll
+                for (int i = 0; i < CHANNELS; i++) turned[j].lane[i] = queue[j].lane[(i + TAKEN) % CHANNELS];
+            }
+            for (int j = 0; j < CHANNELS; j++) {
+#pragma HLS unroll
+                if (TRANSPOSED)
+                    queue[j] = turned[j];
+                else
+                    queue[j] = j + BEAT_CHANNELS < CHANNELS ? queue[(j + BEAT_CHANNELS) % CHANNELS]
+                                                            : turned[(j + BEAT_CHANNELS) % CHANNELS];
+            }
+            if (last_line) {
+                const corrections_t old = corrections[block][tile][beat_of_line];
+                corrections_t all;
+                for (int o = 0; o < BEAT_CHANNELS; o++) {
+#pragma HLS unroll
+                    const sum_t earlier = begins ? sum_t(0) : old.channel[o];
+                    all.channel[o] = add_sums(earlier, static_cast<sum_t>(now[o]));
+                }
+                corrections[block][tile][beat_of_line] = all;
+            }
+        }
+        more = fills || !(last_line && beats_end);
+        const bool banks_end = !fills && bank[STEP_BEATS - 1];
+        bank = fills ? bank : next_bank(bank);
+        address = address + banks_end;
+        line = line + (!fills && beats_end);
+        beat_of_line = when<weight_line_t>(beats_end, 0, beat_of_line + !fills);
+        lines_ahead = lines_ahead - fills;
+    }
+}
+
+// Of blocks of 16 x 16 elements. K: [depth][tile][block]. V: [tile][block][depth].
+inline void load_map(short_stream& in, const job_t& job, const number<BLOCK_BITS>& set, tile_t tiles,
+                     weights_t& weights, correction_memory& corrections) {
 #pragma HLS inline
     typedef number<BLOCK_BITS> depth_t;
     const mac_command& c = job.c;
     const bool transposed = c.weight_kind == WEIGHT_TRANSPOSED;
     const depth_t last_depth = c.tile_depth - 1;
     const tile_t last_tile = tiles - 1;
-    const block_t last_block = c.tile_blocks - 1, blocks_of_last = blocks - last_tile * c.tile_blocks - 1;
+    const block_t last_block = tile_blocks_of(job) - 1;
+    const bool last_set = set + 1 == job.p.sets;
+    const block_t blocks_of_last = last_set ? block_t(blocks_of_last_tile(job) - 1) : last_block;
     const weight_step_t tile_steps = job.p.steps;
-    const weight_line_t reads = transposed ? 0 : MAP_READS, last_line = WEIGHT_LINES - 1 + reads;
-    line_t held[MAP_LINES];
-#pragma HLS array_partition variable = held complete
-    corrections_t sums, before;
     weight_step_t tile_begin = 0, depth_begin = 0;
     depth_t depth = 0;
     tile_t tile = 0;
     block_t block = 0;
-    weight_line_t n = 0;
-    block_t blocks_last = last_tile == 0 ? blocks_of_last : last_block;  // of the tile
     bool more = true;
-    PIPELINED(map_lines) while (more) {
-#pragma HLS pipeline II = 1
-        // A correction is read again five lines after it was written at the earliest.
-#pragma HLS dependence variable = corrections type = inter direction = RAW distance = 5 dependent = true
-        ITERATION(map_lines);
-        if (n < MAP_LINES) {
-            const line_t line = in.read();
-            for (int m = 0; m < MAP_LINES; m++) {
-#pragma HLS unroll
-                if (m == n || transposed) held[m] = line;
-            }
-        }
-        const weight_line_t at = n - reads;  // the packed line that is made, if there is one
-        line_t packed = {};
-        for (int o = 0; o < CHANNELS; o++)
-            for (int r = 0; r < LINE_INPUTS; r++) {
-#pragma HLS unroll
-                element_t x = element_of(held[0], r * CHANNELS + o);
-                for (int q = 0; q < WEIGHT_LINES; q++) {
-#pragma HLS unroll
-                    if (!transposed && q == at)
-                        x = element_of(held[o / BEAT], o % BEAT * CHANNELS + q * LINE_INPUTS + r);
-                }
-                set_element(packed, o * LINE_INPUTS + r, x);
-            }
-        if (at >= 0) write_line(weights, packed, block, tile_begin + depth_begin + at / STEP_LINES, at % STEP_LINES);
-        // V's sums stay in their registers from one block of 16 x 16 to the next.
-        const bool begins = at == 0 && (depth == 0 || !transposed), ends = n == last_line;
-        if (begins && depth != 0) before = corrections[block][tile];
-        for (int o = 0; o < CHANNELS; o++) {
-#pragma HLS unroll
-            const sum_t carried = !begins ? sums.channel[o] : depth == 0 ? sum_t(0) : before.channel[o];
-            if (at >= 0) sums.channel[o] = add_sums(carried, correction_of(packed, o, c));
-        }
-        if (ends) corrections[block][tile] = sums;
-
-        const bool depth_ends = ends && depth == last_depth;
-        const bool block_ends = (transposed ? depth_ends : ends) && block == blocks_last;
+map_blocks:
+    while (more) {
+        CYCLES(map_block);
+        const weight_step_t step = tile_begin + depth_begin;
+        if (transposed)
+            load_map_block<true>(in, c, block, tile, step, depth == 0, weights, corrections);
+        else
+            load_map_block<false>(in, c, block, tile, step, depth == 0, weights, corrections);
+        const bool depth_ends = depth == last_depth;
+        const bool block_ends = (!transposed || depth_ends) &&
+                                block == when<block_t>(tile == last_tile, blocks_of_last, last_block);
         const bool tile_ends = block_ends && tile == last_tile;
-        more = !(tile_ends && depth == last_depth);
-        n = when<weight_line_t>(ends, 0, n + 1);
-        const bool depth_moves = transposed ? ends : tile_ends;
-        const bool depth_returns = depth_moves && depth == last_depth;
+        more = !(tile_ends && depth_ends);
+        const bool depth_moves = transposed || tile_ends, depth_returns = depth_moves && depth_ends;
         depth = when<depth_t>(depth_returns, 0, depth + depth_moves);
         depth_begin = when<weight_step_t>(depth_returns, 0, depth_begin + (depth_moves ? PARTS : 0));
-        const bool block_moves = transposed ? depth_ends : ends;
-        block = when<block_t>(block_ends, 0, block + block_moves);
-        const bool last_comes = tile == last_tile ? last_tile == 0 : tile == last_tile - 1;
-        const block_t blocks_next = when<block_t>(last_comes, blocks_of_last, last_block);
-        blocks_last = block_ends ? blocks_next : blocks_last;
+        block = when<block_t>(block_ends, 0, block + (!transposed || depth_ends));
         tile = when<tile_t>(tile_ends, 0, tile + block_ends);
-        const weight_step_t tile_step = when<weight_step_t>(block_ends, tile_steps, 0);
-        tile_begin = when<weight_step_t>(tile_ends, 0, tile_begin + tile_step);
+        tile_begin = when<weight_step_t>(tile_ends, 0, tile_begin + when<weight_step_t>(block_ends, tile_steps, 0));
     }
 }
 
 // Offset, scale and bias of the blocks of a set.
-inline void load_params(weight_port_t& port, const job_t& job, int32_t blocks,
-                        const corrections_t corrections[BLOCKS][SET_TILES], params_t& params) {
+inline void load_params(weight_port_t& port, const job_t& job, set_blocks_t blocks,
+                        const correction_memory& corrections, params_t& params) {
 #pragma HLS inline
     typedef number<bits_for(SET_BLOCKS + 1)> set_block_t;
     const bool corrected = second_operand_is_map(job.c);
-    const block_t last_block = job.c.tile_blocks - 1;
+    const block_t last_block = tile_blocks_of(job) - 1;
     const set_block_t last = blocks - 1;
     tile_t tile = 0;
     block_t block = 0;
@@ -242,16 +296,20 @@ inline void load_params(weight_port_t& port, const job_t& job, int32_t blocks,
     PIPELINED(params_lines) while (more) {
 #pragma HLS pipeline II = 1
         ITERATION(params_lines);
-        add_beat(line, port.read());
-        const corrections_t correction = corrections[block][tile];
+        beat_t plain = port.read();
+        const corrections_t correction = corrections[block][tile][beat];
+        for (int o = 0; o < BEAT_CHANNELS; o++) {
+#pragma HLS unroll
+            const sum_t offset = sum_of_bits(bits32_of(plain, o));
+            if (corrected && i == 0) set_bits32(plain, o, bits_of_sum(corrected_sum(offset, correction.channel[o])));
+        }
+        add_beat(line, plain);
         offsets_t offset;
         factors_t factors;
         for (int o = 0; o < CHANNELS; o++) {
 #pragma HLS unroll
-            const uint32_t bits = bits32_of(line, o);
-            const sum_t plain = sum_of_bits(bits);
-            offset.of[o] = corrected ? corrected_sum(plain, correction.channel[o]) : plain;
-            factors.of[o] = factor_of_bits(bits);
+            offset.of[o] = sum_of_bits(bits32_of(line, o));
+            factors.of[o] = factor_of_bits(bits32_of(line, o));
         }
         const bool line_ends = beat == LINE_BEATS - 1;
         if (line_ends && i == 0) params.offset[at] = offset;
@@ -279,71 +337,65 @@ inline void load_table(weight_port_t& port, table_stream& table) {
     }
 }
 
-// Lines of packed weights from one tile to the next.
-inline int32_t tile_lines_of(const job_t& job) {
-    return job.c.weight_kind == WEIGHT_DIAGONAL ? divide_up(job.p.taps, BEAT)
-                                                : job.p.steps * job.c.tile_blocks * STEP_LINES;
-}
-
 // Where a set lies in memory, set after set.
 struct set_walk {
-    int32_t set;
-    int32_t weights, params;  // lines
-    int32_t blocks_left;
+    number<BLOCK_BITS> set = 0;
+    uint32_t weights = 0, params = 0;  // lines
 
-    set_walk() : set(0), weights(0), params(0), blocks_left(0) {}
-    void begin(const job_t& job) {
-#pragma HLS inline
-        set = 0;
-        weights = params = 0;
-        blocks_left = job.c.out_blocks;
-    }
-    int32_t blocks(const job_t& job) const { return smaller(job.c.set_tiles * job.c.tile_blocks, blocks_left); }
     // Asks for the packed weights and the params of the set.
-    void ask(weight_port_t& port, const job_t& job, int32_t tile_lines) const {
+    void ask(weight_port_t& port, const job_t& job) const {
 #pragma HLS inline
         const mac_command& c = job.c;
-        const bool packed = has_weights(c) && !second_operand_is_map(c);
-        if (packed)
-            port.read_request((c.weight + weights) * LINE_BEATS, tiles_of_set(job, set) * tile_lines * LINE_BEATS);
-        port.read_request((c.params + params) * LINE_BEATS, blocks(job) * PARAMS_LINES * LINE_BEATS);
+        const int32_t lines = set + 1 == job.p.sets ? job.p.last_weights : job.p.set_weights;
+        const set_blocks_t blocks = blocks_of_set(job, set);
+        const number<bits_for(SET_BLOCKS + 1) + 5> beats = blocks * (PARAMS_LINES * LINE_BEATS);
+        if (lines != 0) port.read_request((c.weight + weights) * LINE_BEATS, lines * LINE_BEATS);
+        port.read_request((c.params + params) * LINE_BEATS, static_cast<int32_t>(beats));
     }
-    void next(const job_t& job, int32_t tile_lines) {
+    void next(const job_t& job) {
 #pragma HLS inline
-        if (++set == job.p.sets) return begin(job);
-        weights += job.c.set_tiles * tile_lines;
-        params += job.c.set_tiles * job.c.tile_blocks * PARAMS_LINES;
-        blocks_left -= job.c.set_tiles * job.c.tile_blocks;
+        const bool last = set + 1 == job.p.sets;
+        const set_blocks_t blocks = blocks_of_set(job, set);
+        const uint32_t lines = static_cast<uint32_t>(blocks * PARAMS_LINES);
+        weights = last ? 0 : weights + job.p.set_weights;
+        params = last ? 0 : params + lines;
+        set = when<number<BLOCK_BITS>>(last, 0, set + 1);
     }
 };
 
-inline void load_weights(job_stream<weight_fields>& jobs, uint32_t count, weight_port_t port, line_stream& map,
+inline void load_weights(job_stream<weight_fields>& jobs, uint32_t count, weight_port_t port, short_stream& map,
                          weight_blocks& weights, params_blocks& params, table_stream& table, vector_side& vector) {
-    corrections_t corrections[BLOCKS][SET_TILES];
+    correction_memory corrections;
 #pragma HLS array_partition variable = corrections dim = 1 complete
 weight_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         sim::command(i);
         if (job.vector) load_vector_params(vector, port);
         if (!job.runs) continue;
         const mac_command& c = job.c;
-        const int32_t tile_lines = tile_lines_of(job), loads = job.p.heads * job.p.set_loads;
-        set_walk at, ask;  // the next to be read, and the next to be asked for
-        at.begin(job);
-        ask.begin(job);
+        number<BLOCK_BITS> set = 0;
+        set_walk ask;  // the next to be asked for
         CYCLES(weight_command);
         if (has_table(c))
             port.read_request((c.params + c.out_blocks * PARAMS_LINES) * LINE_BEATS, TABLE_LINES * LINE_BEATS);
-        ask.ask(port, job, tile_lines);
+        ask.ask(port, job);
         if (has_table(c)) load_table(port, table);
+        number<SMALL_BITS> head = 0;
+        number<LOAD_BITS> load = 0;
+        bool more = true;
     weight_sets:
-        for (int32_t load = 0; load < loads; load++) {
-            const int32_t tiles = tiles_of_set(job, at.set), blocks = at.blocks(job);
-            ask.next(job, tile_lines);
+        while (more) {
+            const bool head_ends = load + 1 == job.p.set_loads;
+            more = !(head_ends && head + 1 == job.p.heads);
+            load = when<number<LOAD_BITS>>(head_ends, 0, load + 1);
+            head = head + head_ends;
+            const tile_t tiles = tiles_of_set(job, set);
+            const set_blocks_t blocks = blocks_of_set(job, set);
+            ask.next(job);
             CYCLES(weight_set);
             // The next set is asked for before this one is read, and comes while the array still uses both memories.
-            if (load + 1 < loads) ask.ask(port, job, tile_lines);
+            if (more) ask.ask(port, job);
             {
                 hls::write_lock<weights_t> lock(weights);
                 weights_t& memory = lock;
@@ -352,7 +404,7 @@ weight_commands:
                 if (!has_weights(c))
                     load_ones(memory);
                 else if (second_operand_is_map(c))
-                    load_map(map, job, tiles, blocks, memory, corrections);
+                    load_map(map, job, set, tiles, memory, corrections);
                 else if (c.weight_kind == WEIGHT_DIAGONAL)
                     load_diagonal(port, job, tiles, memory);
                 else
@@ -363,7 +415,8 @@ weight_commands:
                 params_t& memory = lock;
                 load_params(port, job, blocks, corrections, memory);
             }
-            at.next(job, tile_lines);
+            const bool sets_end = set + 1 == job.p.sets;
+            set = when<number<BLOCK_BITS>>(sets_end, 0, set + 1);
         }
     }
 }

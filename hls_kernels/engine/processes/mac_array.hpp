@@ -27,17 +27,16 @@ constexpr int CASCADE = 8;
 constexpr int FIELD = 18;
 constexpr int32_t BIAS = (1 << (FIELD - 1)) - 1;
 
-inline dsp_pair_t pack_pair(element_t low, element_t high) {
+// Bits side by side.
+inline dsp_pair_t pair_of(element_t low, upper_weight_t high) {
 #pragma HLS inline
 #ifdef __VITIS_HLS__
-    // A sign that is borrowed: 9 bits, where an addition of both would have 27.
-    const ap_int<9> upper = ap_int<9>(high) - ap_int<2>(low < 0 ? 1 : 0);
     dsp_pair_t pair;
-    pair.range(26, FIELD) = upper.range(8, 0);
+    pair.range(26, FIELD) = high.range(8, 0);
     pair.range(FIELD - 1, 0) = ap_int<FIELD>(low).range(FIELD - 1, 0);
     return pair;
 #else
-    return static_cast<dsp_pair_t>(static_cast<int32_t>(high) * (1 << FIELD) + low);
+    return static_cast<dsp_pair_t>(high * (1 << FIELD) | (low & ((1 << FIELD) - 1)));
 #endif
 }
 
@@ -85,12 +84,13 @@ inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bo
 #pragma HLS unroll
         for (int o = 0; o < CHANNELS; o += 2) {
 #pragma HLS unroll
+#if ENGINE_ELEMENT == 0
+            dsp_pair_t pair[IC];
+#pragma HLS array_partition variable = pair complete
+            for (int i = 0; i < IC; i++) pair[i] = pair_of(weights[block].low[o / 2][i], weights[block].high[o / 2][i]);
+#else
             const element_t* low = weights[block].w[o];
             const element_t* high = weights[block].w[o + 1];
-#if ENGINE_ELEMENT == 0
-            dsp_pair_t pair[IC];  // packed once for all pixels
-#pragma HLS array_partition variable = pair complete
-            for (int i = 0; i < IC; i++) pair[i] = pack_pair(low[i], high[i]);
 #endif
             for (int l = 0; l < P; l++) {
 #pragma HLS unroll
@@ -110,7 +110,7 @@ inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bo
             }
         }
     }
-#if ENGINE_ELEMENT == 0
+#if ENGINE_ELEMENT == 0 && ENGINE_ROW_SUMS
     for (int l = 0; l < P; l++) {
 #pragma HLS unroll
         step_sum_t row = 0;
@@ -168,7 +168,7 @@ inline void mac_array(job_stream<mac_fields>& jobs, uint32_t count, acts_stream&
     sums_t sums[INTERLEAVE];
 #pragma HLS array_partition variable = sums complete dim = 0
 mac_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);

@@ -20,6 +20,8 @@ struct place_t {
     bool valid[WORDS];  // which words are pixels of the output
 };
 
+typedef number<bits_for(SET_BLOCKS + 1) + STEP_BITS + 6> pass_places_t;
+
 class out_walk {
 public:
     out_walk(const job_t& job, const pass_t& at)
@@ -29,13 +31,13 @@ public:
           begins_(WORDS > 1 && has_residual(job.c)),
           ends_(WORDS > 1 && !is_raw(job.c)),
           last_set_(at.set + 1 == job.p.sets),
-          tile_blocks_(job.c.tile_blocks),
+          tile_blocks_(tile_blocks_of(job)),
           tiles_(tiles_of_set(job, at.set)) {
 #pragma HLS inline
         const band_t band = band_of(job, at.band);
         rows_ = band.rows;
         groups_ = band.groups;
-        last_blocks_ = blocks_of_tile(job, job.p.tiles - 1);
+        last_blocks_ = blocks_of_last_tile(job);
         int32_t x = 0, y = 0;
         for (int e = 0; e < WORDS; e++) {
 #pragma HLS unroll
@@ -70,10 +72,13 @@ public:
     }
 
     // How many places there are.
-    int32_t iterations(int32_t blocks) const {
+    pass_places_t iterations(const set_blocks_t& blocks) const {
 #pragma HLS inline
-        const int32_t of_block = groups_ * (one_step_ ? 1 : step_ == 1 ? P : P / WORDS) + begins_ + ends_;
-        return static_cast<ap_int<bits_for(SET_BLOCKS + 1) + 1>>(blocks) * static_cast<ap_int<STEP_BITS + 6>>(of_block);
+        const number<STEP_BITS + 5> of_block = number<STEP_BITS>(groups_) * (one_step_    ? 1
+                                                                             : step_ == 1 ? P
+                                                                                          : P / WORDS) +
+                                               begins_ + ends_;
+        return blocks * of_block;
     }
     place_t here() const {
 #pragma HLS inline

@@ -21,18 +21,19 @@ inline ap_int<LINE_BYTES> strobe_of(int32_t skip, int32_t rest) {
 // Bursts whose answers have not come yet, and what is to be told when they have. Of a window is told when some bursts of the
 // next one have gone, so that its answers have had time to come.
 constexpr int TOLD_AFTER = 2;
+typedef number<bits_for(WRITES_AHEAD + 2)> answers_count_t;
 struct answers_t {
-    int32_t waiting;  // bursts in all
-    int32_t current;  // of these, of the window that is being stored
-    bool told;        // nothing is to be told of the window before
+    answers_count_t waiting;  // bursts in all
+    answers_count_t current;  // of these, of the window that is being stored
+    bool told;                // nothing is to be told of the window before
     done_t before;
 };
 
-inline void take_answers(port_t& maps, answers_t& answers, int32_t left) {
+inline void take_answers(port_t& maps, answers_t& answers, answers_count_t left) {
 #pragma HLS inline
 store_responses:
     for (; answers.waiting > left; answers.waiting--) maps.write_response();
-    answers.current = smaller(answers.current, answers.waiting);
+    answers.current = answers.current < answers.waiting ? answers.current : answers.waiting;
 }
 
 // Of the window before, if anything is to be told of it.

@@ -6,11 +6,13 @@
 namespace engine {
 
 inline void store_pass(line_stream in[BLOCKS], port_t& maps, uint32_t base, const job_t& job, const pass_t& at,
-                       const band_pixels& band, answers_t& answers, done_stream& to_input) {
-    tile_walk walk(job, at, band, is_raw(job.c), false);
+                       const places_of_pass& places, answers_t& answers, done_stream& to_input) {
+    tile_walk walk(job, at, places, is_raw(job.c), false);
+    number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
 store_bursts:
-    for (int32_t k = 0; walk.more(); k++) {
-        if (k == TOLD_AFTER) tell(maps, answers, to_input);
+    while (walk.more()) {
+        if (untold == 1) tell(maps, answers, to_input);
+        if (untold != 0) untold = untold - 1;
         const burst_t b = walk.next();
         CYCLES(store_burst);
         if (b.asked) {
@@ -19,10 +21,11 @@ store_bursts:
             answers.waiting++;
             answers.current++;
         }
-        PIPELINED(store_lines) for (int32_t n = 0; n < b.lines; n++) {
+        const count_t last = b.lines - 1;
+        PIPELINED(store_lines) for (count_t n = 0; n < b.lines; n++) {
 #pragma HLS pipeline II = 1
             ITERATION(store_lines);
-            maps.write(read_block(in, b.block), strobe_of(n == 0 ? b.skip : 0, n == b.lines - 1 ? b.rest : 0));
+            maps.write(read_block(in, b.block), strobe_of(n == 0 ? b.skip : 0, n == last ? b.rest : 0));
         }
     }
 }
@@ -31,7 +34,7 @@ inline void store(job_stream<store_fields>& jobs, uint32_t count, line_stream in
                   done_stream& to_input, done_stream& to_residual, peer_stream& to_peers, vector_side& vector) {
     int32_t bad = -1;
 store_commands:
-    for (uint32_t i = 0; i < count; i++) {
+    for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         if (job.vector) {
             sim::command(i);
@@ -42,8 +45,8 @@ store_commands:
         if (!job.runs) {
             if (bad < 0 && !job.idle) bad = static_cast<int32_t>(i);
             if (job.idle) {
-                to_input.write({static_cast<int32_t>(i), ALL_PIXELS});
-                to_residual.write({static_cast<int32_t>(i), ALL_PIXELS});
+                to_input.write({i, ALL_PIXELS});
+                to_residual.write({i, ALL_PIXELS});
             }
             tell_peers(to_peers, static_cast<int32_t>(i));
             continue;
@@ -52,28 +55,27 @@ store_commands:
         const mac_command& c = job.c;
         const bool one_image = c.images == 1 && job.p.heads == 1;
         answers_t answers = {0, 0, true, {0, 0}};
-        band_pixels band(job);
+        places_of_pass places(job, c.output_image);
         uint32_t outer = c.output;
-        for (int32_t h0 = 0; h0 < c.heads[0]; h0++) {
+        for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++) {
             uint32_t base = outer;
-            for (int32_t h1 = 0; h1 < c.heads[1]; h1++) {
+            for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++) {
                 pass_t at = {0, 0, 0};
             store_windows:
-                for (int32_t w = 0; w < job.p.window_loads; w++) {
-                    int32_t pixels = 0;
+                for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
+                    done_pixels_t pixels = 0;
                     answers.current = 0;
                 store_passes:
-                    for (int32_t pass = 0; pass < job.p.window_passes; pass++) {
+                    for (number<LOAD_BITS> pass = 0; pass < job.p.window_passes; pass++) {
                         CYCLES(store_pass);
-                        band.follow(at);
-                        const uint32_t image = static_cast<ap_uint<SMALL_BITS>>(at.image) * c.output_image;
-                        store_pass(in, maps, base + image, job, at, band, answers, to_input);
+                        places.follow(at);
+                        store_pass(in, maps, base + places.image(), job, at, places, answers, to_input);
                         // Of the last set the rows up to here are complete.
-                        if (one_image && at.set + 1 == job.p.sets) pixels = band.end();
+                        if (one_image && at.set + 1 == job.p.sets) pixels = places.end();
                         next_pass(at, job);
                     }
                     tell(maps, answers, to_input);
-                    answers.before = {static_cast<int32_t>(i), pixels};
+                    answers.before = {i, pixels};
                     answers.told = false;
                 }
                 base += c.output_head[1];
@@ -83,7 +85,7 @@ store_commands:
         answers.current = 0;
         answers.before.pixels = ALL_PIXELS;
         tell(maps, answers, to_input);
-        to_residual.write({static_cast<int32_t>(i), ALL_PIXELS});
+        to_residual.write({i, ALL_PIXELS});
         tell_peers(to_peers, static_cast<int32_t>(i));
     }
     if (CUS > 1 && bad < 0) return;  // all CUs share the record, which the host has cleared

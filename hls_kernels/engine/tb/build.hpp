@@ -63,7 +63,7 @@ public:
         set_epilogue(c, l);
         const uint32_t sums = maps.allocate(int64_t{in.images} * c.out_blocks * out.pixels());
         const std::vector<engine::part_t> parts = engine::choose(c, sums);
-        if (parts.empty()) return false;
+        if (parts.empty() || (!engine::PARTIAL_SUMS && parts.size() != 1)) return false;
         for (const engine::part_t& part : parts) add_part(part, l, in, w, out);
         out.producer = next() - 1;
         remember(l, in, w, residual, out, what);
@@ -98,6 +98,7 @@ public:
         c.weight_after = after(b);
         c.pad = bits_of_pad(l, a);
         c.weight_zero = b.zero;
+        if (!engine::ROW_SUMS && b.zero != 0) return false;
         set_epilogue(c, l);
         const std::vector<engine::part_t> parts = engine::choose(c);
         if (parts.size() != 1) return false;

@@ -12,44 +12,51 @@ struct vector_params_t {
     exponentials_t exponentials;
     part_params_t gamma[VECTOR_BLOCKS * VECTOR_PARTS];
     part_params_t beta[VECTOR_BLOCKS * VECTOR_PARTS];
-    uint32_t table[VECTOR_COPIES][TABLE_WORDS];
+    element_t table[VECTOR_COPIES][TABLE_ENTRIES];
 };
 
-inline void take_norm(line_stream& in, int32_t blocks, vector_params_t& to) {
+inline void take_norm(short_stream& in, number<bits_for(VECTOR_BLOCKS + 1)> blocks, vector_params_t& to) {
 #pragma HLS inline
     line_t line;
-    int at = 0, part = 0;
+    typedef number<bits_for(2 * VECTOR_BLOCKS * VECTOR_PARTS + 1)> parts_t;
+    parts_t at = 0;
+    ap_uint<bits_for(VECTOR_PARTS + 1)> part = 0;
+    const parts_t parts = blocks * (2 * VECTOR_PARTS);
     bool beta = false;
-    PIPELINED(norm_parts) for (int32_t n = 0; n < 2 * blocks * VECTOR_PARTS; n++) {
+    PIPELINED(norm_parts) for (parts_t n = 0; n < parts; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(norm_parts);
         if (part == 0) line = in.read();
         part_params_t numbers;
         for (int l = 0; l < VECTOR_LANES; l++) {
 #pragma HLS unroll
-            numbers.of[l] = static_cast<int32_t>(bits32_of(line, part * VECTOR_LANES + l));
+            numbers.of[l] = static_cast<int32_t>(bits32_of(line, static_cast<int>(part) * VECTOR_LANES + l));
         }
         if (beta)
             to.beta[at + part] = numbers;
         else
             to.gamma[at + part] = numbers;
         const bool last = part == VECTOR_PARTS - 1;
-        part = last ? 0 : part + 1;
+        part = last ? 0 : static_cast<int>(part) + 1;
         if (last && beta) at += VECTOR_PARTS;
         if (last) beta = !beta;
     }
 }
-inline void take_table(line_stream& in, vector_params_t& to) {
+inline void take_table(short_stream& in, vector_params_t& to) {
 #pragma HLS inline
     line_t line;
-    PIPELINED(vector_table_words) for (int n = 0; n < TABLE_WORDS; n++) {
+    PIPELINED(vector_table_entries) for (number<9> n = 0; n < TABLE_ENTRIES; n++) {
 #pragma HLS pipeline II = 1
-        ITERATION(vector_table_words);
-        if (n % 16 == 0) line = in.read();
-        const uint32_t four = bits32_of(line, n % 16);
+        ITERATION(vector_table_entries);
+        if ((n & (LINE_BYTES - 1)) == 0) line = in.read();
+        const element_t entry = static_cast<element_t>(line.byte[0]);
+        for (int b = 0; b + 1 < LINE_BYTES; b++) {
+#pragma HLS unroll
+            line.byte[b] = line.byte[b + 1];
+        }
         for (int k = 0; k < VECTOR_COPIES; k++) {
 #pragma HLS unroll
-            to.table[k][n] = four;
+            to.table[k][n] = entry;
         }
     }
 }
@@ -59,12 +66,12 @@ inline void apply_group(const row_group_t& from, row_scales_stream& scales, cons
     const vector_command& c = job.c;
     const bool scaled = reduces(c), looks_up = (c.flags & VECTOR_TABLE) != 0;
     row_scale_t kept[VECTOR_ROWS];
-    group_walk at(rows);
+    group_walk at(job, rows);
     row_scale_t scale = {};
     word_t word = {};
     line_t line = {};
-    const int32_t words = words_of(job, rows.walked);
-    PIPELINED(apply_words) for (int32_t n = 0; n < words; n++) {
+    bool goes_on = true;
+    PIPELINED(apply_words) while (goes_on) {
 #pragma HLS pipeline II = 1
 #pragma HLS dependence variable = kept inter distance = 8 true
         ITERATION(apply_words);
@@ -87,7 +94,7 @@ inline void apply_group(const row_group_t& from, row_scales_stream& scales, cons
             const int32_t own = vector_result(key, r, e, scale, gamma.of[l], beta.of[l], c);
             const int32_t result = ap_uint<5>(at.part() * VECTOR_LANES + l) < left ? own : vector_filling(c);
             const ap_uint<8> place = result + 128;
-            const int8_t found = byte_of(params.table[l / 2][place >> 2], place & 3);
+            const int8_t found = params.table[l / 2][place];
             set_lane(word, at.part(), l, looks_up ? found : static_cast<int8_t>(result));
         }
         for (int j = 0; j < BEAT; j++) {
@@ -95,11 +102,12 @@ inline void apply_group(const row_group_t& from, row_scales_stream& scales, cons
             if (j == at.turn()) set_word(line, j, word);
         }
         if (real && at.word_ends() && at.turn() == BEAT - 1) out.write(line);
+        goes_on = !at.last();
         at.advance();
     }
 }
 
-inline void apply(vector_jobs_t& jobs, line_stream& params_in, row_group_blocks& in, row_scales_stream& scales,
+inline void apply(vector_jobs_t& jobs, short_stream& params_in, row_group_blocks& in, row_scales_stream& scales,
                   line_stream& out) {
     vector_params_t params = {};
 #pragma HLS array_partition variable = params.exponentials.e dim = 1 complete
@@ -110,9 +118,9 @@ apply_commands:
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params_in, params.exponentials);
         if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params);
         if (job.c.flags & VECTOR_TABLE) take_table(params_in, params);
-        for (int32_t head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
         apply_groups:
-            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::read_lock<row_group_t> lock(in);

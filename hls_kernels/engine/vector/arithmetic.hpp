@@ -30,7 +30,10 @@ inline row_sums_t sums_of(int8_t x, bool masked, bool exists) {
 }
 inline row_sums_t add_sums(const row_sums_t& a, const row_sums_t& b) {
 #pragma HLS inline
-    return {larger(a.greatest, b.greatest), a.sum + b.sum, a.squares + b.squares};
+    // Of rows that idle the sums are anything, and wrap around.
+    return {larger(a.greatest, b.greatest),
+            static_cast<int32_t>(static_cast<uint32_t>(a.sum) + static_cast<uint32_t>(b.sum)),
+            static_cast<int64_t>(static_cast<uint64_t>(a.squares) + static_cast<uint64_t>(b.squares))};
 }
 
 // Distance of a key to the row's greatest one.
@@ -49,15 +52,20 @@ inline int32_t scale_of_float(float x) {
     return static_cast<int32_t>(placed << 5) | shift;
 }
 
-inline int32_t softmax_scale(int64_t sum, const vector_command& c) {
+// A row's scale: row_scale / sum of its exponentials, or 1 / sqrt(spread + epsilon). Softmax and norm share the division.
+inline int32_t scale_of_row(const row_sums_t& row, const vector_command& c) {
 #pragma HLS inline
-    return sum == 0 ? 0 : scale_of_float(c.row_scale / static_cast<float>(sum));
-}
-inline int32_t norm_scale(const row_sums_t& row, const vector_command& c) {
-#pragma HLS inline
-    const int64_t spread = int64_t{c.channels} * row.squares - int64_t{row.sum} * row.sum;
-    const float variance = static_cast<float>(spread) + c.epsilon;
-    return scale_of_float(1.0f / sqrtf(variance));
+    const bool softmax = c.operation == VECTOR_SOFTMAX;
+    // Rows that are normalised have at most 4,095 channels (check.hpp).
+    const ap_uint<12> channels = c.channels;
+    const ap_uint<27> squares = row.squares;
+    const ap_int<21> sum = row.sum;
+    const ap_int<40> spread = channels * squares - sum * sum;
+    const ap_int<46> exponentials = row.squares;
+    const float measure = static_cast<float>(softmax ? exponentials.to_int64() : spread.to_int64());
+    const float root = sqrtf(measure + c.epsilon);
+    const int32_t scale = scale_of_float((softmax ? c.row_scale : 1.0f) / (softmax ? measure : root));
+    return softmax && row.squares == 0 ? 0 : scale;
 }
 
 // y of a channel that exists, and the result. `exponential`: of softmax, 0 if masked. One multiplier for each place: numbers
@@ -89,7 +97,7 @@ inline int32_t vector_result(int8_t x, int8_t r, int32_t exponential, const row_
     } else {
         y.units += product;
     }
-    return fpga::requantize_clamp(fpga::requantize_narrow<10>(c.zero) + fpga::requantize_nearest(y), c.low, c.high);
+    return fpga::requantize_clamp(fpga::requantize_nearest(y, c.zero), c.low, c.high);
 }
 // Of a channel that fills the last block.
 inline int32_t vector_filling(const vector_command& c) {

@@ -1,7 +1,7 @@
 // What the vector side can run: the end of a sentence that says why not ("has ..."), or nullptr.
 #pragma once
 #ifndef __VITIS_HLS__
-#include "plan.hpp"
+#include "jobs.hpp"
 
 namespace engine {
 
@@ -21,8 +21,11 @@ inline const char* refusal(const vector_command& c) {
     if (int64_t{lines} * p.blocks * BEAT > VECTOR_DEPTH)
         return "has groups that are more than the memories between sweeps";
     if (c.operation == VECTOR_SOFTMAX && c.channels > 1 << 20) return "has rows of too many keys for exact sums";
+    const vector_job_t job = {c, p, 0};
+    if (c.operation == VECTOR_NORM && p.blocks > VECTOR_BLOCKS)
+        return "has more channels than the memory of gamma and beta";
+    if (!narrow(job)) return "has sizes beyond what the engine counts";
     if (c.operation != VECTOR_NORM) return nullptr;
-    if (p.blocks > VECTOR_BLOCKS) return "has more channels than the memory of gamma and beta";
     if (c.channels > 4095) return "has rows whose normalised numbers exceed 7 bits";
     if (has_other(c)) return "has a second operand beside what is normalised";
     if (!(c.epsilon > 0)) return "has an epsilon that is not greater than 0";

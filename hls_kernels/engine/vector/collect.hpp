@@ -4,16 +4,16 @@
 
 namespace engine {
 
-inline void collect_group(line_stream& in, line_stream& other_in, const vector_job_t& job, const rows_t& rows,
+inline void collect_group(line_stream& in, short_stream& other_in, const vector_job_t& job, const rows_t& rows,
                           row_group_t& memory, row_sums_stream& sums) {
     const vector_command& c = job.c;
     const bool other = has_other(c), shared = is_shared(c), summed = reduces(c);
     row_sums_t partial[VECTOR_ROWS];
-    group_walk at(rows);
+    group_walk at(job, rows);
     line_t line = {}, other_line = {};
     row_sums_t word_sums = {};
-    const int32_t words = words_of(job, rows.walked);
-    PIPELINED(collect_words) for (int32_t n = 0; n < words; n++) {
+    bool goes_on = true;
+    PIPELINED(collect_words) while (goes_on) {
 #pragma HLS pipeline II = 1
 #pragma HLS dependence variable = partial inter distance = 8 true
         ITERATION(collect_words);
@@ -43,18 +43,19 @@ inline void collect_group(line_stream& in, line_stream& other_in, const vector_j
             partial[row] = now;
             if (summed && real && at.block() + 1 == job.p.blocks) sums.write(now);
         }
+        goes_on = !at.last();
         at.advance();
     }
 }
 
-inline void collect(vector_jobs_t& jobs, line_stream& in, line_stream& other, row_group_blocks& out,
+inline void collect(vector_jobs_t& jobs, line_stream& in, short_stream& other, row_group_blocks& out,
                     row_sums_stream& sums) {
 collect_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
         sim::command(job.position);
-        for (int32_t head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
         collect_groups:
-            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::write_lock<row_group_t> lock(out);

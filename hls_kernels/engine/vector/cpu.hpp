@@ -46,8 +46,8 @@ private:
                     sums, sums_of(x[b * plane].lane[lane], other && other[b * other_plane].lane[lane] != 0, true));
             }
             scale.center = sums.sum;
-            scale.scale = c_.operation == VECTOR_SOFTMAX ? softmax_scale(weight(x, plane, other, other_plane, sums), c_)
-                                                         : norm_scale(sums, c_);
+            if (c_.operation == VECTOR_SOFTMAX) sums.squares = weight(x, plane, other, other_plane, sums);
+            scale.scale = scale_of_row(sums, c_);
         }
         for (int32_t b = 0; b < p_.blocks; b++) {
             const word_t key = x[b * plane], r = other ? other[b * other_plane] : none;

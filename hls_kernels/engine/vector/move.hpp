@@ -8,78 +8,93 @@ namespace engine {
 #if ENGINE_HAS_VECTOR
 
 // Lines of a group of a map, each block's in one burst; in a single one where these are whole planes.
-template <int BEATS, class PORT>  // beats of a line
-void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, line_stream& out) {
+template <int BEATS, class PORT, class STREAM>  // beats of a line
+void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, STREAM& out) {
+    typedef number<BLOCK_BITS + 1> bursts_t;
+    typedef number<ELEMENT_BITS> beats_t;
     const bool whole = rows.lines == job.p.pitch;
-    const int32_t bursts = whole ? 1 : job.p.blocks, length = (whole ? rows.lines * job.p.blocks : rows.lines) * BEATS;
-    uint32_t ask = (base + rows.first) * BEATS;
+    const bursts_t blocks = job.p.blocks, bursts = whole ? bursts_t(1) : blocks;
+    const beats_t lines = rows.lines, all = job.p.group_map_lines;
+    const beats_t length = (whole ? all : lines) * BEATS;
+    const uint32_t plane = job.p.pitch;
+    uint32_t ask = (base + static_cast<uint32_t>(rows.first)) * BEATS;
     line_t line = {};
+    ap_uint<bits_for(BEATS)> beat = 0;
 vector_bursts:
-    for (int32_t k = 0; k < bursts + AHEAD - 1; k++) {
-        if (k < bursts) maps.read_request(ask, length);
-        ask += job.p.pitch * BEATS;
+    for (bursts_t k = 0; k < bursts + (AHEAD - 1); k++) {
+        if (k < bursts) maps.read_request(ask, static_cast<int32_t>(length));
+        ask += plane * BEATS;
         if (k < AHEAD - 1) continue;
-        PIPELINED(vector_lines) for (int32_t n = 0; n < length; n++) {
+        PIPELINED(vector_lines) for (beats_t n = 0; n < length; n++) {
 #pragma HLS pipeline II = 1
             ITERATION(vector_lines);
             add_beat(line, maps.read());
-            if (n % BEATS == BEATS - 1) out.write(line);
+            if (BEATS == 1 || beat == BEATS - 1) out.write(line);
+            beat = beat + 1;
         }
     }
 }
 
 // `started`: windows and groups since the list began.
 inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stream& done, progress_t& progress,
-                              peer_side& peers, heard_t& heard, int32_t& started) {
+                              peer_side& peers, heard_t& heard, turns_t& started) {
     const vector_job_t job = vector.input_jobs.read();
     const vector_command& c = job.c;
+    const command_index_t here = job.position;
     uint32_t outer = c.input;
-    for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0]) {
+    for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.input_head[0]) {
         uint32_t base = outer;
-        for (int32_t h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1])
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1])
         vector_input_groups:
-            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
-                progress.at_least(done, started - WINDOWS_AHEAD);
+                progress.at_most_ahead(done, started, WINDOWS_AHEAD);
                 if (c.input_after) {
-                    progress.until(done, job.position - c.input_after, pixels_read(job, rows));
+                    progress.until(done, here - c.input_after, pixels_read(job, rows));
                     if (c.peers & PEERS_INPUT) heard.until(peers.input, job.position - c.input_after);
                 }
-                started++;
+                started = started + 1;
                 read_group<LINE_BEATS>(maps, base, job, rows, vector.input);
             }
     }
 }
 
-inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& done, progress_t& progress,
+inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stream& done, progress_t& progress,
                               peer_side& peers, heard_t& heard) {
     const vector_job_t job = vector.other_jobs.read();
     const vector_command& c = job.c;
-    progress.at_least(done, job.position - COMMANDS_AHEAD);
+    const command_index_t here = job.position;
+    progress.at_most_ahead(done, job.position, COMMANDS_AHEAD);
     if (!has_other(c)) return;
     if (c.other_after) {
-        progress.until(done, job.position - c.other_after, ALL_PIXELS);
+        progress.until(done, here - c.other_after, ALL_PIXELS);
         if (c.peers & PEERS_RESIDUAL) heard.until(peers.residual, job.position - c.other_after);
     }
     uint32_t outer = c.other;
-    for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer += c.other_head[0]) {
+    for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.other_head[0]) {
         uint32_t base = outer;
-        for (int32_t h1 = 0; h1 < c.heads[1]; h1++, base += c.other_head[1])
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.other_head[1])
         vector_other_groups:
-            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 if (!is_shared(c)) {
-                    read_group<1>(maps, base, job, rows, vector.other);
+                    read_group<LINE_BEATS>(maps, base, job, rows, vector.other);
                     continue;
                 }
                 // A line a block.
-                maps.read_request(base, job.p.blocks);
-                PIPELINED(shared_lines) for (int32_t n = 0; n < job.p.blocks; n++) {
+                typedef number<BLOCK_BITS + 3> beats_t;
+                const beats_t beats = job.p.blocks * LINE_BEATS;
+                line_t line = {};
+                ap_uint<bits_for(LINE_BEATS)> turn = 0;
+                maps.read_request(base * LINE_BEATS, static_cast<int32_t>(beats));
+                PIPELINED(shared_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
                     ITERATION(shared_lines);
-                    vector.other.write(maps.read());
+                    add_beat(line, maps.read());
+                    if (LINE_BEATS == 1 || turn == LINE_BEATS - 1) vector.other.write(line);
+                    turn = turn + 1;
                 }
             }
     }
@@ -87,14 +102,16 @@ inline void load_vector_other(vector_side& vector, port_t& maps, done_stream& do
 
 inline void load_vector_params(vector_side& vector, weight_port_t& port) {
     const vector_job_t job = vector.params_jobs.read();
-    const int32_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
-    if (lines) port.read_request(job.c.params * LINE_BEATS, lines * LINE_BEATS);
+    typedef number<VECTOR_PARAMS_BITS + 3> beats_t;
+    const beats_t lines = job.p.params_lines + (job.c.flags & VECTOR_TABLE ? TABLE_LINES : 0);
+    const beats_t beats = lines * LINE_BEATS;
+    if (beats > 0) port.read_request(job.c.params * LINE_BEATS, static_cast<int32_t>(beats));
     line_t line = {};
-    PIPELINED(vector_params_lines) for (int32_t n = 0; n < lines * LINE_BEATS; n++) {
+    PIPELINED(vector_params_lines) for (beats_t n = 0; n < beats; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(vector_params_lines);
         add_beat(line, port.read());
-        if (n % LINE_BEATS != LINE_BEATS - 1) continue;
+        if ((n & (LINE_BEATS - 1)) != LINE_BEATS - 1) continue;
         vector.params.write(line);
         if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES * LINE_BEATS) vector.weigh_params.write(line);
     }
@@ -103,50 +120,55 @@ inline void load_vector_params(vector_side& vector, weight_port_t& port) {
 inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_input, done_stream& to_residual) {
     const vector_job_t job = vector.store_jobs.read();
     const vector_command& c = job.c;
-    const int32_t rest = c.pixels % BEAT;
+    const int rest = c.pixels & (BEAT - 1);
+    const command_index_t here = job.position;
     answers_t answers = {0, 0, true, {0, 0}};
     uint32_t outer = c.output;
-    for (int32_t h0 = 0; h0 < c.heads[0]; h0++, outer += c.output_head[0]) {
+    for (number<SMALL_BITS> h0 = 0; h0 < c.heads[0]; h0++, outer += c.output_head[0]) {
         uint32_t base = outer;
-        for (int32_t h1 = 0; h1 < c.heads[1]; h1++, base += c.output_head[1])
+        for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.output_head[1])
         store_groups:
-            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 const bool whole = rows.lines == job.p.pitch, ends = rows.first + rows.lines == job.p.plane;
-                uint32_t at = base + rows.first;
+                uint32_t at = base + static_cast<uint32_t>(rows.first);
+                const int32_t asked = whole ? job.p.group_map_lines : static_cast<int32_t>(rows.lines);
+                const group_lines_t last_line = rows.lines - 1;
+                number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
                 answers.current = 0;
                 CYCLES(store_pass);
             store_blocks:
-                for (int32_t block = 0; block < job.p.blocks; block++) {
-                    if (block == TOLD_AFTER) tell(maps, answers, to_input);
+                for (number<BLOCK_BITS + 1> block = 0; block < job.p.blocks; block++) {
+                    if (untold == 1) tell(maps, answers, to_input);
+                    if (untold != 0) untold = untold - 1;
                     CYCLES(store_burst);
                     if (!whole || block == 0) {
                         if (answers.waiting == WRITES_AHEAD) take_answers(maps, answers, WRITES_AHEAD - 1);
-                        maps.write_request(at, whole ? rows.lines * job.p.blocks : rows.lines);
+                        maps.write_request(at, asked);
                         answers.waiting++;
                         answers.current++;
                     }
                     at += job.p.pitch;
-                    PIPELINED(store_vector_lines) for (int32_t n = 0; n < rows.lines; n++) {
+                    PIPELINED(store_vector_lines) for (group_lines_t n = 0; n < rows.lines; n++) {
 #pragma HLS pipeline II = 1
                         ITERATION(store_vector_lines);
-                        maps.write(vector.output.read(), strobe_of(0, ends && n + 1 == rows.lines ? rest : 0));
+                        maps.write(vector.output.read(), strobe_of(0, ends && n == last_line ? rest : 0));
                     }
                 }
                 tell(maps, answers, to_input);
-                answers.before = {job.position, pixels_until(job, rows)};
+                answers.before = {here, pixels_until(job, rows)};
                 answers.told = false;
             }
     }
     answers.current = 0;
     answers.before.pixels = ALL_PIXELS;
     tell(maps, answers, to_input);
-    to_residual.write({job.position, ALL_PIXELS});
+    to_residual.write({here, ALL_PIXELS});
 }
 
 #else
-inline void load_vector_input(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, heard_t&, int32_t&) {}
-inline void load_vector_other(vector_side&, port_t&, done_stream&, progress_t&, peer_side&, heard_t&) {}
+inline void load_vector_input(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, heard_t&, turns_t&) {}
+inline void load_vector_other(vector_side&, input_port_t&, done_stream&, progress_t&, peer_side&, heard_t&) {}
 inline void load_vector_params(vector_side&, weight_port_t&) {}
 inline void store_vector(vector_side&, port_t&, done_stream&, done_stream&) {}
 #endif

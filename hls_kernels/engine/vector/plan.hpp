@@ -17,22 +17,31 @@ constexpr int LEAST_ROWS = 8;
 constexpr int EXPONENT_LINES = 16;
 constexpr int EXPONENT_BITS = 24;  // 1 is 1 << EXPONENT_BITS
 
-static_assert(VECTOR_LANES == 4 || VECTOR_LANES == 8 || VECTOR_LANES == 16, "lanes of the vector side: 0, 4, 8 or 16");
+constexpr int GROUP_LINES_BITS = bits_for(VECTOR_ROWS / BEAT + 1);
+constexpr int VECTOR_PARAMS_BITS = bits_for(2 * VECTOR_BLOCKS + EXPONENT_LINES + 1);
+
+static_assert(VECTOR_LANES == 2 || VECTOR_LANES == 4 || VECTOR_LANES == 8 || VECTOR_LANES == 16,
+              "lanes of the vector side: 0, 2, 4, 8 or 16");
 
 struct vector_plan_t {
     int32_t heads;
-    int32_t blocks;        // of channels
-    int32_t plane;         // lines of a block
-    int32_t pitch;         // and from one to the next
-    int32_t params_lines;  // without the table
+    int32_t blocks;           // of channels
+    int32_t plane;            // lines of a block
+    int32_t pitch;            // and from one to the next
+    int32_t group_lines;      // of the command, no more than a plane has
+    int32_t group_map_lines;  // of all blocks of a group
+    int32_t params_lines;     // without the table
 };
 
 inline vector_plan_t plan_of(const vector_command& c) {
     vector_plan_t p;
-    p.heads = c.heads[0] * c.heads[1];
-    p.blocks = divide_up(c.channels, CHANNELS);
-    p.plane = divide_up(c.pixels, BEAT);
+    p.heads = ap_uint<SMALL_BITS>(c.heads[0]) * ap_uint<SMALL_BITS>(c.heads[1]);
+    p.blocks = (c.channels + (CHANNELS - 1)) >> 4;
+    p.plane = (c.pixels + (BEAT - 1)) >> LINE_SHIFT;
     p.pitch = c.plane > 0 ? c.plane : p.plane;
+    p.group_lines = smaller(c.group_lines, p.plane);
+    p.group_map_lines =
+        static_cast<int32_t>(ap_uint<GROUP_LINES_BITS>(p.group_lines) * ap_uint<bits_for(VECTOR_DEPTH + 1)>(p.blocks));
     p.params_lines = c.operation == VECTOR_SOFTMAX ? EXPONENT_LINES : c.operation == VECTOR_NORM ? 2 * p.blocks : 0;
     return p;
 }
@@ -44,19 +53,24 @@ struct vector_job_t {
 };
 
 // A group: lines of each block's plane, and rows.
+typedef number<PIXEL_BITS> plane_line_t;
+typedef number<GROUP_LINES_BITS> group_lines_t;
+typedef number<bits_for(VECTOR_ROWS + 1)> group_rows_t;
 struct rows_t {
-    int32_t first;  // line in the plane
-    int32_t lines;
-    int32_t rows;    // in these lines
-    int32_t walked;  // and those that the loops with sums go through
+    plane_line_t first;  // line in the plane
+    group_lines_t lines;
+    group_rows_t rows;    // in these lines
+    group_rows_t walked;  // and those that the loops with sums go through
 };
-inline rows_t rows_of(const vector_job_t& job, int32_t first) {
+inline rows_t rows_of(const vector_job_t& job, const plane_line_t& first) {
 #pragma HLS inline
+    const plane_line_t left = plane_line_t(job.p.plane) - first;
+    const group_lines_t most = job.p.group_lines, rest = left;
     rows_t r;
     r.first = first;
-    r.lines = smaller(job.c.group_lines, job.p.plane - first);
-    r.rows = r.lines * BEAT;
-    r.walked = larger(r.rows, LEAST_ROWS);
+    r.lines = left < plane_line_t(most) ? rest : most;
+    r.rows = r.lines << LINE_SHIFT;
+    r.walked = r.rows < LEAST_ROWS ? group_rows_t(LEAST_ROWS) : r.rows;
     return r;
 }
 

@@ -3,12 +3,11 @@
 #include "../peers.hpp"
 #include "../processes/ports.hpp"
 #include "arithmetic.hpp"
+#include "jobs.hpp"
 
 namespace engine {
 
 #if ENGINE_HAS_VECTOR
-
-typedef hls::stream<vector_job_t, 2> vector_jobs_t;
 
 // They hold a group's rows, so that a sweep never waits in its last block for one that has yet to begin.
 typedef hls::stream<row_sums_t, VECTOR_ROWS> row_sums_stream;
@@ -27,8 +26,8 @@ struct vector_side {
     vector_jobs_t params_jobs{"vector jobs of load_weights"}, store_jobs{"vector jobs of store"};
     vector_jobs_t collect_jobs{"jobs of collect"}, weigh_jobs{"jobs of weigh"}, scale_jobs{"jobs of scale_rows"};
     vector_jobs_t apply_jobs{"jobs of apply"};
-    line_stream input{"vector_input"}, other{"vector_other"}, params{"vector_params"}, output{"vector_output"};
-    line_stream weigh_params{"vector_weigh_params"};
+    line_stream input{"vector_input"}, output{"vector_output"};
+    short_stream other{"vector_other"}, params{"vector_params"}, weigh_params{"vector_weigh_params"};
     row_sums_stream collected{"collected"}, weighed{"weighed"};
     row_scales_stream scales{"scales"};
     row_group_blocks first{"first group"}, second{"second group"};
@@ -48,9 +47,9 @@ inline void write_end(vector_side& to) {
 inline void write_jobs(const vector_command& c, int32_t position, vector_side& to) {
 #pragma HLS inline
     const vector_job_t job = {c, plan_of(c), position};
+    to.params_jobs.write(job);  // tables take the longest
     to.input_jobs.write(job);
     to.other_jobs.write(job);
-    to.params_jobs.write(job);
     to.collect_jobs.write(job);
     to.weigh_jobs.write(job);
     to.scale_jobs.write(job);
@@ -59,22 +58,27 @@ inline void write_jobs(const vector_command& c, int32_t position, vector_side& t
 }
 
 // Pixels of each plane that are complete when a group is; of several maps none before all are.
-inline int32_t pixels_until(const vector_job_t& job, const rows_t& rows) {
+inline done_pixels_t pixels_until(const vector_job_t& job, const rows_t& rows) {
 #pragma HLS inline
-    return job.p.heads > 1 ? 0 : (rows.first + job.c.group_lines) * BEAT;
+    const plane_line_t behind = rows.first + plane_line_t(job.p.group_lines);
+    return job.p.heads > 1 ? done_pixels_t(0) : done_pixels_t(behind << LINE_SHIFT);
 }
 // And those that the group reads.
-inline int32_t pixels_read(const vector_job_t& job, const rows_t& rows) {
+inline done_pixels_t pixels_read(const vector_job_t& job, const rows_t& rows) {
 #pragma HLS inline
-    return job.p.heads > 1 || rows.first + rows.lines == job.p.plane ? ALL_PIXELS : pixels_until(job, rows);
+    const bool all = job.p.heads > 1 || rows.first + rows.lines == job.p.plane;
+    return all ? done_pixels_t(ALL_PIXELS) : pixels_until(job, rows);
 }
 
 // Where a loop is in a group: part after part of a word, row after row of a block, block after block.
 struct group_walk {
-    explicit group_walk(const rows_t& rows) : rows_(rows.rows), walked_(rows.walked) {
+    group_walk(const vector_job_t& job, const rows_t& rows)
+        : rows_(rows.rows), walked_(rows.walked), last_block_(job.p.blocks - 1) {
 #pragma HLS inline
         last_row_ = walked_ == number<ROW_COUNT_BITS>(1);
     }
+    // Whether this is the group's last word.
+    bool last() const { return word_ends() && last_row_ && block_ == last_block_; }
     int part() const { return VECTOR_PARTS == 1 ? 0 : static_cast<int>(part_); }
     int row() const { return static_cast<int>(row_); }
     int block() const { return static_cast<int>(block_); }
@@ -99,16 +103,11 @@ private:
     static constexpr int ROW_COUNT_BITS = bits_for(VECTOR_ROWS + 1);
     typedef ap_uint<bits_for(VECTOR_PARTS)> part_t;
     number<ROW_COUNT_BITS> rows_, walked_, row_ = 0;
-    number<BLOCK_BITS> block_ = 0;
+    number<BLOCK_BITS> last_block_, block_ = 0;
     number<bits_for(VECTOR_DEPTH + 1)> address_ = 0;
     part_t part_ = 0;
     bool last_row_;
 };
-// Iterations of a group.
-inline int32_t words_of(const vector_job_t& job, int32_t rows) {
-#pragma HLS inline
-    return static_cast<ap_int<BLOCK_BITS + 1>>(job.p.blocks) * static_cast<ap_int<10>>(rows) * VECTOR_PARTS;
-}
 // Channels of a block that exist.
 inline ap_uint<5> channels_of(const vector_job_t& job, int block) {
 #pragma HLS inline
@@ -137,7 +136,7 @@ inline void set_lane(word_t& word, int part, int l, int8_t x) {
 struct exponentials_t {
     uint32_t e[VECTOR_COPIES][256];
 };
-inline void load_exponentials(line_stream& in, exponentials_t& to) {
+inline void load_exponentials(short_stream& in, exponentials_t& to) {
 #pragma HLS inline
     line_t line;
     PIPELINED(exponential_entries) for (int n = 0; n < 256; n++) {

@@ -10,12 +10,12 @@ inline void weigh_group(const row_group_t& from, row_sums_stream& sums, const ex
     const bool softmax = c.operation == VECTOR_SOFTMAX, summed = reduces(c);
     int32_t greatest[VECTOR_ROWS];
     int64_t partial[VECTOR_ROWS];
-    group_walk at(rows);
+    group_walk at(job, rows);
     int64_t word_sum = 0;
     word_t distances = {};
     row_sums_t of_row = {};
-    const int32_t words = words_of(job, rows.walked);
-    PIPELINED(weigh_words) for (int32_t n = 0; n < words; n++) {
+    bool goes_on = true;
+    PIPELINED(weigh_words) while (goes_on) {
 #pragma HLS pipeline II = 1
 #pragma HLS dependence variable = partial inter distance = 8 true
 #pragma HLS dependence variable = greatest inter distance = 8 true
@@ -49,11 +49,12 @@ inline void weigh_group(const row_group_t& from, row_sums_stream& sums, const ex
             if (softmax) of_row.squares = now;
             if (summed && at.block() + 1 == (softmax ? job.p.blocks : 1)) out.write(of_row);
         }
+        goes_on = !at.last();
         at.advance();
     }
 }
 
-inline void weigh(vector_jobs_t& jobs, line_stream& params, row_group_blocks& in, row_sums_stream& sums,
+inline void weigh(vector_jobs_t& jobs, short_stream& params, row_group_blocks& in, row_sums_stream& sums,
                   row_group_blocks& out, row_sums_stream& sums_out) {
     exponentials_t exponentials = {};
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
@@ -61,9 +62,9 @@ weigh_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
         sim::command(job.position);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
-        for (int32_t head = 0; head < job.p.heads; head++)
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
         weigh_groups:
-            for (int32_t first = 0; first < job.p.plane; first += job.c.group_lines) {
+            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 hls::read_lock<row_group_t> from_lock(in);
