@@ -96,7 +96,8 @@ def _build(words: list[str]) -> int:
     design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
     console = Console(stderr=True, quiet=options.quiet)
     if options.target not in EMULATED and not options.no_fit_check and design.platform.regions:
-        for words_of in check_fit(design).fit.tight:
+        fitting = check_fit(design)
+        for words_of in [*fitting.fit.tight, *fitting.unknown]:
             console.print(_plain(words_of), highlight=False, soft_wrap=True)
     if options.sources_only:
         if options.target in EMULATED:

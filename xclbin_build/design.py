@@ -37,7 +37,7 @@ ENGINE_ARGUMENTS = (
     Argument("count", "scalar", "uint32_t", 4),
     Argument("arena", "global", "engine::beat_t", 8, const=True),
     Argument("weights", "global", "engine::beat_t", 8, const=True),
-    Argument("arena_residual", "global", "engine::line_t", 8, const=True, same_as="arena"),
+    Argument("arena_residual", "global", "engine::beat_t", 8, const=True, same_as="arena"),
     Argument("arena_output", "global", "engine::line_t", 8, same_as="arena"),
 )
 ENGINE_RECORDS = ("record.hpp", "vector/record.hpp")

@@ -10,9 +10,11 @@ tiles = 64              # tiles of output channels whose parameters lie there wi
 taps = 128              # positions of a kernel
 port_bits = 512         # of the ports of input and weights; 128 where memory's own ports have no more
 storage = "uram"        # of the window and the weights; or "bram"
-vector_lanes = 16       # of the side that works on rows and element by element (int8 only): 4, 8, 16, or 0 for none
+vector_lanes = 16       # of the side that works on rows and element by element (int8 only): 2, 4, 8, 16, or 0 for none
 vector_depth = 512      # words of 16 channels in each of its memories
 vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
+row_sums = true         # whether a map as second operand (attention's keys and values) may have a zero point
+partial_sums = true     # whether layers whose weights or rows are more than the memories are cut into several commands
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from .toml_table import Table
 
 KEYS = (
     "engine", "element", "lanes", "window", "weights", "tiles", "taps", "port_bits", "storage",
-    "vector_lanes", "vector_depth", "vector_blocks",
+    "vector_lanes", "vector_depth", "vector_blocks", "row_sums", "partial_sums",
 )  # fmt: skip
 OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
@@ -51,6 +53,8 @@ class Engine:
     vector_lanes: int
     vector_depth: int
     vector_blocks: int
+    row_sums: bool = True
+    partial_sums: bool = True
 
     @property
     def opcodes(self) -> tuple[str, ...]:
@@ -59,9 +63,9 @@ class Engine:
 
     def header(self, recipe: str) -> str:
         """The header that the engine's sources include under the name ENGINE_CONFIG."""
-        values = asdict(self) | {"element": ELEMENTS.index(self.element), "uram": int(self.uram)}
+        values = asdict(self) | {"element": ELEMENTS.index(self.element)}
         lines = [f"// Made by xclbin_build from recipe '{recipe}': do not edit. Sizes of the engine.", "#pragma once"]
-        lines += [f"#define ENGINE_{name.upper()} {value}" for name, value in values.items()]
+        lines += [f"#define ENGINE_{name.upper()} {int(value)}" for name, value in values.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -108,8 +112,8 @@ def parse(table: Table) -> Engine:
     if storage not in ("uram", "bram"):
         raise RecipeError(f'{table.where}: \'storage\' must be "uram" or "bram", not "{storage}".')
     vector_lanes = table.get("vector_lanes", int, 16)
-    if vector_lanes not in (0, 4, 8, 16):
-        raise RecipeError(f"{table.where}: 'vector_lanes' must be 0, 4, 8 or 16, not {vector_lanes}.")
+    if vector_lanes not in (0, 2, 4, 8, 16):
+        raise RecipeError(f"{table.where}: 'vector_lanes' must be 0, 2, 4, 8 or 16, not {vector_lanes}.")
     sizes = {"weights": 1024, "tiles": 64, "taps": 128, "vector_depth": 512, "vector_blocks": 32}
     for name, default in sizes.items():
         sizes[name] = table.get(name, int, default)
@@ -118,4 +122,5 @@ def parse(table: Table) -> Engine:
     return Engine(
         pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"],
         port_bits // 8, storage == "uram", vector_lanes, sizes["vector_depth"], sizes["vector_blocks"],
+        table.get("row_sums", bool, True), table.get("partial_sums", bool, True),
     )  # fmt: skip

@@ -56,6 +56,8 @@ class Timing:
         if i.opcode in ("call", "invoke") and not self._operators.shared_kind(i):
             known = (i.callee or "").startswith(("llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin", "llvm.abs"))
             return Cost(0, 1.4 if known else 0.0)
+        if i.opcode == "icmp" and self._widths.one_bit(i):
+            return Cost()
         if i.opcode in ("add", "sub", "icmp") and (bits := self._bits(i)):
             return Cost(0, _adder_ns(bits) if i.opcode != "icmp" else _COMPARE_NS + _COMPARE_NS_A_BIT * bits)
         if i.opcode == "mul":

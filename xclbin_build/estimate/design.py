@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .. import platform as platforms
 from .. import recipe as recipes
+from ..check import clang
 from ..design import Design, Kernel, elaborate
 from ..errors import RecipeError
 from ..platform import NO_PART, Platform
@@ -38,8 +39,9 @@ class Estimate:
 
 
 def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: Sequence[str] = ()) -> Estimate:
-    """Estimates a design. whole: with the logic, from the sources' IR, which needs clang 19 and takes half a minute;
-    else what the sizes alone tell, at least so much. advise: look for a recipe that fits where this one does not. only:
+    """Estimates a design. whole: with the logic, from the sources' IR, which needs clang 19 and takes half a minute, of
+    the cores of the software card some minutes; else what the sizes alone tell, at least so much. So where the sizes
+    alone are too large already, no logic is counted. advise: look for a recipe that fits where this one does not. only:
     of an engine's processes count these, all if empty.
 
     Raises RecipeError for a design without a card.
@@ -51,6 +53,11 @@ def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: S
             "give --platform u250, for example."
         )
     operators = Operators(1000 / platform.speeds["clock_mhz"])
+    if whole and not only and any(kernel.cores for kernel in design.kernels):
+        least = estimate(design, whole=False, advise=advise)
+        if not least.fit.fits:
+            least.unknown.append("its sizes alone are too large, so its logic was not counted")
+            return least
     parts: list[Part] = []
     units: list[Unit] = []
     unknown: list[str] = []
@@ -69,16 +76,29 @@ def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: S
 
 
 def check_fit(design: Design) -> Estimate:
-    """The estimate of what a design takes at least, by its sizes alone.
+    """The estimate of what a design takes, for a build: by its sizes, and where these fit with the logic of engines and
+    of the user's kernels as well, which takes seconds. What was left out is said in `unknown`.
 
-    Raises RecipeError, which says what is too large, for a design of which already that does not fit its card.
+    Raises RecipeError, which says what is too large and which recipe would fit, for a design that does not fit its
+    card.
     """
-    found = estimate(design, whole=False)
+    found = estimate(design, whole=False, advise=False)
+    if found.fit.fits:
+        if any(kernel.engine is None and kernel.source is None for kernel in design.kernels):
+            words = "the logic of its cores was not counted, which takes minutes: `xclbin-build estimate` counts it"
+            found.unknown.append(words)
+        elif not clang.available():
+            found.unknown.append(
+                f"its logic was not counted, which needs clang {clang.VERSION} ('apt-get install clang-{clang.VERSION} "
+                f"llvm-{clang.VERSION}'); the build goes on by its sizes, which fit"
+            )
+        else:
+            found = estimate(design, advise=False)
     if not found.fit.fits:
         name, platform = design.recipe.name, design.platform.name
         problems = " ".join(found.fit.problems)
         raise RecipeError(
-            f"recipe '{name}' does not fit platform '{platform}': {problems} {found.advice} "
+            f"recipe '{name}' does not fit platform '{platform}': {problems} {_advice(design)} "
             f"(`xclbin-build estimate --recipe {name} --platform {platform}` shows each part; "
             "--no-fit-check builds all the same.)"
         )
@@ -104,19 +124,15 @@ def _notes(part: Part) -> list[str]:
 
 
 def _advice(design: Design) -> str:
-    """A sentence with the recipes that fit the design's platform, the platform's own first."""
-    fitting = []
+    """A sentence with a recipe that comes along and fits the design's platform by its sizes, the platform's own first:
+    that it fits with its logic, tests hold."""
     for name in recipes.for_platform(design.platform.name):
+        if name == design.recipe.name:
+            continue
         try:
-            other = estimate(
-                elaborate(recipes.load(name), platforms.load(design.platform.name)), whole=False, advise=False
-            )
+            other = elaborate(recipes.load(name), platforms.load(design.platform.name))
+            if estimate(other, whole=False, advise=False).fit.fits:
+                return f"Recipe '{name}' fits."
         except RecipeError:
             continue
-        if other.fit.fits:
-            fitting.append(name)
-    if design.recipe.name in fitting:  # as far as sizes tell, from which what was too large is missing
-        return "Its sizes alone fit, its logic does not: give it a smaller array, fewer lanes or no vector side."
-    if not fitting:
-        return "No recipe that comes along fits this platform; make its engine or its tiles smaller."
-    return f"The sizes of recipe '{fitting[0]}' fit."
+    return "No recipe that comes along fits this platform; make its array or its tiles smaller, or its lanes fewer."

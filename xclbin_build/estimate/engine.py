@@ -15,7 +15,11 @@ ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
 WORD = 16  # channels of a word, CHANNELS of hls_kernels/engine/config.hpp
 LINE_BITS = 512
 _JOB_BITS, _JOB_WORDS = 32, 64  # jobs.hpp
-_LINE_STREAM, _SHORT_STREAM = 128, 4  # depths in streams.hpp
+_JOB_STREAMS, _VECTOR_JOB_STREAMS = 8, 8
+_LINE_STREAM, _SHORT_LINES, _SHORT_STREAM = 128, 16, 4  # depths in streams.hpp
+_CASCADE = 8  # DSPs, processes/mac_array.hpp
+_VECTOR_ROWS = 256  # vector/plan.hpp
+_ROW_SUMS_BITS, _ROW_SCALE_BITS = 128, 64  # vector/arithmetic.hpp
 
 
 def products(engine: Engine) -> int:
@@ -32,10 +36,23 @@ def array_units(engine: Engine, operators: Operators) -> Resources:
     return (operators.unit("fmul") + operators.unit("fadd")) * each
 
 
+def skew(engine: Engine) -> Resources:
+    """Registers in front of an int8 array: an activation waits for its place in the cascade, from the fourth on in a
+    shift register; of weights those of the last of the four inputs that share a bank."""
+    if engine.element != "int8":
+        return Resources()
+    acts = engine.pixels * engine.in_channels * 8
+    pairs = engine.out_channels // 2 * engine.in_channels * 17
+    return Resources(lut=acts * (_CASCADE - 3) / _CASCADE + pairs / 4, ff=acts + pairs)
+
+
 def stream(bits: int, depth: int) -> Resources:
-    """A stream: up to 32 deep a shift register of LUTs and one of flip-flops (UG574), else block RAM."""
+    """A stream: a register, or a shift register of LUTs, two of up to 16 places to a LUT (UG574) and one of up to 32; a
+    deeper one is block RAM."""
+    if depth <= 1:
+        return Resources(lut=20, ff=bits + 20)
     if depth <= 32:
-        return Resources(lut=bits + 20, ff=bits + 20)
+        return Resources(lut=(bits if depth > 16 else bits / 2) + 20, ff=bits + 20)
     return Resources(bram36=memories.bram18(bits, depth) / 2, lut=40, ff=2 * bits)
 
 
@@ -50,17 +67,32 @@ def weights(engine: Engine, storage: str) -> Resources:
     """Two memories of a step's weights for each block of 16 output channels, in banks of a beat."""
     bits = WORD * engine.in_channels * 8 * ELEMENT_BYTES[engine.element]
     beat = 8 * engine.port_bytes
-    bank = memories.cost(memories.Memory(beat, 2 * engine.weight_steps, storage))
+    stored = beat + beat // 16 if engine.element == "int8" else beat  # a bit more for each pair (elements.hpp)
+    bank = memories.cost(memories.Memory(stored, 2 * engine.weight_steps, storage))
     return bank * (bits // beat) * (engine.out_channels // WORD)
 
 
 def params(engine: Engine) -> Resources:
     """Two memories of offset, scale and bias of 16 channels, and the tables of the lanes."""
-    tiles = memories.cost(memories.Memory(3 * 32 * WORD, 2 * engine.set_tiles, "lutram"))
-    found = tiles * (engine.out_channels // WORD)
+    blocks = engine.out_channels // WORD
+    line = memories.Memory(32 * WORD, 2 * engine.set_tiles * blocks, "lutram" if blocks == 2 else "bram")
+    found = memories.cost(line) * 3
     if engine.element == "int8":
         found += memories.cost(memories.Memory(8, 512, "lutram")) * engine.lanes
     return found
+
+
+def vector_memories(engine: Engine) -> Resources:
+    """Two memories of a group's rows before and behind the second sweep, for words of the map and of the other."""
+    group = memories.cost(memories.Memory(8 * WORD, 2 * engine.vector_depth, "bram"))
+    return group * 4
+
+
+def vector_streams(engine: Engine) -> Resources:
+    lines = _SHORT_LINES if engine.out_channels == WORD else _LINE_STREAM
+    found = stream(_JOB_BITS, _JOB_WORDS) * _VECTOR_JOB_STREAMS
+    found += stream(LINE_BITS, _LINE_STREAM) * 2 + stream(LINE_BITS, lines) * 3
+    return found + stream(_ROW_SUMS_BITS, _VECTOR_ROWS) * 2 + stream(_ROW_SCALE_BITS, _VECTOR_ROWS)
 
 
 def least(engine: Engine, name: str, operators: Operators) -> Part:
@@ -68,22 +100,29 @@ def least(engine: Engine, name: str, operators: Operators) -> Part:
     storage = "uram" if engine.uram else "bram"
     blocks = engine.out_channels // WORD
     element_bits = 8 * ELEMENT_BYTES[engine.element]
-    sum_bits = 32 * (engine.pixels * engine.out_channels + engine.pixels)
-    streams = stream(_JOB_BITS, _JOB_WORDS) * 10
+    sum_bits = 32 * engine.pixels * (engine.out_channels + engine.row_sums)
+    streams = stream(_JOB_BITS, _JOB_WORDS) * _JOB_STREAMS
     beat = 8 * engine.port_bytes
     streams += stream(beat, _LINE_STREAM * LINE_BITS // beat)
-    streams += stream(LINE_BITS, _LINE_STREAM) * (1 + 3 * blocks)
+    short = _SHORT_LINES if blocks == 1 else _LINE_STREAM
+    streams += stream(LINE_BITS, _LINE_STREAM) * 2 * blocks + stream(LINE_BITS, short) * (1 + blocks)
     streams += stream(engine.pixels * engine.in_channels * element_bits, _SHORT_STREAM)
-    streams += stream(sum_bits, 2) + stream(LINE_BITS + 4, _SHORT_STREAM) * 2
-    widths = {"commands": 32, "weights": beat, "input": beat, "residual": LINE_BITS, "output": LINE_BITS}
+    streams += stream(sum_bits, 1) + stream(LINE_BITS + 4, _SHORT_STREAM) * 2
+    widths = {"commands": 32, "weights": beat, "input": beat, "residual": beat, "output": LINE_BITS}
     ports = operators.control(len(widths) + 1)
     for port, bits in widths.items():
         ports += operators.port(bits, reads=port != "output", writes=port == "output")
+    vector = [
+        Part("memory", "vector side's memories", vector_memories(engine), "counted"),
+        Part("streams", "vector side's streams", vector_streams(engine), "formula"),
+    ]
     return Part("kernel", name, Resources(), "counted", parts=[
         Part("array", "array", array_units(engine, operators), "counted"),
+        Part("array", "skew of its operands", skew(engine), "formula"),
         Part("memory", "window", window(engine, storage), "counted"),
         Part("memory", "weights", weights(engine, storage), "counted"),
         Part("memory", "params", params(engine), "counted"),
         Part("streams", "between processes", streams, "formula"),
         Part("ports", "m_axi and control", ports, "formula"),
+        *(vector if engine.vector_lanes and engine.element == "int8" else []),
     ])  # fmt: skip

@@ -17,7 +17,7 @@ from ..design import Core, Design, Kernel
 from ..errors import BuildError
 from ..generate import hls_sources, stage
 from . import engine as engines
-from . import memories, source
+from . import kept, memories, source
 from .operators import Operators
 from .resources import Part, Resources, total
 
@@ -53,21 +53,13 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
     these, all if empty.
 
     Each process is read by itself (`check.processes`): all of them inlined into one function are more code than scalar
-    evolution gets through.
+    evolution gets through. What was found is kept in the per-user cache.
     """
-    with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
-        stage(hls_sources(design, built_here=False), Path(folder))
-        file = Path(folder) / f"{kernel.name}.cpp"
-        try:
-            unit = frontend.compiled(file, includes=[folder, f"{folder}/lib"])
-            names = ir.parse(unit.raw)
-            called = [(process, name_of(names, process.symbol)) for process in processes(unit, kernel.name)]
-            wanted = [pair for pair in called if not only or pair[1] in only]
-            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                logic = list(pool.map(lambda pair: _process(unit, pair[0], pair[1], operators), wanted))
-        except BuildError as error:
-            words = f"the logic of '{kernel.name}' was not counted: {error}"
-            logic = [Part("logic", "processes", Resources(), "unknown", words)]
+    sources = hls_sources(design, built_here=False)
+    if only or (logic := kept.load(sources, design, operators)) is None:
+        logic = _processes(sources, kernel, operators, only)
+        if not only and all(process.basis != "unknown" for process in logic):
+            kept.save(logic, sources, design, operators)
     for process in logic:
         if process.name == "mac_array" and kernel.engine is not None:
             array = engines.array_units(kernel.engine, operators)
@@ -75,6 +67,23 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
             process.own = Resources(*rest)
     part.parts = [*logic, *part.parts]
     return part
+
+
+def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, only: Sequence[str]) -> list[Part]:
+    """The processes of an engine, or one part that says why they were not counted."""
+    with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
+        stage(sources, Path(folder))
+        file = Path(folder) / f"{kernel.name}.cpp"
+        try:
+            unit = frontend.compiled(file, includes=[folder, f"{folder}/lib"])
+            names = ir.parse(unit.raw)
+            called = [(process, name_of(names, process.symbol)) for process in processes(unit, kernel.name)]
+            wanted = [pair for pair in called if not only or pair[1] in only]
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                return list(pool.map(lambda pair: _process(unit, pair[0], pair[1], operators), wanted))
+        except BuildError as error:
+            words = f"the logic of '{kernel.name}' was not counted: {error}"
+            return [Part("logic", "processes", Resources(), "unknown", words)]
 
 
 def _process(unit: frontend.Compiled, process: Process, name: str, operators: Operators) -> Part:

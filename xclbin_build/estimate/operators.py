@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .. import toml_table
@@ -37,7 +37,7 @@ class Row:
 
 
 @functools.cache
-def _tables() -> tuple[dict[str, list[tuple[float, Row]]], dict[str, float], dict[str, float]]:
+def _tables() -> tuple[dict[str, list[tuple[float, Row]]], dict[str, float], dict[str, float], dict[str, float]]:
     table = toml_table.load(_FILE)
     rows: dict[str, list[tuple[float, Row]]] = {}
     for entry in table.array("unit"):
@@ -47,12 +47,12 @@ def _tables() -> tuple[dict[str, list[tuple[float, Row]]], dict[str, float], dic
             entry.get("silent", bool, False), entry.get("source", str), entry.get("part", str, ""),
         )  # fmt: skip
         rows.setdefault(row.name, []).append((entry.get("period_ns", float), row))
-    return rows, table.get("logic", dict), table.get("port", dict)
+    return rows, table.get("logic", dict), table.get("port", dict), table.get("placed", dict)
 
 
 class Operators:
-    """Costs at one clock. part: the FPGA's name; some units differ between parts. as_reported: leave out what reports
-    of Vitis HLS leave out.
+    """Costs at one clock. part: the FPGA's name; some units differ between parts. as_reported: what reports of Vitis
+    HLS say, without what they leave out; else what is placed.
 
     uncertainty: the share of the period that Vitis HLS keeps free (UG1399, clock_uncertainty).
     """
@@ -64,7 +64,7 @@ class Operators:
         self._part = part
         self.period_ns = clock_ns * (1 - uncertainty)
         self._as_reported = as_reported
-        self._units, self._logic, self._port = _tables()
+        self._units, self._logic, self._port, self._placed = _tables()
 
     def row(self, kind: str) -> Row | None:
         """The row of a unit whose clock is nearest to this one; of the part's own, where the clock is alike."""
@@ -140,8 +140,9 @@ class Operators:
     def adder(self, bits: int) -> Resources:
         return Resources(lut=bits + (self._logic["adder_extra_lut"] if bits > 3 else 3))
 
-    def logic(self, i: ir.Instruction, bits: int, constant: bool, *, pipelined: bool) -> Resources:
-        """Logic that is not shared. pipelined: whether it has to take new operands in every cycle."""
+    def logic(self, i: ir.Instruction, bits: int, constant: bool, *, pipelined: bool, distances: int = 64) -> Resources:
+        """Logic that is not shared. pipelined: whether it has to take new operands in every cycle. distances: of a
+        shift by a variable, in how many bits that varies."""
         if i.opcode in ("add", "sub"):
             return self.adder(bits)
         if i.opcode == "icmp":
@@ -152,9 +153,12 @@ class Operators:
             return Resources(lut=max(2, bits))
         if i.opcode in ("shl", "lshr", "ashr"):
             shifted = not re.fullmatch(r"-?\d+", i.operands[1])
-            return Resources(lut=self._logic["shift_lut_per_bit"] * bits if shifted else 0)
+            # A bit of the distance is a choice of one of two; three such steps are what reports have.
+            return Resources(lut=min(distances, self._logic["shift_lut_per_bit"]) * bits if shifted else 0)
         if i.opcode in ("sdiv", "udiv", "srem", "urem"):
             return self._divider(i, bits, pipelined)
+        if i.callee and re.match(r"llvm\.s(max|min)", i.callee) and {"0", "-1"} & set(i.operands):
+            return Resources(lut=bits)  # the sign chooses
         if i.callee and re.match(r"llvm\.[su](max|min)|llvm\.abs|llvm\.(max|min)num", i.callee):
             return Resources(lut=2 * bits + self._logic["adder_extra_lut"])
         if i.callee and re.match(r"llvm\.ct(pop|lz|tz)", i.callee):
@@ -181,18 +185,25 @@ class Operators:
         """An m_axi adapter of so many bits."""
         blocks = math.ceil(bits / self._port["bits_per_ramb18"]) * (reads + writes)
         lut = self._port["lut"] + self._port["lut_per_bit"] * bits
-        return Resources(bram36=blocks / 2, lut=lut, ff=self._port["ff"] + self._port["ff_per_bit"] * bits)
+        ff = self._port["ff"] + self._port["ff_per_bit"] * bits
+        return self.placed(Resources(bram36=blocks / 2, lut=lut, ff=ff))
 
     def control(self, arguments: int) -> Resources:
         """The registers behind s_axilite."""
-        return Resources(
-            lut=self._port["control_lut"] + self._port["control_lut_per_argument"] * arguments,
-            ff=self._port["control_ff"] + self._port["control_ff_per_argument"] * arguments,
+        lut = self._port["control_lut"] + self._port["control_lut_per_argument"] * arguments
+        return self.placed(
+            Resources(lut=lut, ff=self._port["control_ff"] + self._port["control_ff_per_argument"] * arguments)
         )
 
     def uncounted(self) -> tuple[float, float]:
         """Factors for LUTs and registers that none of the rules counts."""
         return self._logic["uncounted_lut"], self._logic["uncounted_ff"]
+
+    def placed(self, reported: Resources) -> Resources:
+        """What is placed of what Vitis HLS would report."""
+        if self._as_reported:
+            return reported
+        return replace(reported, lut=reported.lut * self._placed["lut"], ff=reported.ff * self._placed["ff"])
 
     def states(self, count: int) -> Resources:
         """The machine that steps through the states of a kernel."""

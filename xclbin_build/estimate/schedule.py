@@ -83,7 +83,7 @@ def lives(plan: Schedule, kept: Callable[[ir.Instruction], bool]) -> list[tuple[
                 readers[made].append(number)
     shift = [0] * len(plan.code)
     for number in range(len(plan.code) - 1, -1, -1):
-        if readers[number] and plan.code[number].opcode != "phi":
+        if readers[number]:  # what a loop carries, too: a sum stays in its register until the product is there
             shift[number] = max(0, min(plan.start[r] + shift[r] for r in readers[number]) - plan.end[number])
     until = [plan.start[n] + shift[n] for n in range(len(plan.code))]
     for number in range(len(plan.code) - 1, -1, -1):

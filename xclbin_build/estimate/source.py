@@ -132,7 +132,7 @@ class Counting:
         self._operators = operators
         self._has_uram = has_uram
         self._definitions = kernel.function.definitions()
-        self._widths = Widths(kernel.function, kernel.scev)
+        self._widths = Widths(kernel.function, kernel.scev, self._written())
         self._widest: dict[str, int] = {}  # bits that are read and written at once, by array
         self._uses = Counter(v for i in kernel.function.instructions() for v in i.values)
         self._readers: dict[str, list[ir.Instruction]] = defaultdict(list)
@@ -242,6 +242,22 @@ class Counting:
             pointer = made.operands[1 if made.opcode == "select" else 0]
         return None
 
+    def _written(self) -> dict[str, list[ir.Instruction]]:
+        """Of each load from an array of the kernel's own, the stores to it."""
+        parameters = {value for value, _ in self._kernel.function.parameters}
+        stores: dict[str, list[ir.Instruction]] = defaultdict(list)
+        loads: dict[str, list[str]] = defaultdict(list)
+        for i in self._kernel.function.instructions():
+            if i.opcode in ("load", "store"):
+                array = self._array_of(i.pointer)
+                if array is None or array.value in parameters or array.value[:1] != "%":
+                    continue
+                if i.opcode == "store":
+                    stores[array.value].append(i)
+                elif i.name:
+                    loads[array.value].append(i.name)
+        return {name: stores[array] for array, names in loads.items() if array in stores for name in names}
+
     def _count_variables(self, uses: Mapping[str, Use], process_of: Mapping[str, str]) -> None:
         """Phis that pass a value on to each other are one variable: a register if a loop carries it, behind a
         multiplexer
@@ -335,14 +351,33 @@ class Counting:
         return found
 
     def _logic(self, i: ir.Instruction, pipelined: bool) -> Resources:
-        if i.opcode == "or" and "disjoint" in i.text:
-            return Resources()  # bits side by side
+        if i.opcode == "or" and ("disjoint" in i.text or self._side_by_side(i)):
+            return Resources()
+        if i.opcode == "icmp" and self._widths.one_bit(i):
+            return Resources()
         operands = [self._widths.of(o, i.type).bits for o in i.operands if re.fullmatch(r"-?\d+|%.*", o)]
         bits = max(operands, default=1) if i.opcode == "icmp" else self._bits(i)
         if i.opcode in ("add", "sub", "icmp"):
             bits = max(1, bits - min(self._low_zeros(o) for o in i.operands[:2]))
         constant = any(_NUMBER.fullmatch(o) for o in i.operands)
-        return self._operators.logic(i, bits, constant, pipelined=pipelined)
+        return self._operators.logic(i, bits, constant, pipelined=pipelined, distances=self._distances(i))
+
+    def _side_by_side(self, i: ir.Instruction) -> bool:
+        """Whether no bit of a result comes from both operands: that is wires."""
+        a, b = (self._widths.possible(o, ir.bits_of(i.type)) for o in i.operands)
+        return a & b == 0
+
+    def _distances(self, i: ir.Instruction) -> int:
+        """Of a shift by a variable: in how many bits that varies."""
+        if i.opcode not in ("shl", "lshr", "ashr"):
+            return 0
+        made = self._definitions.get(i.operands[1])
+        while made is not None and made.opcode in ("zext", "sext", "trunc"):
+            made = self._definitions.get(made.operands[0])
+        if made is not None and made.opcode == "select" and all(_NUMBER.fullmatch(o) for o in made.operands[1:]):
+            return 1
+        low = self._low_zeros(made.name) if made is not None and made.name else 0
+        return max(1, self._widths.of(i.operands[1], i.type).bits - low)
 
     def _low_zeros(self, value: str) -> int:
         """Bits at the low end of a value that are always 0."""
@@ -445,4 +480,4 @@ def resources(use: Use, operators: Operators, *, has_uram: bool = True) -> Resou
     parts.append(Resources(ff=use.register_bits, lut=use.shift_bits))
     found = total(parts)
     lut, ff = operators.uncounted()
-    return Resources(found.dsp, found.bram36, found.uram, found.lut * lut, found.ff * ff)
+    return operators.placed(Resources(found.dsp, found.bram36, found.uram, found.lut * lut, found.ff * ff))

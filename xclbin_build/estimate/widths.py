@@ -1,13 +1,16 @@
 """Widths of integers: how many bits a value really needs.
 
 Vitis HLS narrows operators to the bits that their operands can have, where C++ and LLVM count with 32 or 64. What is
-known
-here: ranges that scalar evolution prints, extensions, masks, shifts and constants.
+known here: ranges that scalar evolution prints, extensions, masks, shifts and constants; what is written to a memory
+that is read; and, from the other side, the bits of a result that anything makes use of: an `ap_int<21>` is added as 32
+bits of which 11 are shifted out.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..check import ir
@@ -27,11 +30,16 @@ class Width:
 
 
 class Widths:
-    """Widths of the values of one function. scev: what `opt -passes=print<scalar-evolution>` says of it."""
+    """Widths of the values of one function. scev: what `opt -passes=print<scalar-evolution>` says of it. written: of
+    loads from memories whose contents are known, what is stored there."""
 
-    def __init__(self, function: ir.Function, scev: str) -> None:
+    def __init__(
+        self, function: ir.Function, scev: str, written: Mapping[str, Sequence[ir.Instruction]] | None = None
+    ) -> None:
         self._definitions = function.definitions()
         self._ranges = _ranges(scev)
+        self._written = written or {}
+        self._used = _used(function)
         self._known: dict[str, Width] = {}
         self._open: set[str] = set()  # being worked out: a loop's counter depends on itself
 
@@ -47,8 +55,52 @@ class Widths:
         self._open.add(value)
         found = self._of_value(value, ir.bits_of(type), depth)
         self._open.discard(value)
+        used = self._used.get(value, found.bits)
+        if 0 < used < found.bits:
+            found = Width(used, found.signed)
         self._known[value] = found
         return found
+
+    def possible(self, value: str, bits: int, depth: int = 0, around: frozenset[str] = frozenset()) -> int:
+        """The bits of an operand that are not always 0, as a mask. around: phis that the question comes from: what a
+        loop carries has the bits that enter it, if nothing on the way moves them."""
+        whole = (1 << bits) - 1
+        if _is_number(value):
+            return int(value) & whole
+        if value in around:
+            return 0
+        made = self._definitions.get(value)
+        if made is None or depth > _MOST_DEEP:
+            return whole
+        if made.opcode in ("zext", "trunc"):
+            inner = ir.bits_of(made.source_type or "i64")
+            return self.possible(made.operands[0], inner, depth + 1, around) & whole
+        if made.opcode in ("shl", "lshr") and _is_number(made.operands[1]) and not around:
+            found = self.possible(made.operands[0], bits, depth + 1)
+            shift = int(made.operands[1])
+            return (found << shift if made.opcode == "shl" else found >> shift) & whole
+        if made.opcode in ("and", "or", "xor"):
+            left, right = (self.possible(o, bits, depth + 1, around) for o in made.operands)
+            return left & right if made.opcode == "and" else left | right
+        if made.opcode in ("select", "freeze", "phi"):
+            found = 0
+            inside = around | {value} if made.opcode == "phi" else around
+            for operand in made.operands[1 if made.opcode == "select" else 0 :]:
+                if operand not in ("undef", "poison"):
+                    found |= self.possible(operand, bits, depth + 1, inside)
+            return found
+        return whole
+
+    def one_bit(self, i: ir.Instruction) -> bool:
+        """Whether a comparison asks for a single bit, which is there already: a sign, or one bit of a mask."""
+        kind = next((word for word in i.text.split("icmp ")[1].split() if word != "samesign"), "")
+        if (kind, i.operands[1]) in (("slt", "0"), ("sgt", "-1")):
+            return True
+        return (
+            kind in ("eq", "ne")
+            and i.operands[1] == "0"
+            and self.possible(i.operands[0], ir.bits_of(i.type) or 64).bit_count() <= 1
+        )
 
     def _of_value(self, value: str, bits: int, depth: int) -> Width:
         best = Width(bits, True)
@@ -100,10 +152,65 @@ class Widths:
             )
         if i.opcode == "select":
             return _widest([self.of(o, i.type, depth) for o in i.operands[1:]], 0, bits)
+        if i.opcode == "load" and (stored := self._written.get(i.name or "")):
+            sides = [self.of(s.operands[0], s.type, depth) for s in stored if s.type == i.type]
+            return _widest(sides, 0, bits) if sides and len(sides) == len(stored) else whole
         if i.opcode == "phi":  # what a loop carries is as wide as its type, unless scalar evolution knows better
             said = [o for o in i.operands if o not in ("undef", "poison")]
             return _widest([self.of(o, i.type, depth) for o in said], 0, bits) if said else whole
         return whole
+
+
+_LOW_BITS = frozenset(["add", "sub", "mul", "or", "xor", "select", "phi", "freeze"])
+
+
+def _used(function: ir.Function) -> dict[str, int]:
+    """Of integers how many of their low bits are made use of."""
+    definitions = function.definitions()
+    found: dict[str, int] = defaultdict(int)
+    waiting: list[str] = []
+
+    def use(value: str, bits: int) -> None:
+        made = definitions.get(value)
+        if made is not None and (bits := min(bits, ir.bits_of(made.type))) > found[value]:
+            found[value] = bits
+            waiting.append(value)
+
+    for i in function.instructions():
+        if i.name is None or not re.fullmatch(r"i\d+", i.type) or not _passes_on(i):
+            for value in i.values:
+                use(value, 1 << 16)
+        elif i.opcode == "select":
+            use(i.operands[0], 1)
+        elif i.opcode in ("shl", "lshr", "ashr") and not _is_number(i.operands[1]):
+            use(i.operands[1], 1 << 16)
+    while waiting:
+        i = definitions[waiting.pop()]
+        if not _passes_on(i) or not re.fullmatch(r"i\d+", i.type):
+            continue
+        bits = found[i.name or ""]
+        if i.opcode in ("shl", "lshr", "ashr"):
+            if not _is_number(i.operands[1]):
+                bits = bits if i.opcode == "shl" else 1 << 16
+            else:
+                bits += int(i.operands[1]) * (-1 if i.opcode == "shl" else 1)
+            use(i.operands[0], bits)
+            continue
+        mask = [int(o) for o in i.operands if _is_number(o)] if i.opcode == "and" else []
+        if mask and mask[0] >= 0:
+            bits = min(bits, mask[0].bit_length())
+        for value in i.operands[1:] if i.opcode == "select" else i.operands:
+            use(value, bits)
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+", text) is not None
+
+
+def _passes_on(i: ir.Instruction) -> bool:
+    """Whether low bits of a result depend on low bits of the operands alone (behind a shift: on as many more)."""
+    return i.opcode in _LOW_BITS or i.opcode in ("and", "shl", "lshr", "ashr", "trunc", "zext", "sext")
 
 
 def _ranges(scev: str) -> dict[str, tuple[int, int]]:

@@ -10,9 +10,11 @@ from xclbin_build import RecipeError, build
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
 from xclbin_build.build import load_design
+from xclbin_build.check import clang
+from xclbin_build.estimate import kernels
 from xclbin_build.estimate.design import check_fit, estimate
 from xclbin_build.estimate.report import document
-from xclbin_build.estimate.resources import NAMES
+from xclbin_build.estimate.resources import NAMES, Part, Resources
 
 CARDS = [name for name in platforms.names() if name != "emu"]
 
@@ -51,3 +53,42 @@ def test_own_recipe_of_a_platform() -> None:
     assert recipes.own("u250") == "engine-u250"
     with pytest.raises(RecipeError, match="made for platform 'vck190'"):
         recipes.own("vck190")
+
+
+def logic_of(lut: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the logic of engines take so many LUTs."""
+    part = Part("process", "epilogue", Resources(lut=lut), "source")
+    monkeypatch.setattr(clang, "available", lambda: True)
+    monkeypatch.setattr(kernels.kept, "load", lambda *_: [part])
+
+
+def test_a_build_counts_an_engines_logic(monkeypatch: pytest.MonkeyPatch) -> None:
+    logic_of(50_000, monkeypatch)
+    assert check_fit(load_design("engine-kv260", platform="kv260")).fits
+    logic_of(150_000, monkeypatch)
+    said = r"engine-kv260' does not fit .* takes 1\d\d,\d{3} of 117,120 LUT of SLR0\. No rec"
+    with pytest.raises(RecipeError, match=said):
+        check_fit(load_design("engine-kv260", platform="kv260"))
+
+
+def test_a_refusal_names_a_recipe_that_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    logic_of(50_000, monkeypatch)
+    path = tmp_path / "large.toml"
+    path.write_text('name = "large"\n[kernel.k]\nengine = "16x32x16"\n')
+    with pytest.raises(RecipeError, match=r"4,096 of 1,248 DSP.*Recipe 'engine-kv260' fits\."):
+        check_fit(load_design(path, platform="kv260"))
+
+
+def test_without_clang_sizes_decide_and_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clang, "available", lambda: False)
+    found = check_fit(load_design("engine-kv260", platform="kv260"))
+    assert found.fits is None
+    assert "needs clang 19" in found.unknown[0]
+    assert "goes on by its sizes" in found.unknown[0]
+
+
+def test_sizes_that_are_too_large_are_enough() -> None:
+    found = estimate(load_design("default", platform="kv260"))
+    assert found.fits is False
+    assert "its sizes alone are too large" in found.unknown[0]
+    assert found.advice

@@ -1,0 +1,37 @@
+"""Every card's own recipe fits it, with the room that routing wants; without clang 19 this is skipped."""
+
+from __future__ import annotations
+
+import pytest
+
+from xclbin_build import RecipeError
+from xclbin_build import platform as platforms
+from xclbin_build import recipe as recipes
+from xclbin_build.build import load_design
+from xclbin_build.check import clang
+from xclbin_build.estimate.design import estimate
+from xclbin_build.estimate.report import document
+
+MOST = {"dsp": 0.8, "bram36": 0.8, "uram": 0.8, "lut": 0.7, "ff": 0.5}
+
+
+def own(card: str) -> str | None:
+    try:
+        return recipes.own(card)
+    except RecipeError:
+        return None
+
+
+RECIPES = [(recipe, card) for card in platforms.names() if card != "emu" and (recipe := own(card))]
+
+
+@pytest.mark.parametrize(("recipe", "card"), RECIPES)
+def test_a_cards_own_recipe_fits_it(recipe: str, card: str) -> None:
+    if not clang.available():
+        pytest.skip("clang 19 is not installed")
+    words = document(estimate(load_design(recipe, platform=card)))
+    assert words["fits"] is True, words["problems"]
+    assert words["unknown"] == []
+    for region in words["regions"]:
+        for name, most in MOST.items():
+            assert region["used"][name] <= most * region["available"][name], (region["name"], name)

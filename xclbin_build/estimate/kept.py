@@ -1,0 +1,57 @@
+"""What was counted of an engine's processes, kept in the per-user cache: reading their IR takes half a minute.
+
+The key is made of the sources, of the code and tables that count them, and of the clock. The recipe's name stands in
+the sources' comments and does not count, so that platforms whose engines are alike share what was found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import cache
+from ..check import clang
+from ..design import Design
+from .operators import Operators
+from .resources import Part, Resources
+
+_CODE = [Path(__file__).parent, Path(__file__).parents[1] / "check"]
+
+
+def load(sources: Mapping[str, str], design: Design, operators: Operators) -> list[Part] | None:
+    """The parts that were saved, or None."""
+    try:
+        return [_part(found) for found in json.loads(_path(sources, design, operators).read_text())]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save(parts: list[Part], sources: Mapping[str, str], design: Design, operators: Operators) -> None:
+    """Keeps parts; a cache that cannot be written is none."""
+    path = _path(sources, design, operators)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{id(parts)}")
+        draft.write_text(json.dumps([_words(part) for part in parts]))
+        draft.replace(path)
+
+
+def _path(sources: Mapping[str, str], design: Design, operators: Operators) -> Path:
+    code = sorted(p for folder in _CODE for p in folder.rglob("*") if p.suffix in (".py", ".toml", ".h"))
+    quoted = f"'{design.recipe.name}'"
+    texts = [part for name in sorted(sources) for part in (name, sources[name].replace(quoted, ""))]
+    key = cache.digest([str(clang.VERSION), str(operators.clock_ns), *texts, *(p.read_bytes() for p in code)])
+    return cache.root() / "estimate" / f"{key}.json"
+
+
+def _words(part: Part) -> dict[str, Any]:
+    inner = [_words(child) for child in part.parts]
+    return {"kind": part.kind, "name": part.name, "own": part.own.values(), "basis": part.basis, "parts": inner}
+
+
+def _part(words: dict[str, Any]) -> Part:
+    inner = [_part(child) for child in words["parts"]]
+    return Part(words["kind"], words["name"], Resources(*words["own"]), words["basis"], parts=inner)
