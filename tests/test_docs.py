@@ -20,7 +20,7 @@ from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, short
 from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 
-NOT_RUN = 8
+NOT_RUN = 9
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
