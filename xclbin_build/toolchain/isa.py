@@ -29,7 +29,7 @@ _EXTENSIONS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "x86-64-v4+vnni": ({"avx512_vnni"}, ("-mavx512vnni",)),
     "x86-64-v4+bf16": ({"avx512_vnni", "avx512_bf16"}, ("-mavx512vnni", "-mavx512bf16")),
     "x86-64-v4+amx": (
-        {"avx512_vnni", "avx512_bf16", "avx512_vbmi", "amx_tile", "amx_int8", "amx_bf16"},
+        {"avx512_vnni", "avx512_bf16", "avx512vbmi", "amx_tile", "amx_int8", "amx_bf16"},
         ("-mavx512vnni", "-mavx512bf16", "-mavx512vbmi", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
     ),
 }

@@ -113,7 +113,7 @@ lanes:
 #pragma HLS unroll
         const requantize_fixed y = {
             requantize_added(a[i], c.a_zero, c.a_factor) + requantize_added(b[i], c.b_zero, c.b_factor), false};
-        r[i] = requantize_clamp(t.zero + requantize_nearest(y), t.low, t.high);
+        r[i] = requantize_clamp(requantize_nearest(y, t.zero), t.low, t.high);
     }
     return r;
 #else
