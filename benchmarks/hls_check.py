@@ -22,12 +22,12 @@ from typing import Any
 
 from rich.progress import track
 
-from xclbin_build.check import frontend
 from xclbin_build.check.loops import Check, check
 from xclbin_build.errors import BuildError
 from xclbin_build.estimate import source
-from xclbin_build.estimate.operators import Operators
-from xclbin_build.estimate.resources import total
+from xclbin_build.hls import frontend
+from xclbin_build.hls.operators import Operators
+from xclbin_build.hls.resources import total
 
 SALT = "2026-11"
 HALVES = ("tune", "judge")
@@ -83,7 +83,7 @@ def _resources(design: dict[str, Any], kernel: frontend.Kernel, found: Check) ->
     intervals = {loop.header: loop.ii for loop in found.loops if loop.ii}
     parameters = {value for value, _ in kernel.function.parameters}
     parts = [
-        source.resources(replace(use, arrays={v: m for v, m in use.arrays.items() if v not in parameters}), operators)
+        replace(use, arrays={v: m for v, m in use.arrays.items() if v not in parameters}).resources(operators)
         for use in source.Counting(kernel, operators).count(intervals).values()
     ]
     used = total(parts)

@@ -27,10 +27,10 @@ from typing import Any
 
 from benchmarks.hls_check import HALVES, half_of
 from xclbin_build import toml_table
-from xclbin_build.check import frontend
 from xclbin_build.check.loops import Check, Loop, check
-from xclbin_build.check.processes import Process, processes
 from xclbin_build.errors import BuildError
+from xclbin_build.hls import frontend
+from xclbin_build.hls.processes import Process, processes
 
 PROJECTS = Path(__file__).with_suffix(".toml")
 _SOURCES = (".c", ".cc", ".cpp", ".h", ".hh", ".hpp", ".inc", ".tcl", ".cfg")

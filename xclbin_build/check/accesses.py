@@ -8,10 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from . import cfg, ir, scev
-from .arrays import COPIES, Array, Kind
-from .frontend import Kernel
-from .instances import Dependence, base_of
+from ..hls import cfg, ir, scev
+from ..hls.arrays import COPIES, Array, Kind
+from ..hls.frontend import Kernel
+from ..hls.instance import Dependence
+from ..hls.instances import base_of
 
 BEAT_BYTES = 64  # of a port that Vitis HLS widens (UG1399, config_interface -m_axi_max_widen_bitwidth)
 _POP, _PUSH = ("__hls_fifo_pop", "__hls_burst_pop"), ("__hls_fifo_push", "__hls_burst_push")

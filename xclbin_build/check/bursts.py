@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cfg, ir
+from ..hls import cfg, ir
+from ..hls.arrays import Kind
+from ..hls.frontend import Kernel
 from .accesses import Access, Accesses
-from .arrays import Kind
-from .frontend import Kernel
 
 
 @dataclass(frozen=True)

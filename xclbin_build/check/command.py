@@ -14,7 +14,7 @@ from .. import qor
 from .. import recipe as recipes
 from ..build import load_design
 from ..errors import RecipeError
-from . import clang
+from ..hls import clang
 from .report import document, show
 from .run import Checked, Part, check_design, check_source
 

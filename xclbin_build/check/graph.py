@@ -6,11 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
 
-from . import cfg, ir
+from ..hls import cfg, ir
+from ..hls.arrays import Kind
+from ..hls.frontend import Kernel
+from ..hls.instance import Instance
 from .accesses import Access, Accesses, forgiven, stated
-from .arrays import Kind
-from .frontend import Kernel
-from .instances import Instance
 from .timing import Cost, Timing
 
 _MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each other

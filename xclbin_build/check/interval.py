@@ -11,8 +11,8 @@ import math
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from ..hls.arrays import Kind
 from .accesses import Bound
-from .arrays import Kind
 from .graph import Graph, Wait
 
 _MOST_II = 4096

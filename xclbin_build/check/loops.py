@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from . import bursts, cfg, graph, interfaces, ir, scev, storage
+from ..hls import cfg, interfaces, ir, scev
+from ..hls.frontend import Kernel
+from ..hls.instance import Instance
+from . import bursts, graph, storage
 from .accesses import Accesses
-from .frontend import Kernel
-from .instances import Instance
 from .interval import Scheduler, components
 from .timing import Timing
 

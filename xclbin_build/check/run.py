@@ -16,10 +16,10 @@ from ..design import Design
 from ..design import Kernel as DesignKernel
 from ..errors import BuildError, RecipeError
 from ..generate import hls_sources, stage
-from . import frontend, ir
+from ..hls import frontend, ir
+from ..hls.processes import Process, name_of, processes
+from ..hls.source import is_c
 from .loops import Check, Loop, check
-from .processes import Process, name_of, processes
-from .source import is_c
 
 
 @dataclass

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container
 
+from ..hls.arrays import Array, Kind, Partition
+from ..hls.frontend import Kernel
 from .accesses import Access, Accesses
-from .arrays import Array, Kind, Partition
-from .frontend import Kernel
 
 _MOST_BANKS = 1024
 _MOST_INTERLEAVED = 64

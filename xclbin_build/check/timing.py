@@ -1,6 +1,6 @@
 """How long the operators of a loop take: cycles between input and output, and nanoseconds of logic.
 
-Figures are those of `estimate/operators.toml`, each with the report that it comes from. Operators depend much on the
+Figures are those of `hls/operators.toml`, each with the report that it comes from. Operators depend much on the
 clock, so a unit of which no report has a clock within a quarter of the one asked for is named: its figure is that of
 the nearest.
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..estimate.operators import Operators
-from ..estimate.widths import Widths
-from . import ir
-from .arrays import Array, Kind
-from .frontend import Kernel
+from ..hls import ir
+from ..hls.arrays import Array, Kind
+from ..hls.frontend import Kernel
+from ..hls.operators import Operators
+from ..hls.widths import Widths
 
 FREE = frozenset([
     "br", "switch", "ret", "getelementptr", "zext", "sext", "trunc", "bitcast", "freeze", "inttoptr", "ptrtoint",

@@ -6,9 +6,9 @@ Both are sizes of the sources, so they are counted, and no clang is needed; all 
 from __future__ import annotations
 
 from ..design import Kernel
+from ..hls.operators import Operators
+from ..hls.resources import Part, Resources
 from . import memories
-from .operators import Operators
-from .resources import Part, Resources
 
 _LANES = 16  # of a vector
 _MAC_CORES = ("conv2d", "winograd", "gemm", "attention")  # each has an array: it is instantiated per caller

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from .. import platform as platforms
 from .. import recipe as recipes
-from ..check import clang
 from ..design import Design, Kernel, elaborate
 from ..errors import RecipeError
+from ..hls import clang
+from ..hls.operators import Operators
+from ..hls.resources import Part, Resources
 from ..platform import NO_PART, Platform
 from . import cores, engine, kernels
 from .fit import Fit, Unit, fit
-from .operators import Operators
-from .resources import Part, Resources
 
 
 @dataclass

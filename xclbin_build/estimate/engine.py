@@ -7,9 +7,9 @@ is counted from the sources' IR (`kernels.py`).
 from __future__ import annotations
 
 from ..engine import Engine
+from ..hls.operators import Operators
+from ..hls.resources import Part, Resources
 from . import memories
-from .operators import Operators
-from .resources import Part, Resources
 
 ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
 WORD = 16  # channels of a word, CHANNELS of hls_kernels/engine/config.hpp

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..hls.resources import NAMES, Part, Resources, total
 from ..platform import Platform, Region
-from .resources import NAMES, Part, Resources, total
 
 # Above these shares of a region timing is hard to close: what FINN takes as AMD's recommendation
 # (Xilinx/finn src/finn/util/platforms.py at 39f0c9a, DEFAULT_RES_LIMITS).

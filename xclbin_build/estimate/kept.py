@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import cache
-from ..check import clang
 from ..design import Design
-from .operators import Operators
-from .resources import Part, Resources
+from ..hls import clang
+from ..hls.operators import Operators
+from ..hls.resources import Part, Resources
 
 _CODE = [Path(__file__).parent, Path(__file__).parents[1] / "check"]
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from hls_kernels import ENGINE
 
-from ..check import frontend, interfaces, ir
-from ..check.processes import Process, name_of, processes
 from ..design import Core, Design, Kernel
 from ..errors import BuildError
 from ..generate import hls_sources, stage
+from ..hls import frontend, interfaces, ir
+from ..hls.operators import Operators
+from ..hls.processes import Process, name_of, processes
+from ..hls.resources import Part, Resources, total
 from . import engine as engines
 from . import kept, memories, source
-from .operators import Operators
-from .resources import Part, Resources, total
 
 
 def plain(kernel: Kernel, design: Design, operators: Operators, has_uram: bool) -> Part:
@@ -100,7 +100,7 @@ def _process(unit: frontend.Compiled, process: Process, name: str, operators: Op
         arrays = total(memories.cost(m) * banks for banks, m in own.values())
         if arrays != Resources():
             part.parts.append(Part("memory", "local arrays", arrays, "source"))
-        part.own += source.resources(replace(use, arrays={}), operators)
+        part.own += replace(use, arrays={}).resources(operators)
     return part
 
 
@@ -118,7 +118,7 @@ def counted(
         arrays = total(memories.cost(m, has_uram=has_uram) * banks for banks, m in use.arrays.values())
         if arrays != Resources():
             part.parts.append(Part("memory", "local arrays", arrays, "source"))
-        logic = source.resources(replace(use, arrays={}), operators, has_uram=has_uram)
+        logic = replace(use, arrays={}).resources(operators, has_uram=has_uram)
         if process:
             part.parts.append(Part("process", process, logic, "source"))
         else:

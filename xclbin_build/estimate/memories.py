@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .resources import Resources
+from ..hls.resources import Resources
 
 # Words and bits of a RAMB18 (UG573, table "Block RAM port aspect ratios"); 512 x 36 is its simple dual-port shape.
 _RAMB18 = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))

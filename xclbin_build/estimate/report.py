@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ..hls.resources import NAMES, Part, Resources, total
 from ..platform import Platform
 from .design import Estimate
 from .fit import shares
-from .resources import NAMES, Part, Resources, total
 from .uncertainty import BASES, bounds
 
 

@@ -1,11 +1,8 @@
-"""Resources of a kernel from its source: clang's IR, as `xclbin_build.check` reads it, an operator at a time.
+"""Resources of a kernel from its source: clang's IR, as `xclbin_build.hls` reads it, an operator at a time.
 
-The kernel is cut into regions: a pipelined loop is one, and so is what lies directly in any other loop, or in none.
-Within
-a region operators are scheduled; those that may share a unit (floating point, wide dividers) share it in as many cycles
-as the initiation interval has. Regions run one after the other, so they share such units, too; all else is counted
-where it
-stands.
+The kernel is cut into regions (regions.py). Within a region operators are scheduled; those that may share a unit
+(floating point, wide dividers) share it in as many cycles as the initiation interval has. Regions run one after the
+other, so they share such units, too; all else is counted where it stands (use.py).
 """
 
 from __future__ import annotations
@@ -14,16 +11,17 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from ..check import cfg, ir
-from ..check.arrays import Array, Kind
-from ..check.frontend import KEEP, Kernel
+from ..hls import ir
+from ..hls.arrays import Array, Kind
+from ..hls.frontend import Kernel
+from ..hls.operators import Operators, product_dsps
+from ..hls.resources import Resources
+from ..hls.schedule import Schedule, Timing, lives, schedule
+from ..hls.widths import Widths
 from . import memories
-from .operators import Operators, multiplexer, product_dsps
-from .resources import Resources, total
-from .schedule import Schedule, Timing, lives, schedule
-from .widths import Widths
+from .regions import Region, processes, regions
+from .use import Use
 
 _FREE = frozenset(
     [
@@ -36,92 +34,6 @@ _PORTS = 2  # of a memory
 _SHARED_DSPS = 2  # products of fewer are not worth the multiplexers in front of a shared one
 _DSP_SUM_BITS = 48
 _MOST_REGISTER_BITS = 8192  # a structure that is larger holds blocks of memory, which the caller counts
-_IGNORED_CALLS = re.compile(r"llvm\.(lifetime|dbg|assume|experimental|donothing|prefetch)|" + KEEP)
-
-
-@dataclass
-class Region:
-    """Code that is scheduled together. process: of a dataflow region, "" without one. ii: of a pipelined loop, None of
-    a sequence of states."""
-
-    name: str
-    process: str
-    code: list[ir.Instruction]
-    ii: int | None
-    segments: list[list[ir.Instruction]] = field(default_factory=list)
-    plans: list[Schedule] = field(default_factory=list)
-
-
-@dataclass
-class Use:
-    """What a kernel takes. units: shared operators by kind, operations: what they
-    do in all; multipliers: of integers, by (bits, bits, result bits); accumulated: those whose DSP adds as well."""
-
-    units: Counter[str] = field(default_factory=Counter)
-    operations: Counter[str] = field(default_factory=Counter)
-    multipliers: Counter[tuple[int, int, int]] = field(default_factory=Counter)
-    accumulated: Counter[tuple[int, int, int]] = field(default_factory=Counter)
-    shared_products: Counter[int] = field(default_factory=Counter)
-    arrays: dict[str, tuple[int, memories.Memory]] = field(default_factory=dict)
-    logic: Resources = field(default_factory=Resources)
-    multiplexers: Counter[int] = field(default_factory=Counter)
-    reached: Counter[str] = field(default_factory=Counter)
-    register_bits: int = 0
-    shift_bits: int = 0
-    states: int = 0
-
-
-def regions(kernel: Kernel, intervals: Mapping[str, int], process_of: Mapping[str, str]) -> list[Region]:
-    """The regions of a kernel. intervals: initiation intervals of its pipelined loops, by their headers; process_of:
-    the process of a dataflow region that each block belongs to."""
-    flow = kernel.flow
-    found: dict[tuple[str, str], Region] = {}
-    for block in flow.order:
-        loop = flow.around(block)
-        key = (loop.header if loop else "", process_of.get(block, ""))
-        if key not in found:
-            instance = kernel.instance_of(loop) if loop else None
-            found[key] = Region(instance.name if instance else kernel.top, key[1], [], intervals.get(key[0]))
-        region = found[key]
-        code = [i for i in flow.function.blocks[block] if not (i.callee and _IGNORED_CALLS.match(i.callee))]
-        region.code += code
-        # Blocks between which there is no inner loop may be joined.
-        if region.segments and any(_directly_in(flow, p, key[0]) for p in flow.predecessors[block]):
-            region.segments[-1] += code
-        else:
-            region.segments.append(list(code))
-    return list(found.values())
-
-
-def _directly_in(flow: cfg.Flow, block: str, header: str) -> bool:
-    loop = flow.around(block) if block in flow.number else None
-    return (loop.header if loop else "") == header
-
-
-def processes(kernel: Kernel) -> dict[str, str]:
-    """The process that each block belongs to, of a kernel with a dataflow region; empty without one.
-
-    A process is a function that is called directly in the region, or in a function that is inlined in it.
-    """
-    source = kernel.source
-    said = {f.name: {source.pragmas[number].kind for number in f.pragmas} for f in source.functions}
-    if not any("dataflow" in kinds for kinds in said.values()):
-        return {}
-    found, last = {}, ""
-    for block in kernel.flow.order:
-        votes: Counter[str] = Counter()
-        for i in kernel.function.blocks[block]:
-            chain = [name for name, _ in kernel.module.calls_to(i.debug)][::-1]
-            outer = next((n for n, name in enumerate(chain) if "dataflow" in said.get(name, ())), None)
-            if outer is None:
-                continue
-            inner = [name for name in chain[outer + 1 :] if "inline" not in said.get(name, ())]
-            if inner:
-                votes[inner[0]] += 1
-        # Blocks without a line of the source lie between those of one process.
-        last = votes.most_common(1)[0][0] if votes else last
-        found[block] = last
-    return found
 
 
 class Counting:
@@ -160,7 +72,7 @@ class Counting:
         process_of = {i.name: region.process for region in found for i in region.code if i.name}
         self._count_variables(uses, process_of)
         for use in uses.values():
-            _count_choices(use)
+            use.count_choices()
         self._count_arrays(uses.setdefault("", Use()))
         return uses
 
@@ -260,8 +172,7 @@ class Counting:
 
     def _count_variables(self, uses: Mapping[str, Use], process_of: Mapping[str, str]) -> None:
         """Phis that pass a value on to each other are one variable: a register if a loop carries it, behind a
-        multiplexer
-        of what is written to it."""
+        multiplexer of what is written to it."""
         headers = set(self._kernel.flow.loops)
         phis = {name: i for name, i in self._definitions.items() if i.opcode == "phi"}
         group = {name: name for name in phis}
@@ -402,9 +313,8 @@ class Counting:
         for (array_value, opcode), count in reached.items():
             use.reached[array_value] += 1
             inputs = math.ceil(count / _PORTS)
-            if (
-                region.ii
-            ):  # in a pipeline a port serves an access a cycle; the others are parts of a word, or other banks
+            # In a pipeline a port serves an access a cycle; the others are parts of a word, or other banks.
+            if region.ii:
                 inputs = min(inputs, region.ii)
             if inputs > 1:
                 use.multiplexers[inputs + 1] += _PORTS * (2 if opcode == "store" else 1)
@@ -436,17 +346,6 @@ class Counting:
         return widest if 2 * widest > whole else whole
 
 
-def _count_choices(use: Use) -> None:
-    """Multiplexers in front of what several operations share."""
-    for kind, count in use.units.items():
-        inputs = math.ceil(use.operations[kind] / count)
-        if inputs > 1:
-            use.multiplexers[inputs + 1] += 2 * count
-    for reached in use.reached.values():
-        if reached > 1:
-            use.multiplexers[reached + 1] += 3
-
-
 def _storage(kernel: Kernel, array: Array) -> str | None:
     """Where a pragma puts an array: "lutram", "bram", "uram", or None."""
     for pragma in kernel.source.pragmas.values():
@@ -466,18 +365,3 @@ def signed_digits(number: int) -> int:
             digits += 1
         number >>= 1
     return digits
-
-
-def resources(use: Use, operators: Operators, *, has_uram: bool = True) -> Resources:
-    """The counted things in numbers of what the FPGA is made of."""
-    parts: list[Resources] = [use.logic, operators.states(use.states)]
-    parts += [operators.unit(kind) * count for kind, count in use.units.items()]
-    parts += [operators.product(*key) * count for key, count in use.multipliers.items()]
-    parts += [Resources(dsp=operators.product(*key).dsp) * count for key, count in use.accumulated.items()]
-    parts += [Resources(dsp=dsps * count, lut=20 * dsps * count) for dsps, count in use.shared_products.items()]
-    parts += [memories.cost(memory, has_uram=has_uram) * banks for banks, memory in use.arrays.values()]
-    parts += [multiplexer(inputs) * count for inputs, count in use.multiplexers.items()]
-    parts.append(Resources(ff=use.register_bits, lut=use.shift_bits))
-    found = total(parts)
-    lut, ff = operators.uncounted()
-    return operators.placed(Resources(found.dsp, found.bram36, found.uram, found.lut * lut, found.ff * ff))

@@ -7,7 +7,7 @@ open is what the tools make of it. None has been held against a placed design.
 
 from __future__ import annotations
 
-from .resources import NAMES, Part
+from ..hls.resources import NAMES, Part
 
 BASES = {
     "counted": "a size or a number in the sources",

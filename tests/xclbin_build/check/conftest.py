@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xclbin_build.check import clang, frontend
+from xclbin_build.hls import clang, frontend
 
 Load = Callable[..., frontend.Kernel]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.xclbin_build.check.conftest import Load
-from xclbin_build.check import cfg, ir
-from xclbin_build.check.arrays import Partition
-from xclbin_build.check.clang import SourceError
-from xclbin_build.check.frontend import Kernel
-from xclbin_build.check.instances import Instance
+from xclbin_build.hls import cfg, ir
+from xclbin_build.hls.arrays import Partition
+from xclbin_build.hls.clang import SourceError
+from xclbin_build.hls.frontend import Kernel
+from xclbin_build.hls.instance import Instance
 
 TEMPLATE = """
     #define LANES 4

@@ -10,11 +10,11 @@ from xclbin_build import RecipeError, build
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
 from xclbin_build.build import load_design
-from xclbin_build.check import clang
 from xclbin_build.estimate import kernels
 from xclbin_build.estimate.design import check_fit, estimate
 from xclbin_build.estimate.report import document
-from xclbin_build.estimate.resources import NAMES, Part, Resources
+from xclbin_build.hls import clang
+from xclbin_build.hls.resources import NAMES, Part, Resources
 
 CARDS = [name for name in platforms.names() if name != "emu"]
 

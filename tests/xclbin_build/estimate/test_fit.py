@@ -6,7 +6,7 @@ import pytest
 
 from xclbin_build import platform as platforms
 from xclbin_build.estimate.fit import Fit, Unit, fit
-from xclbin_build.estimate.resources import Part, Resources
+from xclbin_build.hls.resources import Part, Resources
 
 U250 = platforms.load("u250")
 KV260 = platforms.load("kv260")

@@ -8,9 +8,9 @@ from xclbin_build import RecipeError
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
 from xclbin_build.build import load_design
-from xclbin_build.check import clang
 from xclbin_build.estimate.design import estimate
 from xclbin_build.estimate.report import document
+from xclbin_build.hls import clang
 
 MOST = {"dsp": 0.8, "bram36": 0.8, "uram": 0.8, "lut": 0.7, "ff": 0.5}
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from xclbin_build.check import clang, frontend
 from xclbin_build.estimate import source
-from xclbin_build.estimate.operators import Operators, product_dsps
-from xclbin_build.estimate.resources import Resources
-from xclbin_build.estimate.source import Use, signed_digits
+from xclbin_build.estimate.source import signed_digits
+from xclbin_build.estimate.use import Use
+from xclbin_build.hls import clang, frontend
+from xclbin_build.hls.operators import Operators, product_dsps
+from xclbin_build.hls.resources import Resources
 
 OPERATORS = Operators(10.0)
 
@@ -30,7 +31,7 @@ def count(tmp_path: Path, text: str, ii: int = 1, top: str = "top") -> dict[str,
 
 
 def taken(use: Use) -> Resources:
-    return source.resources(use, OPERATORS)
+    return use.resources(OPERATORS)
 
 
 def test_units_are_shared_within_the_initiation_interval(tmp_path: Path) -> None:

@@ -8,14 +8,9 @@ the inner reads an element that stays the same, and the inner where it does not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import cfg, ir, scev
+from .instance import FULL, Instance
 
-if TYPE_CHECKING:
-    from .instances import Instance
-
-FULL = 0  # an unroll factor: completely
 THRESHOLD = 64
 _COUNTING = frozenset(
     ["phi", "br", "add", "sub", "icmp", "getelementptr", "zext", "sext", "trunc", "shl", "mul", "call"]

@@ -10,7 +10,7 @@ import re
 from . import debug
 from .arrays import Array, Kind, extents_of
 from .frontend import Kernel
-from .instances import apply, members_of
+from .partitions import apply, members_of
 
 
 def classify(kernel: Kernel, *, memories: bool = False) -> None:

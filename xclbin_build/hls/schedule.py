@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..check import ir
+from . import ir
 
 
 @dataclass(frozen=True)

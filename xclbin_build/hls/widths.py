@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..check import ir
+from . import ir
 
 _NAME = r'[%@](?:"[^"]*"|[\w.$\-]+)'
 _VALUE = re.compile(rf"  ({_NAME}) = ")

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from . import cfg, clang, ir, source
 from .arrays import Array, Member
-from .instances import Instance, Passed, Plan, Said, make_plan
+from .instance import Instance
+from .instances import make_plan
+from .plan import Passed, Plan, Said
 from .source import PROBE, Source
 
 _SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"

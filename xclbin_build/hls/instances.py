@@ -1,95 +1,18 @@
-"""Loops of the inlined IR and what the pragmas ask of each; arrays and how they are partitioned."""
+"""Loops of the inlined IR and what the pragmas ask of each."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
-from . import cfg, debug, ir, scev
-from .arrays import Array, Kind, Member, Partition, extents_of
-from .automatic import FULL, THRESHOLD, unroll_short_loops
+from . import cfg, ir, scev
+from .automatic import THRESHOLD, unroll_short_loops
+from .instance import FULL, Dependence, Instance
+from .partitions import find_arrays
+from .plan import Plan, Said
 from .pragma import Pragma
-from .source import PROBE, PROBED, Source, SourceLoop
+from .source import PROBE, PROBED, Source
 
 MOST_UNROLLED = 60_000  # instructions of a loop before they are simplified
-_SMALL_BYTES = 1024  # of a structure whose arrays are taken as registers if no pragma says otherwise
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """A pragma `dependence`: array is None for all. distance: in iterations, of a true one."""
-
-    array: str | None
-    inter: bool
-    true: bool
-    distance: int
-
-
-@dataclass
-class Instance:
-    """One loop after inlining.
-
-    path: functions that it was inlined through, its own first. pipeline: what the source asks for, None where it says
-    nothing. target_ii: what it asks for, None if it leaves it open. unroll: FULL, a factor, or None. trips: from the
-    pragma loop_tripcount, (least, most). inside_pipeline: a loop or function around it is pipelined, so it unrolls.
-    too_large: instructions that it, or the loop around it, would have after unrolling, where that is left out for it.
-    """
-
-    number: int
-    source: SourceLoop | None
-    path: tuple[str, ...] = ()
-    pipeline: bool | None = None
-    target_ii: int | None = None
-    unroll: int | None = None
-    trips: tuple[int, int] | None = None
-    flatten: bool = True
-    dependences: list[Dependence] = field(default_factory=list)
-    inside_pipeline: bool = False
-    count: int | None = None
-    too_large: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.source.name if self.source else f"loop_{self.number}"
-
-
-@dataclass
-class Plan:
-    """What becomes of the inlined IR. latches: metadata's number for the loop that each latch closes. kept: arrays that
-    stay memories. members: of structures, the arrays in them. said: what pragmas say of parameters."""
-
-    instances: dict[int, Instance]
-    arrays: dict[str, Array]
-    latches: dict[str, int]
-    metadata: list[str]
-    kept: set[str]
-    notes: list[str]
-    members: dict[str, list[Member]] = field(default_factory=dict)
-    said: list[tuple[str, Said]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Said:
-    """A pragma with what clang found of it. pointer, offset: of its variable, in bytes. values: of its options. shape,
-    element_bytes: of what the variable is."""
-
-    pragma: Pragma
-    pointer: str | None
-    offset: int
-    values: dict[str, int]
-    shape: tuple[int, ...]
-    element_bytes: int
-    block: str
-
-
-@dataclass(frozen=True)
-class Passed:
-    """What a parameter of a process leads to. name: of the variable in the region. type: of an array, in the IR, ""
-    where it is not known. port: whether it is a parameter of the kernel."""
-
-    name: str
-    type: str
-    port: bool
 
 
 def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automatic: bool) -> Plan:
@@ -112,7 +35,7 @@ def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automat
         unroll_short_loops(flow, by_header, counts)
     _keep_large_loops(flow, by_header)
     _number_metadata(module, flow, by_header, plan)
-    _find_arrays(module, function, text, source, probes, plan)
+    find_arrays(module, function, text, source, probes, plan)
     return plan
 
 
@@ -330,96 +253,3 @@ def _number_metadata(module: ir.Module, flow: cfg.Flow, by_header: dict[str, Ins
         for latch in loop.latches:
             plan.latches[latch] = free + 2
         free += 3
-
-
-_DECLARED = re.compile(r'#dbg_(declare|value)\(ptr ([%@](?:"[^"]*"|[\w.$\-]+)), !(\d+)')
-
-
-def _find_arrays(
-    module: ir.Module, function: ir.Function, text: str, source: Source, probes: list[Said], plan: Plan
-) -> None:
-    names: dict[str, str] = {}
-    declared: dict[str, int] = {}  # the variable's metadata
-    for how, value, number in re.findall(_DECLARED, text):
-        variable = re.search(r'name: "([^"]*)"', module.metadata.get(int(number), ""))
-        if variable:
-            names.setdefault(value, variable[1])
-        if how == "declare" or value not in declared:
-            declared[value] = int(number)
-    types = debug.Types(module.metadata)
-    for instruction in function.instructions():
-        if instruction.opcode != "alloca" or not instruction.name or not instruction.source_type:
-            continue
-        extents, element = extents_of(instruction.source_type)
-        # Structures are taken apart; what is left of one is no memory.
-        kind = Kind.MEMORY if extents and ".sroa." not in instruction.name else Kind.REGISTERS
-        name = names.get(instruction.name, instruction.name[1:])
-        array = Array(instruction.name, name, kind, extents, module.size_of(element), element_type=element)
-        plan.arrays[instruction.name] = array
-        whole = types.of_variable(declared[instruction.name]) if instruction.name in declared else None
-        if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
-            plan.members[instruction.name] = members_of(array, whole)
-    for held in module.globals.values():
-        extents, element = extents_of(held.type)
-        name = names.get(held.name) or re.sub(r"\.\d+$", "", held.name[1:]).rpartition(".")[2]
-        plan.arrays[held.name] = Array(
-            held.name, name, Kind.MEMORY if extents else Kind.REGISTERS, extents, module.size_of(element),
-            constant=held.constant, element_type=element,
-        )  # fmt: skip
-    for parameter, kind_of in function.parameters:
-        if kind_of == "ptr":
-            plan.arrays[parameter] = Array(parameter, names.get(parameter, parameter[1:]), Kind.PORT, [-1], 0)
-    parameters = {parameter for parameter, _ in function.parameters}
-    for probe in probes:
-        if probe.pointer in plan.arrays:
-            apply(probe, plan.arrays[probe.pointer], plan.members.get(probe.pointer, []))
-        if probe.pointer in parameters:
-            plan.said.append((probe.pointer, probe))
-    for value, array in plan.arrays.items():
-        memory = array.kind is Kind.MEMORY and not array.complete()
-        inside = [member.array for member in plan.members.get(value, ())]
-        if sum(member.elements * member.element_bytes for member in inside) <= _SMALL_BYTES:
-            for member in inside:  # what passes through a stream as one value
-                if not member.partitions and not member.storage:
-                    member.kind = Kind.REGISTERS
-        memory |= any((m.partitions or m.storage) and not m.complete() for m in inside)
-        if value[0] == "%" and memory and value in declared:
-            plan.kept.add(value)
-
-
-def members_of(array: Array, whole: debug.Type) -> list[Member]:
-    """A memory for each array in a structure, which Vitis HLS takes apart (UG1399, "Structs")."""
-    found = []
-    for number, (at, name, kind) in enumerate(debug.arrays_in(whole, array.name)):
-        member = Array(f"{array.value}.{number}", name, Kind.MEMORY, list(kind.extents), kind.element_bytes)
-        found.append(Member(at, at + kind.size, member))
-    return found
-
-
-def apply(probe: Said, array: Array, members: list[Member]) -> None:
-    """Does to an array what a pragma says of it, or to the member of a structure that the pragma is about."""
-    about = next((m.array for m in members if m.begin <= probe.offset < m.end), None)
-    whole = probe.shape == () and "." not in (probe.pragma.variable or "")
-    if members and whole:
-        for member in members:
-            _partition(member.array, probe)
-    elif about is not None and members:
-        _partition(about, probe)
-    else:
-        _partition(array, probe)
-
-
-def _partition(array: Array, probe: Said) -> None:
-    pragma = probe.pragma
-    if probe.shape and (array.kind is Kind.PORT or not array.extents):
-        array.extents = [e if e > 0 else -1 for e in probe.shape]
-        array.element_bytes = probe.element_bytes or array.element_bytes
-    words = pragma.words | {value.lower() for key, value in pragma.options.items() if key in ("type", "mode")}
-    if pragma.kind in ("array_partition", "array_reshape"):
-        kind = next((k for k in ("complete", "cyclic", "block") if k in words), "complete")
-        dimension = probe.values.get("dim", 1)
-        array.partitions.append(
-            Partition(kind, dimension, probe.values.get("factor", 0), pragma.kind == "array_reshape")
-        )
-    elif pragma.kind in ("bind_storage", "resource"):
-        array.storage = pragma.value("type", "core") or array.storage

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from . import ir
 from .frontend import Compiled, find_top
-from .instances import Passed, Said, options_of
+from .instances import options_of
+from .plan import Passed, Said
 from .source import PROBE
 
 _MOST_DEEP = 8

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .. import toml_table
-from ..check import ir
+from . import ir
 from .resources import Resources
 from .schedule import Timing
 

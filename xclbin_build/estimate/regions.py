@@ -1,0 +1,80 @@
+"""A kernel's regions: a pipelined loop is one, and so is what lies directly in any other loop, or in none."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..hls import cfg, ir
+from ..hls.frontend import KEEP, Kernel
+from ..hls.schedule import Schedule
+
+_IGNORED_CALLS = re.compile(r"llvm\.(lifetime|dbg|assume|experimental|donothing|prefetch)|" + KEEP)
+
+
+@dataclass
+class Region:
+    """Code that is scheduled together. process: of a dataflow region, "" without one. ii: of a pipelined loop, None of
+    a sequence of states."""
+
+    name: str
+    process: str
+    code: list[ir.Instruction]
+    ii: int | None
+    segments: list[list[ir.Instruction]] = field(default_factory=list)
+    plans: list[Schedule] = field(default_factory=list)
+
+
+def regions(kernel: Kernel, intervals: Mapping[str, int], process_of: Mapping[str, str]) -> list[Region]:
+    """The regions of a kernel. intervals: initiation intervals of its pipelined loops, by their headers; process_of:
+    the process of a dataflow region that each block belongs to."""
+    flow = kernel.flow
+    found: dict[tuple[str, str], Region] = {}
+    for block in flow.order:
+        loop = flow.around(block)
+        key = (loop.header if loop else "", process_of.get(block, ""))
+        if key not in found:
+            instance = kernel.instance_of(loop) if loop else None
+            found[key] = Region(instance.name if instance else kernel.top, key[1], [], intervals.get(key[0]))
+        region = found[key]
+        code = [i for i in flow.function.blocks[block] if not (i.callee and _IGNORED_CALLS.match(i.callee))]
+        region.code += code
+        # Blocks between which there is no inner loop may be joined.
+        if region.segments and any(_directly_in(flow, p, key[0]) for p in flow.predecessors[block]):
+            region.segments[-1] += code
+        else:
+            region.segments.append(list(code))
+    return list(found.values())
+
+
+def _directly_in(flow: cfg.Flow, block: str, header: str) -> bool:
+    loop = flow.around(block) if block in flow.number else None
+    return (loop.header if loop else "") == header
+
+
+def processes(kernel: Kernel) -> dict[str, str]:
+    """The process that each block belongs to, of a kernel with a dataflow region; empty without one.
+
+    A process is a function that is called directly in the region, or in a function that is inlined in it.
+    """
+    source = kernel.source
+    said = {f.name: {source.pragmas[number].kind for number in f.pragmas} for f in source.functions}
+    if not any("dataflow" in kinds for kinds in said.values()):
+        return {}
+    found, last = {}, ""
+    for block in kernel.flow.order:
+        votes: Counter[str] = Counter()
+        for i in kernel.function.blocks[block]:
+            chain = [name for name, _ in kernel.module.calls_to(i.debug)][::-1]
+            outer = next((n for n, name in enumerate(chain) if "dataflow" in said.get(name, ())), None)
+            if outer is None:
+                continue
+            inner = [name for name in chain[outer + 1 :] if "inline" not in said.get(name, ())]
+            if inner:
+                votes[inner[0]] += 1
+        # Blocks without a line of the source lie between those of one process.
+        last = votes.most_common(1)[0][0] if votes else last
+        found[block] = last
+    return found

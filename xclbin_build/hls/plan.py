@@ -1,0 +1,48 @@
+"""What becomes of the inlined IR: which loops, which arrays, and what pragmas say of parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .arrays import Array, Member
+from .instance import Instance
+from .pragma import Pragma
+
+
+@dataclass
+class Plan:
+    """What becomes of the inlined IR. latches: metadata's number for the loop that each latch closes. kept: arrays that
+    stay memories. members: of structures, the arrays in them. said: what pragmas say of parameters."""
+
+    instances: dict[int, Instance]
+    arrays: dict[str, Array]
+    latches: dict[str, int]
+    metadata: list[str]
+    kept: set[str]
+    notes: list[str]
+    members: dict[str, list[Member]] = field(default_factory=dict)
+    said: list[tuple[str, Said]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A pragma with what clang found of it. pointer, offset: of its variable, in bytes. values: of its options. shape,
+    element_bytes: of what the variable is."""
+
+    pragma: Pragma
+    pointer: str | None
+    offset: int
+    values: dict[str, int]
+    shape: tuple[int, ...]
+    element_bytes: int
+    block: str
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a parameter of a process leads to. name: of the variable in the region. type: of an array, in the IR, ""
+    where it is not known. port: whether it is a parameter of the kernel."""
+
+    name: str
+    type: str
+    port: bool
