@@ -1,4 +1,4 @@
-# make demo | test | benches | benches-sampled | engine | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
+# make demo | test | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
 # wheel | models | transformers | soc | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -32,7 +32,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test benches benches-sampled engine xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models transformers clean
+.PHONY: setup demo test benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -99,6 +99,10 @@ tidy: $(installed)
 format: $(installed)
 	$(bin)/ruff check --fix .
 	$(bin)/clang-format -i $(cpp)
+
+# The loops of every board's own recipe beside their contracts (`make test` looks at two boards).
+contracts: $(installed)
+	$(bin)/python -m pytest -q tests/xclbin_build/check/test_contracts.py
 
 # The wheel: built, installed into an environment of its own, and used far from this checkout.
 wheel: $(installed)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import statistics
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -114,6 +115,17 @@ def close(a: float | None, b: float) -> bool:
     return a is not None and abs(a - b) <= max(WITHIN * b, 2)
 
 
+def spread(words: str, ratios: Sequence[float]) -> None:
+    """Prints how far reports lie from what was found: what a tenth lies below, the median, and what a tenth lies above;
+    the error bars of `check` and `estimate` are made of these."""
+    if len(ratios) < 2:
+        print(f"{words}: {len(ratios)} figures")
+        return
+    tenths = statistics.quantiles(ratios, n=10, method="inclusive")
+    print(f"{words}: a tenth below {tenths[0]:.2f}, median {tenths[4]:.2f}, a tenth above {tenths[8]:.2f} ", end="")
+    print(f"({len(ratios)} figures)")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the shares; returns 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hls_check", description=__doc__.split("\n")[0])
@@ -135,12 +147,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{options.half}: {len(rows)} designs, {len(known)} with a latency")
     print(f"within {WITHIN:.0%}: {right} of {len(rows)} ({right / len(rows):.0%}), of those with a latency ", end="")
     print(f"{right / max(1, len(known)):.0%}; always 1: {one / len(rows):.0%}")
+    spread("latency reported / found", [row.reported / row.found for row in known if row.found and row.reported])
     for name in ("DSP", "BRAM_18K", "LUT", "FF"):
         both = [row.resources[name] for row in rows if row.resources]
         some = [pair for pair in both if pair[0] > 0]
         good, of_some = (sum(near(name, *pair) for pair in pairs) for pairs in (both, some))
         print(f"{name}: {good / max(1, len(both)):.0%} of {len(both)}, ", end="")
         print(f"{of_some / max(1, len(some)):.0%} of the {len(some)} that have any")
+        spread(f"  {name} reported / ours", [report / ours for report, ours in both if report > 0 and ours > 0])
     if options.wrong:
         for row in rows:
             if not close(row.found, row.reported):

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.hls_check import HALVES, half_of
+from benchmarks.hls_check import HALVES, half_of, spread
 from xclbin_build import toml_table
 from xclbin_build.check.loops import Check, Loop, check
 from xclbin_build.errors import BuildError
@@ -39,7 +39,8 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Row:
-    """A loop of a report, and the interval that the checker found: None where it found no such loop."""
+    """A loop of a report, and the interval that the checker found: None where it found no such loop. depths: latency of
+    an iteration that the report gives, and the checker's."""
 
     where: str
     module: str
@@ -47,6 +48,7 @@ class Row:
     reported: int
     found: int | None
     limit: str = ""
+    depths: tuple[int, int] | None = None
 
 
 @dataclass
@@ -144,7 +146,8 @@ def measured(project: dict[str, Any], rows: list[dict[str, Any]], bursts: list[d
         seen.add(key)
         found = _match(row, loops)
         ii, limit = (found.ii, found.limit) if found else (None, "")
-        result.rows.append(Row(where, row["module"], row["loop"], row["final_ii"], ii, limit))
+        depths = (int(row["depth"]), found.depth) if found and row.get("depth") else None
+        result.rows.append(Row(where, row["module"], row["loop"], row["final_ii"], ii, limit, depths))
     result.bursts = [
         (f"{where} {place}", yes, ours)
         for place, yes, ours in burst_sites(bursts, checks, {row["loop"] for row in rows})
@@ -240,6 +243,12 @@ def report(half: str, rows: list[Row], bursts: list[tuple[str, bool, bool]], *, 
     _share("  of those with II > 1 flagged", sum((row.found or 0) > 1 for row in slow), len(slow))
     _share("false alarms (II 1, found > 1)", sum((row.found or 0) > 1 for row in fast), len(fast))
     _share("always 1", len(fast), len(known))
+    of_one = [row.reported for row in known if row.found == 1]
+    _share("II found 1 and reported 1", of_one.count(1), len(of_one))
+    spread("II reported / found, found > 1", [row.reported / row.found for row in known if row.found and row.found > 1])
+    depths = [row.depths for row in known if row.depths and row.depths[1] > 0]
+    _share("depth within 20 % or 2", sum(abs(a - b) <= max(0.2 * a, 2) for a, b in depths), len(depths))
+    spread("depth reported / found", [a / b for a, b in depths])
     if bursts:
         _share("bursts right", sum(yes == found for _, yes, found in bursts), len(bursts))
         _share(

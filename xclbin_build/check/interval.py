@@ -8,16 +8,17 @@ no place is left, the interval grows.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ..hls.arrays import Kind
 from .accesses import Bound
-from .graph import Graph, Wait
+from .graph import Edge, Graph, Wait
 
 _MOST_II = 4096
 _ROUNDS = 60
 _TRIES = 16  # intervals above the lower bound
+_MOST_SWEEPS, _MOST_ROUNDS = 4000, 64
 _SMALL = 1e-6
 
 
@@ -64,59 +65,94 @@ class Scheduler:
         ends = (math.floor(s + _SMALL) + cost.cycles for s, cost in zip(starts, self._graph.costs, strict=True))
         return max(ends, default=0) + 1
 
-    def _end(self, index: int, start: float) -> float:
-        cost = self._graph.costs[index]
-        if cost.cycles == 0:
-            return start + self._part[index]
-        return math.floor(start + _SMALL) + cost.cycles + (self._part[index] if self._chained[index] else 0.0)
+    def _arrival(self, node: int, start: float, edge: Edge, ii: int) -> float:
+        """The earliest start of what an edge leads to, if its node starts at `start`."""
+        cost = self._graph.costs[node]
+        cycle = math.floor(start + _SMALL)
+        if edge.wait is Wait.MEMORY:
+            at: float = cycle + max(1, cost.cycles)
+        elif edge.wait is Wait.ORDER:
+            at = cycle
+        elif cost.cycles == 0:
+            at = start + self._part[node]
+        else:
+            at = cycle + cost.cycles + (self._part[node] if self._chained[node] else 0.0)
+        at -= ii * edge.distance
+        part = self._part[edge.to]
+        if part > 0:
+            whole = math.floor(at + _SMALL)
+            fraction = at - whole
+            if fraction > _SMALL and fraction + part > 1 + _SMALL:
+                return whole + 1
+        return at
 
     def _starts(
         self, nodes: list[int], ii: int, least: dict[int, int] | None = None, trace: dict[int, int] | None = None
     ) -> list[float] | None:
         """The earliest start of each node, None if a recurrence does not fit into `ii`. trace: takes by what each was
-        delayed last."""
-        out, costs = self._graph.out, self._graph.costs
-        inside = set(nodes)
+        delayed last.
+
+        Within an iteration edges lead forward in the code, so a sweep in its order settles all that does not come from
+        an earlier iteration.
+        """
+        out = self._graph.out
         starts = [0.0] * len(out)
         for index, cycle in (least or {}).items():
             starts[index] = cycle
-        waiting = deque(nodes)
-        queued = set(nodes)
-        latest = sum(costs[n].cycles + 1 for n in nodes) + 5 * ii + 10 + max((least or {0: 0}).values(), default=0)
-        steps, most = 0, 60 * len(nodes) + 4000
-        while waiting:
-            steps += 1
-            if steps > most:
-                return None
-            node = waiting.popleft()
-            queued.discard(node)
-            end = self._end(node, starts[node])
-            cycle = math.floor(starts[node] + _SMALL)
-            for edge in out[node]:
-                if edge.to not in inside:
+        inside, waiting = bytearray(len(out)), bytearray(len(out))
+        for node in nodes:
+            inside[node] = waiting[node] = 1
+        by: dict[int, tuple[int, Edge]] = {}  # what delayed a node last
+        order, todo = sorted(nodes), len(nodes)
+        for sweep in range(_MOST_SWEEPS):
+            for node in order:
+                if not waiting[node]:
                     continue
-                if edge.wait is Wait.VALUE:
-                    start = end
-                elif edge.wait is Wait.MEMORY:
-                    start = cycle + max(1, costs[node].cycles)
-                else:
-                    start = cycle
-                start -= ii * edge.distance
-                if start <= starts[edge.to] + _SMALL:
-                    continue
-                fraction = start - math.floor(start + _SMALL)
-                if self._part[edge.to] > 0 and fraction > _SMALL and fraction + self._part[edge.to] > 1 + _SMALL:
-                    start = math.floor(start + _SMALL) + 1
-                if start > starts[edge.to] + _SMALL:
-                    starts[edge.to] = start
-                    if trace is not None:
-                        trace[edge.to] = node
-                    if start > latest:
-                        return None
-                    if edge.to not in queued:
-                        queued.add(edge.to)
-                        waiting.append(edge.to)
-        return starts
+                waiting[node] = 0
+                todo -= 1
+                start = starts[node]
+                for edge in out[node]:
+                    to = edge.to
+                    if not inside[to]:
+                        continue
+                    at = self._arrival(node, start, edge, ii)
+                    if at > starts[to] + _SMALL:
+                        starts[to] = at
+                        by[to] = (node, edge)
+                        todo += not waiting[to]
+                        waiting[to] = 1
+            if not todo:
+                return starts
+            if sweep and self._grows(by, starts, ii):
+                break
+        if trace is not None:
+            trace |= {to: node for to, (node, _) in by.items()}
+        return None
+
+    def _grows(self, by: dict[int, tuple[int, Edge]], starts: list[float], ii: int) -> bool:
+        """Whether nodes delay each other in a circle, by a cycle or more each time around: then there is no end to it.
+        (Times a cycle later are the same schedule a cycle later, so what has grown by one cycle goes on to grow.)"""
+        seen: dict[int, int] = {}
+        for first in by:
+            at, path = first, []
+            while at in by and at not in seen:
+                seen[at] = first
+                path.append(at)
+                at = by[at][0]
+            if at not in by or seen.get(at) != first:
+                continue
+            circle = path[path.index(at) :][::-1]  # each delays the one behind it
+            before = value = starts[at]
+            for _ in range(_MOST_ROUNDS):
+                last = value
+                for node in circle:
+                    source, edge = by[node]
+                    value = self._arrival(source, value, edge, ii)
+                if value >= before + 1 - _SMALL:
+                    return True
+                if value <= last + _SMALL:
+                    break
+        return False
 
     def _recurrence(self) -> tuple[int, str]:
         """The interval that recurrences ask for, and the longest of them in words."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from . import uncertainty
 from .bursts import Burst
 from .loops import Loop
 from .run import Checked, Part, asked_of
@@ -36,6 +38,7 @@ def document(checked: Checked) -> dict[str, Any]:
         ],
         "parts": [_part(part) for part in checked.parts],
         "rests_on": RESTS_ON,
+        "bounds_rest_on": uncertainty.RESTS_ON,
     }
 
 
@@ -46,11 +49,16 @@ def _part(part: Part) -> dict[str, Any]:
     return found | {
         "clock_ns": round(part.check.clock_ns, 3),
         "latency": part.check.latency,
+        "latency_bounds": _bounds(uncertainty.of_latency, part.check.latency),
         "loops": [_loop(loop, part) for loop in part.check.loops],
         "copies": [_burst(burst) for burst in part.check.bursts],
         "notes": part.check.notes,
         "operators": part.check.sources,
     }
+
+
+def _bounds(of: Callable[[int], tuple[int, int]], figure: int | None) -> list[int] | None:
+    return None if figure is None else list(of(figure))
 
 
 def _burst(burst: Burst) -> dict[str, Any]:
@@ -75,13 +83,16 @@ def _loop(loop: Loop, part: Part) -> dict[str, Any]:
         "inlined_through": list(loop.path),
         "pipelined": loop.pipelined,
         "ii": loop.ii,
+        "ii_bounds": _bounds(uncertainty.of_interval, loop.ii),
         "asked": asked,
         "asked_by": by if asked is not None else None,
         "limited_by": loop.kind or None,
         "limit": loop.limit or None,
         "depth": loop.depth,
+        "depth_bounds": _bounds(uncertainty.of_depth, loop.depth),
         "trips": list(loop.trips) if loop.trips else None,
         "latency": loop.latency,
+        "latency_bounds": _bounds(uncertainty.of_latency, loop.latency),
         "bursts": [_burst(burst) for burst in loop.bursts],
         "note": loop.note or None,
     }
@@ -110,6 +121,7 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
         f"{loops} pipelined loops, {misses} of them slower than asked. {RESTS_ON}" if misses else
         f"{loops} pipelined loops, none slower than asked. {RESTS_ON}", highlight=False, soft_wrap=True,
     )  # fmt: skip
+    console.print(uncertainty.RESTS_ON, highlight=False, soft_wrap=True)
 
 
 def _row(table: Table, part: Part, loop: Loop) -> None:
@@ -120,7 +132,15 @@ def _row(table: Table, part: Part, loop: Loop) -> None:
         f"{'write' if b.write else 'read'} of {b.port} is no burst: {b.why}" for b in loop.bursts if not b.inferred
     ]
     words = "; ".join(word for word in (loop.limit, *single, loop.note) if word)
-    ii = "-" if loop.ii is None else f"[bold red]{loop.ii}[/]" if slow else str(loop.ii)
+    ii = "-"
+    if loop.ii is not None:
+        ii = (f"[bold red]{loop.ii}[/]" if slow else str(loop.ii)) + _band(uncertainty.of_interval(loop.ii))
+    depth = f"{loop.depth}{_band(uncertainty.of_depth(loop.depth))}"
     place = f"{Path(loop.file).name}:{loop.line}" if loop.line else ""
-    table.add_row(part.name, loop.name, place, ii, "" if asked is None else str(asked), str(loop.depth), trips,
+    table.add_row(part.name, loop.name, place, ii, "" if asked is None else str(asked), depth, trips,
                   words.replace("[", r"\["))  # fmt: skip
+
+
+def _band(found: tuple[int, int]) -> str:
+    low, high = found
+    return "" if low == high else rf" \[{low}-{high}]"

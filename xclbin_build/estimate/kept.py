@@ -18,7 +18,7 @@ from ..hls import clang
 from ..hls.operators import Operators
 from ..hls.resources import Part, Resources
 
-_CODE = [Path(__file__).parent, Path(__file__).parents[1] / "check"]
+_CODE = [Path(__file__).parent, Path(__file__).parents[1] / "hls"]
 
 
 def load(sources: Mapping[str, str], design: Design, operators: Operators) -> list[Part] | None:

@@ -11,7 +11,7 @@ from ..hls.resources import NAMES, Part, Resources, total
 from ..platform import Platform
 from .design import Estimate
 from .fit import shares
-from .uncertainty import BASES, bounds
+from .uncertainty import BASES, Bounds, added, bounds, rests_on
 
 
 def document(estimate: Estimate) -> dict[str, Any]:
@@ -27,6 +27,7 @@ def document(estimate: Estimate) -> dict[str, Any]:
         "tight": estimate.fit.tight,
         "unknown": estimate.unknown,
         "used": used.table(),
+        "bounds": _rounded(added(bounds(unit.kernel) for unit in estimate.units)),
         "available": available,
         "source_of_available": platform.source,
         "regions": [
@@ -34,12 +35,14 @@ def document(estimate: Estimate) -> dict[str, Any]:
                 "name": load.region.name,
                 "compute_units": [unit.name for unit in load.units],
                 "used": load.used.table(),
+                "bounds": _rounded(added(bounds(unit.kernel) for unit in load.units)),
                 "available": dict(load.region.usable),
             }
             for load in estimate.fit.loads
         ],
         "kernels": [_part(part) for part in estimate.kernels],
         "rests_on": dict(BASES),
+        "bounds_rest_on": rests_on(),
     }
 
 
@@ -50,14 +53,16 @@ def _part(part: Part) -> dict[str, Any]:
         "rests_on": part.basis,
         "used": part.resources.table(),
     }
-    found["bounds"] = {
-        name: [round(low), None if high == float("inf") else round(high)] for name, (low, high) in bounds(part).items()
-    }
+    found["bounds"] = _rounded(bounds(part))
     if part.note:
         found["note"] = part.note
     if part.parts:
         found["parts"] = [_part(child) for child in part.parts]
     return found
+
+
+def _rounded(found: Bounds) -> dict[str, list[int | None]]:
+    return {name: [round(low), None if high == float("inf") else round(high)] for name, (low, high) in found.items()}
 
 
 def show(estimate: Estimate, console: Console) -> None:
@@ -88,14 +93,13 @@ def show(estimate: Estimate, console: Console) -> None:
     if estimate.fits:
         console.print(f"Recipe {estimate.recipe} fits {estimate.platform.name}.", markup=False, highlight=False)
     console.print(
-        "In brackets: a band, set by hand, in which the true figure is expected. No figure has been held "
-        "against a placed design (docs/resources.md).",
-        markup=False, highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        f"Below each figure: {rests_on()} docs/resources.md has more.", markup=False, highlight=False, soft_wrap=True
+    )
 
 
 def _row(table: Table, part: Part, indent: str) -> None:
-    table.add_row(indent + part.name, *_figures(part.resources), part.basis)
+    cells = _figures(part.resources)
+    table.add_row(indent + part.name, *_with_bands(cells, bounds(part)), part.basis)
     for child in part.parts:
         _row(table, child, indent + "  ")
 
@@ -106,13 +110,18 @@ def _figures(resources: Resources) -> list[str]:
     ]
 
 
+def _with_bands(cells: list[str], found: Bounds) -> list[str]:
+    """Cells with the bands of their figures below them, where there is one."""
+    words = []
+    for cell, (low, high) in zip(cells, found.values(), strict=True):
+        most = "?" if high == float("inf") else f"{high:,.0f}"
+        words.append(cell if f"{low:,.0f}" == most else f"{cell}\n[dim]{low:,.0f} to {most}[/]")
+    return words
+
+
 def _total(table: Table, kernel: Part) -> None:
     table.add_section()
-    table.add_row("in all", *_figures(kernel.resources), "")
-    words = []
-    for low, high in bounds(kernel).values():
-        words.append("" if low == high == 0 else f"[{low:,.0f} to {'?' if high == float('inf') else f'{high:,.0f}'}]")
-    table.add_row("", *(word.replace("[", "\\[") for word in words), "")
+    table.add_row("in all", *_with_bands(_figures(kernel.resources), bounds(kernel)), "")
 
 
 def _regions(platform: Platform, estimate: Estimate) -> Table:
@@ -127,5 +136,6 @@ def _regions(platform: Platform, estimate: Estimate) -> Table:
             have = load.region.usable[name]
             used = dict(load.used.items())[name]
             cells.append(f"{used:,.0f} of {have:,}" + (f" ({share:.0%})" if have else ""))
+        cells = _with_bands(cells, added(bounds(unit.kernel) for unit in load.units))
         table.add_row(load.region.name, *cells, ", ".join(unit.name for unit in load.units) or "-")
     return table

@@ -67,6 +67,9 @@ class Widths:
         whole = (1 << bits) - 1
         if _is_number(value):
             return int(value) & whole
+        low, high = self._ranges.get(value, (-1, 0))
+        if low >= 0:
+            whole &= (1 << high.bit_length()) - 1
         if value in around:
             return 0
         made = self._definitions.get(value)

@@ -194,6 +194,7 @@ void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_
         if (!fills) {
             write_beat(weights, beat, block, address, bank);
             block_sum_t now[BEAT_CHANNELS];
+#pragma HLS array_partition variable = now complete
             for (int o = 0; o < BEAT_CHANNELS; o++) {
 #pragma HLS unroll
                 const block_sum_t before = line == 0 ? block_sum_t(0) : sums[o];

@@ -32,12 +32,13 @@ public:
           ends_(WORDS > 1 && !is_raw(job.c)),
           last_set_(at.set + 1 == job.p.sets),
           tile_blocks_(tile_blocks_of(job)),
+          one_of_tile_(tile_blocks_of(job) == 1),
+          one_of_last_(blocks_of_last_tile(job) == 1),
           tiles_(tiles_of_set(job, at.set)) {
 #pragma HLS inline
         const band_t band = band_of(job, at.band);
         rows_ = band.rows;
         groups_ = band.groups;
-        last_blocks_ = blocks_of_last_tile(job);
         int32_t x = 0, y = 0;
         for (int e = 0; e < WORDS; e++) {
 #pragma HLS unroll
@@ -67,8 +68,8 @@ public:
         one_step_ = step_ == P;
         before_last_ = P - 2 * step_;
         last_lanes_ = one_step_;
-        last_tile_ = tiles_ == 1;
-        begin_tile(last_tile_);
+        one_tile_left_ = tiles_ == 2;
+        begin_tile(tiles_ == 1);
     }
 
     // How many places there are.
@@ -105,8 +106,12 @@ public:
         const bool ends = WORDS > 1 && ends_, last_words = last_lanes_ & !(ends & last_group_);
         const bool to_end = words & (last_lanes_ & ends & last_group_);
         const bool done = behind | (!before & last_words);
-        const bool next_block = done & !last_block_, next_group = done & (last_block_ & !last_group_);
-        const bool next_tile = done & (last_block_ & last_group_);
+        const bool next_block = done & !last_block_;
+        // The same in other words, so that little lies behind the registers that decide each other a cycle later.
+        const bool in_last = last_block_ & last_group_, in_other = last_block_ & !last_group_;
+        const bool no_end = last_lanes_ & !ends;
+        const bool next_group = (!before) & (last_lanes_ & in_other);
+        const bool next_tile = (behind | ((!before) & no_end)) & in_last;
         const bool first_lines = begins_ & ((last_block_ & last_group_) | (!last_block_ & first_group_));
 
         // In the last group words come again, or a tile begins: what it steps to does not matter.
@@ -144,16 +149,16 @@ public:
         const bool one_left = groups_left_ == number<STEP_BITS>(2);
         if (next_group) {
             second_ = false;
-            last_block_ = blocks_ == 1;
+            last_block_ = one_block_;
             groups_left_ -= 1;
             last_group_ = one_left;
             first_group_ = false;
         }
         if (next_tile) {
             params_ += tile_blocks_;
-            last_tile_ = tiles_ == number<TILE_BITS>(2);
+            begin_tile(one_tile_left_);
+            one_tile_left_ = tiles_ == number<TILE_BITS>(3);
             tiles_ -= 1;
-            begin_tile(last_tile_);
         }
     }
 
@@ -168,9 +173,8 @@ private:
     void begin_tile(bool last) {
 #pragma HLS inline
         second_ = false;
-        const number<2> least = last_blocks_, most = tile_blocks_;
-        blocks_ = last && last_set_ ? least : most;
-        last_block_ = blocks_ == 1;
+        one_block_ = last && last_set_ ? one_of_last_ : one_of_tile_;
+        last_block_ = one_block_;
         groups_left_ = groups_;
         last_group_ = groups_ == 1;
         first_group_ = true;
@@ -181,7 +185,8 @@ private:
     number<4> step_;
     number<5> before_last_;  // lane of the iteration before a group's last one
     bool begins_, ends_, last_set_, one_step_;
-    number<2> tile_blocks_, last_blocks_;
+    number<2> tile_blocks_;
+    bool one_of_tile_, one_of_last_;  // whether a tile has one block, and the last tile of the last set
     number<STEP_BITS> groups_;
     words_at origin_;
     // Where it is.
@@ -190,11 +195,11 @@ private:
     number<5> lane_ = 0;
     bool last_lanes_;
     bool second_ = false, last_block_;  // block of the tile
-    number<2> blocks_;
+    bool one_block_;                    // the tile has no second one
     number<STEP_BITS> groups_left_;
     bool first_group_, last_group_;
     number<TILE_BITS> tiles_;  // that are left
-    bool last_tile_;
+    bool one_tile_left_;       // behind this one
     number<bits_for(SET_BLOCKS)> params_ = 0;
 };
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from xclbin_build.build import load_design
-from xclbin_build.check import run
+from xclbin_build.check import run, uncertainty
 from xclbin_build.check.loops import Loop
 from xclbin_build.check.run import check_design, check_source
 from xclbin_build.cli import main
@@ -204,3 +204,25 @@ def test_pointers_without_a_pragma_are_what_the_flow_makes_of_them(
     main(["check", str(path), "--json", *options])
     (loop,) = json.loads(capsys.readouterr().out)["parts"][0]["loops"]
     assert loop["ii"] == ii
+
+
+def test_figures_have_error_bars_and_what_they_rest_on(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", str(kernel), "--json"])
+    words = json.loads(capsys.readouterr().out)
+    (part,) = words["parts"]
+    (loop,) = part["loops"]
+    for figure in ("ii", "depth", "latency"):
+        low, high = loop[f"{figure}_bounds"]
+        assert low <= loop[figure] <= high and low < high
+    assert part["latency_bounds"][0] <= part["latency"] <= part["latency_bounds"][1]
+    assert "449 designs" in words["bounds_rest_on"]
+    main(["check", str(kernel)])
+    said = capsys.readouterr().out
+    assert f"{loop['ii']} [{loop['ii_bounds'][0]}-{loop['ii_bounds'][1]}]" in said
+    assert "four of five public reports" in said
+
+
+def test_an_interval_of_one_that_reports_confirm_has_no_band() -> None:
+    assert uncertainty.of_interval(1) == (1, 1)
+    assert uncertainty.of_interval(4) == (2, 8)
+    assert uncertainty.of_latency(0) == (0, 0)

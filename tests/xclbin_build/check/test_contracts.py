@@ -1,31 +1,67 @@
-"""Our own kernels keep the contracts of their `qor.toml`, but for the loops that are listed here with a reason."""
+"""Our own kernels keep the contracts of their `qor.toml`, but for the loops that are listed here with a reason.
+
+`make test` looks at the engines of two boards and the kernels of `examples/`; `make contracts` at those of all.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from xclbin_build import RecipeError
+from xclbin_build import platform as platforms
+from xclbin_build import recipe as recipes
 from xclbin_build.build import load_design
 from xclbin_build.check.run import check_design
+from xclbin_build.design import Design
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 # Loops that are slower than their contract, and why. Whoever mends one takes it out.
 KNOWN: dict[str, dict[str, str]] = {}
 
+QUICK = ("kv260", "u250")  # boards that `make test` looks at: ports of 128 bits and of 512
 
-@pytest.mark.parametrize(
-    ("recipe", "platform"),
-    [("engine-kv260", "kv260"), (EXAMPLES / "dataflow_kernel/scale.toml", "u250"),
-     (EXAMPLES / "plain_kernel/vadd.toml", "u250")],
-    ids=["engine-kv260", "scale", "vadd"],
-)  # fmt: skip
-def test_loops_keep_their_contracts(recipe: str | Path, platform: str) -> None:
-    found = check_design(load_design(recipe, {}, platform))
+
+def own(card: str) -> Design | None:
+    """The recipe that is made for a board."""
+    try:
+        return load_design(recipes.own(card), platform=card)
+    except RecipeError:
+        return None
+
+
+def kinds() -> list[Any]:
+    """A board for each kind of engine: those with the same sizes and clock are checked once."""
+    found, seen = [], set()
+    for card in sorted(platforms.names(), key=lambda card: (card not in QUICK, card)):
+        design = own(card) if card != "emu" else None
+        if design is None:
+            continue
+        kind = (tuple(kernel.engine for kernel in design.kernels), design.platform.speeds["clock_mhz"])
+        if kind not in seen:
+            seen.add(kind)
+            found.append(pytest.param(design, id=card, marks=[] if card in QUICK else [pytest.mark.slow]))
+    return found
+
+
+@pytest.mark.parametrize("design", kinds())
+def test_a_boards_own_recipe_keeps_its_contracts(design: Design) -> None:
+    keeps_its_contracts(design)
+
+
+@pytest.mark.parametrize("recipe", ["dataflow_kernel/scale.toml", "plain_kernel/vadd.toml"])
+def test_examples_keep_their_contracts(recipe: str) -> None:
+    keeps_its_contracts(load_design(EXAMPLES / recipe, {}, "u250"))
+
+
+def keeps_its_contracts(design: Design) -> None:
+    found = check_design(design)
     unchecked = {part.name: part.note for part in found.parts if part.check is None}
     assert not unchecked
-    known = KNOWN.get(str(recipe), {})
+    known = KNOWN.get(design.recipe.name, {})
     new = [
         f"{miss.part.name}.{miss.loop.name}: {miss.loop.ii} instead of {miss.asked}: {miss.loop.limit}"
         for miss in found.misses

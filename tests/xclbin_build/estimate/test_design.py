@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from xclbin_build import RecipeError, build
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
 from xclbin_build.build import load_design
-from xclbin_build.estimate import kernels
+from xclbin_build.estimate import kernels, uncertainty
 from xclbin_build.estimate.design import check_fit, estimate
-from xclbin_build.estimate.report import document
+from xclbin_build.estimate.report import document, show
 from xclbin_build.hls import clang
+from xclbin_build.hls.held import Held
 from xclbin_build.hls.resources import NAMES, Part, Resources
 
 CARDS = [name for name in platforms.names() if name != "emu"]
@@ -40,8 +42,29 @@ def test_document_has_what_is_used_and_available() -> None:
     assert set(words["used"]) == set(words["available"]) == set(NAMES)
     assert [region["name"] for region in words["regions"]] == ["SLR0", "SLR1", "SLR2", "SLR3"]
     (kernel,) = words["kernels"]
-    low, high = kernel["bounds"]["lut"]
-    assert low < kernel["used"]["lut"] < high
+    for where in (kernel, words):
+        low, high = where["bounds"]["lut"]
+        assert low < where["used"]["lut"] < high
+    assert "460 reports" in words["bounds_rest_on"]
+
+
+def test_every_figure_of_the_table_has_its_band(capsys: pytest.CaptureFixture[str]) -> None:
+    found = estimate(load_design("engine-kv260", platform="kv260"), whole=False)
+    show(found, Console(width=200))
+    said = capsys.readouterr().out
+    low, high = uncertainty.bounds(found.kernels[0])["lut"]
+    # of the kernel in all, and of the region that it lies in
+    assert said.count(f"{low:,.0f} to {high:,.0f}") == 2
+    for part in found.kernels[0].parts:
+        for name, (low, high) in uncertainty.bounds(part).items():
+            assert low == high or f"{low:,.0f} to {high:,.0f}" in said, (part.name, name)
+    region = document(found)["regions"][0]
+    assert region["bounds"]["lut"][0] < region["used"]["lut"] < region["bounds"]["lut"][1]
+
+
+def test_independent_factors_widen_a_band() -> None:
+    both = Held(0.5, 2.0, 10).times(Held(0.5, 1.0, 20))
+    assert both.low == pytest.approx(0.5**2**0.5) and both.high == pytest.approx(2.0) and both.figures == 10
 
 
 def test_the_software_card_has_nothing_to_fit() -> None:

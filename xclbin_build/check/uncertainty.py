@@ -1,0 +1,48 @@
+"""How far off an interval or a latency may be: what public reports of Vitis HLS said beside the checker.
+
+Intervals and depths: loops of `python -m benchmarks.hls_loops`, latencies: designs of `python -m benchmarks.hls_check`
+(at 10 ns); of each the half that no rule was made by. docs/checking-hls.md has the tables.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..hls.held import Held
+
+# Loops that were found to have an interval of 1: so many of them have it by their reports.
+ONE_RIGHT, ONE = 81, 83
+# Loops with an interval above 1, reported / found.
+SLOW = Held(0.70, 2.0, 15)
+SLOW_RIGHT = 10
+DEPTH = Held(0.67, 2.03, 98)
+LATENCY = Held(0.99, 1.22, 449)
+
+_SURE = 0.9  # of an interval of 1: the share from which on it has no band
+
+RESTS_ON = (
+    f"In brackets: what four of five public reports lie within. An interval of 1: {ONE_RIGHT} of {ONE} loops that were "
+    f"found to have it do by their reports; above 1: {SLOW_RIGHT} of {SLOW.figures} exactly; depths: {DEPTH.figures} "
+    f"loops; latencies: {LATENCY.figures} designs."
+)
+
+
+def of_interval(ii: int) -> tuple[int, int]:
+    """Least and most of an initiation interval."""
+    if ii == 1 and ONE_RIGHT >= _SURE * ONE:
+        return (1, 1)
+    return _cycles(ii, SLOW)
+
+
+def of_depth(depth: int) -> tuple[int, int]:
+    """Least and most of the latency of an iteration."""
+    return _cycles(depth, DEPTH)
+
+
+def of_latency(latency: int) -> tuple[int, int]:
+    """Least and most of the latency of a loop or a kernel."""
+    return _cycles(latency, LATENCY)
+
+
+def _cycles(found: int, band: Held) -> tuple[int, int]:
+    return (max(1, math.floor(found * band.low)), math.ceil(found * band.high)) if found > 0 else (found, found)
