@@ -91,7 +91,7 @@ lint: $(installed)
 	$(bin)/clang-format --dry-run --Werror $(cpp)
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
 
-# clang-tidy over the C++ of both: minutes, so it is no part of `make lint`.
+# clang-tidy over the C++ of both: minutes, so it is no part of `make lint`; .ci/run runs it.
 tidy: $(installed)
 	$(bin)/python -m tests.tidy
 

@@ -102,7 +102,7 @@ constexpr int SET_TILES = ENGINE_SET_TILES;  // tiles whose weights can lie ther
 constexpr int TAPS = ENGINE_TAPS;            // positions of a kernel
 
 // Whether the array sums activations as well, for a second operand that has a zero point.
-constexpr bool ROW_SUMS = ENGINE_ELEMENT == 0 && ENGINE_ROW_SUMS;
+constexpr bool ROW_SUMS = ELEMENT == ELEMENT_INT8 && ENGINE_ROW_SUMS != 0;
 
 constexpr bool PARTIAL_SUMS = ENGINE_PARTIAL_SUMS;
 
