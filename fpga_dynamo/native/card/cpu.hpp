@@ -5,9 +5,9 @@
 
 namespace card_model {
 
-std::string cpu_level();                // "x86-64-v3"; on other architectures the compiler's name for it
+std::string cpu_level();                   // "x86-64-v3"; on other architectures the compiler's name for it
 bool cpu_runs(const std::string& wanted);  // "x86-64-v4+amx"; false for another architecture's or what this CPU lacks
-unsigned usable_cpus();                 // the affinity mask's count, at least 1
+unsigned usable_cpus();                    // the affinity mask's count, at least 1
 
 bool spinning_pays();  // there is another CPU for whom we wait
 
