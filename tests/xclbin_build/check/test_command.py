@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from xclbin_build.build import load_design
-from xclbin_build.check import run, uncertainty
-from xclbin_build.check.loops import Loop
-from xclbin_build.check.run import check_design, check_source
+from xclbin_build.check import uncertainty
+from xclbin_build.check.run import check_source
 from xclbin_build.cli import main
-from xclbin_build.generate import stage
 
 SUM = """
 extern "C" void top(const float* x, float* out) {
@@ -94,28 +90,6 @@ def test_processes_of_a_region_are_checked_one_by_one(tmp_path: Path) -> None:
     assert [part.name for part in parts] == ["load", "twice"]
     found = {loop.name: (loop.ii, loop.kind) for part in parts if part.check for loop in part.check.loops}
     assert found == {"read": (1, ""), "pairs": (2, "stream")}
-
-
-def test_the_engines_reader_of_the_window_needs_a_bank_for_every_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine's own sources as a recipe has them, and the same without the pragma that divides the window."""
-    pragma = "#pragma HLS array_partition variable = window.bank dim = 1 complete\n"
-
-    def steps() -> Loop:
-        (part,) = check_design(load_design("engine-kv260", {}, "kv260"), ["feed"]).parts
-        assert part.check is not None, part.note
-        return next(loop for loop in part.check.loops if loop.name == "feed_steps")
-
-    assert steps().ii == 1
-
-    def without(files: Any, folder: Path) -> None:
-        stage(files, folder)
-        (path,) = folder.rglob("feed.hpp")
-        text = path.read_text()
-        assert pragma in text
-        path.write_text(text.replace(pragma, ""))
-
-    monkeypatch.setattr(run, "stage", without)
-    assert (steps().ii or 0) > 1 and steps().kind == "memory" and "window" in steps().limit
 
 
 @pytest.mark.parametrize(
