@@ -238,11 +238,11 @@ each_block:
             }
 #ifdef __SYNTHESIS__
             if (c.b_packed)
-                multiply_int8_block(sums, b_block, slab, block, panel, weights,
+                multiply_block<bytes_product>(sums, b_block, slab, block, panel, weights,
                                     c.b / (4 * VEC) + at * p.quads * c.vectors, &run, 1);
             else {
                 panel.weights.weight = b_block;
-                add_int8_products(sums, slab, block, panel, true);
+                add_products<bytes_product>(sums, slab, block, panel, true);
             }
             finish_int8_block(sums, block, panel, e, arena, weights);
 #else

@@ -1,13 +1,13 @@
-// Tiles of 16 x 16 sums of the host's AMX unit: 64 products a sum and step. Software only; the sums are exact, so that
-// they are those of dot_tile.
+// Tiles of 16 x 16 sums of the host's AMX unit: 16 quads a sum and step. Software only. Sums of bytes are exact, and so
+// those of dot_tile; sums of bfloat16 are not, so that a command takes the one or the other for all of its rows.
 //
 // A tile of weights is 16 columns of up to 16 quads, as they lie in a panel; a tile of input so many bytes of 16 pixels at
 // equal distances. Threads of the process need the kernel's permission to use the unit, which is asked for once.
 #pragma once
 #ifndef __SYNTHESIS__
-#include "dot_tile.hpp"
+#include "tile.hpp"
 
-#if defined(__AMX_INT8__) && defined(__linux__)
+#if defined(__AMX_INT8__) && defined(__AMX_BF16__) && defined(__linux__)
 #define FPGA_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +17,8 @@ namespace fpga {
 
 constexpr int AMX_ROWS = 16;
 constexpr int AMX_QUADS = 16;  // of k in a step, at most
+
+enum amx_product { AMX_UNSIGNED, AMX_SIGNED, AMX_BF16 };  // what is multiplied: bytes of the input, by signed ones
 
 #ifdef FPGA_AMX
 
@@ -63,12 +65,14 @@ private:
     asm volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(static_cast<int64_t>(stride)) : "memory")
 #define FPGA_TILE_STORE(tile, to, stride) \
     asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(static_cast<int64_t>(stride)) : "memory")
-#define FPGA_TILE_DOT(sum, input, weight)                                              \
-    do {                                                                               \
-        if (SIGNED)                                                                    \
-            asm volatile("tdpbssd %%tmm" #weight ", %%tmm" #input ", %%tmm" #sum : :); \
-        else                                                                           \
-            asm volatile("tdpbusd %%tmm" #weight ", %%tmm" #input ", %%tmm" #sum : :); \
+#define FPGA_TILE_DOT(sum, input, weight)                                                \
+    do {                                                                                 \
+        if (PRODUCT == AMX_BF16)                                                         \
+            asm volatile("tdpbf16ps %%tmm" #weight ", %%tmm" #input ", %%tmm" #sum : :); \
+        else if (PRODUCT == AMX_SIGNED)                                                  \
+            asm volatile("tdpbssd %%tmm" #weight ", %%tmm" #input ", %%tmm" #sum : :);   \
+        else                                                                             \
+            asm volatile("tdpbusd %%tmm" #weight ", %%tmm" #input ", %%tmm" #sum : :);   \
     } while (false)
 
 // Steps that weights are fetched ahead where they come from far.
@@ -76,7 +80,7 @@ constexpr int AMX_STEPS_AHEAD = 4;
 
 // Sums of 16 or 32 pixels, `pitch` bytes apart, by 16 or 32 columns of a panel, beginning `first` vectors into it:
 // to[pixel][columns / 16]. fetch: the weights are used for the first time.
-template <bool SIGNED, int ROW_TILES, int COLUMN_TILES>
+template <amx_product PRODUCT, int ROW_TILES, int COLUMN_TILES>
 inline void amx_tile(ivec16* to, const uint8_t* source, int64_t pitch, const dot_panel& panel, int first, int quads,
                      bool fetch) {
     const int64_t step = int64_t{4} * VEC * panel.pitch;  // bytes from one quad of weights to the next

@@ -1,16 +1,40 @@
-// One tile of int8 products in registers: pixels (or matrix rows) by output channels, four products a lane and step.
+// One tile of products of narrow numbers in registers: pixels (or matrix rows) by output channels. A lane and step takes a
+// *quad*: four bytes of k, which are four numbers of 8 bits or two of bfloat16 (PRODUCT).
 //
 //   tile[i][n] = first[n] + sum_k source[row(i) + offset(k)] * weight[k][n]
 //
 // k goes through runs of bytes that are contiguous from a pixel's origin. Sums of integers are exact: tiles of any size
-// and order give the same.
+// and order give the same. Sums of floats are added up in the order of k, whatever the tile.
 #pragma once
+#include "lib/vector_bf16.hpp"
 #include "lib/vector_int8.hpp"
 #include "tiles.hpp"
 
 namespace fpga {
 
-// Contiguous bytes of k, in quads of 4, `offset` bytes from a pixel's origin.
+// Four unsigned by four signed bytes, 32-bit sums.
+struct bytes_product {
+    typedef dot_inputs inputs;
+    typedef dot_weights weights;
+    static FPGA_INLINE ivec16 dot(const ivec16& sum, const inputs& x, const weights& w) { return dot4(sum, x, w); }
+#ifndef __SYNTHESIS__
+    static constexpr bool IN_ONE = HAS_DOT4;  // instruction
+#endif
+};
+
+// Two by two numbers of bfloat16; the sums are the bits of floats.
+struct bf16_product {
+    typedef dot_pairs inputs;
+    typedef dot_pairs weights;
+    static FPGA_INLINE ivec16 dot(const ivec16& sum, const inputs& x, const weights& w) {
+        return bits_of(dot2(from_bits(sum), x, w));
+    }
+#ifndef __SYNTHESIS__
+    static constexpr bool IN_ONE = HAS_DOT2;
+#endif
+};
+
+// Contiguous bytes of k, in quads, `offset` bytes from a pixel's origin.
 struct k_run {
     uint32_t offset;
     int32_t quads;
@@ -38,7 +62,7 @@ FPGA_INLINE ivec16 panel_vector(const dot_panel& panel, int64_t quad, int j) {
 }
 
 // Adds to `sum`. The weights begin `first` vectors into the panel.
-template <int ROWS, int VECTORS>
+template <class PRODUCT, int ROWS, int VECTORS>
 FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, const uint32_t (&row)[ROWS],
                           const dot_panel& panel, int first) {
     int64_t quad = 0;
@@ -50,20 +74,20 @@ runs:
         for (int32_t q = 0; q < panel.runs[r].quads; q++, quad++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = 512
-            dot_weights w[VECTORS];
+            typename PRODUCT::weights w[VECTORS];
         weights_of_quad:
             UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-                w[j] = dot_weights(panel_vector(panel, quad, first + j));
+                w[j] = typename PRODUCT::weights(panel_vector(panel, quad, first + j));
             }
         rows:
             UNROLL for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
-                const dot_inputs x(ivec16(quad_at(source, static_cast<int64_t>(row[i]) + origin + 4 * q)));
+                const typename PRODUCT::inputs x(ivec16(quad_at(source, int64_t{row[i]} + origin + 4 * q)));
             columns:
                 UNROLL for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
-                    sum[i][j] = dot4(sum[i][j], x, w[j]);
+                    sum[i][j] = PRODUCT::dot(sum[i][j], x, w[j]);
                 }
             }
         }
@@ -72,12 +96,13 @@ runs:
 
 #ifndef __SYNTHESIS__
 
-// Vectors that a tile takes at once, and its rows: its sums, a step's weights and an input fill the registers. Without an
-// instruction for four products weights and inputs take two registers each.
-constexpr int DOT_VECTORS = NATIVE_REGISTERS < 32 || PARTS > 1 ? 1 : HAS_DOT4 ? 4 : 2;
-template <int VECTORS>
+// Vectors that a tile takes at once, and its rows: its sums, a step's weights and an input fill the registers. Without one
+// instruction for a product weights and inputs take two registers each.
+template <class PRODUCT>
+constexpr int DOT_VECTORS = NATIVE_REGISTERS < 32 || PARTS > 1 ? 1 : PRODUCT::IN_ONE ? 4 : 2;
+template <class PRODUCT, int VECTORS>
 constexpr int DOT_ROWS = PARTS > 2      ? (NATIVE_REGISTERS < 32 ? 1 : 4)
-                         : PARTS == 2   ? (HAS_DOT4 ? 6 : 4)
+                         : PARTS == 2   ? (PRODUCT::IN_ONE ? 6 : 4)
                          : VECTORS == 4 ? 6
                          : VECTORS == 3 ? 8
                                         : 12;

@@ -1,0 +1,292 @@
+// A block of pixels (or matrix rows) by a panel of output channels: sums of products of narrow numbers, dot/tile.hpp.
+//
+// On the card weights come on chip a block of k at a time, between which the sums wait in a local array. Software has one
+// pass over k in tiles of registers, or in those of the host's AMX unit, and hands on the sums of a few pixels at a time.
+#pragma once
+#include "amx.hpp"
+#include "lib/mac/tile.hpp"
+#include "tile.hpp"
+
+namespace fpga {
+
+// Pixels that are worked on together.
+struct pixel_block {
+    int32_t count;
+    uint32_t source[BLOCK_MAX];    // bytes from the start of the source
+    uint32_t output[BLOCK_MAX];    // from the output's first element
+    uint32_t residual[BLOCK_MAX];  // from the residual's first element
+
+    // The same pixels as `segments` rows of `positions` places, `pitch` bytes apart: of each `period` places the first
+    // `width` are pixels.
+    int32_t segments;
+    uint32_t segment_bytes;
+    int32_t positions;
+    int32_t period;
+    int32_t width;
+    int32_t pitch;
+};
+
+constexpr int PIXELS_OF_TILE = 16;
+
+// Equal parts of at most `most`, multiples of the host's tiles where there are several.
+FPGA_INLINE int32_t equal_part(int64_t total, int64_t most) {
+    if (total <= most) return static_cast<int32_t>(total);
+    const int64_t parts = (total + most - 1) / most, part = (total + parts - 1) / parts;
+    const int64_t whole = (part + PIXELS_OF_TILE - 1) / PIXELS_OF_TILE * PIXELS_OF_TILE;
+    return static_cast<int32_t>(whole <= most ? whole : part);
+}
+
+// A panel's part of a command.
+struct product_panel {
+    dot_panel weights;
+    int32_t quads;  // of k, in all
+    int32_t vectors;
+    bool flipped;  // bytes of the source have their sign bits flipped: the sums have 128 too much of each weight
+};
+
+// What flipped signs add to the sums of vector j, taken off: -128 times the sums of the weights.
+inline ivec16 flip_correction(const product_panel& panel, int j) {
+    if (!panel.flipped) return ivec16(0);
+    const dot_inputs ones(ivec16(0x01010101));
+    ivec16 sum(0);
+quads:
+    for (int32_t q = 0; q < panel.quads; q++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 512
+        sum = dot4(sum, ones, dot_weights(panel_vector(panel.weights, q, j)));
+    }
+    return sum * ivec16(-128);
+}
+
+#ifdef __SYNTHESIS__
+
+// Adds a block of k to the sums of a block of pixels, [pixel][MAX_VECTORS]; whole tiles, so that the last may add to sums
+// behind those of the block. The first block of k begins with what flipped signs need.
+template <class PRODUCT>
+inline void add_products(ivec16 sums[PARTIAL_VECTORS], const uint8_t* source, const pixel_block& block,
+                         const product_panel& panel, bool first) {
+    constexpr int ROWS = tile::ROWS, VECTORS = tile::MAX_VECTORS;
+    ivec16 correction[VECTORS];
+#pragma HLS array_partition variable = correction complete
+corrections:
+    for (int j = 0; j < VECTORS; j++) correction[j] = j < panel.vectors ? flip_correction(panel, j) : ivec16(0);
+each_tile:
+    for (int32_t begin = 0; begin < block.count; begin += ROWS) {
+#pragma HLS loop_tripcount min = 1 max = 146
+        uint32_t row[ROWS];
+        ivec16 sum[ROWS][VECTORS];
+#pragma HLS array_partition variable = row complete
+#pragma HLS array_partition variable = sum complete dim = 0
+    begin_rows:
+        for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            row[i] = block.source[minimum(begin + i, block.count - 1)];
+            for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                const ivec16 before = sums[(begin + i) * VECTORS + j];
+                sum[i][j] = first ? correction[j] : before + correction[j];
+            }
+        }
+        dot_tile<PRODUCT, ROWS, VECTORS>(sum, source, row, panel.weights, 0);
+    keep_rows:
+        for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sums[(begin + i) * VECTORS + j] = sum[i][j];
+            }
+        }
+    }
+}
+
+// The sums of a block by a panel whose weights begin with the beat `first` of their region.
+template <class PRODUCT>
+inline void multiply_block(ivec16* sums, vec16 weight_block[tile::K_BLOCK * tile::MAX_VECTORS], const uint8_t* source,
+                           const pixel_block& block, product_panel panel, const vec16* weights, int64_t first,
+                           const k_run* runs, int32_t run_count) {
+    const int32_t stored = panel.weights.pitch;
+    k_run part;
+    panel.weights.runs = &part;
+    panel.weights.run_count = 1;
+    panel.weights.pitch = tile::MAX_VECTORS;
+    panel.weights.weight = weight_block;
+    int64_t quad = 0;
+each_run:
+    for (int32_t r = 0; r < run_count; r++) {
+#pragma HLS loop_tripcount min = 1 max = 9
+    each_part:
+        for (int32_t q = 0; q < runs[r].quads; q += tile::K_BLOCK) {
+#pragma HLS loop_tripcount min = 1 max = 2
+            part.offset = runs[r].offset + 4 * q;
+            part.quads = minimum(runs[r].quads - q, tile::K_BLOCK);
+            panel.quads = part.quads;
+        weights_of_part:
+            for (int32_t i = 0; i < part.quads; i++) {
+#pragma HLS loop_tripcount min = 1 max = 2048
+            vectors:
+                for (int32_t j = 0; j < panel.vectors; j++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 1 max = 4
+                    weight_block[i * tile::MAX_VECTORS + j] = weights[first + (quad + i) * stored + j];
+                }
+            }
+            add_products<PRODUCT>(sums, source, block, panel, quad == 0);
+            quad += part.quads;
+        }
+    }
+}
+
+#else
+
+// Pixels that are finished at a time: their sums lie in the nearest cache.
+constexpr int FINISHED_AT_ONCE = 48;
+
+template <class PRODUCT, int ROWS, int VECTORS>
+FPGA_NOINLINE void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel,
+                            const dot_panel& weights, int first, const ivec16* begin) {
+    uint32_t row[ROWS];
+    UNROLL for (int i = 0; i < ROWS; i++) row[i] = pixel[i];
+    ivec16 sum[ROWS][VECTORS];
+    UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = begin[j]; }
+    dot_tile<PRODUCT, ROWS, VECTORS>(sum, source, row, weights, first);
+    UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sums[i * pitch + j] = sum[i][j]; }
+}
+
+// As many tiles as fit `count` pixels; the last one is shifted back, and computes some again.
+template <class PRODUCT, int VECTORS>
+inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
+                        const dot_panel& weights, int first, const ivec16* begin) {
+    constexpr int ROWS = DOT_ROWS<PRODUCT, VECTORS>, FEW = ROWS > 4 ? 4 : 1;
+    if (count >= ROWS) {
+        for (int32_t i = 0; i < count; i += ROWS) {
+            const int32_t at = minimum(i, count - ROWS);
+            dot_rows<PRODUCT, ROWS, VECTORS>(sums + at * pitch, pitch, source, pixel + at, weights, first, begin);
+        }
+        return;
+    }
+    if (count >= FEW) {
+        for (int32_t i = 0; i < count; i += FEW) {
+            const int32_t at = minimum(i, count - FEW);
+            dot_rows<PRODUCT, FEW, VECTORS>(sums + at * pitch, pitch, source, pixel + at, weights, first, begin);
+        }
+        return;
+    }
+    for (int32_t i = 0; i < count; i++)
+        dot_rows<PRODUCT, 1, VECTORS>(sums + i * pitch, pitch, source, pixel + i, weights, first, begin);
+}
+
+template <class PRODUCT>
+inline void dot_some(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
+                     const dot_panel& weights, int first, int vectors, const ivec16* begin) {
+    constexpr int MOST = DOT_VECTORS<PRODUCT>;
+    switch (vectors) {
+        case 1: return dot_columns<PRODUCT, 1>(sums, pitch, source, pixel, count, weights, first, begin);
+        case 2:
+            return dot_columns<PRODUCT, minimum(2, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
+        case 3:
+            return dot_columns<PRODUCT, minimum(3, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
+        default:
+            return dot_columns<PRODUCT, minimum(4, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
+    }
+}
+
+// Sums that are ready: that of pixel `first` + i, vector `vector` + j is at sums[row[i] * pitch + j].
+struct ready_sums {
+    const ivec16* sums;
+    int32_t pitch;  // vectors
+    const int32_t* row;
+    int32_t first, count;
+    int vector, vectors;
+};
+
+// Calls finish(ready_sums) until all of the block's sums have been there.
+template <class PRODUCT, class FINISH>
+inline void dot_block(const uint8_t* source, const pixel_block& block, const product_panel& panel,
+                      const FINISH& finish) {
+    constexpr int AT_ONCE = DOT_VECTORS<PRODUCT>;
+    alignas(64) ivec16 sums[FINISHED_AT_ONCE * tile::MAX_VECTORS];
+    ivec16 begin[tile::MAX_VECTORS];
+    int32_t row[FINISHED_AT_ONCE];
+    for (int32_t i = 0; i < FINISHED_AT_ONCE; i++) row[i] = i;
+    for (int j = 0; j < panel.vectors; j++) begin[j] = flip_correction(panel, j);
+    for (int32_t first = 0; first < block.count; first += FINISHED_AT_ONCE) {
+        const int32_t count = minimum(block.count - first, FINISHED_AT_ONCE);
+        for (int j = 0; j < panel.vectors; j += AT_ONCE)
+            dot_some<PRODUCT>(sums + j, panel.vectors, source, block.source + first, count, panel.weights, j,
+                              minimum(AT_ONCE, panel.vectors - j), begin + j);
+        finish(ready_sums{sums, panel.vectors, row, first, count, 0, panel.vectors});
+    }
+}
+
+#ifdef FPGA_AMX
+
+template <int ROW_TILES, int COLUMN_TILES>
+inline void amx_tile_of(ivec16* sums, amx_product product, const uint8_t* source, int64_t pitch,
+                        const dot_panel& weights, int first, int quads, bool fetch) {
+    if (product == AMX_BF16)
+        amx_tile<AMX_BF16, ROW_TILES, COLUMN_TILES>(sums, source, pitch, weights, first, quads, fetch);
+    else if (product == AMX_SIGNED)
+        amx_tile<AMX_SIGNED, ROW_TILES, COLUMN_TILES>(sums, source, pitch, weights, first, quads, fetch);
+    else
+        amx_tile<AMX_UNSIGNED, ROW_TILES, COLUMN_TILES>(sums, source, pitch, weights, first, quads, fetch);
+}
+
+// Weights that so many pixels or more share come soon enough by themselves.
+constexpr int32_t FETCHED_FOR = 256;
+
+template <int COLUMN_TILES, class FINISH>
+inline void amx_columns(const uint8_t* source, amx_product product, int quads, const pixel_block& block,
+                        const dot_panel& weights, int first, const FINISH& finish) {
+    constexpr int MOST = 2 * AMX_ROWS;
+    alignas(64) ivec16 sums[MOST * COLUMN_TILES];
+    int32_t row[MOST], in_order[MOST];
+    for (int32_t i = 0; i < MOST; i++) in_order[i] = i;
+    const int32_t rows = block.count / block.segments / block.width;  // of a segment
+    bool fetch = block.count <= FETCHED_FOR;
+    for (int32_t s = 0; s < block.segments; s++) {
+        const uint8_t* from = source + block.source[0] + static_cast<int64_t>(s) * block.segment_bytes;
+        int32_t pixel = s * rows * block.width, x = 0;  // of the next place
+        for (int32_t done = 0; done < block.positions;) {
+            const int32_t left = block.positions - done, places = left > AMX_ROWS ? MOST : AMX_ROWS;
+            const int32_t at = maximum(minimum(done, block.positions - places), 0);
+            const uint8_t* pixels = from + static_cast<int64_t>(at) * block.pitch;
+            if (places == MOST && block.positions >= MOST)
+                amx_tile_of<2, COLUMN_TILES>(sums, product, pixels, block.pitch, weights, first, quads, fetch);
+            else
+                amx_tile_of<1, COLUMN_TILES>(sums, product, pixels, block.pitch, weights, first, quads, fetch);
+            fetch = false;
+            const int32_t end = block.positions >= MOST ? at + places : minimum(at + AMX_ROWS, block.positions);
+            if (block.period == block.width) {  // every place is a pixel
+                const ivec16* of_first = sums + (done - at) * COLUMN_TILES;
+                finish(ready_sums{of_first, COLUMN_TILES, in_order, pixel, end - done, first, COLUMN_TILES});
+                pixel += end - done;
+                done = end;
+                continue;
+            }
+            int32_t count = 0;
+            for (; done < end; done++) {
+                if (x < block.width) row[count++] = done - at;
+                if (++x == block.period) x = 0;
+            }
+            finish(ready_sums{sums, COLUMN_TILES, row, pixel, count, first, COLUMN_TILES});
+            pixel += count;
+        }
+    }
+}
+
+// Needs a configuration for steps of so many quads, and a source that may be read up to 15 pixels behind its end, unless
+// it has 16.
+template <class FINISH>
+inline void amx_block(const uint8_t* source, amx_product product, int quads, const pixel_block& block,
+                      const product_panel& panel, const FINISH& finish) {
+    int j = 0;
+    for (; j + 1 < panel.vectors; j += 2)
+        amx_columns<2>(source, product, quads, block, panel.weights, j, finish);
+    if (j < panel.vectors) amx_columns<1>(source, product, quads, block, panel.weights, j, finish);
+}
+
+#endif
+
+#endif
+
+}  // namespace fpga
