@@ -22,6 +22,7 @@
 #include "cores/conv2d_int8/record.hpp"
 #include "cores/fft/record.hpp"
 #include "cores/gemm/record.hpp"
+#include "cores/gemm_bf16/record.hpp"
 #include "cores/gemm_int8/record.hpp"
 #include "cores/move/record.hpp"
 #include "cores/pointwise/record.hpp"
@@ -66,6 +67,7 @@ enum opcode : int32_t {
     OP_DEQUANTIZE = 22,
     OP_ADD_INT8 = 23,
     OP_LOOKUP_INT8 = 24,
+    OP_GEMM_BF16 = 25,
     OP_USER = 64,  // first opcode of cores that a recipe adds
 };
 

@@ -138,7 +138,7 @@ class GraphInfo:
     """An ATen graph with what is known of its inputs.
 
     static_inputs: positions of placeholders that are parameters or buffers.
-    claimed: nodes that a pattern has taken (see the pass lowering/passes/claim.py).
+    claimed: nodes that a pattern has taken (see the pass lowering/passes/claim.py); taken_by: its name, when all are.
     sizes: the placeholder for the symbols' values of a graph with sizes (sizes/graph.py), else None.
     fits_int32: what has been found out of int64 constants, see lowering/passes/constants.py.
     """
@@ -149,6 +149,7 @@ class GraphInfo:
     position: dict[Node, int] = field(init=False, repr=False)
     placeholders: list[Node] = field(init=False)
     claimed: set[Node] = field(default_factory=set)
+    taken_by: dict[Node, str] = field(default_factory=dict, init=False, repr=False)
     static: set[Node] = field(init=False)
     sizes: Node | None = field(init=False)
     fits_int32: dict[Node, bool] = field(default_factory=dict, init=False, repr=False)

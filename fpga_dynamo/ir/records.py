@@ -260,6 +260,37 @@ class Gemm(Record):
 
 
 @dataclass(kw_only=True, eq=False)
+class GemmBf16(Record):
+    """``gemm_bf16_command``."""
+
+    opcode: ClassVar[str] = "gemm_bf16"
+    a: Place = None
+    b: Place = None
+    bias: Place = None
+    residual: Place = None
+    output: Place = None
+    b_packed: int = 0
+    batch: Annotated[Sequence[int], 2] = (0,) * 2
+    rows: int = 0
+    columns: int = 0
+    depth: int = 0
+    a_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    b_stride: Annotated[Sequence[int], 4] = (0,) * 4
+    out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    residual_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    vectors: int = 0
+    alpha: Real = 0.0
+    activation: int = 0
+    act_a: Real = 0.0
+    act_b: Real = 0.0
+    a_format: int = 0
+    b_format: int = 0
+    residual_format: int = 0
+    out_format: int = 0
+    slices: int | None = None
+
+
+@dataclass(kw_only=True, eq=False)
 class GemmInt8(Record):
     """``gemm_int8_command``."""
 

@@ -167,6 +167,12 @@ class Target:
         """Whether a core of some kernel does, so that complex numbers are worth bringing to the card."""
         return any(not kernel.opcodes.isdisjoint(("fft", "zip")) for kernel in self.kernels)
 
+    @cached_property
+    def multiplies_bf16(self) -> bool:
+        """Whether this is the software card of a host that multiplies bfloat16, and a kernel has the core for it."""
+        extension = str(self.manifest.get("isa", "")).partition("+")[2]
+        return extension in ("bf16", "amx") and bool(self.kernels_for(frozenset({"gemm_bf16"})))
+
     def takes(self, opcode: str, element: Element) -> bool:
         """Whether a core of the xclbin reads and writes such elements in the arena."""
         return any(kernel.takes(opcode, element) for kernel in self.kernels)

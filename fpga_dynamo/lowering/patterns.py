@@ -103,12 +103,17 @@ class PatternTable:
         self._operators: dict[Any, Operator] = {}
         self.version = 0
 
-    def add(self, pattern: Pattern, *, first: bool = False, users: bool = False) -> None:
-        """`first`: ahead of the others; `users`: it is a user's. Raises :class:`FpgaError` if the name is taken."""
+    def add(self, pattern: Pattern, *, first: bool = False, before: str = "", users: bool = False) -> None:
+        """`first`: ahead of the others, `before`: of that one; `users`: it is a user's.
+
+        Raises :class:`FpgaError` if the name is taken.
+        """
         if pattern.name in self._patterns:
             raise FpgaError(f"a pattern named '{pattern.name}' is already registered; unregister_pattern() it first")
-        if first:
-            self._patterns = {pattern.name: pattern, **self._patterns}
+        if first or before:
+            at = list(self._patterns).index(before) if before else 0
+            items = list(self._patterns.items())
+            self._patterns = dict([*items[:at], (pattern.name, pattern), *items[at:]])
         else:
             self._patterns[pattern.name] = pattern
         if users:

@@ -10,7 +10,7 @@ from fpga_dynamo.lowering.ops import attention, host, pooling  # noqa: F401
 from fpga_dynamo.lowering.ops.convolution import convolution, gradient  # noqa: F401
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles  # noqa: F401
 from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  # noqa: F401
-from fpga_dynamo.lowering.ops.matmul import matmul  # noqa: F401
+from fpga_dynamo.lowering.ops.matmul import bf16, matmul  # noqa: F401
 from fpga_dynamo.lowering.ops.movement import borders, movement, resampling, shuffle  # noqa: F401
 from fpga_dynamo.lowering.ops.normalization import normalization, rms_norm, training  # noqa: F401
 from fpga_dynamo.lowering.ops.quantised import casts  # noqa: F401

@@ -71,6 +71,7 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
     for node in graph.module.graph.nodes:
         if node not in graph.claimed and node not in graph.static and computes(node):
             claims.reasons.setdefault(node, _default_reason(node, disabled))
+    graph.taken_by = {node: match.pattern.name for match in claims.matches for node in match.nodes}
     return claims
 
 

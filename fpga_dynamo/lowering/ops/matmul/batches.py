@@ -7,6 +7,7 @@ both, so the operands are taken from before they were merged, and the result is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch.fx import Node
 
@@ -70,18 +71,25 @@ def repeated_matrix(node: Node) -> Node:
     return found
 
 
-def operand_view(node: Node, halves: tuple[int, int], emitter: Emitter, *, integers: bool = False) -> View:
-    """A matrix or a batch of them as (b0, b1, m, n); integers: of eight bits, in a byte each."""
-    read = emitter.integers if integers else emitter.view
+def operand_view(
+    node: Node, halves: tuple[int, int], emitter: Emitter, *, integers: bool = False, narrow: bool = False
+) -> View:
+    """A matrix or a batch of them as (b0, b1, m, n).
+
+    integers: of eight bits, in a byte each. narrow: elements may be narrower than a word.
+    """
+    read = emitter.integers if integers else partial(emitter.view, narrow=narrow)
     source = unmerged(node, emitter)
     if source is not None and shape(source)[:2] == halves:
         return read(source)
     return split(read(node), halves)
 
 
-def batches(node: Node, halves: tuple[int, int], emitter: Emitter, *, integers: bool = False) -> View:
+def batches(
+    node: Node, halves: tuple[int, int], emitter: Emitter, *, integers: bool = False, narrow: bool = False
+) -> View:
     """:func:`operand_view` in the arena with contiguous rows or columns, by a copy if neither are."""
-    view = emitter.in_arena(operand_view(node, halves, emitter, integers=integers))
+    view = emitter.in_arena(operand_view(node, halves, emitter, integers=integers, narrow=narrow))
     contiguous = any(view.strides[d] == 1 or view.shape[d] == 1 for d in (-2, -1))
     return view if contiguous else emitter.relaid(view, tuple(range(len(view.shape))))
 

@@ -74,7 +74,7 @@ def bias_step(product: Node, graph: GraphInfo) -> Step:
     return Step("bias", (aten.add.Tensor,), accept)
 
 
-def _operands(node: Node) -> tuple[Node | None, Node, Node]:
+def operands_of(node: Node) -> tuple[Node | None, Node, Node]:
     """Addend (or None), left and right operand."""
     if node.target in _WITH_ADDEND:
         return operand(node, 0), operand(node, 1), operand(node, 2)
@@ -83,7 +83,7 @@ def _operands(node: Node) -> tuple[Node | None, Node, Node]:
 
 def check_matmul(match: Match, graph: GraphInfo) -> str | None:
     node = match.nodes[0]
-    addend, left, right = _operands(node)
+    addend, left, right = operands_of(node)
     for what, given in (("its left operand", left), ("its right operand", right), ("its addend", addend)):
         if given is not None and (why := refuse_float(given, what)):
             return why
@@ -97,7 +97,7 @@ def check_matmul(match: Match, graph: GraphInfo) -> str | None:
 
 def macs_matmul(match: Match) -> int:
     node = match.nodes[0]
-    _, left, _ = _operands(node)
+    _, left, _ = operands_of(node)
     return value(node).numel() * shape(left)[-1]
 
 
@@ -122,7 +122,7 @@ def pack_vector(params: tuple[Any, ...], vector: torch.Tensor) -> torch.Tensor:
 
 def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
-    _, left, right = _operands(node)
+    _, left, right = operands_of(node)
     rows, depth = shape(left)[-2:]
     columns = shape(right)[-1]
     vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
@@ -131,8 +131,8 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     halves = halves_of(node, match.root, (left, right), emitter)
     a, b = _factors(left, right, halves, vectors, emitter)
     y = emitter.tensor((*halves, rows, columns), result_order(match.root), pitch=align(columns))
-    bias = _bias(match, panels * VEC * vectors, emitter)
-    residual = _residual(match, halves, emitter)
+    bias = bias_in(match, panels * VEC * vectors, emitter)
+    residual = residual_in(match, halves, emitter)
     act = activation(match.bound.get("activation")) or Activation()
     product = Gemm(
         a=Operand.of(a),
@@ -150,7 +150,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         out_stride=y.strides[:3],
         residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
         vectors=vectors,
-        alpha=_alpha(match),
+        alpha=alpha_of(match),
         b_format=format_of(b if isinstance(b, Buffer) else b.buffer, emitter.target),
         **fields(act, emitter.target.enums),
     )
@@ -191,14 +191,14 @@ def _as_stored(matrix: Node) -> Node:
 
 def _addend(node: Node) -> Node | None:
     """What addmm and baddbmm add, unless its factor is 0."""
-    return _operands(node)[0] if argument(node, "beta", 3, 1) == 1 else None
+    return operands_of(node)[0] if argument(node, "beta", 3, 1) == 1 else None
 
 
 def _is_bias(row: Node, product: Node, graph: GraphInfo) -> bool:
     return shape(row) == shape(product)[-1:] and graph.is_static(row)
 
 
-def _bias(match: Match, floats: int, emitter: Emitter) -> Buffer | None:
+def bias_in(match: Match, floats: int, emitter: Emitter) -> Buffer | None:
     """The static row that is added, padded to `floats`."""
     node = match.nodes[0]
     row = _addend(node)
@@ -209,19 +209,22 @@ def _bias(match: Match, floats: int, emitter: Emitter) -> Buffer | None:
     return emitter.pack(pack_vector, (floats,), [emitter.expression(row)], floats, row.name)
 
 
-def _residual(match: Match, halves: tuple[int, int], emitter: Emitter) -> View | None:
-    """What is added element by element, in rows of vectors."""
+def residual_in(match: Match, halves: tuple[int, int], emitter: Emitter, *, narrow: bool = False) -> View | None:
+    """What is added element by element, in rows of vectors; narrow: elements may be narrower than a word."""
     node = match.nodes[0]
     addend, terms = _addend(node), []
-    if addend is not None and not _is_bias(addend, node, emitter.graph):
+    add = match.bound.get("add")
+    adds = addend is not None and not _is_bias(addend, node, emitter.graph)
+    narrow = narrow and not (adds and add)
+    if addend is not None and adds:
         if shape(addend) == shape(node):
-            terms.append(operand_view(addend, halves, emitter))
+            terms.append(operand_view(addend, halves, emitter, narrow=narrow))
         else:
-            terms.append(split(emitter.view(addend).expand(shape(node)), halves))
-    if add := match.bound.get("add"):
+            terms.append(split(emitter.view(addend, narrow=narrow).expand(shape(node)), halves))
+    if add:
         other = residual_of(_before(add, match), add)
         assert other is not None
-        terms.append(split(reshaped(emitter.view(other), shape(node), emitter), halves))
+        terms.append(split(reshaped(emitter.view(other, narrow=narrow), shape(node), emitter), halves))
     if len(terms) == 2:  # one too many for one epilogue: a second pass adds it
         size = terms[0].shape
         terms = [emit_elementwise(emitter, lambda p, x: p.op("ADD", *x), terms, size, pitch=align(size[-1]))]
@@ -233,7 +236,7 @@ def _before(add: Node, match: Match) -> Node:
     return next(arg for arg in add.args if isinstance(arg, Node) and arg in match.nodes)
 
 
-def _alpha(match: Match) -> float:
+def alpha_of(match: Match) -> float:
     if scale := match.bound.get("scale"):
         factor = factor_of(scale)
         assert factor is not None

@@ -1,0 +1,182 @@
+"""Matrix products of bfloat16, on the software card of a host that multiplies them: mm, addmm, bmm, baddbmm.
+
+What a product is and how it ends is told in matmul.py; here operands and results have two bytes where they can, and what
+lies on the card in four, not rounded yet, is rounded as the core reads it, as eager has it.
+Core: hls_kernels/cores/gemm_bf16, tests: tests/lowering/test_bf16.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.core import CORES, Core, Fields
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.elements import BF16, F32, Element
+from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape, value
+from fpga_dynamo.ir.records import GemmBf16
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
+from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
+from fpga_dynamo.lowering.ops.matmul import matmul
+from fpga_dynamo.lowering.ops.matmul.batches import batches, halves_of, repeated_matrix, result_order, unit_strides
+from fpga_dynamo.lowering.ops.matmul.flatten import flattened
+from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+
+NAME = "matmul_bf16"
+_STEP = 32
+"""Steps of k that packed weights come in, with zeros behind the last."""
+
+
+def _tiles(f: Fields, target: Target) -> int:
+    batch, rows = numel(f["batch"]), f["rows"]
+    if f.get("b_packed"):  # all rows meet the same matrix
+        batch, rows = 1, batch * rows
+    return batch * ceil_div(rows, target.tiles["ROWS"]) * ceil_div(f["columns"], VEC * f["vectors"])
+
+
+def _words(f: Fields, target: Target) -> int:
+    batch = numel(f["batch"])
+    a, b, out = (target.element(f[name]).bytes for name in ("a_format", "b_format", "out_format"))
+    right = b * f["depth"] * f["columns"] * (1 if f.get("b_packed") else batch)
+    return (batch * f["rows"] * (a * f["depth"] + out * f["columns"]) + right) // 4  # type: ignore[no-any-return]
+
+
+GEMM_BF16 = CORES.add(
+    Core(
+        "gemm_bf16",
+        cycles=lambda f, target: _tiles(f, target) * ceil_div(f["depth"], 2),
+        moved=_words,
+        parts=_tiles,
+        redirects=True,
+    )
+)
+
+
+def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """A product of bfloat16 operands, where the host has products of them."""
+    _, left, right = matmul.operands_of(node)
+    if not graph.target.multiplies_bf16 or any(value(x).dtype is not torch.bfloat16 for x in (node, left, right)):
+        return None
+    depth, tiles = shape(left)[-1], graph.target.tiles
+    packed = len(shape(repeated_matrix(right))) == 2 and graph.is_static(repeated_matrix(right))
+    most = tiles["SLAB_FLOATS"] // 4 if packed else min(tiles["SLAB_FLOATS"] // 4, 2 * tiles["K_BLOCK"])
+    if not isinstance(depth, int) or depth > most:
+        return None
+    return matmul.match_matmul(pattern, node, graph)
+
+
+def pack_pairs(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
+    """bfloat16 [panel][k / 2][16 vectors][2] of a (k, n) matrix; zeros for columns and for k up to a multiple of 32.
+
+    With a second parameter, k runs over an image (channel, row, column) of that shape and is packed channels-last.
+    """
+    vectors, image = params
+    if image is not None:
+        matrix = matrix.reshape(*image, -1).permute(1, 2, 0, 3).reshape(matrix.shape)
+    (depth, columns), width = matrix.shape, VEC * vectors
+    packed = torch.zeros(align(columns, width) // width, align(depth, _STEP) // 2, width, 2, dtype=torch.bfloat16)
+    for panel, part in zip(packed, matrix.split(width, dim=1), strict=True):
+        for odd in range(2):
+            rows = part[odd::2]
+            panel[: rows.shape[0], : rows.shape[1], odd] = rows
+    return packed.flatten()
+
+
+def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
+    node = match.nodes[0]
+    _, left, right = matmul.operands_of(node)
+    rows, depth = shape(left)[-2:]
+    columns = shape(right)[-1]
+    vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
+    halves = halves_of(node, match.root, (left, right), emitter)
+    a, b = _factors(left, right, halves, vectors, emitter)
+    element = _result_element(match.root, emitter.graph)
+    dtype = torch.bfloat16 if element is BF16 else torch.float32
+    order = result_order(match.root)
+    y = emitter.tensor((*halves, rows, columns), order, dtype=dtype, pitch=align(columns), element=element)
+    bias = matmul.bias_in(match, align(columns, VEC * vectors), emitter)
+    residual = matmul.residual_in(match, halves, emitter, narrow=True)
+    act = activation(match.bound.get("activation")) or Activation()
+    packed = isinstance(b, Buffer)
+    product = GemmBf16(
+        a=Operand.of(a),
+        b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
+        bias=None if bias is None else Operand(bias),
+        residual=None if residual is None else Operand.of(residual),
+        output=Operand.of(y),
+        b_packed=int(packed),
+        batch=halves,
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        a_stride=unit_strides(a),
+        b_stride=(0, 0, 0, 0) if isinstance(b, Buffer) else unit_strides(b),
+        out_stride=y.strides[:3],
+        residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
+        vectors=vectors,
+        alpha=matmul.alpha_of(match),
+        a_format=emitter.format_of(a),
+        b_format=emitter.format_of(b),
+        residual_format=0 if residual is None else emitter.format_of(residual),
+        out_format=emitter.format_of(y),
+        **fields(act, emitter.target.enums),
+    )
+    emitter.command(product, reads=[a, b, bias, residual], writes=[y], macs=matmul.macs_matmul(match))
+    return [matmul.reshaped(y, shape(match.root), emitter)]
+
+
+def _factors(
+    left: Node, right: Node, halves: tuple[int, int], vectors: int, emitter: Emitter
+) -> tuple[View, View | Buffer]:
+    """The operands as the core reads them; the right one is packed in panels if it is a static matrix."""
+    right = repeated_matrix(right)
+    if len(shape(right)) == 3 or not emitter.graph.is_static(right):
+        return batches(left, halves, emitter, narrow=True), batches(right, halves, emitter, narrow=True)
+    pixels = flattened(left, emitter)
+    a = batches(left, halves, emitter, narrow=True) if pixels is None else pixels.rows
+    depth, columns = shape(right)
+    b = emitter.pack(
+        pack_pairs,
+        (vectors, None if pixels is None else pixels.image),
+        [emitter.expression(right)],
+        align(depth, _STEP) * align(columns, VEC * vectors),
+        f"{right.name} [panel][k / 2][{VEC * vectors}][2]",
+        BF16,
+    )
+    return a, b
+
+
+def _result_element(root: Node, graph: GraphInfo) -> Element:
+    """Two bytes where all who read the result take them: products like this one, and whoever gets it from the card."""
+    if value(root).dtype is not torch.bfloat16:
+        return F32
+    seen, waiting = {root}, [root]
+    while waiting:
+        for user in waiting.pop().users:
+            if user.op == "output" or graph.taken_by.get(user) == NAME or user in seen:
+                continue
+            if not is_view(user):
+                return F32
+            seen.add(user)
+            waiting.append(user)
+    return BF16
+
+
+TABLE.add(
+    Pattern(
+        name=NAME,
+        anchors=(aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default),
+        match=match_matmul,
+        check=matmul.check_matmul,
+        lower=lower_matmul,
+        opcodes=frozenset({"gemm_bf16", "move"}),
+        macs=matmul.macs_matmul,
+    ),
+    before="matmul",
+)
