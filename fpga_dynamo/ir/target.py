@@ -167,7 +167,7 @@ class Target:
         """Whether a core of some kernel does, so that complex numbers are worth bringing to the card."""
         return any(not kernel.opcodes.isdisjoint(("fft", "zip")) for kernel in self.kernels)
 
-    @cached_property
+    @property
     def multiplies_bf16(self) -> bool:
         """Whether this is the software card of a host that multiplies bfloat16, and a kernel has the core for it."""
         extension = str(self.manifest.get("isa", "")).partition("+")[2]

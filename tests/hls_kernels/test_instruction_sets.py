@@ -20,6 +20,7 @@ NARROW = "x86-64-v2"
 FUSED = [level for level in RUNS if level != NARROW]
 ON_THE_MAC_ARRAY = ("attention", "conv2d", "gemm", "winograd")
 LONG = ("attention", "conv2d", "winograd")
+OF_BF16 = "gemm_bf16"
 OF_INT8 = ("conv2d_int8", "gemm_int8", "pool_int8", "quantize")
 ELSEWHERE = ("move", "pointwise", "pool", "reduce")
 PERCENT = 20
@@ -87,6 +88,14 @@ def test_plans_without_fused_multiply_add_give_the_same_bits(programs: Programs,
 
 @pytest.mark.parametrize("run", [build(bench, isa, isa) for bench in ("convert", "math") for isa in RUNS], ids=str)
 def test_lanes_are_shuffled_rightly_in_registers_of_every_width(programs: Programs, run: Build) -> None:
+    programs.run(run, PERCENT)
+
+
+@pytest.mark.parametrize(
+    "run", [build(OF_BF16, isa, level(isa)) for isa in (*RUNS, *extensions(host_isa(), host_flags()))], ids=str
+)
+def test_bf16_is_accurate_on_every_instruction_set(programs: Programs, run: Build) -> None:
+    """Each adds its products up in an order of its own, and rounds them as its instruction does."""
     programs.run(run, PERCENT)
 
 

@@ -1,4 +1,7 @@
-"""Weights of 16 bits lie on the card in two bytes: half the memory, and the same results to the bit."""
+"""Weights of 16 bits lie on the card in two bytes: half the memory, and the same results to the bit.
+
+That is so of the cores that widen them; products of bfloat16 have a core of their own (test_bf16.py).
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,11 @@ WIDE: dict[str, Model] = {
     "batch norm": (lambda: nn.Sequential(nn.Conv2d(5, 20, 3), nn.BatchNorm2d(20)), (1, 5, 9, 8)),
     "depthwise": (lambda: nn.Conv2d(20, 20, 3, groups=20), (1, 20, 6, 7)),
 }
+
+
+@pytest.fixture(autouse=True)
+def without_products_of_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "multiplies_bf16", False)
 
 
 def answer(model: nn.Module, x: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,8 @@ from . import memories
 _LANES = 16  # of a vector
 _MAC_CORES = ("conv2d", "winograd", "gemm", "attention")  # each has an array: it is instantiated per caller
 _INT8_CORES = ("conv2d_int8", "gemm_int8")
-_SLAB_CORES = ("conv2d", "gemm", "attention", *_INT8_CORES)
+_BF16_CORES = ("gemm_bf16",)
+_SLAB_CORES = ("conv2d", "gemm", "attention", *_INT8_CORES, *_BF16_CORES)
 _PORTS = ((True, False), (True, True), (True, False))  # commands, arena, weights: whether they read, and write
 _PORT_BITS = 512
 
@@ -29,6 +30,11 @@ def int8_array(tiles: dict[str, int]) -> Resources:
     return Resources(dsp=tiles["ROWS"] * tiles["MAX_VECTORS"] * _LANES * 4 / 2)
 
 
+def bf16_array(tiles: dict[str, int], operators: Operators) -> Resources:
+    """One array of as many sums of two products of bfloat16 each, which are multiplied and added up as float32."""
+    return mac_array(tiles, operators) * 2
+
+
 def least(kernel: Kernel, tiles: dict[str, int], operators: Operators, has_uram: bool) -> Part:
     """The counted parts of a sequencer."""
     part = Part("kernel", kernel.name, Resources(), "counted")
@@ -37,6 +43,9 @@ def least(kernel: Kernel, tiles: dict[str, int], operators: Operators, has_uram:
             part.parts.append(Part("array", f"MAC array of {core.name}", mac_array(tiles, operators), "counted"))
         if core.name in _INT8_CORES:
             part.parts.append(Part("array", f"array of {core.name}", int8_array(tiles), "counted"))
+        if core.name in _BF16_CORES:
+            array = bf16_array(tiles, operators)
+            part.parts.append(Part("array", f"array of {core.name}", array, "counted"))
         if core.name in _SLAB_CORES:
             slab = memories.cost(memories.Memory(32, tiles["SLAB_FLOATS"]), has_uram=has_uram)
             part.parts.append(Part("memory", f"slab of {core.name}", slab, "counted"))

@@ -17,7 +17,10 @@ struct bytes_product {
     typedef dot_inputs inputs;
     typedef dot_weights weights;
     static FPGA_INLINE ivec16 dot(const ivec16& sum, const inputs& x, const weights& w) { return dot4(sum, x, w); }
-#ifndef __SYNTHESIS__
+    static FPGA_INLINE ivec16 add(const ivec16& a, const ivec16& b) { return a + b; }
+#ifdef __SYNTHESIS__
+    static constexpr int PHASES = 1;
+#else
     static constexpr bool IN_ONE = HAS_DOT4;  // instruction
 #endif
 };
@@ -29,7 +32,11 @@ struct bf16_product {
     static FPGA_INLINE ivec16 dot(const ivec16& sum, const inputs& x, const weights& w) {
         return bits_of(dot2(from_bits(sum), x, w));
     }
-#ifndef __SYNTHESIS__
+    static FPGA_INLINE ivec16 add(const ivec16& a, const ivec16& b) { return bits_of(from_bits(a) + from_bits(b)); }
+#ifdef __SYNTHESIS__
+    // An fp32 adder takes several cycles, so one sum could not take a product every cycle: so many take them in turn.
+    static constexpr int PHASES = 8;
+#else
     static constexpr bool IN_ONE = HAS_DOT2;
 #endif
 };
@@ -61,10 +68,27 @@ FPGA_INLINE ivec16 panel_vector(const dot_panel& panel, int64_t quad, int j) {
 #endif
 }
 
+#ifdef __SYNTHESIS__
+
 // Adds to `sum`. The weights begin `first` vectors into the panel.
 template <class PRODUCT, int ROWS, int VECTORS>
-FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, const uint32_t (&row)[ROWS],
-                          const dot_panel& panel, int first) {
+inline void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, const uint32_t (&row)[ROWS],
+                     const dot_panel& panel, int first) {
+    constexpr int PHASES = PRODUCT::PHASES;
+    ivec16 phase_sum[PHASES][ROWS][VECTORS];
+#pragma HLS array_partition variable = phase_sum complete dim = 2
+#pragma HLS array_partition variable = phase_sum complete dim = 3
+begin_phases:
+    for (int phase = 0; phase < PHASES; phase++) {
+#pragma HLS pipeline II = 1
+        for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                phase_sum[phase][i][j] = phase == 0 ? sum[i][j] : ivec16(0);
+            }
+        }
+    }
     int64_t quad = 0;
 runs:
     for (int32_t r = 0; r < panel.run_count; r++) {
@@ -74,27 +98,61 @@ runs:
         for (int32_t q = 0; q < panel.runs[r].quads; q++, quad++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = 512
+            const int phase = static_cast<int>(quad % PHASES);
             typename PRODUCT::weights w[VECTORS];
         weights_of_quad:
-            UNROLL for (int j = 0; j < VECTORS; j++) {
+            for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
                 w[j] = typename PRODUCT::weights(panel_vector(panel, quad, first + j));
             }
         rows:
-            UNROLL for (int i = 0; i < ROWS; i++) {
+            for (int i = 0; i < ROWS; i++) {
 #pragma HLS unroll
                 const typename PRODUCT::inputs x(ivec16(quad_at(source, int64_t{row[i]} + origin + 4 * q)));
             columns:
-                UNROLL for (int j = 0; j < VECTORS; j++) {
+                for (int j = 0; j < VECTORS; j++) {
 #pragma HLS unroll
+                    phase_sum[phase][i][j] = PRODUCT::dot(phase_sum[phase][i][j], x, w[j]);
+                }
+            }
+        }
+    }
+fold_phases:
+    for (int phase = 0; phase < PHASES; phase++) {
+#pragma HLS pipeline
+        for (int i = 0; i < ROWS; i++) {
+#pragma HLS unroll
+            for (int j = 0; j < VECTORS; j++) {
+#pragma HLS unroll
+                sum[i][j] = phase == 0 ? phase_sum[0][i][j] : PRODUCT::add(sum[i][j], phase_sum[phase][i][j]);
+            }
+        }
+    }
+}
+
+#else
+
+// Adds to `sum`. The weights begin `first` vectors into the panel.
+template <class PRODUCT, int ROWS, int VECTORS>
+FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, const uint32_t (&row)[ROWS],
+                          const dot_panel& panel, int first) {
+    int64_t quad = 0;
+    for (int32_t r = 0; r < panel.run_count; r++) {
+        const uint32_t origin = panel.runs[r].offset;
+        for (int32_t q = 0; q < panel.runs[r].quads; q++, quad++) {
+            typename PRODUCT::weights w[VECTORS];
+            UNROLL for (int j = 0; j < VECTORS; j++) {
+                w[j] = typename PRODUCT::weights(panel_vector(panel, quad, first + j));
+            }
+            UNROLL for (int i = 0; i < ROWS; i++) {
+                const typename PRODUCT::inputs x(ivec16(quad_at(source, int64_t{row[i]} + origin + 4 * q)));
+                UNROLL for (int j = 0; j < VECTORS; j++) {
                     sum[i][j] = PRODUCT::dot(sum[i][j], x, w[j]);
                 }
             }
         }
     }
 }
-
-#ifndef __SYNTHESIS__
 
 // Vectors that a tile takes at once, and its rows: its sums, a step's weights and an input fill the registers. Without one
 // instruction for a product weights and inputs take two registers each.
