@@ -12,7 +12,8 @@ from benchmarks.results import Row
 from benchmarks.rounds import describe
 
 NAMES = (
-    "kernels", "int8", "models", "quantised", "bfloat16", "training", "lanes", "overhead", "tails", "compile", "memory", "roofline",
+    "kernels", "int8", "models", "quantised", "bfloat16", "training", "lanes", "overhead", "tails", "compile", "memory",
+    "roofline",
 )  # fmt: skip
 """Each a module of this package with `rows(settings, details)`, `draw(result, path)`, and a default for `SECONDS`."""
 

@@ -1,6 +1,7 @@
-"""bfloat16: models in it, and training steps of float32 models under autocast; a call of ours beside eager and inductor.
+"""bfloat16: models in it, and training steps of float32 models under autocast; ours beside eager and inductor.
 
-The answer is held against eager's in float64 of the same numbers: its error may be `TOLERANCE` times eager bfloat16's own.
+The answer is held against eager's in float64 of the same numbers: its error may be `TOLERANCE` times that of eager in
+bfloat16.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def measure(case: Case, settings: Settings, row: Row) -> None:
     errors = {name: float((answer - exact).norm() / exact.norm()) for name, answer in answers.items()}
     row.figures |= {f"{name}_error": error for name, error in errors.items() if name != "exact"}
     if OURS in errors and not errors[OURS] <= TOLERANCE * errors[EAGER]:
-        error = WrongOutputError(f"the error is {errors[OURS]:.1e}, eager's in bfloat16 {errors[EAGER]:.1e}")
-        row.failures[OURS] = describe(error)
+        wrong = WrongOutputError(f"the error is {errors[OURS]:.1e}, eager's in bfloat16 {errors[EAGER]:.1e}")
+        row.failures[OURS] = describe(wrong)
     row.add(interleave(contestants, settings.seconds, least_rounds=settings.least_rounds))
     if OURS in contestants:
         row.figures |= inside(contestants[OURS])

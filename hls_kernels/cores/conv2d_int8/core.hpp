@@ -79,7 +79,7 @@ each_block:
             int8_panel panel = int8_panel_of(c, p, at);
 #ifdef __SYNTHESIS__
             multiply_block<bytes_product>(sums, weight_block, slab, block, panel, weights,
-                                c.weight / (4 * VEC) + at * p.quads * c.vectors, p.runs, p.run_count);
+                                          c.weight / (4 * VEC) + at * p.quads * c.vectors, p.runs, p.run_count);
             finish_int8_block(sums, block, panel, e, arena, weights);
 #else
             panel.weights.weight = bytes_of_region(weights) + c.weight + at * p.quads * c.vectors * 4 * VEC;

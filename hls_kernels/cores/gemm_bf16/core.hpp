@@ -117,8 +117,8 @@ order:
     for (int32_t i = 0; i < BLOCK_MAX; i++) in_order[i] = i;
 #endif
     const gemm_bf16_plan p = plan_gemm_bf16(c);
-    const bf16_epilogue e = {c.bias,  c.residual,   c.output, c.residual_format, c.out_format,
-                             c.alpha, c.activation, c.act_a,  c.act_b};
+    const bf16_epilogue e = {c.bias,       c.residual, c.output, c.residual_format, c.out_format, c.alpha,
+                             c.activation, c.act_a,    c.act_b};
     const k_run run = {0, p.pairs};
     const slice_grid grid = choose_grid(p.panels, p.matrices * p.rows, 1, c.vectors, slice, slices, c.columns > p.rows,
                                         c.b_packed ? WEIGHTS_COST : PACKING_COST);

@@ -134,8 +134,8 @@ void check(const shape& s, tb::random_source& random) {
     tb::random_activation(c, random);
     char text[160];
     std::snprintf(text, sizeof text, "%d x %d x %d x %d x %d, vectors %d, packed %d, formats %d %d %d %d", s.batch[0],
-                  s.batch[1], s.rows, s.depth, s.columns, c.vectors, s.packed, c.a_format, c.b_format, c.residual_format,
-                  c.out_format);
+                  s.batch[1], s.rows, s.depth, s.columns, c.vectors, s.packed, c.a_format, c.b_format,
+                  c.residual_format, c.out_format);
     report.begin(text);
 #ifndef __SYNTHESIS__
     if (!report.bounded(c, fpga::gemm_bf16_bounds, arena, weights)) return;

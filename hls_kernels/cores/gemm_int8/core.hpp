@@ -239,7 +239,7 @@ each_block:
 #ifdef __SYNTHESIS__
             if (c.b_packed)
                 multiply_block<bytes_product>(sums, b_block, slab, block, panel, weights,
-                                    c.b / (4 * VEC) + at * p.quads * c.vectors, &run, 1);
+                                              c.b / (4 * VEC) + at * p.quads * c.vectors, &run, 1);
             else {
                 panel.weights.weight = b_block;
                 add_products<bytes_product>(sums, slab, block, panel, true);

@@ -181,10 +181,8 @@ inline void dot_some(ivec16* sums, int32_t pitch, const uint8_t* source, const u
     constexpr int MOST = DOT_VECTORS<PRODUCT>;
     switch (vectors) {
         case 1: return dot_columns<PRODUCT, 1>(sums, pitch, source, pixel, count, weights, first, begin);
-        case 2:
-            return dot_columns<PRODUCT, minimum(2, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
-        case 3:
-            return dot_columns<PRODUCT, minimum(3, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
+        case 2: return dot_columns<PRODUCT, minimum(2, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
+        case 3: return dot_columns<PRODUCT, minimum(3, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
         default:
             return dot_columns<PRODUCT, minimum(4, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
     }
@@ -280,8 +278,7 @@ template <class FINISH>
 inline void amx_block(const uint8_t* source, amx_product product, int quads, const pixel_block& block,
                       const product_panel& panel, const FINISH& finish) {
     int j = 0;
-    for (; j + 1 < panel.vectors; j += 2)
-        amx_columns<2>(source, product, quads, block, panel.weights, j, finish);
+    for (; j + 1 < panel.vectors; j += 2) amx_columns<2>(source, product, quads, block, panel.weights, j, finish);
     if (j < panel.vectors) amx_columns<1>(source, product, quads, block, panel.weights, j, finish);
 }
 

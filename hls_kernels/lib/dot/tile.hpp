@@ -146,9 +146,7 @@ FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, c
             }
             UNROLL for (int i = 0; i < ROWS; i++) {
                 const typename PRODUCT::inputs x(ivec16(quad_at(source, int64_t{row[i]} + origin + 4 * q)));
-                UNROLL for (int j = 0; j < VECTORS; j++) {
-                    sum[i][j] = PRODUCT::dot(sum[i][j], x, w[j]);
-                }
+                UNROLL for (int j = 0; j < VECTORS; j++) { sum[i][j] = PRODUCT::dot(sum[i][j], x, w[j]); }
             }
         }
     }
@@ -157,7 +155,9 @@ FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, c
 // Vectors that a tile takes at once, and its rows: its sums, a step's weights and an input fill the registers. Without one
 // instruction for a product weights and inputs take two registers each.
 template <class PRODUCT>
-constexpr int DOT_VECTORS = NATIVE_REGISTERS < 32 || PARTS > 1 ? 1 : PRODUCT::IN_ONE ? 4 : 2;
+constexpr int DOT_VECTORS = NATIVE_REGISTERS < 32 || PARTS > 1 ? 1
+                            : PRODUCT::IN_ONE                  ? 4
+                                                               : 2;
 template <class PRODUCT, int VECTORS>
 constexpr int DOT_ROWS = PARTS > 2      ? (NATIVE_REGISTERS < 32 ? 1 : 4)
                          : PARTS == 2   ? (PRODUCT::IN_ONE ? 6 : 4)
