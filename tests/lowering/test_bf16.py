@@ -114,6 +114,36 @@ def test_what_others_read_is_not_narrowed(target: Target) -> None:
     assert all(buffer.element.bytes == 4 for buffer in product.writes)
 
 
+def test_casts_around_a_product_take_no_command(target: Target) -> None:
+    """As autocast puts them: the operands' roundings and the result's widening are those of the product."""
+    if not target.multiplies_bf16:
+        pytest.skip("the host does not multiply bfloat16")
+    x, w = torch.randn(18, 64), torch.randn(32, 64)
+    function = Function(lambda x, w: (x.bfloat16() @ w.bfloat16().t()).t().float())
+    (program,) = programs_of(function, x, w)
+    assert [command.opcode for command in program.card_tasks[0].commands] == ["gemm_bf16"]
+    result = compiled(function)(x, w)
+    exact = (x.bfloat16().double() @ w.bfloat16().double().t()).t()
+    assert result.dtype is torch.float32 and error(result, exact) < 1e-6
+
+
+def test_what_is_saved_rounded_is_rounded_once(target: Target) -> None:
+    """A product and the graph's user get the same numbers, in two bytes."""
+    if not target.multiplies_bf16:
+        pytest.skip("the host does not multiply bfloat16")
+    x, w = torch.randn(18, 64), torch.randn(64, 32).bfloat16()
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        narrow = x.bfloat16()
+        return narrow, narrow @ w
+
+    (program,) = programs_of(function, x, w)
+    assert [command.opcode for command in program.card_tasks[0].commands] == ["convert", "gemm_bf16"]
+    narrow, product = torch.compile(function, backend="fpga", options=GREEDY)(x, w)
+    assert torch.equal(narrow, x.bfloat16())
+    assert error(product, x.bfloat16().double() @ w.double()) < 0.01
+
+
 @pytest.mark.parametrize("depth", [1, 31, 32, 33, 64])
 @pytest.mark.parametrize("columns", [1, 16, 40])
 def test_pairs(depth: int, columns: int) -> None:

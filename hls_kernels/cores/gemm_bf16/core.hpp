@@ -32,6 +32,8 @@ struct gemm_bf16_plan {
     int32_t pitch;  // bytes of a row in the slab
     int32_t block_rows;
     int32_t panels;
+    int32_t packed_pitch;    // vectors from one pair of a packed panel of b to the next: the array's width on the card
+    int32_t panels_at_once;  // that b is packed in
 };
 
 inline gemm_bf16_plan plan_gemm_bf16(const gemm_bf16_command& c) {
@@ -47,13 +49,17 @@ inline gemm_bf16_plan plan_gemm_bf16(const gemm_bf16_command& c) {
     p.direct = false;
     p.tiles = false;
     int64_t most = BF16_SLAB / p.pitch;
+    p.packed_pitch = tile::MAX_VECTORS;
 #ifndef __SYNTHESIS__
     // One row would leave the unit's tiles empty, and waits for its weights anyway.
     p.tiles = amx_is_ready() && p.rows > 1;
     p.direct = c.a_format == FORMAT_BF16 && c.a_stride[3] == 1 && c.depth == 2 * p.pairs;
+    p.packed_pitch = c.vectors;
     most = maximum((p.direct ? BF16_CACHED : BF16_SLAB) / p.pitch / AMX_ROWS * AMX_ROWS, AMX_ROWS);
 #endif
     p.block_rows = equal_part(p.rows, minimum(most, BLOCK_MAX));
+    const int64_t room = int64_t{tile::K_BLOCK} * tile::MAX_VECTORS / (int64_t{p.pairs} * p.packed_pitch);
+    p.panels_at_once = static_cast<int32_t>(maximum(minimum(room, int64_t{p.panels}), 1));
     return p;
 }
 
@@ -125,6 +131,8 @@ order:
 #ifdef FPGA_AMX
     const amx_scope tiles(p.tiles ? AMX_QUADS : 0);
 #endif
+    int32_t packed_matrix = -1;  // of whose b all panels of this slice lie in b_block
+    int64_t packed_begin = 0;    // the first panel that does
 each_block:
     for (int64_t unit = grid.unit_begin; unit < grid.unit_end;) {
 #pragma HLS loop_tripcount min = 1 max = 64
@@ -150,9 +158,19 @@ each_block:
         else
             fill_bf16_slab(slab, block, a, p.pairs, p.pitch, arena);
 #endif
+        int64_t packed_end = grid.panel_begin;
     each_panel:
         for (int64_t at = grid.panel_begin; at < grid.panel_end; at++) {
 #pragma HLS loop_tripcount min = 1 max = 64
+            if (!c.b_packed && at == packed_end) {
+                packed_end = minimum(at + p.panels_at_once, grid.panel_end);
+                if (matrix != packed_matrix || packed_end - grid.panel_begin > p.panels_at_once) {
+                    pack_bf16_b(b_block, b, arena, static_cast<int32_t>(at) * c.vectors * VEC,
+                                static_cast<int32_t>(packed_end - at), p.pairs, c.vectors, p.packed_pitch);
+                    packed_begin = at;
+                }
+                packed_matrix = packed_end == grid.panel_end && packed_begin == grid.panel_begin ? matrix : -1;
+            }
             const int32_t column = static_cast<int32_t>(at) * c.vectors * VEC;
             product_panel panel;
             panel.weights.runs = &run;
@@ -162,14 +180,14 @@ each_block:
             panel.vectors = minimum(c.vectors, ceil_div(c.columns - column, VEC));
             panel.flipped = false;
             const int64_t packed = at * p.pairs * c.vectors;  // vectors of pairs in front of these weights
+            const vec16* own = b_block + (at - packed_begin) * p.pairs * p.packed_pitch;
 #ifdef __SYNTHESIS__
             if (c.b_packed) {
                 multiply_block<bf16_product>(sums, b_block, slab, block, panel, weights, c.b / (2 * VEC) + packed, &run,
                                              1);
             } else {
-                pack_bf16_b(b_block, b, arena, column, p.pairs, panel.vectors, tile::MAX_VECTORS);
-                panel.weights.pitch = tile::MAX_VECTORS;
-                panel.weights.weight = b_block;
+                panel.weights.pitch = p.packed_pitch;
+                panel.weights.weight = own;
                 add_products<bf16_product>(sums, slab, block, panel, true);
             }
         finish_vectors:
@@ -179,12 +197,8 @@ each_block:
                             column + j * VEC, e, arena, weights);
             }
 #else
-            if (c.b_packed) {
-                panel.weights.weight = bytes_of_region(weights) + 2 * c.b + packed * 4 * VEC;
-            } else {
-                pack_bf16_b(b_block, b, arena, column, p.pairs, panel.vectors, c.vectors);
-                panel.weights.weight = reinterpret_cast<const uint8_t*>(b_block);
-            }
+            panel.weights.weight = c.b_packed ? bytes_of_region(weights) + 2 * c.b + packed * 4 * VEC
+                                              : reinterpret_cast<const uint8_t*>(own);
             const auto finish = [&](const ready_sums& ready) {
                 for (int j = 0; j < ready.vectors; j++) {
                     const uint32_t channel = column + (ready.vector + j) * VEC;

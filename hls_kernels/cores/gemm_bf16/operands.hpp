@@ -54,6 +54,25 @@ each_lane:
 #endif
 }
 
+constexpr int32_t ROWS_ACROSS = 64;  // that are turned side by side: lines of the cache are read whole
+
+// 16 pairs, from pair p on, of `rows` neighbouring rows that are contiguous from `at` on.
+inline void turn_rows(uint8_t* slab, const bf16_source& a, const vec16* arena, int64_t at, int32_t p, int32_t rows,
+                      int64_t to, int32_t pitch) {
+    vec16 square[VEC];
+read_pairs:
+    for (int32_t q = 0; q < VEC; q++) {
+#pragma HLS pipeline
+        square[q] = from_bits(pairs_across(a, arena, at, 2 * (p + q), rows));
+    }
+    transpose(square);
+write_rows:
+    for (int32_t j = 0; j < rows; j++) {
+#pragma HLS loop_tripcount min = 1 max = 16
+        store_beat_of_pairs(slab, to + static_cast<int64_t>(j) * pitch + 4 * p, bits_of(square[j]));
+    }
+}
+
 // Rows of a block, whose sources from the first element of a are block.source, to the slab, `pitch` bytes apart.
 inline void fill_bf16_slab(uint8_t* slab, pixel_block& block, const bf16_source& a, int32_t pairs, int32_t pitch,
                            const vec16* arena) {
@@ -70,30 +89,23 @@ inline void fill_bf16_slab(uint8_t* slab, pixel_block& block, const bf16_source&
         }
     } else {
     each_group:
-        for (int32_t i = 0; i < block.count;) {
-#pragma HLS loop_tripcount min = 1 max = 64
-            // Rows go on in another matrix of the batch, perhaps.
-            int32_t rows = 1;
-        contiguous:
-            while (rows < VEC && i + rows < block.count && block.source[i + rows] == block.source[i] + rows) rows++;
-            const int64_t at = a.first + block.source[i];
+        for (int32_t i = 0; i < block.count; i += ROWS_ACROSS) {
+#pragma HLS loop_tripcount min = 1 max = 16
+            const int32_t end = minimum(i + ROWS_ACROSS, block.count);
         across:
             for (int32_t p = 0; p < pairs; p += VEC) {
 #pragma HLS loop_tripcount min = 1 max = 128
-                vec16 square[VEC];
-            read_pairs:
-                for (int32_t q = 0; q < VEC; q++) {
-#pragma HLS pipeline
-                    square[q] = from_bits(pairs_across(a, arena, at, 2 * (p + q), rows));
-                }
-                transpose(square);
-            write_rows:
-                for (int32_t j = 0; j < rows; j++) {
-#pragma HLS loop_tripcount min = 1 max = 16
-                    store_beat_of_pairs(slab, static_cast<int64_t>(i + j) * pitch + 4 * p, bits_of(square[j]));
+                // Rows that are neighbours, up to 16 of them: others go on in another matrix of the batch, perhaps.
+                int32_t rows;
+            neighbours:
+                for (int32_t j = i; j < end; j += rows) {
+#pragma HLS loop_tripcount min = 1 max = 4
+                    rows = 1;
+                    while (rows < VEC && j + rows < end && block.source[j + rows] == block.source[j] + rows) rows++;
+                    turn_rows(slab, a, arena, a.first + block.source[j], p, rows, static_cast<int64_t>(j) * pitch,
+                              pitch);
                 }
             }
-            i += rows;
         }
     }
 places:
@@ -105,38 +117,53 @@ places:
     block.pitch = pitch;
 }
 
-// Columns [column, column + 16 * vectors) of b: [pair][16 * pitch], zeros for k and columns that do not exist.
-inline void pack_bf16_b(vec16* to, const bf16_source& b, const vec16* arena, int32_t column, int32_t pairs,
-                        int32_t vectors, int32_t pitch) {
-each_vector:
-    for (int32_t j = 0; j < vectors; j++) {
-#pragma HLS loop_tripcount min = 1 max = 4
-        const int32_t first = column + j * VEC, lanes = minimum(b.count - first, VEC);
-        if (b.stride == 1) {
-        across:
-            for (int32_t p = 0; p < pairs; p++) {
-#pragma HLS pipeline
+// Panels of `vectors` vectors of b from `column` on: [panel][pair][16 * pitch], zeros for k and columns that do not exist.
+// All panels of a row are read together.
+inline void pack_bf16_b(vec16* to, const bf16_source& b, const vec16* arena, int32_t column, int32_t panels,
+                        int32_t pairs, int32_t vectors, int32_t pitch) {
+    const int32_t width = vectors * VEC;
+    if (b.stride == 1) {
+    across:
+        for (int32_t p = 0; p < pairs; p++) {
 #pragma HLS loop_tripcount min = 16 max = 2048
-                to[p * pitch + j] = from_bits(pairs_across(b, arena, b.first + first, 2 * p, lanes));
+            int64_t at = static_cast<int64_t>(p) * pitch;
+            int32_t first = column;
+        each_panel:
+            for (int32_t panel = 0; panel < panels; panel++, at += static_cast<int64_t>(pairs) * pitch) {
+#pragma HLS loop_tripcount min = 1 max = 4
+            each_vector:
+                for (int32_t j = 0; j < vectors; j++, first += VEC) {
+#pragma HLS pipeline
+#pragma HLS loop_tripcount min = 1 max = 4
+                    to[at + j] = vec16(0.0f);
+                    if (first < b.count)
+                        to[at + j] = from_bits(pairs_across(b, arena, b.first + first, 2 * p, b.count - first));
+                }
             }
-            continue;
         }
+        return;
+    }
+columns:
+    for (int32_t i = 0; i < panels * vectors; i++) {
+#pragma HLS loop_tripcount min = 1 max = 16
+        const int32_t panel = i / vectors, j = i % vectors, first = column + panel * width + j * VEC;
+        const int32_t lanes = minimum(b.count - first, VEC);
     along:
         for (int32_t p = 0; p < pairs; p += VEC) {
 #pragma HLS loop_tripcount min = 1 max = 128
             vec16 square[VEC];
         read_columns:
-            for (int32_t i = 0; i < VEC; i++) {
+            for (int32_t n = 0; n < VEC; n++) {
 #pragma HLS pipeline
-                square[i] = vec16(0.0f);
-                if (i < lanes)
-                    square[i] = from_bits(pairs_along(b, arena, b.first + offset_of(first + i, b.stride), 2 * p));
+                square[n] = vec16(0.0f);
+                if (n < lanes)
+                    square[n] = from_bits(pairs_along(b, arena, b.first + offset_of(first + n, b.stride), 2 * p));
             }
             transpose(square);
         write_pairs:
-            for (int32_t i = 0; i < VEC; i++) {
+            for (int32_t n = 0; n < VEC; n++) {
 #pragma HLS pipeline II = 1
-                to[(p + i) * pitch + j] = square[i];
+                to[(static_cast<int64_t>(panel) * pairs + p + n) * pitch + j] = square[n];
             }
         }
     }

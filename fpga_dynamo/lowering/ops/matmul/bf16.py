@@ -8,6 +8,7 @@ Core: hls_kernels/cores/gemm_bf16, tests: tests/lowering/test_bf16.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,15 +16,17 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.views import lower_view
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import BF16, F32, Element
-from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, shape, value
 from fpga_dynamo.ir.records import GemmBf16
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
 from fpga_dynamo.lowering.ops.matmul import matmul
 from fpga_dynamo.lowering.ops.matmul.batches import batches, halves_of, repeated_matrix, result_order, unit_strides
+from fpga_dynamo.lowering.ops.matmul.bf16_casts import PRODUCTS, cast_behind, readers
 from fpga_dynamo.lowering.ops.matmul.flatten import flattened
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
@@ -68,7 +71,10 @@ def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
     most = tiles["SLAB_FLOATS"] // 4 if packed else min(tiles["SLAB_FLOATS"] // 4, 2 * tiles["K_BLOCK"])
     if not isinstance(depth, int) or depth > most:
         return None
-    return matmul.match_matmul(pattern, node, graph)
+    match = matmul.match_matmul(pattern, node, graph)
+    behind = cast_behind(match.root, graph)
+    match.bound |= {"root": match.root, "behind": behind}
+    return replace(match, nodes=(*match.nodes, *behind), outputs=(behind[-1],)) if behind else match
 
 
 def pack_pairs(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
@@ -89,17 +95,16 @@ def pack_pairs(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
 
 
 def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
-    node = match.nodes[0]
+    node, root = match.nodes[0], match.bound["root"]
     _, left, right = matmul.operands_of(node)
     rows, depth = shape(left)[-2:]
     columns = shape(right)[-1]
     vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
-    halves = halves_of(node, match.root, (left, right), emitter)
+    halves = halves_of(node, root, (left, right), emitter)
     a, b = _factors(left, right, halves, vectors, emitter)
     element = _result_element(match.root, emitter.graph)
     dtype = torch.bfloat16 if element is BF16 else torch.float32
-    order = result_order(match.root)
-    y = emitter.tensor((*halves, rows, columns), order, dtype=dtype, pitch=align(columns), element=element)
+    y = emitter.tensor((*halves, rows, columns), result_order(root), dtype=dtype, pitch=align(columns), element=element)
     bias = matmul.bias_in(match, align(columns, VEC * vectors), emitter)
     residual = matmul.residual_in(match, halves, emitter, narrow=True)
     act = activation(match.bound.get("activation")) or Activation()
@@ -128,7 +133,10 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
         **fields(act, emitter.target.enums),
     )
     emitter.command(product, reads=[a, b, bias, residual], writes=[y], macs=matmul.macs_matmul(match))
-    return [matmul.reshaped(y, shape(match.root), emitter)]
+    result = matmul.reshaped(y, shape(root), emitter)
+    for view in match.bound["behind"][:-1]:
+        result = lower_view(view, result, emitter)
+    return [result]
 
 
 def _factors(
@@ -156,22 +164,14 @@ def _result_element(root: Node, graph: GraphInfo) -> Element:
     """Two bytes where all who read the result take them: products like this one, and whoever gets it from the card."""
     if value(root).dtype is not torch.bfloat16:
         return F32
-    seen, waiting = {root}, [root]
-    while waiting:
-        for user in waiting.pop().users:
-            if user.op == "output" or graph.taken_by.get(user) == NAME or user in seen:
-                continue
-            if not is_view(user):
-                return F32
-            seen.add(user)
-            waiting.append(user)
-    return BF16
+    narrow = (user.op == "output" or graph.taken_by.get(user) == NAME for user in readers(root))
+    return BF16 if all(narrow) else F32
 
 
 TABLE.add(
     Pattern(
         name=NAME,
-        anchors=(aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default),
+        anchors=PRODUCTS,
         match=match_matmul,
         check=matmul.check_matmul,
         lower=lower_matmul,

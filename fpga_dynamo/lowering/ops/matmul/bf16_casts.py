@@ -1,0 +1,92 @@
+"""Casts around products of bfloat16, as autocast puts them: of what a product reads, and of what it gives.
+
+A product rounds floats as it reads them: a cast in front of it needs no command, unless others get the rounded numbers.
+A cast to float32 right behind one is its result before it is rounded.
+Core: hls_kernels/cores/gemm_bf16, tests: tests/lowering/test_bf16.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.emitter import Emitter
+from fpga_dynamo.codegen.views import is_lowerable_view
+from fpga_dynamo.ir.elements import BF16
+from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, operand, refuse_float, value
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+
+PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default)
+
+
+def readers(node: Node) -> set[Node]:
+    """Who uses the value of `node`, itself or through views."""
+    found, seen, waiting = set(), {node}, [node]
+    while waiting:
+        for user in waiting.pop().users:
+            if user in seen:
+                continue
+            seen.add(user)
+            if is_view(user):
+                waiting.append(user)
+            else:
+                found.add(user)
+    return found
+
+
+def match_cast(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """A cast of floats for products of bfloat16, perhaps saved as well, that is no part of other element-wise work."""
+    source = operand(node, 0)
+    if not graph.target.multiplies_bf16 or value(node).dtype is not torch.bfloat16:
+        return None
+    if value(source).dtype is not torch.float32:
+        return None
+    origin = source
+    while is_view(origin) and origin.all_input_nodes:
+        origin = origin.all_input_nodes[0]
+    if origin.op != "placeholder" and origin not in graph.claimed:
+        return None
+    users = readers(node)
+    products = {user for user in users if user.target in PRODUCTS and value(user).dtype is torch.bfloat16}
+    if not products or any(user.op != "output" for user in users - products):
+        return None
+    return Match(pattern, (node,), (node,), {"kept": users != products})
+
+
+def check_cast(match: Match, graph: GraphInfo) -> str | None:
+    return refuse_float(operand(match.root, 0), "its operand") or refuse_float(match.root, "its result")
+
+
+def lower_cast(match: Match, emitter: Emitter) -> Sequence[View]:
+    floats = emitter.view(operand(match.root, 0))
+    if not match.bound["kept"]:
+        return [floats]
+    return [replace(emitter.converted(emitter.in_arena(floats), BF16), dtype=torch.bfloat16)]
+
+
+def cast_behind(root: Node, graph: GraphInfo) -> tuple[Node, ...]:
+    """Views of a product's result and a cast to float32 behind them, if nobody else sees it."""
+    nodes: list[Node] = []
+    user = sole_user(root)
+    while user is not None and user not in graph.claimed and is_view(user) and is_lowerable_view(user):
+        nodes.append(user)
+        user = sole_user(user)
+    if user is None or user in graph.claimed or user.target is not aten._to_copy.default:
+        return ()
+    return (*nodes, user) if value(user).dtype is torch.float32 else ()
+
+
+TABLE.add(
+    Pattern(
+        name="cast_bf16",
+        anchors=(aten._to_copy.default,),
+        match=match_cast,
+        check=check_cast,
+        lower=lower_cast,
+        opcodes=frozenset({"convert", "move"}),
+    )
+)
