@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.ir.blocked import Blocked
 from fpga_dynamo.ir.command import Command, OwnRecord
 from fpga_dynamo.ir.elements import ELEMENTS
 from fpga_dynamo.ir.graph import GraphInfo
@@ -22,7 +24,7 @@ from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
 from fpga_dynamo.lowering.passes.partition import Segment
 from fpga_dynamo.lowering.passes.pipeline import Plan
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import ENGINE_ONLY, TABLE, Match, Pattern
 
 _LAYOUTS = ("fpga_dynamo.lowering.", "fpga_dynamo.ir.")
 """Where functions that lay packs out may come from."""
@@ -82,7 +84,7 @@ class _Writer:
                 for c in lowered.commands
             ],
             "plan": [plan.beats, plan.output_end, plan.input_begin, plan.input_end, plan.live],
-            "code": [first, self._words, lowered.code.count],
+            "code": [first, self._words, lowered.code.count, lowered.code.in_beats],
             "fixups": [[word, number[buffer], offset] for word, buffer, offset in lowered.code.fixups],
             "inputs": [self.slot(slot) for slot in lowered.inputs],
             "outputs": [self.slot(slot) for slot in lowered.outputs],
@@ -91,7 +93,8 @@ class _Writer:
 
     def slot(self, slot: Slot) -> list[Any]:
         dtype = to_plain(slot.dtype, self._position.__getitem__)
-        return [self._position[slot.node], list(slot.shape), list(slot.strides), dtype, slot.place, slot.numel]
+        blocked = None if slot.blocked is None else to_plain(astuple(slot.blocked), self._position.__getitem__)
+        return [self._position[slot.node], list(slot.shape), list(slot.strides), dtype, slot.place, slot.numel, blocked]
 
     def weight(self, buffer: WeightBuffer) -> list[Any]:
         pack = buffer.pack
@@ -109,7 +112,7 @@ class _Reader:
         self._nodes = list(graph.module.graph.nodes)
         self._words = np.frombuffer(bytes(raw), "<u4")
         self._kernels = {kernel.name: kernel for kernel in graph.target.kernels}
-        self._patterns: dict[str, Pattern] = {p.name: p for p in TABLE.patterns()}
+        self._patterns: dict[str, Pattern] = {p.name: p for p in (*TABLE.patterns(), *ENGINE_ONLY)}
 
     def node(self, position: int) -> Node:
         if type(position) is not int or position < 0:
@@ -140,7 +143,7 @@ class _Reader:
 
     def lowered(self, data: dict[str, Any]) -> Lowered:
         weights = [self.weight(item) for item in data["weights"]]
-        first, end, count = data["code"]
+        first, end, count, in_beats = data["code"]
         words = self._words[first:end].astype(np.uint32)
         beats, output_end, input_begin, input_end, live = data["plan"]
         fixups = tuple((int(word), weights[number], int(offset)) for word, number, offset in data["fixups"])
@@ -163,18 +166,19 @@ class _Reader:
                 for opcode, nodes, pattern, macs, moved, cycles, change, group in data["commands"]
             ],
             plan=MemoryPlan({}, beats, output_end, input_begin, input_end, live),
-            code=CommandList(words, count, fixups),
+            code=CommandList(words, count, fixups, in_beats=bool(in_beats)),
             inputs=[self.slot(item) for item in data["inputs"]],
             outputs=[self.slot(item) for item in data["outputs"]],
             weights=weights,
         )
 
     def slot(self, data: Sequence[Any]) -> Slot:
-        position, shape, strides, dtype, place, numel = data
-        kind = from_plain(dtype, ())
+        position, shape, strides, dtype, place, numel, blocked = data
+        kind, map_ = from_plain(dtype, ()), from_plain(blocked, ())
         if not isinstance(kind, torch.dtype):
             raise CorruptError(f"a slot of type {kind!r:.80}")
-        return Slot(self.node(position), tuple(shape), tuple(strides), kind, place, numel)
+        of = None if map_ is None else Blocked(*map_)
+        return Slot(self.node(position), tuple(shape), tuple(strides), kind, place, numel, of)
 
     def weight(self, data: Sequence[Any]) -> WeightBuffer:
         name, params, operands, count, element, label = data

@@ -130,7 +130,8 @@ def module_path(node: Node) -> str:
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     path = str(next(reversed(list(stack.values())), ("",))[0])
     path = re.sub(r"\._modules\['([^']*)'\]|\[['\"]?(\w+)['\"]?\]", r".\1\2", path)  # as Dynamo spells its sources
-    return path.removeprefix("L.").partition(".")[2]
+    # A graph of torch.export names the model's own parts, without what the model was called where it was compiled.
+    return path.removeprefix("L.").partition(".")[2] if path.startswith(("L.", "G.")) else path
 
 
 @dataclass

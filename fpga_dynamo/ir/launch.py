@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.fx import Node
 
+from fpga_dynamo.ir.blocked import Blocked
 from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.dtypes import slot_bytes
 from fpga_dynamo.ir.elements import BEAT_BYTES
@@ -30,7 +31,7 @@ class Patches:
 @dataclass(frozen=True, eq=False)
 class CommandList:
     """words: records, then what they refer to. fixups: (word, buffer, offset) that wait for the weights' addresses,
-    where `offset` counts the buffer's elements.
+    where `offset` counts the buffer's elements; or beats, as the addresses then do, if `in_beats` (an engine's).
 
     patches: of a list that sizes occur in, whose words are those for the sizes' hints.
     """
@@ -39,12 +40,14 @@ class CommandList:
     count: int
     fixups: tuple[tuple[int, WeightBuffer, int], ...]
     patches: Patches | None = None
+    in_beats: bool = False
 
     def bound(self, weights: Mapping[Buffer, int]) -> npt.NDArray[np.uint32]:
         """The words with every weight at its place (beats)."""
         words = self.words.copy()
         words[[word for word, _, _ in self.fixups]] = [
-            weights[buffer] * buffer.element.lanes + offset for _, buffer, offset in self.fixups
+            weights[buffer] * (1 if self.in_beats else buffer.element.lanes) + offset
+            for _, buffer, offset in self.fixups
         ]
         return words
 
@@ -63,7 +66,10 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor that crosses between host and arena: dense, in eager's strides. `place` in beats."""
+    """A tensor that crosses between host and arena: dense, in eager's strides. `place` in beats.
+
+    blocked: how it lies there instead, as a map of an engine.
+    """
 
     node: Node
     shape: tuple[int, ...]
@@ -71,9 +77,12 @@ class Slot:
     dtype: torch.dtype
     place: int
     numel: int
+    blocked: Blocked | None = None
 
     @property
     def nbytes(self) -> int:
+        if self.blocked is not None:
+            return self.blocked.nbytes
         return self.numel * slot_bytes(self.dtype)
 
     @property

@@ -29,7 +29,8 @@ class KernelInfo:
     """A kernel of the xclbin that runs command lists.
 
     weights, activations: names of the elements that an opcode's packed weights, and its operands in the arena, may be.
-    An opcode that has none takes elements of a word.
+    An opcode that has none takes elements of a word. engine: sizes of the hardware engine that it is, as the manifest
+    has them. same_as: arguments that take the buffer of another one, by index.
     """
 
     name: str
@@ -37,6 +38,8 @@ class KernelInfo:
     compute_units: int
     weights: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     activations: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+    engine: Mapping[str, Any] | None = field(default=None, hash=False)
+    same_as: Mapping[int, int] = field(default_factory=dict, hash=False)
 
     def weight_element(self, opcode: str, dtype: torch.dtype) -> Element:
         """What packed weights of `dtype` lie on the card as: their own type where the core takes it, else floats."""
@@ -54,11 +57,14 @@ class KernelInfo:
         opcodes = frozenset(table["opcodes"])
         if version < NARROW_SINCE:
             return cls(table["name"], opcodes - {"convert"}, len(table["compute_units"]))
-        elements = [
+        weights, activations = (
             {opcode: frozenset(names) for opcode, names in table.get(operand, {}).items()}
             for operand in ("weights", "activations")
-        ]
-        return cls(table["name"], opcodes, len(table["compute_units"]), *elements)
+        )
+        index = {argument["name"]: argument["index"] for argument in table["args"]}
+        same_as = {index[a["name"]]: index[a["same_as"]] for a in table["args"] if "same_as" in a}
+        units = len(table["compute_units"])
+        return cls(table["name"], opcodes, units, weights, activations, table.get("engine"), same_as)
 
 
 NARROW_SINCE = 2
@@ -155,6 +161,16 @@ class Target:
             tuning=Tuning.from_manifest(manifest.get("tuning", {})),
             manifest=manifest,
         )
+
+    @cached_property
+    def engine(self) -> KernelInfo | None:
+        """The kernel that graphs are lowered to if the xclbin has a hardware engine, and no kernel made of cores."""
+        return self.kernels[0] if self.kernels and all(kernel.engine for kernel in self.kernels) else None
+
+    @property
+    def counts(self) -> bool:
+        """Whether a launch tells its cycles: on a counting card."""
+        return self.manifest.get("target") == "cycles"
 
     @cached_property
     def micro_limits(self) -> MicroLimits:

@@ -23,8 +23,17 @@ from fpga_dynamo.ir.program import HostTask, Program
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.lowering.ops.quantised.reasons import arithmetic, is_quantised
+from fpga_dynamo.runtime.observe.trace import TraceRecorder
 from fpga_dynamo.tools.explain_text import BY, as_text
-from fpga_dynamo.tools.reports import GraphReport, NodeReport, OutsideReport
+from fpga_dynamo.tools.reports import (
+    COUNTED,
+    FORMULA,
+    MODELLED,
+    CommandReport,
+    GraphReport,
+    NodeReport,
+    OutsideReport,
+)
 from fpga_dynamo.torch_internals.dynamo import settings
 
 
@@ -95,7 +104,7 @@ def explain(
 
     A module in eval mode is looked at as in inference (no gradient). `options` are those of torch.compile. The
     compilation is one of its own: what has been compiled before stays as it is. `by` is what the rows of the table are:
-    "node", or sums by "op", "module" or "reason". Raises OptionError for another one.
+    "node", or sums by "op", "module" or "reason", or "command" with its cycles. Raises OptionError for another one.
     """
     if by not in BY:
         raise OptionError(f"explain(by=...) takes one of {', '.join(BY)}, not {by!r}")
@@ -109,9 +118,14 @@ def explain(
     ):
         backend, runs = _counted(programs, dict(options or {}))
         compiled = torch.compile(inner, backend=backend)
-        with OutsideOps() as outside:
+        with OutsideOps() as outside, TraceRecorder() as recorder:
             compiled(*args, **kwargs)
-    graphs = tuple(report(program, max(runs[program.name], 1)) for program in programs)
+    counted = {
+        (event.arguments["task"], event.arguments["index"]): event.arguments["cycles"]
+        for event in recorder.commands
+        if "cycles" in event.arguments
+    }
+    graphs = tuple(report(program, max(runs[program.name], 1), counted) for program in programs)
     gaps += [op.gap for op in outside.ops if op.gap is not None]  # those that were found in earlier calls
     return Explanation(graphs, tuple(dict.fromkeys(gaps)), tuple(_summed(outside.ops)), by)
 
@@ -148,8 +162,8 @@ def _summed(ops: Sequence[OutsideOp]) -> Iterator[OutsideReport]:
         yield OutsideReport(name, f"not offloaded: {reason}", source, len(same), macs, size)
 
 
-def report(program: Program, runs: int = 1) -> GraphReport:
-    """What is said of a graph that ran `runs` times in the call."""
+def report(program: Program, runs: int = 1, counted: Mapping[tuple[str, int], int] = {}) -> GraphReport:
+    """What is said of a graph that ran `runs` times in the call. counted: cycles of commands, by task and index."""
     tasks = program.card_tasks
     commands = [command for task in tasks for command in task.commands]
     symbols = program.symbols
@@ -172,7 +186,30 @@ def report(program: Program, runs: int = 1) -> GraphReport:
         guards=() if symbols is None else tuple(map(str, symbols.guards.values())),
         occasion=program.occasion,
         runs=runs,
+        steps=tuple(_steps(program, counted)),
+        clock_mhz=program.graph.target.platform.clock_hz / 1e6,
     )
+
+
+def _steps(program: Program, counted: Mapping[tuple[str, int], int]) -> Iterator[CommandReport]:
+    target = program.graph.target
+    for task in program.card_tasks:
+        for i, command in enumerate(task.commands):
+            cycles, basis = counted.get((task.name, i)), COUNTED
+            if cycles is None:
+                cycles, basis = round(hinted(command.cycles)), FORMULA if target.engine is None else MODELLED
+            yield CommandReport(
+                launch=task.name,
+                index=i,
+                opcode=command.opcode,
+                layer=task.layers[i],
+                nodes=command.nodes,
+                macs=hinted(command.macs),
+                bytes=hinted(command.bytes),
+                cycles=cycles,
+                ms=cycles / target.platform.clock_hz * 1e3,
+                basis=basis,
+            )
 
 
 def _heads(commands: Sequence[Command]) -> Iterator[tuple[int, Command]]:
@@ -211,7 +248,9 @@ def _nodes(program: Program) -> list[NodeReport]:
             place, text = "PS", program.reasons.get(node, "a view or constant that eager makes")
         else:
             continue
-        if quantised and macs(node):
+        if quantised and macs(node) and place == "PS" and program.graph.target.engine is not None:
+            text = f"{str(value(node).dtype).removeprefix('torch.')}, because {text}"
+        elif quantised and macs(node):
             text = f"{arithmetic(node, taken.get(node, '').rpartition(' ')[2], program.graph)}; {text}"
         source, path = source_line(node), module_path(node)
         figures = (macs(node), _bytes(node), computes(node))

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fpga_dynamo.frontend.frames import Gap
-from fpga_dynamo.tools.reports import GraphReport, NodeReport, OutsideReport
+from fpga_dynamo.tools.reports import BASES, COUNTED, GraphReport, NodeReport, OutsideReport
 
-BY = ("node", "op", "module", "reason")
+BY = ("node", "op", "module", "reason", "command")
 """What the rows of the table may be."""
 
 
@@ -52,6 +52,11 @@ def as_text(explained: Explained) -> str:
                 console.print(line)
         if explained.outside:
             console.print(_outside(explained))
+    elif explained.by == "command":
+        for graph in explained.graphs:
+            console.print(_commands(graph))
+        for basis in dict.fromkeys(step.basis for graph in explained.graphs for step in graph.steps):
+            console.print(f"{basis}: {BASES[basis]}")
     else:
         console.print(_sums(explained))
     for gap in explained.gaps:
@@ -73,6 +78,23 @@ def _table(graph: GraphReport) -> Table:
     return table
 
 
+def _commands(graph: GraphReport) -> Table:
+    """A row for each command, and one for all of them."""
+    numbers = ("MACs", "bytes", "cycles", "ms", "share")
+    title = f"{graph.name}, cycles at {graph.clock_mhz:g} MHz"
+    table = _new_table(title, ("launch", "command", "layer", "rests on"), numbers)
+    total = sum(step.cycles for step in graph.steps)
+    for step in graph.steps:
+        names = (step.launch, f"{step.index} {step.opcode}", step.layer, step.basis)
+        figures = (_count(step.macs), _size(step.bytes), f"{step.cycles:,}", f"{step.ms:.4f}")
+        table.add_row(*names, *figures, f"{step.cycles / total:.1%}" if total else "")
+    if len(graph.steps) > 1:
+        macs, moved = sum(step.macs for step in graph.steps), sum(step.bytes for step in graph.steps)
+        ms = sum(step.ms for step in graph.steps)
+        table.add_row("all", f"{len(graph.steps)}", "", "", _count(macs), _size(moved), f"{total:,}", f"{ms:.4f}", "")
+    return table
+
+
 def _about(graph: GraphReport) -> Iterator[str]:
     opcodes = ", ".join(f"{count} {name}" for name, count in graph.opcodes.items())
     greedy = "" if graph.greedy_launches == graph.launches else f" ({graph.greedy_launches} if partitioned greedily)"
@@ -81,6 +103,9 @@ def _about(graph: GraphReport) -> Iterator[str]:
         f"{graph.layout_changes} of them layout changes; "
         f"lowered in {graph.lowering_seconds * 1e3:.0f} ms"
     )
+    if any(step.basis == COUNTED for step in graph.steps):
+        cycles, ms = sum(step.cycles for step in graph.steps), sum(step.ms for step in graph.steps)
+        yield f"card time: {cycles:,} cycles, {ms:.4f} ms at {graph.clock_mhz:g} MHz, counted by the counting card"
     if graph.runs > 1:
         yield f"ran {graph.runs} times in the call"
     if graph.sizes:

@@ -26,6 +26,33 @@ class NodeReport:
     pattern: str = ""
 
 
+COUNTED, MODELLED, FORMULA = "counted", "cost model", "formula"
+BASES = {
+    COUNTED: "by the counting card, on the kernel's sources, with loops as its qor.toml says and a model of the memory",
+    MODELLED: "the engine's, which is held against the counting card",
+    FORMULA: "the core's own, of its loops; how long it waits for memory is not in it",
+}
+"""What cycles of a command rest on. No synthesis and no card has confirmed any of them."""
+
+
+@dataclass(frozen=True)
+class CommandReport:
+    """A command of a launch. cycles: of an engine from the end of the command before it to its own; ms: at the
+    platform's clock; basis: a key of BASES. layer: the module that it is for, or the node.
+    """
+
+    launch: str
+    index: int
+    opcode: str
+    layer: str
+    nodes: tuple[str, ...]
+    macs: int
+    bytes: int
+    cycles: int
+    ms: float
+    basis: str
+
+
 @dataclass(frozen=True)
 class OutsideReport:
     """An op that eager ran in no graph: in a frame that Dynamo skips, or between two graphs.
@@ -54,6 +81,8 @@ class GraphReport:
     program is for all sizes that `guards` hold for. occasion: why such a graph was lowered again.
 
     runs: how often the graph ran in the call (a graph of a backward pass: as often as its forward graph).
+
+    steps: the commands one by one, with cycles at clock_mhz.
     """
 
     name: str
@@ -74,3 +103,5 @@ class GraphReport:
     guards: tuple[str, ...] = ()
     occasion: str = ""
     runs: int = 1
+    steps: tuple[CommandReport, ...] = ()
+    clock_mhz: float = 0.0

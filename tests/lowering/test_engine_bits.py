@@ -53,6 +53,18 @@ class _Rows(nn.Module):
         return result
 
 
+class _Cut(nn.Module):
+    """Depthwise with a table behind it, of more channels than the window holds rows of: a command for some channels each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.depthwise = nn.Conv2d(16, 272, 1), nn.Conv2d(272, 272, 3, padding=1, groups=272)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = nn.functional.silu(self.depthwise(torch.relu(self.wide(x))))
+        return result
+
+
 def _stack(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(*layers)
 
@@ -70,6 +82,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "one channel": (lambda: _stack(nn.Conv2d(1, 8, 5, 2, 2), nn.ReLU(), nn.Conv2d(8, 8, 3)), (1, 1, 28, 28)),
     "groups": (lambda: _stack(nn.Conv2d(48, 96, 3, groups=3, padding=1), nn.Conv2d(96, 24, 1)), (1, 48, 9, 9)),
     "narrow groups": (lambda: _stack(nn.Conv2d(40, 40, 3, groups=10), nn.Conv2d(40, 24, 1)), (1, 40, 9, 9)),
+    "cut into channels": (_Cut, (1, 16, 5, 40)),
     "dilated": (lambda: _stack(nn.Conv2d(20, 16, 3, dilation=2, padding=2), nn.ReLU6()), (1, 20, 11, 13)),
     "flattened": (_Flattened, (1, 16, 5, 5)),
     "flattened images": (_Flattened, (2, 16, 5, 5)),
@@ -80,7 +93,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-COMMANDS = {"residual": 6, "joined": 4, "rows": 2, "sums of rows": 3, "encoder": 9}
+COMMANDS = {"cut into channels": 3, "residual": 6, "joined": 4, "rows": 2, "sums of rows": 3, "encoder": 9}
 """Of networks whose sums, activations and concatenations are parts of other commands."""
 
 

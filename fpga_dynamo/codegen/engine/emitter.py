@@ -17,9 +17,10 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen import views
 from fpga_dynamo.codegen.requantize import RequantizeError
+from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL, Blocked
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.ir.view import Buffer, View, dense, numel
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
 
@@ -32,9 +33,6 @@ from .split import shares, vector_shares
 from .target import EngineTarget
 from .timeline import Command
 from .vector import VectorCommand
-
-CHANNEL, PIXEL, IMAGE = 1, 1 << 24, 1 << 48
-"""Strides of a view: to the next channel, pixel and image of its map."""
 
 
 class RefusedError(Exception):
@@ -59,6 +57,12 @@ class Map(Buffer):
         self.launch = 0
         self.writer: tuple[int, int] | None = None
         super().__init__(images * self.image_lines * LINE_BYTES, name=name)
+
+    def blocked(self, dtype: torch.dtype, filling: int = 0, view: View | None = None) -> Blocked:
+        """How the host lays it out, or reads `view` of it."""
+        strides, offset = ((), 0) if view is None else (tuple(view.strides), int(view.offset))
+        sizes = (self.images, self.pixels, self.channels, self.plane)
+        return Blocked(*sizes, dtype, self.pixel_channels, filling, strides, offset)
 
     @property
     def lines(self) -> int:
@@ -127,23 +131,16 @@ class Emitted:
         return self.working[0]
 
 
-@dataclass(frozen=True)
-class PlacedPacks:
-    """Packs that lie one behind the other from a line of the weights' region on."""
-
-    at: int
-    buffers: tuple[WeightBuffer, ...]
-
-
 @dataclass
 class Lists:
     """What emitting gives: a list of commands for each launch, what lies in the weights' region, sizes of both.
 
-    packs: of one unit. Lists of several are there for the cost model: constants have no place in them.
+    packs: by their line in the weights' region, of one unit. Lists of several are there for the cost model: constants
+    have no place in them.
     """
 
     launches: list[list[Emitted]] = field(default_factory=list)
-    packs: list[PlacedPacks] = field(default_factory=list)
+    packs: dict[int, WeightBuffer] = field(default_factory=dict)
     maps: Region = field(default_factory=Region)
     weights: Region = field(default_factory=Region)
 
@@ -163,7 +160,7 @@ class EngineEmitter:
         self._is_given = given
         self._values: dict[Node, Any] = {}
         self._weights: dict[tuple[Any, ...], WeightBuffer] = {}
-        self._placed: dict[tuple[int, ...], int] = {}
+        self._placed: dict[int, int] = {}
         self._node: Node | None = None
         self._pattern = ""
         self._owners = Owners(engine.sizes)
@@ -196,6 +193,8 @@ class EngineEmitter:
                 self._values[last] = self._given_view(last)
             elif is_view(last):
                 chain.append(last.all_input_nodes[0])
+            elif last in self.graph.static:
+                raise RefusedError(f"its operand {last} is a constant, which nobody writes to the card")
             else:
                 raise AssertionError(f"{last} is no value of the engine's")
         for last in reversed(chain[:-1]):
@@ -207,6 +206,19 @@ class EngineEmitter:
     def define(self, node: Node, view: View) -> None:
         """States where the value of `node` lies."""
         self._values[node] = view
+
+    def filling(self, node: Node) -> int:
+        """What channels that fill a block of a given value are: its zero point, which products of maps count on."""
+        if node.target is QUANTIZE:
+            return int(node.args[2])  # type: ignore[arg-type]
+        waiting = list(node.users)
+        while waiting:
+            user = waiting.pop()
+            if user.target is DEQUANTIZE:
+                return int(user.args[2])  # type: ignore[arg-type]
+            if is_view(user):
+                waiting += user.users
+        return 0
 
     def _given_view(self, node: Node) -> View:
         size = shape(node)
@@ -275,15 +287,13 @@ class EngineEmitter:
             self._weights[key] = WeightBuffer(pack, name)
         return self._weights[key]
 
-    def put(self, *buffers: Buffer) -> int:
-        """Has packs lie one behind the other in the weights' region; answers the first line."""
-        key = tuple(buffer.id for buffer in buffers)
-        if key not in self._placed:
-            packs = tuple(buffer for buffer in buffers if isinstance(buffer, WeightBuffer))
-            assert len(packs) == len(buffers)
-            self._placed[key] = self.lists.weights.reserve(sum(buffer.pack.beats for buffer in packs))
-            self.lists.packs.append(PlacedPacks(self._placed[key], packs))
-        return self._placed[key]
+    def put(self, buffer: Buffer) -> int:
+        """Has a pack lie in the weights' region; answers its first line."""
+        assert isinstance(buffer, WeightBuffer)
+        if buffer.id not in self._placed:
+            at = self._placed[buffer.id] = self.lists.weights.reserve(buffer.pack.beats)
+            self.lists.packs[at] = buffer
+        return self._placed[buffer.id]
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -292,7 +302,7 @@ class EngineEmitter:
         command: MacCommand,
         x: Images,
         out: Images,
-        params: Callable[[], int],
+        params: Callable[[MacCommand, int], int],
         weight: Callable[[MacCommand, int], int] | None = None,
         *,
         second: Images | None = None,
@@ -301,8 +311,8 @@ class EngineEmitter:
     ) -> None:
         """Cuts a command for the engine and appends it, in several parts where it works channel by channel.
 
-        command: all but addresses. params, weight: answer the line of parameters, and of the weights of a cut command
-        that begins with block `first` of the channels. Raises DoesNotFitError before anything is appended.
+        command: all but addresses. params, weight: answer the line of the parameters, and of the weights, of a cut
+        command that begins with block `first` of the channels. Raises DoesNotFitError before anything is appended.
         """
         command = replace(command, input_image=x.map.image_lines, output_image=out.map.image_lines)
         command = replace(command, input=self.at(x), input_after=self.after(x.map), output=self.at(out))
@@ -312,14 +322,15 @@ class EngineEmitter:
         if second is not None:
             command = replace(command, weight=self.at(second), weight_after=self.after(second.map))
         found = shares(command, self.engine.units, self.sizes, self.engine.memory)
-        line = params() if self.engine.units == 1 else 0
         of_units: list[list[MacCommand]] = []
         for share in found:
             of_units.append([])
             for first, part in share.parts if share is not None else ():
-                own = replace(part, params=part.params + line)
-                if weight is not None and self.engine.units == 1:
-                    own = replace(own, weight=weight(own, first))
+                own = part
+                if self.engine.units == 1:
+                    own = replace(own, params=params(part, first))
+                    if weight is not None:
+                        own = replace(own, weight=weight(own, first))
                 of_units[-1].append(own)
         total = sum(part.out_blocks for own in of_units for part in own)
         shared = [sum(own[k].out_blocks for own in of_units if k < len(own)) for k in range(max(map(len, of_units)))]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from fpga_dynamo.ir.target import Platform
+from fpga_dynamo.ir.target import Platform, Target
 
 from .cycles import Memory
-from .sizes import EngineSizes
+from .sizes import LINE_BYTES, EngineSizes
 
 FITTED: Mapping[str, Memory] = {
     "u250": Memory(0.95, 66, 100),
@@ -16,6 +17,17 @@ FITTED: Mapping[str, Memory] = {
     "kv260": Memory(0.25, 75, 75, 0.9),
 }
 """What a platform's memory gives at 300 MHz by the cost model, fitted to the counting card's DRAM."""
+
+_FITTED_MHZ = 300.0
+_GUESSED_SHARE = 0.9
+"""Of a bank's bandwidth, where no figure was fitted: as little is lost as on the DDR4 of a U250."""
+_BANK_GBPS = 14.0
+"""Of a bank that a platform's file says nothing of."""
+_GUESSED_LATENCY = 100
+"""Cycles at 300 MHz from a request to its data, where no figure was fitted."""
+
+ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
+"""Of what recipes call an engine's elements."""
 
 
 @dataclass(frozen=True)
@@ -27,3 +39,36 @@ class EngineTarget:
     memory: Memory
     platform: Platform
     units: int = 1
+
+    @classmethod
+    def of_card(cls, target: Target) -> EngineTarget:
+        """The engine of an xclbin that has one; each of its compute units runs lists of its own."""
+        assert target.engine is not None and target.engine.engine is not None
+        manifest, platform = target.manifest, target.manifest["platform"]
+        memory = memory_of(str(platform.get("name", "")), platform)
+        return cls(manifest["recipe"], sizes_of(target.engine.engine), memory, target.platform)
+
+
+def sizes_of(table: Mapping[str, Any]) -> EngineSizes:
+    """The sizes of an engine as a manifest has them."""
+    values = {name: value for name, value in table.items() if name not in ("uram", "element")}  # storage costs no cycle
+    return EngineSizes(element_bytes=ELEMENT_BYTES[table["element"]], **values)
+
+
+def memory_of(platform: str, speeds: Mapping[str, Any]) -> Memory:
+    """What the cost model takes a platform's memory for: fitted at 300 MHz, or guessed from the bank's bandwidth."""
+    mhz = float(speeds["clock_mhz"])
+    clock = mhz / _FITTED_MHZ
+    if platform in FITTED:
+        # A port moves what it moves in a cycle, whatever the clock; banks and latencies are times.
+        known = FITTED[platform]
+        return replace(
+            known,
+            lines_per_cycle=min(known.lines_per_cycle, known.bank / clock),
+            read=round(known.read * clock),
+            write=round(known.write * clock),
+            shared=known.bank / clock,
+        )
+    bank = float(speeds.get("bank_gbps", _BANK_GBPS)) * 1e9 / (mhz * 1e6 * LINE_BYTES)
+    latency = round(_GUESSED_LATENCY * clock)
+    return Memory(min(bank, 1.0) * _GUESSED_SHARE, latency, latency)

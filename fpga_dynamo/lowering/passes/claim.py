@@ -28,16 +28,22 @@ class Claims:
     reasons: dict[Node, str] = field(default_factory=dict)
 
 
+def why_none(graph: GraphInfo) -> str | None:
+    """Why eager has to run all of a graph; None if it has not."""
+    mutating = next(filter(mutates, graph.module.graph.nodes), None)
+    if mutating is None:
+        return None
+    return f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
+
+
 def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | None = None) -> Claims:
     """Tries the patterns on every node in topological order, then groups what is element-wise.
 
     mistakes: what users' patterns have done wrong already; gets what they do wrong here.
     """
     mistakes = Mistakes() if mistakes is None else mistakes
-    mutating = next(filter(mutates, graph.module.graph.nodes), None)
-    if mutating is not None:
-        order = f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
-        return Claims(reasons={node: order for node in graph.module.graph.nodes if computes(node)})
+    if (none := why_none(graph)) is not None:
+        return Claims(reasons={node: none for node in graph.module.graph.nodes if computes(node)})
     disabled = tuple(disabled)
     table = TABLE.by_anchor(disabled)
     claims = Claims()

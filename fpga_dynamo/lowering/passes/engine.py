@@ -26,7 +26,8 @@ from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.sink import sink_views
 from fpga_dynamo.lowering.patterns import ENGINE_ONLY, TABLE, Match, Pattern
 
-_Refusals = dict[tuple[str, Node], str]
+Refusals = dict[tuple[str, Node], str]
+"""Why the engine does not take what a pattern matches, by the pattern's name and the node that it starts from."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,9 @@ class EngineProgram:
     """A graph on an engine.
 
     taken: the pattern that each node of a match belongs to. left: why each node that computes is none of them, in the
-    graph's order. given: the maps that the host writes, by node and channels side by side. made: where the values of
-    matches lie, and the launch that makes each. results: those of them that the host reads.
+    graph's order. given: the maps that the host writes, by node and channels side by side; fillings: what it fills
+    blocks of channels with. made: where the values of matches lie, and the launch that makes each. results: those of
+    them that the host reads.
     """
 
     graph: GraphInfo
@@ -44,6 +46,7 @@ class EngineProgram:
     taken: Mapping[Node, str]
     left: Mapping[Node, str]
     given: Mapping[tuple[Node, int], Map]
+    fillings: Mapping[Node, int]
     made: Mapping[Node, tuple[View, int]]
     results: Mapping[Node, View]
 
@@ -53,7 +56,7 @@ def lower_for_engine(module: GraphModule, engine: EngineTarget, static_inputs: C
     normalise(module)
     sink_views(module)
     graph = GraphInfo(module, _bare(engine), static_inputs)
-    refused: _Refusals = {}
+    refused: Refusals = {}
     while True:
         before = len(refused)
         graph.claimed.clear()
@@ -67,22 +70,22 @@ def _bare(engine: EngineTarget) -> Target:
     return Target("", (), {}, {}, {}, {}, engine.platform)
 
 
-def _lowered(graph: GraphInfo, engine: EngineTarget, refused: _Refusals) -> EngineProgram:
+def _lowered(graph: GraphInfo, engine: EngineTarget, refused: Refusals) -> EngineProgram:
     """A program without what is `refused`, which gets what the emitter refuses; then the program is none to use."""
-    matches = _claimed(graph, refused)
+    matches = claimed(graph, refused)
     owner = {node: match for match in matches for node in match.nodes}
     stages = _stages(graph, owner)
     outputs = {node for match in matches for node in match.outputs}
     gone: set[Node] = set()  # values of what is refused meanwhile, which the host is then taken to make
     emitter = EngineEmitter(graph, engine, lambda node: _is_made_by_host(node, outputs) or node in gone)
-    _plan_joins(matches, outputs, emitter)
+    plan_joins(matches, outputs, emitter)
     made: dict[Node, tuple[View, int]] = {}
     stage = -1
     for match in sorted(matches, key=lambda m: (stages[m.root], graph.position[m.root])):
         while stage < stages[match.root]:
             emitter.begin_launch()
             stage += 1
-        anchor = _anchor(match)
+        anchor = anchor_of(match)
         try:
             with emitter.lowering(anchor, match.pattern.name):
                 assert match.pattern.engine is not None
@@ -95,16 +98,18 @@ def _lowered(graph: GraphInfo, engine: EngineTarget, refused: _Refusals) -> Engi
             emitter.define(node, view)
             made[node] = (view, stage)
     taken = {node: match.pattern.name for node, match in owner.items()}
-    left = {node: _reason(node, refused) for node in graph.module.graph.nodes if _is_left(node, graph, taken)}
+    left = reasons_of(graph, taken, refused)
     results = {} if gone else _results(graph, outputs, taken, emitter)
-    return EngineProgram(graph, engine, emitter.lists, taken, left, emitter.given, made, results)
+    fillings = {node: emitter.filling(node) for node, _ in emitter.given}
+    return EngineProgram(graph, engine, emitter.lists, taken, left, emitter.given, fillings, made, results)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def _claimed(graph: GraphInfo, refused: _Refusals) -> list[Match]:
-    table = _by_anchor()
+def claimed(graph: GraphInfo, refused: Refusals, disabled: Collection[str] = ()) -> list[Match]:
+    """What patterns take that are not `disabled`, without what is refused."""
+    table = _by_anchor(disabled)
     matches = []
     for node in graph.module.graph.nodes:
         if node.op != "call_function" or node in graph.claimed or node in graph.static or refuse_sizes(node):
@@ -121,16 +126,17 @@ def _claimed(graph: GraphInfo, refused: _Refusals) -> list[Match]:
     return matches
 
 
-def _by_anchor() -> dict[object, list[Pattern]]:
+def _by_anchor(disabled: Collection[str]) -> dict[object, list[Pattern]]:
     table: dict[object, list[Pattern]] = {}
     for pattern in (*ENGINE_ONLY, *TABLE.patterns()):
-        if pattern.engine is not None:
+        if pattern.engine is not None and pattern.name not in disabled:
             for anchor in pattern.anchors:
                 table.setdefault(anchor, []).append(pattern)
     return table
 
 
-def _anchor(match: Match) -> Node:
+def anchor_of(match: Match) -> Node:
+    """The node that the match's pattern started from."""
     anchor: Node = match.bound["anchor"]
     return anchor
 
@@ -170,7 +176,7 @@ def _is_made_by_host(node: Node, outputs: Collection[Node]) -> bool:
     return node not in outputs and not is_view(node)
 
 
-def _plan_joins(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:
+def plan_joins(matches: list[Match], outputs: Collection[Node], emitter: EngineEmitter) -> None:
     """Parts of concatenations are written to their place by those that make them, where blocks allow it."""
     for match in reversed(matches):
         if "parts" not in match.bound or not channel_axis(match.root):
@@ -189,11 +195,16 @@ def _plan_joins(matches: list[Match], outputs: Collection[Node], emitter: Engine
 # --- what the host does -----------------------------------------------------------------------------------------------
 
 
-def _is_left(node: Node, graph: GraphInfo, taken: Mapping[Node, str]) -> bool:
-    return computes(node) and node not in taken and node not in graph.static
+def reasons_of(
+    graph: GraphInfo, taken: Collection[Node], refused: Refusals, of_all: str | None = None
+) -> dict[Node, str]:
+    """Why each node that computes and is not taken is the host's, in the graph's order; `of_all`: said of all."""
+    nodes = graph.module.graph.nodes
+    left = [node for node in nodes if computes(node) and node not in taken and node not in graph.static]
+    return {node: of_all or _reason(node, refused) for node in left}
 
 
-def _reason(node: Node, refused: _Refusals) -> str:
+def _reason(node: Node, refused: Refusals) -> str:
     why = next((why for (_, anchor), why in refused.items() if anchor is node), None)
     if why is not None:
         return why

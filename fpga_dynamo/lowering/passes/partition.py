@@ -192,7 +192,8 @@ def _place_match(
     sources = [bases[arg] for node in match.nodes for arg in node.all_input_nodes if arg not in inside]
     sources = [s for s in sources if s not in inside and s not in graph.static]
     best: tuple[int, str] | None = None
-    for name in graph.target.kernels_for(match.opcodes):
+    engine = graph.target.engine
+    for name in graph.target.kernels_for(match.opcodes) if engine is None else (engine.name,):
         ready = max((_after(s, stage[s], name) for s in sources), default=0)
         if best is None or ready < best[0]:
             best = (ready, name)

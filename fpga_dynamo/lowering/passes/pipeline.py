@@ -8,6 +8,9 @@
 6. memory     places of the buffers in the arena                                             (memory.py)
 7. encode     words of the command list                                                      (codegen/encode.py)
 8. tasks      dependencies, eager modules, the graph's result                                (below)
+
+For an xclbin of a hardware engine views move behind element-wise work before 2 (sink.py), and 2 to 7 are those of
+engine_launch.py.
 """
 
 from __future__ import annotations
@@ -30,9 +33,11 @@ from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.names import graph_name
 from fpga_dynamo.lowering.passes.claim import claim
 from fpga_dynamo.lowering.passes.emit import emit_segment
+from fpga_dynamo.lowering.passes.engine_launch import plan_for_engine
 from fpga_dynamo.lowering.passes.heads import tell_heads_apart
 from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.partition import Partition, Segment, partition
+from fpga_dynamo.lowering.passes.sink import sink_views
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.users_patterns import Mistakes
 from fpga_dynamo.options import Options
@@ -98,7 +103,10 @@ def _tuned(target: Target, options: Options) -> Target:
 def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
     """The graph as all passes from claim on see it."""
     normalise(module)
-    tell_heads_apart(module)
+    if target.engine is None:
+        tell_heads_apart(module)
+    else:
+        sink_views(module)
     return GraphInfo(module, target, static_inputs)
 
 
@@ -114,6 +122,11 @@ def make_plan(graph: GraphInfo, options: Options) -> Plan:
 
 
 def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
+    if graph.target.engine is not None:
+        parts, launches = plan_for_engine(graph, options)
+        if options.strict:
+            _refuse_fallbacks(graph, parts)
+        return Plan(parts.segments, launches, parts.reasons, parts.greedy_launches)
     claims = claim(graph, options.disable, mistakes)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
     parts = partition(graph, claims, greedy=options.partition == "greedy", granularity=options.granularity)

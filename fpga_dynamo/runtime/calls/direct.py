@@ -62,7 +62,7 @@ def _fits(executor: Executor, task: CardTask, arity: int) -> bool:
         and executor.scheduler.policy.indifferent
         and len(placeholders) == arity
         and all(slot.node in placeholders for slot in task.inputs)
-        and all(slot.dtype in _DTYPES for slot in (*task.inputs, *task.outputs))
+        and all(slot.dtype in _DTYPES and slot.blocked is None for slot in (*task.inputs, *task.outputs))
     )
 
 

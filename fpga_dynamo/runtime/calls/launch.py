@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from fpga_dynamo.runtime.calls.binding import Binding
 from fpga_dynamo.runtime.calls.transfer import empty_for, from_slot, to_slot
 from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.observe import counters, trace
+from fpga_dynamo.runtime.observe.card_time import card_count
+from fpga_dynamo.runtime.observe.events import CountedEvent
 
 LONGEST_MS = (1 << 31) - 1
 """The longest time-out that a driver is given, 24 days; stands for an infinite one too."""
@@ -35,7 +38,8 @@ class Arena:
         self.buffer = card.buffer(task.kernel, ARENA, beats * BEAT_BYTES, host=not card.driver.COPIES_ON_CARD)
         self.run = card.driver.run(card.kernels[task.kernel, unit])
         self.run.set_arg(COUNT, self._count)
-        self.run.set_arg(ARENA, self.buffer)
+        for argument in (ARENA, *card.aliases(task.kernel, ARENA)):
+            self.run.set_arg(argument, self.buffer)
         self._commands: tuple[weakref.ref[Binding], weakref.ref[CommandList]] | None = None
         self._lock = threading.Lock()
         self._busy = False
@@ -57,7 +61,8 @@ class Arena:
             self._busy = True
 
     def trace(self, wanted: bool) -> None:
-        """Has the next run note the time of each command, if the driver can."""
+        """Has the next run note the time of each command, if the driver can, and it is not counted in any case."""
+        wanted = wanted and not self._card.target.counts
         if wanted != self._traced and hasattr(self.run, "trace_steps"):
             self.run.trace_steps(wanted)
             self._traced = wanted
@@ -71,8 +76,20 @@ class Arena:
                 continue
             members = task.commands[i : i + 1 + command.group]
             macs, moved = (sum(getattr(member, what) for member in members) for what in ("macs", "bytes"))
-            arguments = {"nodes": " ".join(command.nodes), "layer": task.layers[i], "macs": macs, "bytes": moved}
-            trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, task=task.name, index=i, **arguments)
+            trace.command(pe, command.opcode, start * 1e-9, stop * 1e-9, **_arguments(task, i, macs, moved))
+
+    def counted(self, pe: str, task: CardTask, start: float, stop: float) -> None:
+        """Gives what a counting card has counted of the last run, from `start` to `stop`, to those who record."""
+        if not self._card.target.counts or (count := card_count(self.run.counters)) is None:
+            return
+        counters.add(card_cycles=count.cycles, card_seconds=count.seconds)
+        if trace.recorders:
+            spans = zip(task.commands, (0, *count.ends), count.ends, strict=False)
+            commands = tuple(
+                (command.opcode, begin, end, _arguments(task, i, command.macs, command.bytes))
+                for i, (command, begin, end) in enumerate(spans)
+            )
+            trace.counted(CountedEvent(pe, task.name, start, stop, count.cycles, count.clock_hz, commands))
 
     def end(self) -> None:
         with self._lock:
@@ -99,7 +116,8 @@ class Launcher:
         self._task = task
         self._card = card
         self._units = [pe.name for pe in card.pes if pe.kernel == task.kernel]
-        self.timeout_ms = int(min(max(timeout * 1000, 1), LONGEST_MS))
+        # A simulated launch takes as long as it takes: seconds of the host say nothing of the card.
+        self.timeout_ms = LONGEST_MS if card.target.counts else int(min(max(timeout * 1000, 1), LONGEST_MS))
         self._lock = threading.Lock()
         self._arenas: dict[int, list[Arena]] = {}
         self._state = card.driver.ert_cmd_state
@@ -116,10 +134,12 @@ class Launcher:
         try:
             arena.begin(binding, form.code)
             arena.trace(bool(trace.recorders))
+            start = perf_counter()
             state = self._execute(arena, sources, results, form)
             if state != self._state.ERT_CMD_STATE_COMPLETED:
                 raise DeviceError(self.explain(arena.run, state))
             arena.report(self._units[unit], task)
+            arena.counted(self._units[unit], task, start, perf_counter())
         finally:
             arena.end()
             self._give(unit, arena)
@@ -167,6 +187,19 @@ class Launcher:
     def free(self) -> None:
         """Gives the memory of idle arenas back; the next call makes new ones. Takes no lock: see Bindings."""
         self._arenas = {}
+
+
+def _arguments(task: CardTask, index: int, macs: int, moved: int) -> dict[str, Any]:
+    """What traces say of a command."""
+    nodes = " ".join(task.commands[index].nodes)
+    return {
+        "task": task.name,
+        "index": index,
+        "nodes": nodes,
+        "layer": task.layers[index],
+        "macs": macs,
+        "bytes": moved,
+    }
 
 
 def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:

@@ -1,4 +1,7 @@
-"""Tensors to and from slots of the arena: dense memory in eager's strides, elements as ir/dtypes.py says."""
+"""Tensors to and from slots of the arena: dense memory in eager's strides, elements as ir/dtypes.py says.
+
+Maps of an engine are laid out in blocks on the way (ir/blocked.py).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ def to_slot(tensor: torch.Tensor, slot: Slot) -> torch.Tensor:
     """
     if tensor.dtype is not slot.dtype:  # an eager op may give another type than its fake tensor said
         tensor = tensor.to(slot.dtype)
+    if slot.blocked is not None:
+        return slot.blocked.laid_out(tensor)
     if slot.dtype is torch.bool:
         tensor = tensor.to(torch.float32)
     elif slot.dtype in _WORDS:
@@ -30,17 +35,23 @@ def to_slot(tensor: torch.Tensor, slot: Slot) -> torch.Tensor:
 
 def is_slot(tensor: torch.Tensor, slot: Slot) -> bool:
     """Whether the tensor's memory, element by element, has the slot's values, if not its width of integers."""
+    if slot.blocked is not None:
+        return False
     return tensor.dtype is slot.dtype and _strides_agree(tensor, slot) and not (tensor.is_neg() or tensor.is_conj())
 
 
 def empty_for(slot: Slot) -> torch.Tensor:
     """Memory that receives a slot's content."""
+    if slot.blocked is not None:
+        return slot.blocked.empty()
     dtype = slot.dtype if slot.dtype in UNCHANGED else torch.int32 if slot.dtype in _WORDS else torch.float32
     return torch.empty_strided(slot.shape, slot.strides, dtype=dtype)
 
 
 def from_slot(raw: torch.Tensor, slot: Slot) -> torch.Tensor:
     """The value of a slot in eager's dtype, from what :func:`empty_for` made and the card has filled."""
+    if slot.blocked is not None:
+        return torch.empty_strided(slot.shape, slot.strides, dtype=slot.dtype).copy_(slot.blocked.seen(raw, slot.shape))
     return raw if raw.dtype is slot.dtype else raw.to(slot.dtype)
 
 

@@ -95,6 +95,11 @@ class Card:
         """Takes over the schedulers of a card with the same xclbin, which was displaced."""
         self.pes, self._schedulers, self._lock = former.pes, former._schedulers, former._lock
 
+    def aliases(self, kernel: str, argument: int) -> tuple[int, ...]:
+        """The kernel's arguments that take the buffer of this one, too."""
+        (info,) = (k for k in self.target.kernels if k.name == kernel)
+        return tuple(other for other, same in info.same_as.items() if same == argument)
+
     def buffer(self, kernel: str, argument: int, nbytes: int, *, host: bool) -> Any:
         """A buffer object for an argument of a kernel; without `host` it has no host side."""
         bo = self.driver.bo

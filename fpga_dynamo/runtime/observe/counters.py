@@ -18,6 +18,8 @@ COUNTERS = (
     "bytes_to_device",
     "bytes_from_device",
     "weights_packed",
+    "card_cycles",
+    "card_seconds",
 )
 
 _lock = threading.Lock()
@@ -43,6 +45,7 @@ def stats() -> dict[str, float]:
     ps_nodes: eager nodes that ran because nothing on the card could take them (views not counted).
     ps_fallbacks: launches that failed and were run by eager instead.
     bytes_to_device, bytes_from_device: activations and results; weights_packed: blocks written to the card.
+    card_cycles, card_seconds: of launches on a counting card, as it has counted them.
     """
     with _lock:
         totals = dict(_values)

@@ -35,6 +35,19 @@ class CommandEvent:
 
 
 @dataclass(frozen=True)
+class CountedEvent:
+    """A launch on a counting card, while it was simulated. commands: (name, first and last cycle, arguments) each."""
+
+    pe: str
+    task: str
+    start: float
+    stop: float
+    cycles: int
+    clock_hz: float
+    commands: tuple[tuple[str, int, int, Mapping[str, Any]], ...]
+
+
+@dataclass(frozen=True)
 class DecisionEvent:
     """One call of the policy: `queued` ready tasks were offered, `assigned` got a PE; `overhead` in seconds."""
 
@@ -60,4 +73,4 @@ class ApplicationEvent:
     model: str = ""
 
 
-Event = TaskEvent | CommandEvent | DecisionEvent | ApplicationEvent
+Event = TaskEvent | CommandEvent | CountedEvent | DecisionEvent | ApplicationEvent

@@ -36,6 +36,9 @@ class Trace(Protocol):
     @property
     def rows(self) -> list[str]: ...
 
+    @property
+    def in_card_time(self) -> bool: ...
+
 
 WIDTH = 12.0  # inches
 ROW = 0.5  # inches per PE
@@ -123,7 +126,7 @@ def render(trace: Trace, begin: float | None = None, end: float | None = None) -
         colour = colours.get(arrival.program, OTHERS)
         at = milliseconds(arrival.arrival)
         axes.plot([at], [-0.5], marker="v", color=colour, markersize=6, clip_on=False, zorder=5, gid="arrival")
-    _decorate(axes, rows, tasks, origin, begin, end)
+    _decorate(axes, rows, tasks, origin, begin, end, trace.in_card_time)
     models = {event.program: event.model for event in trace.applications}
     handles = _legend(colours, models, cores, bool(arrivals))
     if handles:
@@ -209,7 +212,15 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _decorate(axes: Any, rows: list[str], tasks: list[TaskEvent], origin: float, begin: float, end: float) -> None:
+def _decorate(
+    axes: Any,
+    rows: list[str],
+    tasks: list[TaskEvent],
+    origin: float,
+    begin: float,
+    end: float,
+    in_card_time: bool,
+) -> None:
     busy: dict[str, float] = defaultdict(float)
     for event in tasks:
         seen = min((event.stop - origin) * 1e3, end) - max((event.start - origin) * 1e3, begin)
@@ -217,7 +228,7 @@ def _decorate(axes: Any, rows: list[str], tasks: list[TaskEvent], origin: float,
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
     axes.set_xlim(begin, end)
-    axes.set_xlabel("time (ms)")
+    axes.set_xlabel("time (ms), launches as long as their counted cycles" if in_card_time else "time (ms)")
     axes.set_axisbelow(True)
     axes.grid(axis="x", color="0.88")
     axes.tick_params(axis="y", length=0)

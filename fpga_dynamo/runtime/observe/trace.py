@@ -15,7 +15,16 @@ from time import perf_counter
 from typing import Any
 
 from fpga_dynamo._native import observe_calls
-from fpga_dynamo.runtime.observe.events import ApplicationEvent, CommandEvent, DecisionEvent, Event, PathLike, TaskEvent
+from fpga_dynamo.runtime.observe.card_time import in_card_time
+from fpga_dynamo.runtime.observe.events import (
+    ApplicationEvent,
+    CommandEvent,
+    CountedEvent,
+    DecisionEvent,
+    Event,
+    PathLike,
+    TaskEvent,
+)
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask
 
 
@@ -53,8 +62,13 @@ class TraceRecorder:
 
     @property
     def events(self) -> list[Event]:
-        """All events by start time (arrival for applications)."""
-        return sorted(self._events, key=_time_of)
+        """All events by start time (arrival for applications), launches on a counting card in card time."""
+        return sorted(in_card_time(self._events), key=_time_of)
+
+    @property
+    def in_card_time(self) -> bool:
+        """Whether launches were counted, and so last as long as their cycles say."""
+        return any(isinstance(event, CountedEvent) for event in self._events)
 
     @property
     def tasks(self) -> list[TaskEvent]:
@@ -119,7 +133,7 @@ class TraceRecorder:
                 if isinstance(event, TaskEvent):
                     args = {"program": event.program, "application": event.application, **event.arguments}
                     out.append({**common, "name": event.task, "cat": event.program, "args": args})
-                else:
+                elif isinstance(event, CommandEvent):
                     args = dict(event.arguments)
                     out.append({**common, "name": event.name, "cat": "command", "args": args})
         return {"traceEvents": out, "displayTimeUnit": "ms"}
@@ -173,6 +187,12 @@ def command(pe: str, name: str, start: float, stop: float, **arguments: Any) -> 
     """Report a part of a task to all recorders."""
     for recorder in recorders:
         recorder.add(CommandEvent(pe, name, start, stop, arguments))
+
+
+def counted(event: CountedEvent) -> None:
+    """Report a launch on a counting card to all recorders."""
+    for recorder in recorders:
+        recorder.add(event)
 
 
 def decision(time: float, policy: str, queued: int, assigned: int, overhead: float) -> None:

@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Interpreter, Node
 from torch.fx.node import map_arg
 
 import xclbin_build
-from fpga_dynamo.codegen.engine.emitter import IMAGE, PIXEL, Map
-from fpga_dynamo.codegen.engine.sizes import CHANNELS, LINE_BYTES
+from fpga_dynamo.codegen.engine.emitter import Map
+from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.ir.quantised import QUANTIZE
-from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.passes.engine import EngineProgram
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
 from xclbin_build.errors import BuildError
@@ -131,7 +128,10 @@ class EngineRun:
             view, launch = self.program.made[node]
             while self._launched <= launch:
                 self._launch()
-            return seen(view, self._region)
+            of = view.buffer
+            assert isinstance(of, Map) and of.at is not None
+            content = self._region[of.at * LINE_BYTES : (of.at + of.lines) * LINE_BYTES].view(torch.int8)
+            return of.blocked(torch.int8, view=view).seen(content, tuple(view.shape)).clone()
         if node.op == "get_attr":
             return self.program.graph.constant(node)
         args, kwargs = map_arg((node.args, node.kwargs), self._values.__getitem__)
@@ -141,8 +141,8 @@ class EngineRun:
         number = self._launched
         for (node, _), of in self.program.given.items():
             if of.at is not None and of.launch == number:
-                filling = node.args[2] if node.target is QUANTIZE else 0
-                data = laid_out(of, self._values[node], int(filling))  # type: ignore[arg-type]
+                filling = self.program.fillings[node]
+                data = of.blocked(torch.int8, filling).laid_out(self._values[node]).view(torch.uint8)
                 self._region[of.at * LINE_BYTES : of.at * LINE_BYTES + data.numel()] = data
         self._arena.write(self._region.numpy(), 0)
         self._arena.sync(_TO_CARD, self._region.numel(), 0)
@@ -200,48 +200,7 @@ def packed(program: EngineProgram, tensors: Mapping[Node, Any]) -> Tensor:
     """The weights' region. Raises NotExactError for parameters that the engine's integers cannot hold."""
     region = torch.full((program.lists.weights.lines * LINE_BYTES,), _POISON, dtype=torch.uint8)
     with torch.no_grad():
-        for placed in program.lists.packs:
-            at = placed.at * LINE_BYTES
-            for buffer in placed.buffers:
-                content = buffer.pack.build(tensors).view(torch.uint8)
-                region[at : at + content.numel()] = content
-                at += buffer.pack.beats * LINE_BYTES
+        for line, buffer in program.lists.packs.items():
+            content = buffer.pack.build(tensors).view(torch.uint8)
+            region[line * LINE_BYTES : line * LINE_BYTES + content.numel()] = content
     return region
-
-
-# --- maps -------------------------------------------------------------------------------------------------------------
-
-
-def laid_out(of: Map, value: Tensor, filling: int) -> Tensor:
-    """The bytes of a map that holds an image or rows; channels that fill a block are `filling`."""
-    if value.dim() == 4 and of.images * of.pixels * of.channels == value.numel() and value.shape[1] == of.channels:
-        rows = value.permute(0, 2, 3, 1).reshape(of.images, of.pixels, of.channels)
-    else:
-        rows = value.reshape(of.images, of.pixels, of.channels)
-    if of.pixel_channels < CHANNELS:
-        side_by_side = F.pad(rows, (0, of.pixel_channels - of.channels)).reshape(of.images, -1)
-        data = F.pad(side_by_side, (0, of.image_lines * LINE_BYTES - side_by_side.shape[1]))
-        return data.contiguous().view(torch.uint8).flatten()
-    beat = LINE_BYTES // CHANNELS
-    padded = F.pad(rows, (0, of.blocks * CHANNELS - of.channels, 0, of.plane * beat - of.pixels), value=filling)
-    blocks = padded.view(of.images, of.plane * beat, of.blocks, CHANNELS).transpose(1, 2)
-    return blocks.contiguous().view(torch.uint8).flatten()
-
-
-def seen(view: View, region: Tensor) -> Tensor:
-    """A value that lies in a map of a region, as int8."""
-    of = view.buffer
-    assert isinstance(of, Map) and of.at is not None
-    data = region[of.at * LINE_BYTES : (of.at + of.lines) * LINE_BYTES].view(torch.int8)
-    planes = data.view(of.images, of.blocks, -1, CHANNELS).transpose(1, 2)
-    rows = planes.reshape(of.images, planes.shape[1], of.blocks * CHANNELS)
-    rows = rows.clone(memory_format=torch.contiguous_format)  # or it would be a view into the region
-    steps = rows.stride()
-
-    def step(stride: int) -> int:
-        image, rest = divmod(stride, IMAGE)
-        pixel, channel = divmod(rest, PIXEL)
-        return image * steps[0] + pixel * steps[1] + channel
-
-    strides = [0 if size == 1 else step(stride) for size, stride in zip(view.shape, view.strides, strict=True)]
-    return rows.as_strided(view.shape, strides, step(view.offset)).clone()

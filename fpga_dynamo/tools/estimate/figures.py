@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
-from fpga_dynamo.codegen.engine.command import NO_OPERAND, MacCommand
-from fpga_dynamo.codegen.engine.cycles import cycles, moved_lines
+from fpga_dynamo.codegen.engine.command import MacCommand
+from fpga_dynamo.codegen.engine.cycles import cycles
 from fpga_dynamo.codegen.engine.emitter import Emitted
+from fpga_dynamo.codegen.engine.launch import modelled_ends, moved_bytes
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.codegen.engine.target import EngineTarget
-from fpga_dynamo.codegen.engine.timeline import ends_together
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, is_view, module_path, value
@@ -88,13 +87,7 @@ class Figures:
 
 def modelled(program: EngineProgram) -> list[list[float]]:
     """The cycle in which each command of each launch ends, by the cost model."""
-    sizes, memory = program.engine.sizes, program.engine.memory
-    found = []
-    for launch in program.lists.launches:
-        lists = [[emitted.commands[unit] for emitted in launch] for unit in range(program.engine.units)]
-        # A command may end before one that stands before it, if others than its unit work on that.
-        found.append(list(accumulate(ends_together(lists, sizes, memory), max)))
-    return found
+    return [modelled_ends(launch, program.engine) for launch in program.lists.launches]
 
 
 def figures(program: EngineProgram, batch: int, found: Sequence[Sequence[float]], moved: int | None = None) -> Figures:
@@ -141,7 +134,7 @@ def _layers(program: EngineProgram, found: Sequence[Sequence[float]], total: flo
                 Layer(
                     name=first.node.name,
                     op=first.pattern,
-                    module=_module(first.node),
+                    module=module_path(first.node),
                     launch=number,
                     commands=len(group),
                     cycles=round(spent),
@@ -149,19 +142,12 @@ def _layers(program: EngineProgram, found: Sequence[Sequence[float]], total: flo
                     share=spent / total,
                     macs=made,
                     utilisation=made / (spent * engine.sizes.macs * engine.units) if spent else 0.0,
-                    bytes=sum(_bytes(command, engine) for command in commands),
+                    bytes=sum(moved_bytes(command, engine.sizes) for command in commands),
                     bound=_bound(commands, engine),
                 )
             )
             begin = end
     return tuple(layers)
-
-
-def _module(node: Node) -> str:
-    """``layer1.0.conv1``, also of a graph from torch.export, whose paths begin with the model's own parts."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = str(stack[-1][0]) if stack else ""
-    return module_path(node) if path.startswith(("L.", "L[")) else path
 
 
 def _grouped(launch: Sequence[Emitted]) -> list[list[int]]:
@@ -173,13 +159,6 @@ def _grouped(launch: Sequence[Emitted]) -> list[list[int]]:
         else:
             groups.append([i])
     return groups
-
-
-def _bytes(command: MacCommand | VectorCommand, engine: EngineTarget) -> int:
-    if isinstance(command, MacCommand):
-        return moved_lines(command, engine.sizes) * LINE_BYTES
-    operands = 2 if command.other == NO_OPERAND else 3
-    return (operands * command.lines(engine.sizes) + command.params_lines) * LINE_BYTES
 
 
 def _bound(commands: Sequence[MacCommand | VectorCommand], engine: EngineTarget) -> str:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import xclbin_build.cache
-from fpga_dynamo.codegen.engine.cycles import Memory
-from fpga_dynamo.codegen.engine.sizes import LINE_BYTES, EngineSizes
-from fpga_dynamo.codegen.engine.target import FITTED, EngineTarget
+from fpga_dynamo.codegen.engine.target import FITTED, EngineTarget, memory_of, sizes_of
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.target import Platform
-from xclbin_build import engine as engines
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
 from xclbin_build.design import Design, elaborate
 from xclbin_build.errors import BuildError
 from xclbin_build.estimate.design import estimate
 from xclbin_build.estimate.report import document
-
-_FITTED_MHZ = 300.0
-_GUESSED_SHARE = 0.9
-"""Of a bank's bandwidth, where no figure was fitted: as little is lost as on the DDR4 of a U250."""
 
 DTYPES = {"int8": "int8", "bf16": "bfloat16", "fp32": "float32"}
 """What ``--dtype`` says -> elements of an engine."""
@@ -80,7 +73,7 @@ def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
         )
     of_host = Platform.from_manifest(found.table())
     memory = memory_of(found.name, found.speeds)
-    target = EngineTarget(name, sizes_of(own[0]), memory, of_host, units)
+    target = EngineTarget(name, sizes_of(asdict(own[0])), memory, of_host, units)
     return Card(chosen, platform, design, target, found.name in FITTED)
 
 
@@ -94,29 +87,6 @@ def _own(platform: str) -> str:
         if any(kernel.engine for kernel in recipes.load(name).kernels):
             return name
     raise EstimateError(f"no recipe that comes along has an engine for platform '{platform}'; give --recipe FILE.toml")
-
-
-def sizes_of(engine: engines.Engine) -> EngineSizes:
-    values = asdict(engine)
-    del values["uram"]  # where its memories lie changes no cycle
-    return EngineSizes(element_bytes=1 << engines.ELEMENTS.index(values.pop("element")), **values)
-
-
-def memory_of(platform: str, speeds: dict[str, float]) -> Memory:
-    """What the cost model takes the memory for: fitted at 300 MHz, or guessed from the bank's bandwidth."""
-    clock = speeds["clock_mhz"] / _FITTED_MHZ
-    if platform in FITTED:
-        # A port moves what it moves in a cycle, whatever the clock; banks and latencies are times.
-        known = FITTED[platform]
-        return replace(
-            known,
-            lines_per_cycle=min(known.lines_per_cycle, known.bank / clock),
-            read=round(known.read * clock),
-            write=round(known.write * clock),
-            shared=known.bank / clock,
-        )
-    bank = speeds.get("bank_gbps", 14.0) * 1e9 / (speeds["clock_mhz"] * 1e6 * LINE_BYTES)
-    return Memory(min(bank, 1.0) * _GUESSED_SHARE, round(100 * clock), round(100 * clock))
 
 
 # --- resources --------------------------------------------------------------------------------------------------------

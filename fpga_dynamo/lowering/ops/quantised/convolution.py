@@ -31,11 +31,11 @@ from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise,
 from fpga_dynamo.lowering.ops.convolution.parts import cut_window, panels_of
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
     Ending,
     ending,
     engine_fields,
-    engine_params,
     engine_residual,
     fields,
     residual_integers,
@@ -282,7 +282,7 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         command,
         x,
         y,
-        lambda: engine_params(parameters.pack(1, CHANNELS, y.channels, emitter, node.name), end, emitter),
+        engine_params(parameters.pack(1, CHANNELS, y.channels, emitter, node.name), end, emitter),
         pack,
         residual=residual,
         macs=macs_of(node),

@@ -26,8 +26,9 @@ from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import RESHAPE_TARGETS, argument, pair, shape, value
 from fpga_dynamo.ir.quantised import OwnScale, Scale
 from fpga_dynamo.ir.view import View, ceil_div
+from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
 from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product, seen_as
-from fpga_dynamo.lowering.ops.quantised.epilogue import engine_fields, engine_params, engine_residual
+from fpga_dynamo.lowering.ops.quantised.epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights, turns
 from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match
@@ -101,7 +102,7 @@ def _linear(match: Match, product: Product, scale: Scale, emitter: EngineEmitter
         command,
         x,
         y,
-        lambda: engine_params(parameters.pack(1, CHANNELS, columns, emitter, match.root.name), end, emitter),
+        engine_params(parameters.pack(1, CHANNELS, columns, emitter, match.root.name), end, emitter),
         pack,
         residual=residual,
         macs=value(node).numel() * depth,

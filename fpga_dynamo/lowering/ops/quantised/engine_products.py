@@ -23,7 +23,8 @@ from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import aten, is_view, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale
 from fpga_dynamo.ir.view import View, align, ceil_div
-from fpga_dynamo.lowering.ops.quantised.epilogue import engine_fields, engine_params
+from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
+from fpga_dynamo.lowering.ops.quantised.epilogue import engine_fields
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match
@@ -109,7 +110,7 @@ def engine_product(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         command,
         a.rows,
         y.rows,
-        lambda: engine_params(emitter.pack(pack_one_scale, constants, [], words, f"{node} parameters"), end, emitter),
+        engine_params(emitter.pack(pack_one_scale, constants, [], words, f"{node} parameters"), end, emitter),
         second=b.rows,
         macs=value(node).numel() * depth,
     )

@@ -269,7 +269,7 @@ def fields(end: Ending, out: View, residual: View | None, emitter: Emitter) -> E
 
 
 def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
-    """The same of an engine's command, and the table for :func:`engine_params`. Raises RefusedError."""
+    """The same of an engine's command; its table: engine_params.py. Raises RefusedError."""
     scale = end.scale
     if scale is None:
         raise RefusedError("its result is real numbers, and the engine gives int8")
@@ -301,13 +301,6 @@ def engine_residual(
     found = dequantized(end.residual)
     assert found is not None
     return taken(seen(emitter.view(found[0])), "what is added")
-
-
-def engine_params(constants: Buffer, end: Ending, emitter: EngineEmitter) -> int:
-    """The line at which the parameters of a command lie, with the table behind them."""
-    if end.table is None:
-        return emitter.put(constants)
-    return emitter.put(constants, packed_table(end.table, emitter, end.last.name))
 
 
 def table_in(fields: Mapping[str, Any]) -> Buffer | None:

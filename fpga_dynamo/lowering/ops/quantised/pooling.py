@@ -317,7 +317,9 @@ def _on_engine(
         command,
         x,
         y,
-        lambda: emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")),
+        lambda cut, first: (
+            emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
+        ),
         ones if command.has_weights else None,
     )
     if len(shape(root)) == 4:

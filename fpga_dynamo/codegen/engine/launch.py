@@ -1,0 +1,95 @@
+"""A list of engine commands as a launch of the runtime: its words, and its commands as `explain` tells them."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from itertools import accumulate
+
+import numpy as np
+
+from fpga_dynamo.ir.command import Command as Told
+from fpga_dynamo.ir.command import OwnRecord
+from fpga_dynamo.ir.launch import CommandList
+from fpga_dynamo.ir.weights import WeightBuffer
+
+from .command import COMMAND_BYTES, NO_OPERAND, MacCommand
+from .cycles import moved_lines
+from .emitter import Emitted, Lists
+from .sizes import LINE_BYTES, EngineSizes
+from .target import EngineTarget
+from .timeline import ends_together
+from .vector import VectorCommand
+
+OPCODES = {MacCommand: "mac", VectorCommand: "vector"}
+"""What a recipe calls the commands of an engine."""
+
+
+def _positions(record: type) -> Mapping[str, int]:
+    """The word at which each field of a record begins."""
+    found, word = {}, 0
+    for field in fields(record):
+        found[field.name] = word
+        word += len(field.default) if isinstance(field.default, tuple) else 1
+    return found
+
+
+_WORDS = {record: _positions(record) for record in OPCODES}
+
+
+def moved_bytes(command: MacCommand | VectorCommand, sizes: EngineSizes) -> int:
+    """What passes the ports for a command, by how it is cut."""
+    if isinstance(command, MacCommand):
+        return moved_lines(command, sizes) * LINE_BYTES
+    operands = 2 if command.other == NO_OPERAND else 3
+    return (operands * command.lines(sizes) + command.params_lines) * LINE_BYTES
+
+
+def modelled_ends(launch: Sequence[Emitted], engine: EngineTarget) -> list[float]:
+    """The cycle in which each command of a launch ends, by the cost model."""
+    lists = [[emitted.commands[unit] for emitted in launch] for unit in range(engine.units)]
+    # A command may end before one that stands before it, if others than its unit work on that.
+    return list(accumulate(ends_together(lists, engine.sizes, engine.memory), max))
+
+
+def encoded(launch: Sequence[Emitted], lists: Lists) -> CommandList:
+    """The words of one unit's list, whose constants wait for their places."""
+    words = np.frombuffer(b"".join(emitted.command.words() for emitted in launch), "<u4").astype(np.uint32)
+    lines = sorted(lists.packs)
+    fixups: list[tuple[int, WeightBuffer, int]] = []
+    for i, emitted in enumerate(launch):
+        command = emitted.command
+        for name, line in _constants(command).items():
+            at = lines[bisect.bisect(lines, line) - 1]
+            buffer = lists.packs[at]
+            assert line < at + buffer.pack.beats, f"command {i} has {name} in line {line}, where no pack is"
+            fixups.append((i * COMMAND_BYTES // 4 + _WORDS[type(command)][name], buffer, line - at))
+    return CommandList(words, len(launch), tuple(fixups), in_beats=True)
+
+
+def _constants(command: MacCommand | VectorCommand) -> dict[str, int]:
+    """The fields that are lines of the weights' region."""
+    if isinstance(command, VectorCommand):
+        return {"params": command.params} if command.params_lines else {}
+    found = {"params": command.params}
+    if command.has_weights and not command.second_operand_is_map:
+        found["weight"] = command.weight
+    return found
+
+
+def told(launch: Sequence[Emitted], engine: EngineTarget, names: Callable[[Emitted], tuple[str, ...]]) -> list[Told]:
+    """The commands with what they move, and the cycles from one's end to the next one's by the cost model.
+
+    names: of the nodes that a command is for.
+    """
+    ends = modelled_ends(launch, engine)
+    found = []
+    for emitted, before, end in zip(launch, [0.0, *ends], ends, strict=False):
+        command = emitted.command
+        record = OwnRecord(OPCODES[type(command)], {f.name: getattr(command, f.name) for f in fields(command)})
+        moved = moved_bytes(command, engine.sizes)
+        found.append(
+            Told(record, (), (), names(emitted), emitted.pattern, macs=emitted.macs, bytes=moved, cycles=end - before)
+        )
+    return found

@@ -1,0 +1,86 @@
+"""Maps of a hardware engine as the host sees them: how a tensor is laid out in blocks of 16 channels, and read again.
+
+The order is that of hls_kernels/engine/layout.hpp: a plane of pixels for each block of 16 channels, an image behind the
+other; or, of few channels, all of a pixel's side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fpga_dynamo.ir.elements import BEAT_BYTES
+
+CHANNELS = 16
+"""Channels of a block."""
+
+CHANNEL, PIXEL, IMAGE = 1, 1 << 24, 1 << 48
+"""Strides of a view of a map: to the next channel, pixel and image."""
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A map of `images` of `pixels` pixels of `channels` each, whose planes take `plane` beats.
+
+    pixel_channels: those that lie side by side, CHANNELS of a map in blocks. filling: what the host writes as channels
+    that fill a block. strides, offset: of a result, where its elements lie, in terms of CHANNEL, PIXEL and IMAGE.
+    """
+
+    images: int
+    pixels: int
+    channels: int
+    plane: int
+    dtype: torch.dtype
+    pixel_channels: int = CHANNELS
+    filling: int = 0
+    strides: tuple[int, ...] = ()
+    offset: int = 0
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.channels // CHANNELS) if self.pixel_channels == CHANNELS else 1
+
+    @property
+    def nbytes(self) -> int:
+        return self.images * self.blocks * self.plane * BEAT_BYTES
+
+    @property
+    def _pixels_of_a_plane(self) -> int:
+        return self.plane * BEAT_BYTES // (CHANNELS * self.dtype.itemsize)
+
+    def laid_out(self, value: Tensor) -> Tensor:
+        """The map's content, of one dimension, for an image (n, channels, height, width) or rows of features."""
+        if value.dim() == 4 and value.shape[0] == self.images and value.shape[1] == self.channels:
+            rows = value.permute(0, 2, 3, 1).reshape(self.images, self.pixels, self.channels)
+        else:
+            rows = value.reshape(self.images, self.pixels, self.channels)
+        if self.pixel_channels < CHANNELS:
+            side_by_side = F.pad(rows, (0, self.pixel_channels - self.channels)).reshape(self.images, -1)
+            room = self.plane * BEAT_BYTES // self.dtype.itemsize
+            return F.pad(side_by_side, (0, room - side_by_side.shape[1])).contiguous().flatten()
+        missing = (0, self.blocks * CHANNELS - self.channels, 0, self._pixels_of_a_plane - self.pixels)
+        padded = F.pad(rows, missing, value=self.filling)
+        blocks = padded.view(self.images, self._pixels_of_a_plane, self.blocks, CHANNELS).transpose(1, 2)
+        return blocks.contiguous().flatten()
+
+    def seen(self, content: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """The value of `shape` that lies in a map's content; a tensor of its own."""
+        planes = content.view(self.images, self.blocks, -1, CHANNELS).transpose(1, 2)
+        rows = planes.reshape(self.images, planes.shape[1], self.blocks * CHANNELS)
+        rows = rows.clone(memory_format=torch.contiguous_format)  # or it would be a view of the content
+        steps = rows.stride()
+
+        def step(stride: int) -> int:
+            image, rest = divmod(stride, IMAGE)
+            pixel, channel = divmod(rest, PIXEL)
+            return image * steps[0] + pixel * steps[1] + channel
+
+        strides = [0 if size == 1 else step(stride) for size, stride in zip(shape, self.strides, strict=True)]
+        return rows.as_strided(shape, strides, step(self.offset))
+
+    def empty(self) -> Tensor:
+        """Memory for the content."""
+        return torch.empty(self.nbytes // self.dtype.itemsize, dtype=self.dtype)
