@@ -161,10 +161,13 @@ class Builder:
     ) -> list[Command]:
         block = PARAMS_LINES * LINE_BYTES
         params = layout.packed_params(epilogue.channels)[share.first * block : (share.first + share.blocks) * block]
-        at = region.put(params if epilogue.table is None else torch.cat([params, epilogue.table.view(torch.uint8)]))
+        at = region.put(params) if epilogue.table is None else 0
         commands: list[Command] = []
         for first, part in share.parts:
             command = replace(part, params=at + part.params)
+            if epilogue.table is not None:  # which lies behind the parameters of the part's own channels
+                own = params[part.params * LINE_BYTES :][: part.out_blocks * block]
+                command = replace(part, params=region.put(torch.cat([own, epilogue.table.view(torch.uint8)])))
             if weight is not None:
                 begin = (share.first + first) * CHANNELS
                 of_part = weight[begin : begin + part.out_blocks * CHANNELS]

@@ -54,11 +54,11 @@ class _Rows(nn.Module):
 
 
 class _Cut(nn.Module):
-    """Depthwise with a table behind it, of more channels than the window holds rows of: a command for some channels each."""
+    """Depthwise with a table, of more channels than the window has rows for: a command for some of them each."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.wide, self.depthwise = nn.Conv2d(16, 272, 1), nn.Conv2d(272, 272, 3, padding=1, groups=272)
+        self.wide, self.depthwise = nn.Conv2d(16, 304, 1), nn.Conv2d(304, 304, 3, padding=1, groups=304)
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = nn.functional.silu(self.depthwise(torch.relu(self.wide(x))))
