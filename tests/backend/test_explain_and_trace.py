@@ -198,6 +198,8 @@ def test_counters_of_one_call() -> None:
         "bytes_to_device": 4 * (4 * 16 + 4 * 32),
         "bytes_from_device": 4 * (4 * 32 + 4 * 16),
         "weights_packed": 0,
+        "card_cycles": 0,
+        "card_seconds": 0,
     }
 
 
