@@ -85,7 +85,8 @@ def _estimate(words: list[str]) -> int:
     if options.json:
         print(json.dumps(document(found), indent=1))
     else:
-        show_estimate(found, Console())
+        # As wide as it comes where nobody looks at it, so that no figure is cut.
+        show_estimate(found, Console(width=None if sys.stdout.isatty() else 400))
     return 0 if found.fits else 1
 
 

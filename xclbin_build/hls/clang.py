@@ -26,9 +26,10 @@ class Clang:
 
 
 class SourceError(ToolchainError):
-    """A source that clang refuses; `places` are the files and lines that it complains about."""
+    """A source that clang refuses; `places` are the files and lines that it complains about, with what it says of them,
+    "" for lines that only lead there."""
 
-    def __init__(self, message: str, places: tuple[tuple[str, int], ...] = ()) -> None:
+    def __init__(self, message: str, places: tuple[tuple[str, int, str], ...] = ()) -> None:
         super().__init__(message)
         self.places = places
 
@@ -77,10 +78,11 @@ def run(tool: str, arguments: list[str], *, text: str | None = None) -> tuple[st
     return result.stdout, result.stderr
 
 
-def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int], ...]]:
+def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int, str], ...]]:
     wrong = [line for line in errors.splitlines() if re.search(r"\berror:", line)]
     # An error within a template names the place that it is called from in notes and in "in instantiation" lines.
-    places = tuple((m[1], int(m[2])) for m in re.finditer(r"^([^:\n]*):(\d+):\d+: (?:error|note)", errors, re.M))
+    said = re.finditer(r"^([^:\n]*):(\d+):\d+: (error|note): ([^\n]*)", errors, re.M)
+    places = tuple((m[1], int(m[2]), m[4] if m[3] == "error" else "") for m in said)
     words = "; ".join(wrong[:3]) or errors[:400].strip() or "it failed without a word"
     return f"{tool} refuses the source: {words}", places
 

@@ -182,7 +182,7 @@ def find_top(text: str, top: str, path: Path) -> str:
 
 def _compile(marked: Source, folder: Path) -> tuple[str, Source]:
     """The IR of a marked source; pragmas whose expressions clang refuses are left out, with a note."""
-    skip: set[int] = set()
+    skip: dict[int, str] = {}  # numbers of pragmas, and what clang says of them
     c = source.is_c(marked.path)
     language = ["-x", "cpp-output"] if c else ["-x", "c++-cpp-output", "-std=c++17", "-fignore-exceptions"]
     raw, output = folder / "marked.ii", folder / "marked.ll"
@@ -197,14 +197,18 @@ def _compile(marked: Source, folder: Path) -> tuple[str, Source]:
             clang.run("clang", command)
             return output.read_text(), marked
         except clang.SourceError as error:
-            refused = {line for file, line in error.places if file == PROBE} - skip
+            refused: dict[int, str] = {}
+            for file, line, why in error.places:
+                if file == PROBE and line not in skip:
+                    refused[line] = refused.get(line) or why
             if not refused:
                 raise
             skip |= refused
             marked = source.mark(marked.plain, marked.path, frozenset(skip))
             for number in sorted(skip):
                 p = marked.pragmas[number]
-                marked.notes.append(f"{Path(p.file).name}:{p.line}: the pragma '{p.kind}' is not understood here")
+                why = f": {skip[number]}" if skip[number] else ""
+                marked.notes.append(f"{Path(p.file).name}:{p.line}: the pragma '{p.kind}' is left out{why}")
     raise clang.SourceError(f"{marked.path}: too many pragmas that clang does not understand.")
 
 
