@@ -1,9 +1,4 @@
-"""What a pattern writes engine commands with: values as maps, parameters, and the lists of commands.
-
-A value's place is a :class:`View` of a map, whose strides count channels, pixels and images: an element lies at
-``image * IMAGE + pixel * PIXEL + channel``. So a permutation, a head of an attention or a part of a concatenation is
-arithmetic on strides here as well, and what no command could read is what no such strides can say.
-"""
+"""What a pattern writes engine commands with: where values lie (maps.py), parameters, and the lists of commands."""
 
 from __future__ import annotations
 
@@ -17,95 +12,23 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen import views
 from fpga_dynamo.codegen.requantize import RequantizeError
-from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL, Blocked
+from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.elements import F32, Element
-from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.ir.view import Buffer, View, dense, numel
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
 
 from .choose import DoesNotFitError
-from .command import IdleCommand, MacCommand, divide_up
+from .command import IdleCommand, MacCommand
 from .layout import Region
+from .maps import Images, Map, RefusedError, as_map, dense_view
 from .owners import Owners
-from .sizes import CHANNELS, LINE_BYTES, EngineSizes
+from .sizes import CHANNELS
 from .split import shares, vector_shares
 from .target import EngineTarget
 from .timeline import Command
 from .vector import VectorCommand
-
-
-class RefusedError(Exception):
-    """Why an engine does not take something, as a sentence about it."""
-
-
-class Map(Buffer):
-    """`images` images of `pixels` pixels of so many channels each, blocked, or `pixel_channels` side by side.
-
-    at: its first line, once somebody has asked for it, and launch, for which list that was. writer: the last command
-    that writes to it, as its list and place there.
-    """
-
-    def __init__(
-        self, images: int, pixels: int, channels: int, sizes: EngineSizes, name: str, pixel_channels: int = CHANNELS
-    ) -> None:
-        self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
-        blocks = divide_up(channels, CHANNELS) if pixel_channels == CHANNELS else 1
-        self.plane = divide_up(pixels * pixel_channels, sizes.line_elements)
-        self.image_lines = blocks * self.plane
-        self.at: int | None = None
-        self.launch = 0
-        self.writer: tuple[int, int] | None = None
-        super().__init__(images * self.image_lines * LINE_BYTES, name=name)
-
-    def blocked(self, dtype: torch.dtype, filling: int = 0, view: View | None = None) -> Blocked:
-        """How the host lays it out, or reads `view` of it."""
-        strides, offset = ((), 0) if view is None else (tuple(view.strides), int(view.offset))
-        sizes = (self.images, self.pixels, self.channels, self.plane)
-        return Blocked(*sizes, dtype, self.pixel_channels, filling, strides, offset)
-
-    @property
-    def lines(self) -> int:
-        return self.images * self.image_lines
-
-    @property
-    def blocks(self) -> int:
-        return self.image_lines // self.plane
-
-
-@dataclass(frozen=True)
-class Images:
-    """A view as commands take it: `images` images of height x width pixels, of `channels` from a block on.
-
-    first, last: pixels of the map before and behind those of an image; 0 unless they are a run of rows of a matrix.
-    """
-
-    map: Map
-    images: int
-    channels: int
-    height: int
-    width: int
-    block: int = 0
-    image: int = 0
-    first: int = 0
-
-    @property
-    def line(self) -> int:
-        """The first, from the map's."""
-        return self.image * self.map.image_lines + self.block * self.map.plane
-
-    @property
-    def blocks(self) -> int:
-        return divide_up(self.channels, CHANNELS)
-
-    @property
-    def pixels(self) -> int:
-        return self.height * self.width
-
-    @property
-    def whole(self) -> bool:
-        """Whether an image is all pixels of the map."""
-        return self.first == 0 and self.pixels == self.map.pixels
 
 
 @dataclass(frozen=True)
@@ -226,7 +149,7 @@ class EngineEmitter:
             found = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, node.name)
             view = View(found, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))
         else:
-            found = Map(*_as_map(size), self.sizes, node.name)
+            found = Map(*as_map(size), self.sizes, node.name)
             view = dense_view(found, size)
         self.given[node, CHANNELS] = found
         return view
@@ -235,7 +158,7 @@ class EngineEmitter:
         """The image that the host writes for `node`, few channels side by side; None if a command writes it."""
         if not self._is_given(node):
             return None
-        images, pixels, channels = _as_map(shape(node))
+        images, pixels, channels = as_map(shape(node))
         key = (node, pixel_channels)
         if key not in self.given:
             self.given[key] = Map(images, pixels, channels, self.sizes, node.name, pixel_channels)
@@ -246,7 +169,7 @@ class EngineEmitter:
         if size is None and node in self.placements:
             return self.placements[node]
         size = tuple(shape(node) if size is None else size)
-        return dense_view(Map(*_as_map(size), self.sizes, node.name), size)
+        return dense_view(Map(*as_map(size), self.sizes, node.name), size)
 
     def at(self, where: Images) -> int:
         """The line at which something begins; the map gets its place."""
@@ -397,88 +320,3 @@ def _is_read_as_matrices(node: Node) -> bool:
         if is_view(user) or user.target is DEQUANTIZE:
             waiting += user.users
     return False
-
-
-def _as_map(size: Sequence[int]) -> tuple[int, int, int]:
-    """Images, pixels and channels of a value: an image if it has four dimensions, else rows of features."""
-    if len(size) == 4:
-        return size[0], size[2] * size[3], size[1]
-    rows = 1
-    for n in size[:-1]:
-        rows *= n
-    return 1, rows, size[-1] if size else 1
-
-
-def dense_view(of: Map, size: Sequence[int]) -> View:
-    """All of a map as the value that :func:`_as_map` made it for."""
-    if len(size) == 4:
-        return View(of, tuple(size), (IMAGE, CHANNEL, size[3] * PIXEL, PIXEL))
-    strides, step = [CHANNEL], PIXEL
-    for n in reversed(size[1:-1] if len(size) > 1 else ()):
-        strides.insert(0, step)
-        step *= n
-    if len(size) > 1:
-        strides.insert(0, step)
-    return View(of, tuple(size), tuple(strides[: len(size)]))
-
-
-def images_of(view: View, what: str) -> Images:
-    """A view of four dimensions as images. Raises RefusedError, about `what`."""
-    n, channels, height, width = view.shape
-    of, image, first, block = _origin(view, channels, what)
-    wanted = (IMAGE, CHANNEL, width * PIXEL, PIXEL)
-    if any(size != 1 and stride != want for size, stride, want in zip(view.shape, view.strides, wanted, strict=True)):
-        raise RefusedError(f"{what} lies in an order that the engine does not read")
-    found = Images(of, n, channels, height, width, block, image, first)
-    if not found.whole:
-        raise RefusedError(f"{what} is a part of an image")
-    return found
-
-
-def rows_of(view: View, what: str) -> Images:
-    """A view whose last dimension are features, as rows: images of a row or many. Raises RefusedError, about `what`."""
-    channels = view.shape[-1] if view.shape else 1
-    of, image, first, block = _origin(view, channels, what)
-    if channels != 1 and view.strides[-1] != CHANNEL:
-        raise RefusedError(f"{what} lies in an order that the engine does not read")
-    runs = _runs(view.shape[:-1], view.strides[:-1])
-    images = 1
-    if runs and runs[0][1] == IMAGE:
-        images = runs.pop(0)[0]
-    pixels = 1
-    if runs and runs[0][1] == PIXEL:
-        pixels = runs.pop(0)[0]
-    if runs:
-        raise RefusedError(f"{what} lies in an order that the engine does not read")
-    return Images(of, images, channels, 1, pixels, block, image, first)
-
-
-def _origin(view: View, channels: int, what: str) -> tuple[Map, int, int, int]:
-    """Map, image, pixel and block that a view begins with."""
-    of = view.buffer
-    assert isinstance(of, Map)
-    image, rest = divmod(view.offset, IMAGE)
-    pixel, channel = divmod(rest, PIXEL)
-    if channel % CHANNELS:
-        raise RefusedError(f"{what} begins at channel {channel}, and the engine reads whole blocks of {CHANNELS}")
-    return of, image, pixel, channel // CHANNELS
-
-
-def _runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Dimensions as runs (elements, stride) of what is dense in itself, outermost first."""
-    runs: list[tuple[int, int]] = []
-    for size, stride in zip(sizes, strides, strict=True):
-        if size == 1:
-            continue
-        if runs and runs[-1][1] == stride * size:
-            runs[-1] = (runs[-1][0] * size, stride)
-        else:
-            runs.append((size, stride))
-    return runs
-
-
-def int8(node: Node, what: str) -> None:
-    """Raises RefusedError if a value is not of int8."""
-    dtype = value(node).dtype
-    if dtype is not torch.int8:
-        raise RefusedError(f"{what} is {str(dtype).removeprefix('torch.')}, and the engine's maps are int8")

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Lists, Map, RefusedError
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Lists
+from fpga_dynamo.codegen.engine.maps import Map, RefusedError
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.graph import GraphInfo, computes, is_view, refuse_sizes, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE

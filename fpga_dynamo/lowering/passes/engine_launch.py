@@ -12,8 +12,9 @@ from collections.abc import Collection
 from torch.fx import Node
 
 from fpga_dynamo.codegen import cost
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Map, RefusedError
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.launch import encoded, told
+from fpga_dynamo.codegen.engine.maps import Map, RefusedError
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.blocked import Blocked
 from fpga_dynamo.ir.elements import BEAT_BYTES

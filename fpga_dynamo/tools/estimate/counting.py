@@ -18,7 +18,7 @@ from torch.fx import Interpreter, Node
 from torch.fx.node import map_arg
 
 import xclbin_build
-from fpga_dynamo.codegen.engine.emitter import Map
+from fpga_dynamo.codegen.engine.maps import Map
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.passes.engine import EngineProgram

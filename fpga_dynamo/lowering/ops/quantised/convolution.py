@@ -15,8 +15,9 @@ from torch.fx import Node
 from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Images, RefusedError, images_of, int8
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
+from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, int8
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.command import ImageRows, Operand
 from fpga_dynamo.ir.elements import I8

@@ -11,7 +11,8 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter, RefusedError, int8
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError, int8
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand

@@ -10,18 +10,11 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand
-from fpga_dynamo.codegen.engine.emitter import (
-    CHANNEL,
-    IMAGE,
-    EngineEmitter,
-    Map,
-    RefusedError,
-    images_of,
-    int8,
-    rows_of,
-)
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
+from fpga_dynamo.codegen.engine.maps import Map, RefusedError, images_of, int8, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import RESHAPE_TARGETS, argument, pair, shape, value
 from fpga_dynamo.ir.quantised import OwnScale, Scale

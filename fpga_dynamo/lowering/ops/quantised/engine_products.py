@@ -8,18 +8,10 @@ from dataclasses import dataclass
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
-from fpga_dynamo.codegen.engine.emitter import (
-    CHANNEL,
-    IMAGE,
-    PIXEL,
-    EngineEmitter,
-    Images,
-    Map,
-    RefusedError,
-    int8,
-    rows_of,
-)
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, int8, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
 from fpga_dynamo.ir.graph import aten, is_view, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale
 from fpga_dynamo.ir.view import View, align, ceil_div

@@ -14,7 +14,8 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.engine.command import Flags
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter, Images, RefusedError, int8
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import Images, RefusedError, int8
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32, Element

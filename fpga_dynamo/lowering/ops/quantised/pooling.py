@@ -17,8 +17,9 @@ from torch.fx import Node
 from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter, RefusedError, images_of, int8
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
+from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, int8
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import RequantizeError, channels
 from fpga_dynamo.ir.dtypes import BYTES

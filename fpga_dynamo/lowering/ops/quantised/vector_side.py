@@ -14,16 +14,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.codegen.engine.emitter import (
-    CHANNEL,
-    EngineEmitter,
-    Images,
-    Map,
-    RefusedError,
-    images_of,
-    int8,
-    rows_of,
-)
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, int8, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import (
     BETA_FRACTION,
@@ -33,6 +25,7 @@ from fpga_dynamo.codegen.engine.vector import (
     VectorOperation,
 )
 from fpga_dynamo.codegen.requantize import channels
+from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
