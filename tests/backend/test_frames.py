@@ -367,5 +367,5 @@ def test_sums(by: str) -> None:
 
 
 def test_sums_by_something_else_are_refused() -> None:
-    with pytest.raises(fpga_dynamo.OptionError, match="one of node, op, module, reason, not 'layer'"):
+    with pytest.raises(fpga_dynamo.OptionError, match="one of node, op, module, reason, command, not 'layer'"):
         fpga_dynamo.explain(mlp(4, 2), torch.randn(2, 4), by="layer")
