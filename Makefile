@@ -100,9 +100,10 @@ format: $(installed)
 	$(bin)/ruff check --fix .
 	$(bin)/clang-format -i $(cpp)
 
-# The loops of every board's own recipe beside their contracts (`make test` looks at two boards).
+# Every board's own recipe: its loops beside their contracts, and whether it fits (`make test` looks at one board).
 contracts: $(installed)
-	$(bin)/python -m pytest -q tests/xclbin_build/check/test_contracts.py
+	$(bin)/python -m pytest -q -n $(JOBS) tests/xclbin_build/check/test_contracts.py \
+	    tests/xclbin_build/estimate/test_recipes.py
 
 # The wheel: built, installed into an environment of its own, and used far from this checkout.
 wheel: $(installed)

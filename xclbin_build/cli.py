@@ -96,6 +96,10 @@ def _build(words: list[str]) -> int:
         raise RecipeError(f"--target {options.target} is unknown; {did_you_mean(options.target, TARGETS)}")
     design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
     console = Console(stderr=True, quiet=options.quiet)
+    if options.sources_only:
+        vitis.check_directory(options.sources_only)  # before the estimate, which takes half a minute
+    else:
+        check_output(options.output)
     if options.target not in EMULATED and not options.no_fit_check and design.platform.regions:
         fitting = check_fit(design)
         for words_of in [*fitting.fit.tight, *fitting.unknown]:
@@ -110,7 +114,6 @@ def _build(words: list[str]) -> int:
             f"wrote {len(files)} files to {_plain(str(options.sources_only))}; build them there with ./build.sh"
         )
         return 0
-    check_output(options.output)
     with shown(f"{options.output} (recipe {options.recipe})", quiet=options.quiet) as progress:
         output = build_design(
             design,

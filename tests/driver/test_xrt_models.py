@@ -92,6 +92,7 @@ assert len(said) == 1 and "by turns" in said[0] and "option 'device'" in said[0]
 """
 
 
+@pytest.mark.slow
 def test_two_xclbins_by_turns_on_one_card(tmp_path: Path) -> None:
     needs("inproc")
     code, output = run_apart(["-c", BY_TURNS], "inproc", tmp_path)

@@ -5,6 +5,7 @@ This flow has not been run on Vitis; the sources are compiled and run by g++ in 
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 from ..axlf import Section, read, write
 from ..cache import build_directory, digest, locked
 from ..design import Design, Kernel
-from ..errors import RecipeError, ToolchainError
+from ..errors import BuildError, RecipeError, ToolchainError
 from ..generate import hls_sources, stage, user_directories
 from ..manifest import describe, encode
 from ..platform import NO_PART
@@ -42,6 +43,14 @@ def build(design: Design, target: str, output: Path, progress: Progress | None =
                 progress(index + 1, len(steps), shlex.join(step[:4]))
         linked = read(directory / _LINKED, foreign=True)
     write(output, linked.with_section(Section.USER_METADATA, encode(describe(design, target, ""))), keep_uuid=True)
+
+
+def check_directory(directory: Path) -> None:
+    """Raises BuildError for a place where no sources can be written."""
+    nearest = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        why = "it may not be written to" if nearest.is_dir() else f"{nearest} is a file"
+        raise BuildError(f"{directory} cannot be written: {why}; choose another directory.")
 
 
 def write_sources(design: Design, target: str, directory: Path) -> list[Path]:
