@@ -63,34 +63,6 @@ inline gemm_bf16_plan plan_gemm_bf16(const gemm_bf16_command& c) {
     return p;
 }
 
-// Rows [first, first + count) of matrix `matrix`: sources from the first element of a.
-inline void fill_bf16_rows(pixel_block& block, const gemm_bf16_command& c, const gemm_bf16_plan& p, int32_t matrix,
-                           int64_t first, int32_t count) {
-    int32_t row = static_cast<int32_t>(first % c.rows);
-    const int64_t outer = p.shared ? first / c.rows : matrix;
-    int32_t inner = static_cast<int32_t>(outer % c.batch[1]), image = static_cast<int32_t>(outer / c.batch[1]);
-    block.count = count;
-each_row:
-    for (int32_t i = 0; i < count; i++) {
-#pragma HLS loop_tripcount min = 1 max = 1022
-        block.source[i] = offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) +
-                          offset_of(row, c.a_stride[2]);
-        block.output[i] = offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) +
-                          offset_of(row, c.out_stride[2]);
-        block.residual[i] = offset_of(image, c.residual_stride[0]) + offset_of(inner, c.residual_stride[1]) +
-                            offset_of(row, c.residual_stride[2]);
-        if (++row < c.rows) continue;
-        row = 0;
-        if (++inner < c.batch[1]) continue;
-        inner = 0;
-        image++;
-    }
-    block.segments = 1;
-    block.segment_bytes = 0;
-    block.positions = block.period = block.width = count;
-    block.pitch = p.pitch;
-}
-
 #ifndef __SYNTHESIS__
 // Whether rows can be read where they lie, in bytes then: for the AMX unit 16 or more of them, at equal distances.
 inline bool read_in_place(pixel_block& block, const gemm_bf16_plan& p) {
@@ -140,7 +112,8 @@ each_block:
         const int64_t first = unit % p.rows;
         const int32_t count = static_cast<int32_t>(
             minimum(minimum(p.rows - first, grid.unit_end - unit), static_cast<int64_t>(p.block_rows)));
-        fill_bf16_rows(block, c, p, matrix, first, count);
+        fill_rows(block, c, p.shared, matrix, first, count);
+        block.pitch = p.pitch;
         const bf16_source a = {static_cast<int64_t>(c.a), count, c.depth, c.a_stride[2], c.a_stride[3], c.a_format};
         const bf16_source b = {static_cast<int64_t>(c.b) + offset_of(matrix / c.batch[1], c.b_stride[0]) +
                                    offset_of(matrix % c.batch[1], c.b_stride[1]),

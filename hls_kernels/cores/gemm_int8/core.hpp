@@ -57,34 +57,6 @@ inline gemm_int8_plan plan_gemm_int8(const gemm_int8_command& c) {
     return p;
 }
 
-// Rows [first, first + count) of matrix `matrix`: sources from the first element of a, in `origin`.
-inline void fill_int8_rows(int8_block& block, const gemm_int8_command& c, const gemm_int8_plan& p, int32_t matrix,
-                           int64_t first, int32_t count) {
-    int32_t row = static_cast<int32_t>(first % c.rows);
-    const int64_t outer = p.shared ? first / c.rows : matrix;
-    int32_t inner = static_cast<int32_t>(outer % c.batch[1]), image = static_cast<int32_t>(outer / c.batch[1]);
-    block.count = count;
-each_row:
-    for (int32_t i = 0; i < count; i++) {
-#pragma HLS loop_tripcount min = 1 max = 1022
-        block.source[i] = offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) +
-                          offset_of(row, c.a_stride[2]);
-        block.output[i] = offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) +
-                          offset_of(row, c.out_stride[2]);
-        block.residual[i] = offset_of(image, c.residual_stride[0]) + offset_of(inner, c.residual_stride[1]) +
-                            offset_of(row, c.residual_stride[2]);
-        if (++row < c.rows) continue;
-        row = 0;
-        if (++inner < c.batch[1]) continue;
-        inner = 0;
-        image++;
-    }
-    block.segments = 1;
-    block.segment_bytes = 0;
-    block.positions = block.period = block.width = count;
-    block.pitch = count > 1 ? static_cast<int32_t>(block.source[1] - block.source[0]) : p.pitch;
-}
-
 // Whether the host's tiles can read the rows where they lie: 16 of them, at equal distances.
 inline bool equally_apart(const int8_block& block) {
     for (int32_t i = 1; i < block.count; i++)
@@ -193,7 +165,8 @@ each_block:
         const int64_t first = unit % p.rows;
         const int32_t count = static_cast<int32_t>(
             minimum(minimum(p.rows - first, grid.unit_end - unit), static_cast<int64_t>(p.block_rows)));
-        fill_int8_rows(block, c, p, matrix, first, count);
+        fill_rows(block, c, p.shared, matrix, first, count);
+        block.pitch = count > 1 ? static_cast<int32_t>(block.source[1] - block.source[0]) : p.pitch;
         fill_row_scales(row_scale, row_zero, block, c, p, matrix, first, arena);
         const uint8_t* source = slab;
 #ifdef __SYNTHESIS__

@@ -26,6 +26,35 @@ struct pixel_block {
     int32_t pitch;
 };
 
+// Rows [first, first + count) of matrix `matrix` of a product of matrices, sources from the first element of a. shared: one
+// matrix meets them all, so that rows are counted through. Leaves the pitch to the caller.
+template <class product_command>
+inline void fill_rows(pixel_block& block, const product_command& c, bool shared, int32_t matrix, int64_t first,
+                      int32_t count) {
+    int32_t row = static_cast<int32_t>(first % c.rows);
+    const int64_t outer = shared ? first / c.rows : matrix;
+    int32_t inner = static_cast<int32_t>(outer % c.batch[1]), image = static_cast<int32_t>(outer / c.batch[1]);
+    block.count = count;
+each_row:
+    for (int32_t i = 0; i < count; i++) {
+#pragma HLS loop_tripcount min = 1 max = 1022
+        block.source[i] = offset_of(image, c.a_stride[0]) + offset_of(inner, c.a_stride[1]) +
+                          offset_of(row, c.a_stride[2]);
+        block.output[i] = offset_of(image, c.out_stride[0]) + offset_of(inner, c.out_stride[1]) +
+                          offset_of(row, c.out_stride[2]);
+        block.residual[i] = offset_of(image, c.residual_stride[0]) + offset_of(inner, c.residual_stride[1]) +
+                            offset_of(row, c.residual_stride[2]);
+        if (++row < c.rows) continue;
+        row = 0;
+        if (++inner < c.batch[1]) continue;
+        inner = 0;
+        image++;
+    }
+    block.segments = 1;
+    block.segment_bytes = 0;
+    block.positions = block.period = block.width = count;
+}
+
 constexpr int PIXELS_OF_TILE = 16;
 
 // Equal parts of at most `most`, multiples of the host's tiles where there are several.
