@@ -1,5 +1,5 @@
 # make demo | test | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
-# wheel | models | transformers | soc | soak | clean; each installs into a virtual environment of its own first.
+# wheel | models | quantised | transformers | soc | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -32,7 +32,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models transformers clean
+.PHONY: setup demo test benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models quantised transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -126,6 +126,11 @@ models: $(installed)
 	mkdir -p out
 	$(bin)/python -m pytest -q -m slow tests/models/test_models.py tests/models/test_vision.py --offload-table out/offload.md
 	cat out/offload.md
+
+# Five networks under three quantizers, whole; writes the table of docs/int8.md.
+quantised: $(installed)
+	$(bin)/python -m pytest -q -m slow tests/quantize/test_networks.py
+	cat out/quantised.md
 
 # Models of transformers, which this installs.
 transformers: $(VENV)/.transformers

@@ -33,7 +33,7 @@ from fpga_dynamo.ir.view import (
     floats_of,
     row_pitch,
 )
-from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_rows, row_layout
+from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_bytes, pack_rows, row_layout
 
 MOST_SLICES = 256
 """Parts of a command that are worth counting.
@@ -304,13 +304,17 @@ class Emitter:
             self.weights[key] = WeightBuffer(pack, name)
         return self.weights[key]
 
-    def weight_rows(self, node: Node, order: Sequence[int] | None = None) -> View:
-        """A static tensor as it is, in the weights region, row-major unless `order` says otherwise."""
+    def weight_rows(self, node: Node, order: Sequence[int] | None = None, element: Element = F32) -> View:
+        """A static tensor as it is, in the weights region, row-major unless `order` says otherwise.
+
+        element: what integers of eight bits lie as, where the core reads bytes.
+        """
         size = shape(node)
         dims = tuple(range(len(size))) if order is None else tuple(order)
         strides, pitch, elements = row_layout(size, dims)
         unit = floats_of(value(node).dtype)
-        buffer = self.pack(pack_rows, (dims, pitch), [self.expression(node)], unit * elements, node.name)
+        layout = pack_bytes if element.is_narrow else pack_rows
+        buffer = self.pack(layout, (dims, pitch), [self.expression(node)], unit * elements, node.name, element)
         return View(buffer, size, tuple(unit * stride for stride in strides), 0, value(node).dtype)
 
     def in_arena(self, source: View) -> View:

@@ -389,6 +389,14 @@ class Resample(Record):
     scale: Annotated[Sequence[Real], 2] = (0.0,) * 2
     in_stride: Annotated[Sequence[int], 3] = (0,) * 3
     out_stride: Annotated[Sequence[int], 3] = (0,) * 3
+    in_format: int = 0
+    in_zero: int = 0
+    in_scale: Real = 0.0
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+    out_inverse: Real = 0.0
     slices: int | None = None
 
 
@@ -601,6 +609,14 @@ class Reduce(Record):
     activation: int = 0
     act_a: Real = 0.0
     act_b: Real = 0.0
+    in_format: int = 0
+    in_zero: int = 0
+    in_scale: Real = 0.0
+    out_format: int = 0
+    out_zero: int = 0
+    out_low: int = 0
+    out_high: int = 0
+    out_inverse: Real = 0.0
     slices: int | None = None
 
 

@@ -181,6 +181,13 @@ def pack_rows(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(rows.contiguous(), (0, pitch - rows.shape[-1])).flatten()
 
 
+def pack_bytes(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
+    """Like :func:`pack_rows`, of integers of eight bits, a byte each."""
+    order, pitch = params
+    rows = tensor.permute(order).contiguous()
+    return torch.nn.functional.pad(rows, (0, pitch - rows.shape[-1])).flatten()
+
+
 def encode_elements(tensor: torch.Tensor) -> torch.Tensor:
     """The float32 tensor whose bits are the arena's representation of `tensor`.
 

@@ -6,7 +6,8 @@ An operator is of one of these kinds:
   it in the same command: batch norm, an addition, a limit such as ReLU;
 - *moves*: the result has the operand's scale, since it consists of the operand's elements;
 - *values*: operand and result have scales of their own; on a card these are tables, sums, or computed in float32
-  between bytes.
+  between bytes;
+- *embeddings*: the table has a scale for each row, the rows that are read one of their own.
 """
 
 from __future__ import annotations
@@ -79,7 +80,11 @@ VALUES: dict[object, str] = {
     **{addition: "addition" for addition in ADDITIONS},
 }  # fmt: skip
 
-CAPABILITIES = frozenset({product.name for product in PRODUCTS.values()} | set(VALUES.values()) | {"cat"})
+EMBEDDING = aten.embedding.default
+
+CAPABILITIES = frozenset(
+    {product.name for product in PRODUCTS.values()} | set(VALUES.values()) | {"cat", "embedding"}
+)
 """What a recipe may be able to do in 8 bits, by name."""
 
 

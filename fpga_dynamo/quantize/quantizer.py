@@ -13,6 +13,7 @@ from fpga_dynamo.quantize.operators import (
     ADDITIONS,
     BATCH_NORM,
     CAPABILITIES,
+    EMBEDDING,
     JOINS,
     LIMITS,
     MOVES,
@@ -32,7 +33,8 @@ class FPGAQuantizer(Quantizer):
 
     A product (convolution, linear, matmul) and what follows it in one command (batch norm, the addition of a residual,
     ReLU and other limits) are one step with one rounding at its end. Activations by table (hardswish, GELU, ...),
-    pooling, means, additions, softmax and layer norms read and write 8 bits. All else stays in the model's own type.
+    pooling, means, additions, resize, softmax and layer norms read and write 8 bits, as do the rows of embeddings. All
+    else stays in the model's own type.
 
     scales: ``"float"``, or ``"pow2"`` for powers of two, with which eager and every engine agree to the bit.
     bias: ``"float"``, or ``"int32"`` in units of the sums.
@@ -81,6 +83,8 @@ class FPGAQuantizer(Quantizer):
                 self._move(node)  # first, since the value of chunk and its like is a list
             elif not is_float(node):
                 continue
+            elif node.target is EMBEDDING and "embedding" in self.capabilities:
+                self._embedding(node)
             elif node.target in JOINS and "cat" in self.capabilities:
                 self._join(node)
             elif VALUES.get(node.target) in self.capabilities:
@@ -169,6 +173,14 @@ class FPGAQuantizer(Quantizer):
         node.meta[_KEY] = annotation
         last.meta[_KEY].output_qspec = self.specs.activation
         taken.add(node)
+
+    def _embedding(self, node: Node) -> None:
+        table = node.args[0]
+        if isinstance(table, Node) and _is_parameter(table):
+            annotation = QuantizationAnnotation(_annotated=True)
+            annotation.input_qspec_map[table] = self.specs.weight
+            annotation.output_qspec = self.specs.activation
+            node.meta[_KEY] = annotation
 
     def _move(self, node: Node) -> None:
         """A move is in 8 bits where its operand is, whose scale it keeps."""

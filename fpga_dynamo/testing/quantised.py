@@ -105,6 +105,7 @@ _CONVOLUTIONS: dict[str, dict[str, int]] = {
 }
 KINDS = (
     *_KERNELS, "products", "max", "mean of 2x2", "add", "cat", "table", "number", "relu", "view", "pad",
+    "nearest", "bilinear",
 )  # fmt: skip
 
 grids: st.SearchStrategy[Grid] = st.builds(
@@ -174,6 +175,8 @@ class Network(nn.Module):
             "relu": lambda: F.hardtanh(x, -1.0, 2.5),
             "view": lambda: x.flatten(2).unflatten(2, x.shape[2:]),
             "pad": lambda: F.pad(x, (0, 1, 1, 0)),
+            "nearest": lambda: F.interpolate(x, size=(x.shape[2] + step.pick, x.shape[3])),
+            "bilinear": lambda: F.interpolate(x, scale_factor=2, mode="bilinear") if x.shape[-1] <= 8 else x,
         }
         return functions[step.kind]()
 

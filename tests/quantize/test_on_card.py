@@ -53,3 +53,33 @@ def test_convolutions_of_all_kinds() -> None:
         nn.ConvTranspose2d(16, 8, 2, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
     ).eval()  # fmt: skip
     runs_whole(model, [torch.randn(2, 3, 33, 33) for _ in range(3)])
+
+
+class Words(nn.Module):
+    """Embeddings of words and places, a layer of a transformer, and a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(60, 64), nn.Embedding(16, 64)
+        self.norm = nn.LayerNorm(64)
+        self.layer = nn.TransformerEncoderLayer(64, 4, 128, activation="gelu", batch_first=True)
+        self.classifier = nn.Linear(64, 5)
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(index.shape[1]).expand_as(index)
+        x = self.norm(self.words(index) + self.places(places))
+        return self.classifier(self.layer(x).mean(1))
+
+
+def test_embeddings() -> None:
+    torch.manual_seed(0)
+    runs_whole(Words().eval(), [torch.randint(0, 60, (2, 16)) for _ in range(3)])
+
+
+def test_an_image_that_is_enlarged() -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Upsample(scale_factor=2), nn.Conv2d(16, 8, 3),
+        nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(8, 4, 1),
+    ).eval()  # fmt: skip
+    runs_whole(model, [torch.randn(2, 3, 16, 20) for _ in range(3)])

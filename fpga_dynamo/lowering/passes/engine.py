@@ -54,7 +54,7 @@ class EngineProgram:
 
 def lower_for_engine(module: GraphModule, engine: EngineTarget, static_inputs: Collection[int]) -> EngineProgram:
     """Lowers an ATen graph, which is changed; `static_inputs` are the positions of parameters among its inputs."""
-    normalise(module)
+    normalise(module, static_inputs)
     sink_views(module)
     graph = GraphInfo(module, _bare(engine), static_inputs)
     refused: Refusals = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -11,13 +11,14 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, is_view, value
 from fpga_dynamo.ir.sizes.size import Size
+from fpga_dynamo.lowering.passes.embeddings import gather_integers
 from fpga_dynamo.lowering.passes.qparams import open_choices
 from fpga_dynamo.lowering.passes.quantised import hoist_scales
 from fpga_dynamo.lowering.passes.roundings import name_roundings
 
 
-def normalise(module: GraphModule) -> None:
-    """Rewrites the graph in place."""
+def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
+    """Rewrites the graph in place. static_inputs: positions of parameters and buffers among the placeholders."""
     for node in list(module.graph.nodes):
         if _is_empty_item(node):
             _replace_by_empty(module, node)
@@ -25,7 +26,8 @@ def normalise(module: GraphModule) -> None:
             _replace_by_full(module, node, number)
     name_roundings(module)
     open_choices(module)
-    hoist_scales(module)
+    hoist_scales(module, static_inputs)
+    gather_integers(module)
 
 
 def _is_empty_item(node: Node) -> bool:

@@ -102,7 +102,7 @@ def _tuned(target: Target, options: Options) -> Target:
 
 def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
     """The graph as all passes from claim on see it."""
-    normalise(module)
+    normalise(module, static_inputs)
     if target.engine is None:
         tell_heads_apart(module)
     else:

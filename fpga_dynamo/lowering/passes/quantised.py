@@ -6,7 +6,7 @@ monotonous and done element by element:
 
 - each reader of a dequantised value gets a dequantising node of its own;
 - it moves down through views, padding by zeros and maxima, which then are those of integers;
-- a quantising node moves up through views, maxima and concatenations;
+- a quantising node moves up through views, maxima, concatenations, nearest resize, and embeddings to their tables;
 - quantising what was dequantised by the same scale gives the same integers again, and both vanish;
 - of two that quantise one value by the same scale, one is left.
 """
@@ -14,7 +14,7 @@ monotonous and done element by element:
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, aten, is_view, value
 from fpga_dynamo.ir.quantised import (
     DEQUANTIZE,
+    DEQUANTIZE_CHANNELS,
     DEQUANTIZE_OWN,
     QUANTIZE,
     OwnScale,
@@ -68,12 +69,19 @@ _ELEMENT_WISE = frozenset(
 """Functions of single elements that operators compute on their way out."""
 
 
-def hoist_scales(module: GraphModule) -> None:
-    """Rewrites the graph in place; one without quantised values stays as it is."""
+_EMBEDDING = aten.embedding.default
+_NEAREST = (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec)
+
+
+def hoist_scales(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
+    """Rewrites the graph in place; one without quantised values stays as it is.
+
+    static_inputs: positions of parameters and buffers among the placeholders.
+    """
     casts = (QUANTIZE, DEQUANTIZE, *DEQUANTIZE_OWN)
     if not any(node.target in casts for node in module.graph.nodes):
         return
-    rewriter = _Rewriter(module)
+    rewriter = _Rewriter(module, static_inputs)
     for node in list(module.graph.nodes):
         rewriter.one_for_each_reader(node)
     for node in list(module.graph.nodes):
@@ -92,8 +100,10 @@ def hoist_scales(module: GraphModule) -> None:
 
 
 class _Rewriter:
-    def __init__(self, module: GraphModule) -> None:
+    def __init__(self, module: GraphModule, static_inputs: Collection[int]) -> None:
         self._graph = module.graph
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        self._parameters = {placeholders[i] for i in static_inputs if i < len(placeholders)}
 
     # --- rewrites -----------------------------------------------------------------------------------------------------
 
@@ -213,6 +223,15 @@ class _Rewriter:
             fakes = (of_dtype(value(source), scale.dtype), *value(pool)[1:])
             whole = self._after(node, pool.target, (inner, *pool.args[1:]), fakes, pool, pool.kwargs)
             moved = self._after(whole, operator.getitem, (whole, 0), fakes[0], node)
+        elif source.target is _EMBEDDING and self._is_parameter(source.args[0]):
+            table, *rest = source.args
+            inner = self._quantized(table, node, scale)
+            arguments = (inner, *rest)
+            moved = self._after(
+                node, source.target, arguments, of_dtype(value(source), scale.dtype), node, source.kwargs
+            )
+        elif source.target in _NEAREST and dequantized(source.args[0]) is None:
+            return self._rounded_in_front(source, node, scale)
         else:
             return []
         node.replace_all_uses_with(moved)
@@ -221,6 +240,21 @@ class _Rewriter:
             if not dead.users:
                 self._graph.erase_node(dead)
         return _reached(moved)
+
+    def _rounded_in_front(self, source: Node, node: Node, scale: Scale) -> list[Node]:
+        """Neighbours are taken of rounded values, and rounding these again leaves them; eager resizes floats alone."""
+        before = source.args[0]
+        assert isinstance(before, Node)
+        inner = self._quantized(before, source, scale, node)
+        again = self._after(inner, DEQUANTIZE, (inner, *node.args[1:]), value(before), before)
+        source.replace_input_with(before, again)
+        return [inner]
+
+    def _is_parameter(self, node: Any) -> bool:
+        """Whether a table is a parameter, or one of integers made real."""
+        while isinstance(node, Node) and node.target in (DEQUANTIZE, DEQUANTIZE_CHANNELS):
+            node = node.args[0]
+        return isinstance(node, Node) and (node in self._parameters or node.op == "get_attr")
 
     def _in_front_of_view(self, node: Node) -> Node | None:
         """A view of what a function of single elements gives, in the place of the function of a view."""
@@ -237,9 +271,10 @@ class _Rewriter:
         self._graph.erase_node(view)
         return second
 
-    def _quantized(self, source: Any, like: Node, scale: Scale) -> Node:
-        """`source`, quantised as `like` does, where that stands."""
-        with self._graph.inserting_before(like):
+    def _quantized(self, source: Any, place: Node, scale: Scale, like: Node | None = None) -> Node:
+        """`source`, quantised as `like` (that at `place`, if not given) does, in front of `place`."""
+        like = like or place
+        with self._graph.inserting_before(place):
             made = self._graph.call_function(QUANTIZE, (source, *like.args[1:]))
         made.meta = {**like.meta, "val": of_dtype(value(source), scale.dtype)}
         return made

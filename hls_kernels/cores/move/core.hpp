@@ -2,6 +2,7 @@
 // activations of move: F32, BF16, F16, U8, I8
 // activations of gather: F32, BF16, F16, U8, I8
 // activations of convert: F32, BF16, F16, U8, I8
+// activations of resample: F32, U8, I8
 //
 // Strided copies of 32-bit patterns, those of fewer bits are in narrow.hpp. Rows that are contiguous on both sides go vector by vector; where the innermost
 // dimension of the output is another than that of the input, 16 x 16 blocks are transposed on the way; rows that are

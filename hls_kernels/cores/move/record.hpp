@@ -58,8 +58,16 @@ struct resample_command {
     int32_t out_width;
     int32_t align_corners;
     float scale[2];        // height, width
-    int32_t in_stride[3];  // image, row, column; the channel's is 1
+    int32_t in_stride[3];  // image, row, column, in elements of in_format; the channel's is 1
     int32_t out_stride[3];
+    int32_t in_format;  // FORMAT_F32, or FORMAT_U8 or FORMAT_I8: reads and writes as of lib/int8/real.hpp
+    int32_t in_zero;
+    float in_scale;
+    int32_t out_format;
+    int32_t out_zero;
+    int32_t out_low;
+    int32_t out_high;
+    float out_inverse;
 };
 
 // Conversion of a dense tensor of `count` elements from narrow elements to words, or (narrow = 1) from words to narrow

@@ -2,6 +2,7 @@
 #pragma once
 #include "command.hpp"
 #include "lib/bounds.hpp"
+#include "lib/int8/real.hpp"
 #include "lib/math.hpp"
 #include "lib/vector.hpp"
 
@@ -40,8 +41,9 @@ FPGA_INLINE bool resample_reads_whole_vectors(const resample_command& c) {
     return c.in_stride[2] >= round_up(c.channels, VEC);
 }
 
-inline void resample_pixel(const resample_command& c, vec16* arena, int64_t upper, int64_t lower, const sample& column,
-                           float row_share, int64_t output, bool whole_vectors) {
+inline void resample_pixel(const resample_command& c, const real_input& in, const real_output& out, vec16* arena,
+                           int64_t upper, int64_t lower, const sample& column, float row_share, int64_t output,
+                           bool whole_vectors) {
     const int64_t left = static_cast<int64_t>(column.low) * c.in_stride[2];
     const int64_t right = static_cast<int64_t>(column.high) * c.in_stride[2];
     const vec16 right_share(column.share), left_share(1.0f - column.share);
@@ -57,13 +59,13 @@ vectors:
         UNROLL for (int k = 0; k < 4; k++) {
 #pragma HLS unroll
             corner[k] = vec16(0.0f);
-            if (k < corners) corner[k] = load_some(arena, at[k], read);
+            if (k < corners) corner[k] = load_reals(arena, at[k], read, in);
         }
         vec16 y = corner[0];
         if (corners == 4)
             y = upper_share * (left_share * corner[0] + right_share * corner[1]) +
                 lower_share * (left_share * corner[2] + right_share * corner[3]);
-        store_some(arena, output + ch, y, lanes);
+        store_reals(arena, output + ch, y, lanes, out);
     }
 }
 
@@ -72,6 +74,8 @@ inline uint32_t resample(const resample_command& c, const vec16*, vec16* arena, 
                          uint32_t slices) {
     const int64_t count = static_cast<int64_t>(c.batch) * c.out_height, end = slice_begin(count, slice + 1, slices);
     const bool whole_vectors = resample_reads_whole_vectors(c);
+    const real_input in = real_input_of(c);
+    const real_output out = real_output_of(c);
 rows:
     for (int64_t i = slice_begin(count, slice, slices); i < end; i++) {
 #pragma HLS loop_tripcount min = 1 max = 224
@@ -85,7 +89,7 @@ rows:
     pixels:
         for (int32_t x = 0; x < c.out_width; x++) {
 #pragma HLS loop_tripcount min = 1 max = 224
-            resample_pixel(c, arena, upper, lower, sample_at(c, 1, x), row.share,
+            resample_pixel(c, in, out, arena, upper, lower, sample_at(c, 1, x), row.share,
                            output + static_cast<int64_t>(x) * c.out_stride[2], whole_vectors);
         }
     }
@@ -96,7 +100,10 @@ rows:
 template <>
 struct redirection<resample_command> {
     static constexpr bool POSSIBLE = true;
-    static void apply(resample_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output); }
+    static void apply(resample_command& c, const windows& elsewhere) {
+        elsewhere.redirect_elements(bytes_of(c.in_format), c.input);
+        elsewhere.redirect_elements(bytes_of(c.out_format), c.output);
+    }
 };
 
 inline void resample_bounds(const resample_command& c, bounds& b) {
@@ -107,10 +114,13 @@ inline void resample_bounds(const resample_command& c, bounds& b) {
               "has a dimension below 1");
     b.require(c.scale[0] >= 0.0f && c.scale[1] >= 0.0f && c.scale[0] < FLOAT_INFINITY && c.scale[1] < FLOAT_INFINITY,
               "has a scale that is negative or not finite");
+    real_bounds(c, b);
     if (!b.ok()) return;
     const int64_t read = resample_reads_whole_vectors(c) ? round_up(c.channels, VEC) : c.channels;
-    b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride));
-    b.write(REGION_ARENA, c.output, pixels_extent(c.channels, c.batch, c.out_height, c.out_width, c.out_stride));
+    b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride),
+           bytes_of(c.in_format));
+    b.write(REGION_ARENA, c.output, pixels_extent(c.channels, c.batch, c.out_height, c.out_width, c.out_stride),
+            bytes_of(c.out_format));
 }
 #endif
 

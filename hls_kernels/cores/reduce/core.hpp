@@ -1,4 +1,5 @@
 // core: reduce; opcodes: reduce
+// activations of reduce: F32, U8, I8
 //
 // Reductions and normalisations over up to three dimensions. Vector lanes run along the last reduced dimension (a row
 // of the result has its lanes merged at the end; short rows go REDUCE_WAYS at a time) or, when that one is not
@@ -36,6 +37,14 @@ results:
 inline void first_walk(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
                        float* held, const vec16* center, accumulators& a) {
     const bool hold = REDUCE_HOLDS_INPUT && item.fits;
+    if (p.of_bytes) {
+        hold_bytes(p, item, real_input_of(c), arena, held);
+        switch (c.kind) {
+            case REDUCE_RMS_NORM: return walk<STEP_SQUARES, FROM_HELD>(p, item, arena, held, false, center, a);
+            case REDUCE_NORM: return walk<STEP_SUM, FROM_HELD>(p, item, arena, held, false, center, a);
+            default: return walk<STEP_LARGEST, FROM_HELD>(p, item, arena, held, false, center, a);
+        }
+    }
     switch (c.kind) {
         case REDUCE_MAX: return walk<STEP_MAX, FROM_BANK>(p, item, arena, held, false, center, a);
         case REDUCE_MIN: return walk<STEP_MIN, FROM_BANK>(p, item, arena, held, false, center, a);
@@ -53,7 +62,7 @@ inline void first_walk(const reduce_command& c, const reduce_plan& p, const redu
 template <int STEP>
 inline void next_walk(const reduce_plan& p, const reduce_item& item, vec16* arena, float* held, bool to_held,
                       const vec16* center, accumulators& a) {
-    if (REDUCE_HOLDS_INPUT && item.fits)
+    if ((REDUCE_HOLDS_INPUT || p.of_bytes) && item.fits)
         walk<STEP, FROM_HELD>(p, item, arena, held, to_held, center, a);
     else
         walk<STEP, FROM_BANK>(p, item, arena, held, to_held, center, a);
@@ -112,7 +121,7 @@ factors:
 template <int KIND>
 inline void write_kind(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
                        const vec16* weights, const float* held, const row_values& row) {
-    if (item.fits && (REDUCE_HOLDS_INPUT || KIND == REDUCE_SOFTMAX))
+    if (item.fits && (REDUCE_HOLDS_INPUT || p.of_bytes || KIND == REDUCE_SOFTMAX))
         write_rows<KIND, FROM_HELD>(c, p, item, arena, weights, held, row);
     else
         write_rows<KIND, FROM_BANK>(c, p, item, arena, weights, held, row);
@@ -173,7 +182,11 @@ items:
 template <>
 struct redirection<reduce_command> {
     static constexpr bool POSSIBLE = true;
-    static void apply(reduce_command& c, const windows& elsewhere) { elsewhere.redirect(c.input, c.output, c.second); }
+    static void apply(reduce_command& c, const windows& elsewhere) {
+        elsewhere.redirect_elements(bytes_of(c.in_format), c.input);
+        elsewhere.redirect_elements(bytes_of(c.out_format), c.output);
+        elsewhere.redirect(c.second);
+    }
 };
 
 inline void reduce_bounds(const reduce_command& c, bounds& b) {
@@ -187,6 +200,15 @@ inline void reduce_bounds(const reduce_command& c, bounds& b) {
         if (!b.ok()) return;
         count *= c.reduced[d];
     }
+    real_bounds(c, b);
+    const bool bytes = c.in_format != FORMAT_F32 || c.out_format != FORMAT_F32;
+    b.require(!bytes || reduce_keeps_size(c.kind), "has bytes, which its kind does not take");
+    if (!b.ok()) return;
+    if (c.in_format != FORMAT_F32) {
+        const reduce_plan p = plan_reduce(c);
+        b.require(item_at(c, p, reduce_position_of(p, 0)).fits, "has longer rows of bytes than the core holds");
+        if (!b.ok()) return;
+    }
     extent input, output, affine;
     for (int d = 0; d < 3; d++) {
         input.dim(c.kept[d], c.in_stride[d]).dim(c.reduced[d], c.in_stride[3 + d]);
@@ -194,8 +216,8 @@ inline void reduce_bounds(const reduce_command& c, bounds& b) {
         if (reduce_keeps_size(c.kind)) output.dim(c.reduced[d], c.out_stride[3 + d]);
         affine.dim(c.kept[d], c.affine_stride[d]).dim(c.reduced[d], c.affine_stride[3 + d]);
     }
-    b.read(REGION_ARENA, c.input, input);
-    b.write(REGION_ARENA, c.output, output);
+    b.read(REGION_ARENA, c.input, input, bytes_of(c.in_format));
+    b.write(REGION_ARENA, c.output, output, bytes_of(c.out_format));
     b.require((c.kind == REDUCE_MOMENTS) == (c.second != ABSENT), "has a second result, or none, against its kind");
     if (c.second != ABSENT) b.write(REGION_ARENA, c.second, output);
     if (reduce_has_affine(c.kind) && c.scale != ABSENT) b.read(REGION_WEIGHTS, c.scale, affine);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "command.hpp"
+#include "lib/int8/real.hpp"
 #include "lib/reduce_steps.hpp"
 #include "lib/vector.hpp"
 #include "tiles.hpp"
@@ -32,6 +33,7 @@ struct reduce_plan {
     int32_t bundles;  // items of REDUCE_WAYS rows of dimension 2, one a way; they come first
     int32_t pieces;   // items along dimension 2
     int64_t count;    // elements that are reduced to one
+    bool of_bytes;    // which come as floats into the local memory first
 };
 
 // How far apart neighbours lie in the input, the output, and the scale and shift.
@@ -85,6 +87,7 @@ inline reduce_plan plan_reduce(const reduce_command& c) {
     reduce_plan p;
     const bool keeps = reduce_keeps_size(c.kind), affine = reduce_has_affine(c.kind);
     p.count = 1;
+    p.of_bytes = c.in_format != FORMAT_F32;
 sizes:
     for (int d = 0; d < 3; d++) {
         p.size[d] = c.kept[d];

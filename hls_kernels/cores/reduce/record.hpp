@@ -23,7 +23,7 @@ enum reduce_kind : int32_t {
 
 // Reduction over up to three dimensions, `kept` outside, `reduced` inside; sizes of unused ones are 1.
 // Strides: kept 0..2, then reduced 0..2. The last kept or the last reduced dimension of size > 1 has stride 1 in input
-// and output (a lone element per row is also fine). scale, shift: weights region or ABSENT, indexed by affine_stride.
+// and output (a lone element per row is also fine). Of bytes, an item (plan.hpp) fits into REDUCE_ROW. scale, shift: weights region or ABSENT, indexed by affine_stride.
 struct reduce_command {
     int32_t opcode;
     int32_t slices;
@@ -42,6 +42,14 @@ struct reduce_command {
     int32_t activation;
     float act_a;
     float act_b;
+    int32_t in_format;  // FORMAT_F32; of kinds that keep the size, as of lib/int8/real.hpp, FORMAT_U8 or FORMAT_I8
+    int32_t in_zero;
+    float in_scale;
+    int32_t out_format;
+    int32_t out_zero;
+    int32_t out_low;
+    int32_t out_high;
+    float out_inverse;
 };
 
 }  // namespace fpga

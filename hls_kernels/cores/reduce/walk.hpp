@@ -52,6 +52,31 @@ ways:
     }
 }
 
+// An item of bytes, as floats, to the local memory: group by group, as passes leave their copies.
+inline void hold_bytes(const reduce_plan& p, const reduce_item& item, const real_input& in, const vec16* arena,
+                       float* held) {
+    int64_t slot = 0;
+    reduce_segment segment = first_segment(item);
+segments:
+    do {
+#pragma HLS loop_tripcount min = 1 max = 49
+    along_lanes:
+        for (int32_t i = 0; i < item.width; i += item.group) {
+#pragma HLS pipeline II = 4
+#pragma HLS loop_tripcount min = 1 max = 16
+        ways:
+            UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+                const int32_t lanes = left_of_way(item, j, item.width - i);
+                if (lanes > 0)
+                    store(held, slot + j * VEC,
+                          load_reals(arena, segment.at.input + i + j * item.way.input, lanes, in));
+            }
+            slot += REDUCE_GROUP;
+        }
+    } while (next_segment(p, item, segment));
+}
+
 // A pass that gathers in `a`, for each way apart. STEP_EXP leaves the exponentials in `held` if `to_held`.
 template <int STEP, int SOURCE>
 inline void walk(const reduce_plan& p, const reduce_item& item, const vec16* arena, float* held, bool to_held,
@@ -152,7 +177,7 @@ FPGA_INLINE void load_scale_and_shift(const reduce_command& c, const affine_acce
 template <int KIND, int SOURCE, bool WHOLE>
 FPGA_INLINE void write_group(const reduce_command& c, const reduce_item& item, vec16* arena, const vec16* weights,
                              const float* held, const reduce_offset& at, int64_t slot, int32_t left,
-                             const row_values& row, const affine_access& access) {
+                             const row_values& row, const affine_access& access, const real_output& out) {
     vec16 y[REDUCE_WAYS][1];
 #pragma HLS array_partition variable = y complete
     vec16 scale(1.0f), shift(-0.0f);  // which leave every number as it is, -0 too
@@ -176,7 +201,7 @@ stores:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         const int32_t lanes = WHOLE ? VEC : left_of_way(item, j, left);
-        if (lanes > 0) store_some(arena, at.output + j * item.way.output, y[j][0], lanes);
+        if (lanes > 0) store_reals(arena, at.output + j * item.way.output, y[j][0], lanes, out);
     }
 }
 
@@ -189,6 +214,7 @@ inline void write_rows(const reduce_command& c, const reduce_plan& p, const redu
     access.shifted = KIND == REDUCE_NORM && c.shift != ABSENT;
     access.shared = item.way.affine == 0;
     access.stride = p.lane_dimension < 6 ? p.affine_stride[p.lane_dimension] : 0;
+    const real_output out = real_output_of(c);
     int64_t slot = 0;
     reduce_segment segment = first_segment(item);
 segments:
@@ -204,9 +230,9 @@ segments:
             at.affine += static_cast<int64_t>(i) * access.stride;
             const int32_t left = item.width - i;
             if (left >= item.group)
-                write_group<KIND, SOURCE, true>(c, item, arena, weights, held, at, slot, left, row, access);
+                write_group<KIND, SOURCE, true>(c, item, arena, weights, held, at, slot, left, row, access, out);
             else
-                write_group<KIND, SOURCE, false>(c, item, arena, weights, held, at, slot, left, row, access);
+                write_group<KIND, SOURCE, false>(c, item, arena, weights, held, at, slot, left, row, access, out);
             slot += REDUCE_GROUP;
         }
     } while (next_segment(p, item, segment));

@@ -15,6 +15,7 @@
 #include "lib/epilogue.hpp"
 #include "lib/requantize.hpp"
 #include "lib/vector_int8.hpp"
+#include "real.hpp"
 
 namespace fpga {
 
@@ -30,9 +31,6 @@ struct int8_epilogue {
     int32_t activation;
     float a, b, inverse_scale;
 };
-
-// What the least value of a format is: that of a table's first entry.
-FPGA_INLINE int32_t least_of(int32_t format) { return format == FORMAT_I8 ? -128 : 0; }
 
 template <class COMMAND>
 inline int8_epilogue int8_epilogue_of(const COMMAND& c) {
@@ -100,13 +98,6 @@ FPGA_INLINE byte_table table_of(const vec16* weights, uint32_t at, int32_t forma
     if (at == ABSENT) return byte_table(reinterpret_cast<const vec16*>(NOTHING), 0, 0);
 #endif
     return byte_table(weights, static_cast<int64_t>(at), format == FORMAT_I8 ? 0x80 : 0);
-}
-
-// x in float32 to 8 bits: clamp(zero + nearest(x * inverse), low, high); NaN gives 0.
-FPGA_INLINE ivec16 quantized(const vec16& x, const vec16& inverse, const ivec16& zero, int32_t low, int32_t high) {
-    const vec16 y = opaque(x * inverse);
-    const vec16 within = vclamp(y, to_float(ivec16(low) - zero), to_float(ivec16(high) - zero));
-    return select(vne(y, y), ivec16(0), to_nearest(within) + zero);
 }
 
 FPGA_INLINE ivec16 parameter_at(const vec16* weights, const int8_epilogue& e, const finished_channels& to, int which) {

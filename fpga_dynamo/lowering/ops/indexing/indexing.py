@@ -16,6 +16,7 @@ from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.walks import offsets, pad_left
 from fpga_dynamo.ir.command import Operand
+from fpga_dynamo.ir.dtypes import BYTES
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Gather
@@ -71,10 +72,10 @@ def check_indexing(match: Match, graph: GraphInfo) -> str | None:
 def lower_indexing(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
     table_node, index_node, dim = _parts(node)
-    table, index = emitter.view(table_node), emitter.in_arena(emitter.view(index_node))
+    table, index = _table(table_node, emitter), emitter.in_arena(emitter.view(index_node))
     rank = len(table.shape)
     dim %= rank
-    out = emitter.tensor(shape(node), dtype=table.dtype)
+    out = emitter.tensor(shape(node), dtype=table.dtype, element=table.element)
     row_stride, limit = table.strides[dim], table.shape[dim]
     if node.target is aten.gather.default:
         dims = index.shape
@@ -103,6 +104,14 @@ def lower_indexing(match: Match, emitter: Emitter) -> Sequence[View]:
     strides = (table_stride, index_stride, out_stride)
     emit_gather(emitter, table, index, out, dims, strides, row_stride=row_stride, limit=limit)
     return [out]
+
+
+def _table(node: Node, emitter: Emitter) -> View:
+    """Parameters of eight bits lie in bytes, as do their rows; whatever else there is, in words."""
+    dtype = value(node).dtype
+    if emitter.graph.is_static(node) and dtype in BYTES and emitter.kernel.takes("gather", BYTES[dtype]):
+        return emitter.weight_rows(node, element=BYTES[dtype])
+    return emitter.view(node)
 
 
 def emit_gather(
@@ -134,6 +143,7 @@ def emit_gather(
             table_stride=table_stride,
             index_stride=index_stride,
             out_stride=out_stride,
+            format=emitter.format_of(table),
         )
         emitter.command(gather, reads=[table, index], writes=[out])
 

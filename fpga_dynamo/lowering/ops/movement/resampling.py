@@ -19,6 +19,7 @@ from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Resample
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image
+from fpga_dynamo.lowering.ops.ends import FLOATS, Ends
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.tracing.strides import smallest
@@ -28,8 +29,8 @@ RESAMPLE = CORES.add(
 )
 """A vector of the result is made of four of the image."""
 
-_NEAREST = (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec)
-_BILINEAR = (aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec)
+NEAREST = (aten.upsample_nearest2d.default, aten.upsample_nearest2d.vec)
+BILINEAR = (aten.upsample_bilinear2d.default, aten.upsample_bilinear2d.vec)
 
 
 def check_resize(match: Match, graph: GraphInfo) -> str | None:
@@ -55,10 +56,15 @@ def _scale(size_in: int, size_out: int, given: float | None, align_corners: bool
 
 def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.root
-    bilinear = node.target in _BILINEAR
+    return [emit_resize(emitter, node, emitter.view(operand(node, 0)), node)]
+
+
+def emit_resize(emitter: Emitter, node: Node, x: View, root: Node, ends: Ends = FLOATS) -> View:
+    """The command of `node`, from the image `x` to one for the value of `root`."""
+    bilinear = node.target in BILINEAR
     align_corners = bool(argument(node, "align_corners", 2)) if bilinear else False
-    x = emitter.channels_last(emitter.view(operand(node, 0)))
-    out = emitter.image(node)
+    x = emitter.channels_last(x)
+    out = emitter.image(root, element=ends.element)
     command = Resample(
         mode=emitter.target.enums["RESAMPLE_BILINEAR" if bilinear else "RESAMPLE_NEAREST"],
         align_corners=int(align_corners),
@@ -67,9 +73,10 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
             for size_in, size_out, given in zip(x.shape[2:], out.shape[2:], _given_scales(node, bilinear), strict=True)
         ),
         **from_image_to_image(x, out),
+        **ends.fields(x, out, emitter),
     )
     emitter.command(command, reads=[x], writes=[out])
-    return [out]
+    return out
 
 
 def _resized(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
@@ -79,7 +86,7 @@ def _resized(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
 TABLE.add(
     Pattern(
         name="resize",
-        anchors=(*_NEAREST, *_BILINEAR),
+        anchors=(*NEAREST, *BILINEAR),
         match=anchor_alone,
         check=check_resize,
         lower=lower_resize,

@@ -6,6 +6,7 @@ The patterns stand ahead of those of the same operators that compute in float32.
 """
 
 from fpga_dynamo.lowering.ops.quantised import (  # noqa: F401
+    between,
     casts,
     convolution,
     elementwise,

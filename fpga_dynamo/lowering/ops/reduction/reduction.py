@@ -35,6 +35,7 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded
+from fpga_dynamo.lowering.ops.ends import FLOATS, Ends
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
 
@@ -169,7 +170,12 @@ def lower_softmax(match: Match, emitter: Emitter) -> Sequence[View]:
     node = match.nodes[0]
     x = emitter.view(operand(node, 0))
     dims = normalise_dims(argument(node, "dim", 1), len(x.shape))
-    return [emit_rowwise(emitter, _SOFTMAX[node.target], x, dims)]
+    return [emit_rowwise(emitter, softmax_kind(node), x, dims)]
+
+
+def softmax_kind(node: Node) -> str:
+    """Of a softmax or a log-softmax."""
+    return _SOFTMAX[node.target]
 
 
 def emit_rowwise(
@@ -180,8 +186,12 @@ def emit_rowwise(
     scale: View | None = None,
     shift: View | None = None,
     eps: float = 0.0,
+    ends: Ends = FLOATS,
 ) -> View:
-    """A command that keeps the input's size: softmax, norms. scale and shift broadcast to x's shape, in weights."""
+    """A command that keeps the input's size: softmax, norms. scale and shift broadcast to x's shape, in weights.
+
+    What lies in bytes has its reduced dimensions innermost.
+    """
     x = emitter.in_arena(x)
     if len(set(x.strides)) < len(x.strides) and any(s == 0 and n > 1 for s, n in zip(x.strides, x.shape, strict=True)):
         x = emitter.relaid(x, tuple(range(len(x.shape))))
@@ -189,7 +199,9 @@ def emit_rowwise(
     assert all(strides == affine[0] for strides in affine)
     extra = affine[0] if affine else (0,) * len(x.shape)
     x, kept, reduced = _in_rows(emitter, x, dims, extra)
-    out = emitter.tensor(x.shape, x.order(), pitch=_pitch_like(x))
+    out = emitter.tensor(
+        x.shape, x.order(), dtype=ends.element.dtype, pitch=_pitch_like(x), element=ends.element
+    )
     sizes = {}
     for name, group in (("kept", kept), ("reduced", reduced)):
         triples = [[v[d] for d in group] for v in (x.strides, out.strides, extra)]
@@ -206,6 +218,7 @@ def emit_rowwise(
         shift=shift,
         eps=eps,
         affine=(k_aff, r_aff),
+        ends=ends,
     )
     return out
 
@@ -264,6 +277,7 @@ def _emit(
     shift: View | None = None,
     eps: float = 0.0,
     affine: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+    ends: Ends = FLOATS,
 ) -> None:
     def six(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
         return (*pad_left(a, 3, 0), *pad_left(b, 3, 0))
@@ -282,6 +296,7 @@ def _emit(
         affine_stride=six(*affine),
         eps=eps,
         **fields(Activation(), emitter.target.enums),
+        **ends.fields(x, results[0], emitter),
     )
     emitter.command(command, reads=[x, scale, shift], writes=results)
 
