@@ -1,4 +1,4 @@
-# make demo | test | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
+# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
 # wheel | models | quantised | transformers | soc | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -32,7 +32,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models quantised transformers clean
+.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models quantised transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -52,11 +52,15 @@ demo: $(installed)
 test: lint
 	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m 'not slow' tests
 
+# What `make test` tests with a few cases, with more of them.
+extended: $(installed)
+	$(bin)/python -m pytest -q -n $(JOBS) --durations=10 -m extended tests
+
 # The test benches of the cores as synthesis sees them: all cases, in both C++ standards, at every tile shape.
 benches: $(installed)
 	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m 'slow and not sampled' tests/hls_kernels
 
-# A tenth of their cases at the tile shapes that `make test` leaves out.
+# A tenth of their cases at all tile shapes, and all of the software card's.
 benches-sampled: $(installed)
 	$(bin)/python -m pytest -q --durations=5 -m sampled tests/hls_kernels
 
@@ -100,7 +104,7 @@ format: $(installed)
 	$(bin)/ruff check --fix .
 	$(bin)/clang-format -i $(cpp)
 
-# Every board's own recipe: its loops beside their contracts, and whether it fits (`make test` looks at one board).
+# Every board's own recipe: its loops beside their contracts, and whether it fits.
 contracts: $(installed)
 	$(bin)/python -m pytest -q -n $(JOBS) tests/xclbin_build/check/test_contracts.py \
 	    tests/xclbin_build/estimate/test_recipes.py

@@ -346,6 +346,8 @@ def test_memory_is_measured_in_processes_of_their_own(tmp_path: Path, monkeypatc
 # --- two checkouts ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_a_checkout_beside_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert checkouts.main([str(checkouts.ROOT), "--only", "relu-1000", "--seconds", "0"]) == 0
     assert "| relu-1000 |" in capsys.readouterr().out

@@ -24,6 +24,9 @@ inline int share_of(int all, int argc, char** argv) {
     return percent < 100 ? static_cast<int>(int64_t(all) * percent / 100 + 1) : all;
 }
 
+// Whether a bench's few large cases run, too, which take seconds as synthesis sees them: not for less than a tenth.
+inline bool with_large_cases(int argc, char** argv) { return argc < 2 || std::atoi(argv[1]) >= 10; }
+
 // One generator for a test bench; the seed is fixed so that a failure comes back.
 class random_source {
 public:

@@ -19,6 +19,7 @@ from fpga_dynamo.runtime.observe.card_time import in_card_time
 from fpga_dynamo.runtime.observe.events import CommandEvent, CountedEvent, Event, TaskEvent
 from tests.lowering import engine_kit
 from tests.lowering.test_engine_lowering import Joined, Residual
+from tests.marks import EXTENDED
 
 
 @functools.cache
@@ -74,7 +75,7 @@ class Encoder(nn.Module):
     ],
     ids=["residual", "two images", "two launches", "joined", "joined on the host", "rows"],
 )
-@pytest.mark.parametrize("target", ["cycles", "emu"])
+@pytest.mark.parametrize("target", ["cycles", pytest.param("emu", marks=EXTENDED)])
 @torch.no_grad()
 def test_a_quantised_model_has_eager_s_bits(make: Any, size: tuple[int, ...], launches: int, target: str) -> None:
     x = torch.randn(size)

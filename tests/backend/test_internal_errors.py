@@ -25,6 +25,7 @@ from fpga_dynamo.runtime.calls.direct import Direct
 from fpga_dynamo.runtime.observe import reproduction
 from fpga_dynamo.testing.cache import empty_program_cache
 from tests.backend.backend_kit import GREEDY, Net, counting, image, mlp, on_card, run_python
+from tests.marks import EXTENDED
 
 
 class Fault(Exception):
@@ -295,10 +296,11 @@ class Mixed(nn.Module):
         return torch.where(x > 0, x, torch.arange(16.0)).to(torch.float64)
 
 
-STAGES = ["lowering", "lowering for all sizes", "decomposition", "backward", "backward for all sizes"]
+QUICK = ["lowering", "backward for all sizes"]
+MORE = ["lowering for all sizes", "decomposition", "backward"]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [*QUICK, *(pytest.param(stage, marks=EXTENDED) for stage in MORE)])
 def test_the_file_runs_by_itself(stage: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patch, dynamic = ("lowering.passes.pipeline", "claim"), "all sizes" in stage
     model: Callable[..., torch.Tensor] = Mixed().eval()

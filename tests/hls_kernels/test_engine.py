@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hls_kernels.engine_kit import ENGINE, MUTATIONS, QUICK, SIZES, compile_bench, run_bench
+from tests.marks import EXTENDED
 from xclbin_build import qor
 
 MANY = 10_000
@@ -20,7 +21,10 @@ def passes(program: Path, programs: int, seed: int = 1) -> None:
     assert f": {programs} cases, 0 failures" in result.stdout
 
 
-@pytest.mark.parametrize("size", ["2x16x16", "7x16x16-narrow", "8x32x16", "bf16-2x16x8"])
+@pytest.mark.parametrize(
+    "size",
+    ["2x16x16", "bf16-2x16x8", *(pytest.param(size, marks=EXTENDED) for size in ("7x16x16-narrow", "8x32x16"))],
+)
 def test_bench(size: str, tmp_path: Path) -> None:
     # Without optimisation: compiling takes longer than running.
     passes(compile_bench(tmp_path, SIZES[size], sanitized=True, optimisation="-O0"), 50)
@@ -32,7 +36,7 @@ def test_many_shapes(size: str, tmp_path: Path) -> None:
     passes(compile_bench(tmp_path, SIZES[size], sanitized=True), MANY // 3 + 1, seed=1000)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == QUICK[0] else EXTENDED) for name in QUICK])
 def test_notices_a_mistake(name: str, tmp_path: Path) -> None:
     notices(name, tmp_path, 120)
 

@@ -14,6 +14,7 @@ from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, vector_cycles
 from hls_kernels import ROOT
 from tests.hls_kernels.engine_kit import SIZES, Mutation, compile_bench, run_bench
+from tests.marks import EXTENDED
 from xclbin_build import records
 
 BENCH = "vector/tb.cpp"
@@ -60,7 +61,8 @@ def passes(program: Path, lists: int, seed: int = 1) -> None:
 
 @pytest.mark.parametrize("lanes", ["8"])
 def test_bench(lanes: str, tmp_path: Path) -> None:
-    passes(compile_bench(tmp_path, LANES[lanes], sanitized=True, source=BENCH), 500)
+    # Without optimisation: compiling takes longer than running.
+    passes(compile_bench(tmp_path, LANES[lanes], sanitized=True, source=BENCH, optimisation="-O0"), 150)
 
 
 @pytest.mark.slow
@@ -69,7 +71,7 @@ def test_many_lists(lanes: str, tmp_path: Path) -> None:
     passes(compile_bench(tmp_path, LANES[lanes], sanitized=True, source=BENCH), 10_000, seed=1000)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == QUICK[0] else EXTENDED) for name in QUICK])
 def test_notices_a_mistake(name: str, tmp_path: Path) -> None:
     notices(name, tmp_path)
 

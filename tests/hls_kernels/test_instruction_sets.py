@@ -11,22 +11,21 @@ from collections.abc import Sequence
 import pytest
 
 from tests.hls_kernels.bench_kit import Build, Programs
+from tests.marks import SAMPLED
 from xclbin_build.toolchain.compiler import knows
-from xclbin_build.toolchain.isa import compiler_flags, extensions, host_flags, host_isa, level, plan_flags
+from xclbin_build.toolchain.isa import compiler_flags, extensions, host_flags, host_isa, level, native, plan_flags
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 RUNS = LEVELS[: LEVELS.index(host_isa()) + 1] if host_isa() in LEVELS else ()
 NARROW = "x86-64-v2"
 FUSED = [level for level in RUNS if level != NARROW]
 ON_THE_MAC_ARRAY = ("attention", "conv2d", "gemm", "winograd")
-LONG = ("attention", "conv2d", "winograd")
+LONG = ("attention", "conv2d", "pool", "reduce", "winograd")
 OF_BF16 = "gemm_bf16"
 OF_INT8 = ("conv2d_int8", "gemm_int8", "pool_int8", "quantize")
 ELSEWHERE = ("move", "pointwise", "pool", "reduce")
-PERCENT = 20
+PERCENT = 10
 NO_RESULTS = "cbf29ce484222325"  # digest of a bench that compares in another way
-
-SAMPLED = (pytest.mark.slow, pytest.mark.sampled)
 
 pytestmark = pytest.mark.skipif(not RUNS, reason="needs x86-64-v2 or better")
 
@@ -77,7 +76,7 @@ def test_instruction_sets_with_fused_multiply_add_give_the_same_bits(
 @pytest.mark.parametrize(
     "alike",
     [
-        (build("gemm", NARROW, NARROW), build("gemm", NARROW, "x86-64-v3")),
+        pytest.param((build("gemm", NARROW, NARROW), build("gemm", NARROW, "x86-64-v3")), marks=SAMPLED),
         *(pytest.param(with_all_plans(bench, [NARROW]), marks=pytest.mark.slow) for bench in ON_THE_MAC_ARRAY),
     ],
     ids=of_bench,
@@ -92,7 +91,12 @@ def test_lanes_are_shuffled_rightly_in_registers_of_every_width(programs: Progra
 
 
 @pytest.mark.parametrize(
-    "run", [build(OF_BF16, isa, level(isa)) for isa in (*RUNS, *extensions(host_isa(), host_flags()))], ids=str
+    "run",
+    [
+        pytest.param(build(OF_BF16, isa, level(isa)), marks=() if isa == native() else SAMPLED)
+        for isa in (*RUNS, *extensions(host_isa(), host_flags()))
+    ],
+    ids=str,
 )
 def test_bf16_is_accurate_on_every_instruction_set(programs: Programs, run: Build) -> None:
     """Each adds its products up in an order of its own, and rounds them as its instruction does."""

@@ -9,6 +9,7 @@ import pytest
 
 from hls_kernels import ROOT
 from tests.hls_kernels.bench_kit import SANITIZERS
+from tests.marks import EXTENDED
 from xclbin_build import RecipeError, qor
 from xclbin_build.toolchain.gxx import find_compiler
 
@@ -39,7 +40,9 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("counting", [False, True], ids=["functional", "counting"])
+@pytest.mark.parametrize(
+    "counting", [pytest.param(False, marks=EXTENDED), True], ids=["functional", "counting"]
+)
 @pytest.mark.parametrize("bench", BENCHES)
 def test_bench(bench: str, counting: bool, tmp_path: Path) -> None:
     result = run(build(bench, tmp_path, counting=counting))
@@ -54,7 +57,11 @@ def test_random_networks_against_a_clock(tmp_path: Path) -> None:
     assert " cases, 0 failures" in result.stdout
 
 
-@pytest.mark.parametrize("flags", [("-O2",), ("-O1", "-DFPGA_SIM_UCONTEXT")], ids=["own switch", "ucontext"])
+@pytest.mark.parametrize(
+    "flags",
+    [("-O2",), pytest.param(("-O1", "-DFPGA_SIM_UCONTEXT"), marks=EXTENDED)],
+    ids=["own switch", "ucontext"],
+)
 def test_speed_bench_runs(flags: tuple[str, ...], tmp_path: Path) -> None:
     """Without sanitizers, with either way to switch stacks; its figures depend on the machine and are not looked at."""
     result = run(build("speed", tmp_path, counting=True, flags=flags), "1000")

@@ -20,6 +20,7 @@ from fpga_dynamo.ir.graph import value
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, kept_whole
 from fpga_dynamo.lowering.tracing.strides import settle_strides
 from fpga_dynamo.testing.reference import assert_close_to_eager, strides_that_matter
+from tests.marks import EXTENDED
 
 GREEDY: dict[str, Any] = {"partition": "greedy"}
 IMAGES: dict[str, Callable[[], Tensor]] = {
@@ -83,9 +84,19 @@ def _step(model: Any, x: Tensor) -> tuple[Tensor, ...]:
     return answer, *torch.autograd.grad(answer.tanh().sum(), given)
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
-@pytest.mark.parametrize("image", IMAGES)
-@pytest.mark.parametrize("name", BEFORE)
+def _convolved() -> list[Any]:
+    """What comes before, an image, whether sizes may change: of each of the first, `make test` takes two images."""
+    cases = []
+    for i, name in enumerate(BEFORE):
+        for j, image in enumerate(IMAGES):
+            for dynamic, words in enumerate(("fixed", "dynamic")):
+                quick = (i + 2 * dynamic) % len(IMAGES) == j
+                marks = () if quick else EXTENDED
+                cases.append(pytest.param(name, image, bool(dynamic), id=f"{name}-{image}-{words}", marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize(("name", "image", "dynamic"), _convolved())
 def test_convolutions_answer_as_in_eager(name: str, image: str, dynamic: bool) -> None:
     x = IMAGES[image]()
     model = Convolved(BEFORE[name], BEFORE[name](x).shape[1])
@@ -182,14 +193,31 @@ def _told(model: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> tuple[
     return told[0], answer
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
-@given(
+PROGRAMS: dict[str, Any] = dict(
     names=st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4),
     sizes=st.tuples(*[st.sampled_from(sizes) for sizes in ((1, 1, 2, 3), (1, 1, 2, 4), (1, 2, 3), (1, 1, 2, 5))]),
     layout=st.sampled_from(sorted(LAYOUTS)),
     dynamic=st.booleans(),
 )
+
+
+@settings(derandomize=True, max_examples=30, deadline=None)
+@given(**PROGRAMS)
 def test_any_program_s_strides_are_told(names: list[str], sizes: tuple[int, ...], layout: str, dynamic: bool) -> None:
+    _strides_are_told(names, sizes, layout, dynamic)
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(**PROGRAMS)
+def test_any_of_many_programs_s_strides_are_told(
+    names: list[str], sizes: tuple[int, ...], layout: str, dynamic: bool
+) -> None:
+    _strides_are_told(names, sizes, layout, dynamic)
+
+
+def _strides_are_told(names: list[str], sizes: tuple[int, ...], layout: str, dynamic: bool) -> None:
     def model(x: Tensor) -> Tensor:
         for name in names:
             x = PARTS[name](x)

@@ -261,7 +261,7 @@ void depthwise_case(const geometry& g, tb::random_source& random) {
 int main(int argc, char** argv) {
     tb::random_source random(41);
     for (int i = 0; i < tb::share_of(400, argc, argv); i++) conv2d_case(random_geometry(random), random);
-    conv2d_large_cases(random);
+    if (tb::with_large_cases(argc, argv)) conv2d_large_cases(random);
     for (int i = 0; i < tb::share_of(200, argc, argv); i++) {
         geometry g = random_geometry(random);
         if (random.chance(0.3)) g.width = random.pick({60, 131});

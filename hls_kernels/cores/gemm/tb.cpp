@@ -195,6 +195,6 @@ void large_cases(tb::random_source& random) {
 int main(int argc, char** argv) {
     tb::random_source random(21);
     for (int i = 0; i < tb::share_of(800, argc, argv); i++) run_case(random_shape(random), random);
-    large_cases(random);
+    if (tb::with_large_cases(argc, argv)) large_cases(random);
     return report.finish();
 }

@@ -210,8 +210,10 @@ int main(int argc, char** argv) {
                          random.chance(0.6)};
         check(s, random);
     }
-    check({{1, 1}, 3, 70, 5000, 4, true}, random);  // several blocks of k on the card
-    check({{1, 1}, 1500, 40, 64, 2, true}, random);
-    check({{1, 1}, 40, 20, 2 * fpga::tile::K_BLOCK, 1, false}, random);  // as many as a panel holds
+    if (tb::with_large_cases(argc, argv)) {
+        check({{1, 1}, 3, 70, 5000, 4, true}, random);  // several blocks of k on the card
+        check({{1, 1}, 1500, 40, 64, 2, true}, random);
+        check({{1, 1}, 40, 20, 2 * fpga::tile::K_BLOCK, 1, false}, random);  // as many as a panel holds
+    }
     return report.finish();
 }

@@ -1,7 +1,6 @@
 """Our own kernels keep the contracts of their `qor.toml`, but for the loops that are listed here with a reason.
 
-`make test` looks at the engine of one board and the kernels of `examples/`; `make contracts`, which `.ci/run` calls, at
-those of all.
+`make test` looks at the kernels of `examples/`; `make contracts`, which `.ci/run` calls, at the engines of all boards.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 # Loops that are slower than their contract, and why. Whoever mends one takes it out.
 KNOWN: dict[str, dict[str, str]] = {}
 
-QUICK = ("kv260",)  # what `make test` looks at
-
 
 def own(card: str) -> Design | None:
     """The recipe that is made for a board."""
@@ -37,14 +34,14 @@ def own(card: str) -> Design | None:
 def kinds() -> list[Any]:
     """A board for each kind of engine: those with the same sizes and clock are checked once."""
     found, seen = [], set()
-    for card in sorted(platforms.names(), key=lambda card: (card not in QUICK, card)):
+    for card in platforms.names():
         design = own(card) if card != "emu" else None
         if design is None:
             continue
         kind = (tuple(kernel.engine for kernel in design.kernels), design.platform.speeds["clock_mhz"])
         if kind not in seen:
             seen.add(kind)
-            found.append(pytest.param(design, id=card, marks=[] if card in QUICK else [pytest.mark.slow]))
+            found.append(pytest.param(design, id=card, marks=pytest.mark.slow))
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hls_kernels import ENGINE
+from tests.marks import EXTENDED
 from xclbin_build.build import load_design
 from xclbin_build.check import run
 from xclbin_build.check.loops import Loop
@@ -66,7 +67,9 @@ def loop_of(parts: list[run.Part], name: str) -> Loop:
     return max(loops, key=lambda loop: loop.ii or 0)
 
 
-@pytest.mark.parametrize("mistake", ENGINES)
+@pytest.mark.parametrize(
+    "mistake", [pytest.param(name, marks=() if name == "a partition dropped" else EXTENDED) for name in ENGINES]
+)
 def test_a_mistake_in_the_engine_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file, process, name, there, wrong, kind, words = ENGINES[mistake]
     design = load_design("engine-kv260", {}, "kv260")
