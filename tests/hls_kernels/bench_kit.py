@@ -61,6 +61,7 @@ class Build:
         return [
             *find_compiler().command, f"-std={self.standard}", self.optimisation,
             f"-ffp-contract={'fast' if self.fused else 'off'}", "-fno-math-errno", "-Wno-psabi",
+            "-faligned-new",  # as C++17 has it: a bench's memory is a std::vector of beats
             "-Wno-unknown-pragmas", f"-I{sources}",
             *(["-D__SYNTHESIS__", f"-I{sources / 'tb' / 'hls'}"] if self.synthesis else []),
             *(SANITIZERS if self.sanitized else ()),
