@@ -30,6 +30,7 @@
 #include "vector_int8_hls.hpp"
 #else
 #include "vector_int8_gnu.hpp"
+#include "vector_nearest_gnu.hpp"
 #endif
 
 namespace fpga {
