@@ -1,6 +1,7 @@
 // Test bench of the core conv2d: both opcodes on random geometries against a convolution in double precision.
 #include "core.hpp"
 
+#include "tb/geometry.hpp"
 #include "tb/packed.hpp"
 #include "tb/tb.hpp"
 
@@ -10,12 +11,6 @@ using fpga::ABSENT;
 using fpga::VEC;
 
 tb::report report("conv2d");
-
-// Offsets of a pixel's first channel in an image batch; strides of image, row, column.
-size_t pixel_at(uint32_t base, const int32_t stride[3], int n, int y, int x) {
-    return base + static_cast<size_t>(n) * stride[0] + static_cast<size_t>(y) * stride[1] +
-           static_cast<size_t>(x) * stride[2];
-}
 
 // Gives a batch of images a place with a random pitch, as a slice of wider pixels would have.
 uint32_t place_images(tb::memory& arena, tb::random_source& random, int batch, int height, int width, int channels,
@@ -32,7 +27,7 @@ void fill_images(tb::memory& arena, tb::random_source& random, uint32_t base, co
     for (int n = 0; n < batch; n++)
         for (int y = 0; y < height; y++)
             for (int x = 0; x < width; x++)
-                for (int i = 0; i < channels; i++) arena[pixel_at(base, stride, n, y, x) + i] = random.real(-1, 1);
+                for (int i = 0; i < channels; i++) arena[tb::pixel_at(base, stride, n, y, x) + i] = random.real(-1, 1);
 }
 
 // Visits the output's pixels, by the offset of their first channel.
@@ -40,7 +35,7 @@ template <class COMMAND, class VISIT>
 void each_pixel(const COMMAND& c, const VISIT& visit) {
     for (int n = 0; n < c.batch; n++)
         for (int y = 0; y < c.out_height; y++)
-            for (int x = 0; x < c.out_width; x++) visit(pixel_at(c.output, c.out_stride, n, y, x));
+            for (int x = 0; x < c.out_width; x++) visit(tb::pixel_at(c.output, c.out_stride, n, y, x));
 }
 
 // Lets `compare` look at the pixels of the output.
@@ -48,10 +43,6 @@ template <class COMMAND, class RUN, class COMPARE>
 void run_and_compare(const COMMAND& c, RUN run, tb::memory& arena, const tb::memory& weights, int stored,
                      COMPARE compare) {
     tb::run_sliced(report, c, run, arena, weights, stored, [&](const auto& visit) { each_pixel(c, visit); }, compare);
-}
-
-int output_size(int in, int before, int after, int kernel, int stride, int dilation) {
-    return (in + before + after - (kernel - 1) * dilation - 1) / stride + 1;
 }
 
 // ---- conv2d
@@ -132,7 +123,7 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
                                 absolute += std::fabs(term);
                             }
                     if (c.bias != ABSENT) sum += weights[c.bias + g * panels * width + o % c.out_channels];
-                    if (c.residual != ABSENT) sum += arena[pixel_at(c.residual, c.residual_stride, n, y, x) + o];
+                    if (c.residual != ABSENT) sum += arena[tb::pixel_at(c.residual, c.residual_stride, n, y, x) + o];
                     expected.push_back(tb::reference_activation(sum, c.activation, c.act_a, c.act_b));
                     tolerance.push_back(tb::sum_tolerance(absolute + 2, depth));
                 }
@@ -145,9 +136,8 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
             for (int y = 0; y < c.out_height; y++)
                 for (int x = 0; x < c.out_width; x++)
                     for (int o = 0; o < out_channels; o++, i++)
-                        report.close(arena[pixel_at(c.output, c.out_stride, n, y, x) + o], expected[i], tolerance[i],
-                                     run + "image " + std::to_string(n) + ", row " + std::to_string(y) + ", column " +
-                                         std::to_string(x) + ", channel " + std::to_string(o));
+                        report.close(arena[tb::pixel_at(c.output, c.out_stride, n, y, x) + o], expected[i],
+                                     tolerance[i], run + tb::text_of_pixel(n, y, x, o));
     });
     if (c.weight_format != fpga::FORMAT_F32) {
         fpga::conv2d_command wide = c;
@@ -158,79 +148,24 @@ void check_conv2d(const fpga::conv2d_command& shape, bool planar, bool dense, tb
     }
 }
 
-struct geometry {
-    int batch, groups, in_channels, height, width, out_channels;
-    int kernel[2], stride[2], padding[2], dilation[2];
-    int after[2];  // padding below and right
-    int vectors;
-    bool planar, dense;
-};
-
-template <class COMMAND>
-bool take_geometry(COMMAND& c, const geometry& g) {
-    c.batch = g.batch;
-    c.in_height = g.height;
-    c.in_width = g.width;
-    for (int i = 0; i < 2; i++) {
-        c.kernel[i] = g.kernel[i];
-        c.stride[i] = g.stride[i];
-        c.padding[i] = g.padding[i];
-        c.dilation[i] = g.dilation[i];
-    }
-    const int reach_y = (g.kernel[0] - 1) * g.dilation[0] + 1, reach_x = (g.kernel[1] - 1) * g.dilation[1] + 1;
-    if (g.height + g.padding[0] + g.after[0] < reach_y || g.width + g.padding[1] + g.after[1] < reach_x) return false;
-    c.out_height = output_size(g.height, g.padding[0], g.after[0], g.kernel[0], g.stride[0], g.dilation[0]);
-    c.out_width = output_size(g.width, g.padding[1], g.after[1], g.kernel[1], g.stride[1], g.dilation[1]);
-    return true;
-}
-
-std::string text_of(const geometry& g) {
-    char text[256];
-    std::snprintf(text, sizeof text,
-                  "%d x %d x %d x %d x %d -> %d, kernel %d x %d, stride %d %d, padding %d %d + %d %d, dilation %d %d, "
-                  "vectors %d, planar %d, dense %d",
-                  g.batch, g.groups, g.in_channels, g.height, g.width, g.out_channels, g.kernel[0], g.kernel[1],
-                  g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.after[0], g.after[1], g.dilation[0],
-                  g.dilation[1], g.vectors, g.planar, g.dense);
-    return text;
-}
-
-void conv2d_case(const geometry& g, tb::random_source& random) {
+void conv2d_case(const tb::geometry& g, tb::random_source& random) {
     fpga::conv2d_command c = {};
-    if (!take_geometry(c, g)) return;
+    if (!tb::take_geometry(c, g)) return;
     c.groups = g.groups;
     c.in_channels = g.in_channels;
     c.out_channels = g.out_channels;
     c.vectors = fpga::minimum(g.vectors, fpga::tile::MAX_VECTORS);
-    report.begin("conv2d " + text_of(g));
+    report.begin("conv2d " + tb::text_of(g));
     check_conv2d(c, g.planar, g.dense, random);
 }
 
-geometry random_geometry(tb::random_source& random) {
-    geometry g;
-    g.batch = random.pick({1, 1, 2, 3});
-    g.groups = random.pick({1, 1, 1, 2, 4});
-    g.in_channels = random.pick({1, 3, 10, 16, 17, 58, 64, 100});
-    g.out_channels = random.pick({1, 3, 10, 16, 17, 58, 64, 100, 130});
-    if (g.groups > 1) g.out_channels = random.pick({1, 2, 4, 16, 20, 32, 48});
-    g.height = random.pick({1, 2, 5, 7, 9, 14});
-    g.width = random.pick({1, 3, 6, 7, 8, 14, 19});
-    for (int i = 0; i < 2; i++) {
-        g.kernel[i] = random.pick({1, 1, 2, 3, 3, 5, 7});
-        g.stride[i] = random.pick({1, 1, 2, 3});
-        g.padding[i] = random.pick({0, 0, 1, 2, g.kernel[i] / 2});
-        g.after[i] = random.pick({g.padding[i], g.padding[i], 0, 3});
-        g.dilation[i] = random.pick({1, 1, 1, 2, 3});
-    }
-    g.vectors = random.integer(1, fpga::tile::MAX_VECTORS);
-    g.planar = random.chance(0.3);
-    g.dense = random.chance(0.5);
-    return g;
+tb::geometry random_geometry(tb::random_source& random) {
+    return tb::random_geometry(random, {1, 3, 10, 16, 17, 58, 64, 100});
 }
 
 // Shapes that reach what random small ones do not: several blocks of k, of rows, of columns, and the gather.
 void conv2d_large_cases(tb::random_source& random) {
-    const geometry cases[] = {
+    const tb::geometry cases[] = {
         {1, 1, 320, 7, 7, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 4, false, false},          // k = 2880: two blocks
         {1, 1, 2100, 3, 5, 70, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 4, false, false},         // direct, two blocks
         {1, 1, 2100, 3, 5, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 2, true, true},           // planar, two blocks
@@ -244,7 +179,7 @@ void conv2d_large_cases(tb::random_source& random) {
         {2, 1, 3, 60, 64, 64, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {3, 3}, 4, true, true},     // stem
         {1, 1, 16, 70, 64, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, false, false},  // row blocks
     };
-    for (const geometry& g : cases) conv2d_case(g, random);
+    for (const tb::geometry& g : cases) conv2d_case(g, random);
 }
 
 // ---- depthwise
@@ -280,26 +215,25 @@ void check_depthwise(fpga::depthwise_command c, tb::random_source& random) {
                                 const int ix = x * c.stride[1] - c.padding[1] + s * c.dilation[1];
                                 if (iy < 0 || iy >= c.in_height || ix < 0 || ix >= c.in_width) continue;
                                 const double term =
-                                    static_cast<double>(arena[pixel_at(c.input, c.in_stride, n, iy, ix) + i]) *
+                                    static_cast<double>(arena[tb::pixel_at(c.input, c.in_stride, n, iy, ix) + i]) *
                                     weights[c.weight + static_cast<size_t>(r * c.kernel[1] + s) * stored + i];
                                 sum += term;
                                 absolute += std::fabs(term);
                             }
-                        if (c.residual != ABSENT) sum += arena[pixel_at(c.residual, c.residual_stride, n, y, x) + i];
-                        report.close(arena[pixel_at(c.output, c.out_stride, n, y, x) + i],
+                        if (c.residual != ABSENT)
+                            sum += arena[tb::pixel_at(c.residual, c.residual_stride, n, y, x) + i];
+                        report.close(arena[tb::pixel_at(c.output, c.out_stride, n, y, x) + i],
                                      tb::reference_activation(sum, c.activation, c.act_a, c.act_b),
-                                     tb::sum_tolerance(absolute, taps),
-                                     run + "image " + std::to_string(n) + ", row " + std::to_string(y) + ", column " +
-                                         std::to_string(x) + ", channel " + std::to_string(i));
+                                     tb::sum_tolerance(absolute, taps), run + tb::text_of_pixel(n, y, x, i));
                     }
     });
 }
 
-void depthwise_case(const geometry& g, tb::random_source& random) {
+void depthwise_case(const tb::geometry& g, tb::random_source& random) {
     fpga::depthwise_command c = {};
-    if (!take_geometry(c, g)) return;
+    if (!tb::take_geometry(c, g)) return;
     c.channels = g.in_channels;
-    report.begin("depthwise " + text_of(g));
+    report.begin("depthwise " + tb::text_of(g));
     check_depthwise(c, random);
 }
 
@@ -310,7 +244,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < tb::share_of(400, argc, argv); i++) conv2d_case(random_geometry(random), random);
     if (tb::with_large_cases(argc, argv)) conv2d_large_cases(random);
     for (int i = 0; i < tb::share_of(300, argc, argv); i++) {
-        geometry g = random_geometry(random);
+        tb::geometry g = random_geometry(random);
         if (random.chance(0.6)) {  // the tiles that are compiled for their kernel
             g.kernel[0] = g.kernel[1] = random.pick({3, 5, 7});
             g.stride[1] = random.integer(1, 2);

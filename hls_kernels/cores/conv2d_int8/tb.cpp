@@ -2,6 +2,7 @@
 // arithmetic of requantize.hpp, which they must meet to the bit.
 #include "core.hpp"
 
+#include "tb/geometry.hpp"
 #include "tb/int8.hpp"
 
 namespace {
@@ -11,11 +12,6 @@ using fpga::VEC;
 
 tb::report report("conv2d_int8");
 
-size_t pixel_at(int64_t base, const int32_t stride[3], int n, int y, int x) {
-    return static_cast<size_t>(base) + static_cast<size_t>(n) * stride[0] + static_cast<size_t>(y) * stride[1] +
-           static_cast<size_t>(x) * stride[2];
-}
-
 // Strides of a batch of images with a random pitch; returns what they span.
 int64_t lay_out(tb::random_source& random, int batch, int height, int width, int channels, int32_t stride[3],
                 bool dense = false) {
@@ -23,47 +19,6 @@ int64_t lay_out(tb::random_source& random, int batch, int height, int width, int
     stride[1] = stride[2] * width + (dense ? 0 : random.pick({0, 0, 0, 32, 7}));
     stride[0] = stride[1] * height + (dense ? 0 : random.pick({0, 0, 64}));
     return static_cast<int64_t>(stride[0]) * batch;
-}
-
-int output_size(int in, int before, int after, int kernel, int stride, int dilation) {
-    return (in + before + after - (kernel - 1) * dilation - 1) / stride + 1;
-}
-
-struct geometry {
-    int batch, groups, in_channels, height, width, out_channels;
-    int kernel[2], stride[2], padding[2], dilation[2];
-    int after[2];  // padding below and right
-    int vectors;
-    bool dense;
-};
-
-template <class COMMAND>
-bool take_geometry(COMMAND& c, const geometry& g) {
-    c.batch = g.batch;
-    c.in_height = g.height;
-    c.in_width = g.width;
-    for (int i = 0; i < 2; i++) {
-        c.kernel[i] = g.kernel[i];
-        c.stride[i] = g.stride[i];
-        c.padding[i] = g.padding[i];
-        c.dilation[i] = g.dilation[i];
-    }
-    const int reach_y = (g.kernel[0] - 1) * g.dilation[0] + 1, reach_x = (g.kernel[1] - 1) * g.dilation[1] + 1;
-    if (g.height + g.padding[0] + g.after[0] < reach_y || g.width + g.padding[1] + g.after[1] < reach_x) return false;
-    c.out_height = output_size(g.height, g.padding[0], g.after[0], g.kernel[0], g.stride[0], g.dilation[0]);
-    c.out_width = output_size(g.width, g.padding[1], g.after[1], g.kernel[1], g.stride[1], g.dilation[1]);
-    return true;
-}
-
-std::string text_of(const geometry& g) {
-    char text[256];
-    std::snprintf(text, sizeof text,
-                  "%d x %d x %d x %d x %d -> %d, kernel %d x %d, stride %d %d, padding %d %d + %d %d, dilation %d %d, "
-                  "vectors %d, dense %d",
-                  g.batch, g.groups, g.in_channels, g.height, g.width, g.out_channels, g.kernel[0], g.kernel[1],
-                  g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.after[0], g.after[1], g.dilation[0],
-                  g.dilation[1], g.vectors, g.dense);
-    return text;
 }
 
 // Places input, residual and output; formats are random. `channels` of the input, `stored` of the output.
@@ -93,7 +48,7 @@ void run(const COMMAND& c, CORE core, tb::memory& arena, const tb::memory& weigh
     const auto rows = [&](const auto& visit) {
         for (int n = 0; n < c.batch; n++)
             for (int y = 0; y < c.out_height; y++)
-                for (int x = 0; x < c.out_width; x++) visit(bytes * pixel_at(c.output, c.out_stride, n, y, x));
+                for (int x = 0; x < c.out_width; x++) visit(bytes * tb::pixel_at(c.output, c.out_stride, n, y, x));
     };
     tb::run_bytes_sliced(report, c, core, arena, weights, bytes * stored, rows, [&] {
         for (int n = 0; n < c.batch; n++)
@@ -104,14 +59,13 @@ void run(const COMMAND& c, CORE core, tb::memory& arena, const tb::memory& weigh
                             c.residual == ABSENT
                                 ? 0
                                 : tb::value_of(
-                                      tb::bytes_in(arena)[pixel_at(c.residual, c.residual_stride, n, y, x) + o],
+                                      tb::bytes_in(arena)[tb::pixel_at(c.residual, c.residual_stride, n, y, x) + o],
                                       c.residual_format);
                         const std::pair<int, int> at = place(o);
                         const double expected = tb::reference_result(c, weights, at.first, at.second, width,
                                                                      sum_of(n, y, x, o), residual);
-                        const size_t to = pixel_at(c.output, c.out_stride, n, y, x) + o;
-                        const std::string where = "image " + std::to_string(n) + ", row " + std::to_string(y) +
-                                                  ", column " + std::to_string(x) + ", channel " + std::to_string(o);
+                        const size_t to = tb::pixel_at(c.output, c.out_stride, n, y, x) + o;
+                        const std::string where = tb::text_of_pixel(n, y, x, o);
                         if (bytes == 4)
                             report.close(arena[to], expected, 2e-5 * (1 + std::fabs(expected)), where);
                         else
@@ -121,14 +75,14 @@ void run(const COMMAND& c, CORE core, tb::memory& arena, const tb::memory& weigh
     });
 }
 
-void conv2d_case(const geometry& g, tb::random_source& random) {
+void conv2d_case(const tb::geometry& g, tb::random_source& random) {
     fpga::conv2d_int8_command c = {};
-    if (!take_geometry(c, g)) return;
+    if (!tb::take_geometry(c, g)) return;
     c.groups = g.groups;
     c.in_channels = g.in_channels;
     c.out_channels = g.out_channels;
     c.vectors = fpga::minimum(g.vectors, fpga::tile::MAX_VECTORS);
-    report.begin("conv2d_int8 " + text_of(g));
+    report.begin("conv2d_int8 " + tb::text_of(g));
     tb::memory arena, weights;
     const int out_channels = c.groups * c.out_channels, in_channels = c.groups * c.in_channels;
     const int stored = c.groups > 1 ? out_channels : fpga::round_up(out_channels, VEC);
@@ -163,9 +117,10 @@ void conv2d_case(const geometry& g, tb::random_source& random) {
             const int first = o / c.out_channels * c.in_channels;
             for (int i = 0; i < c.in_channels; i++) {
                 const int32_t a =
-                    inside ? tb::value_of(tb::bytes_in(arena)[pixel_at(c.input, c.in_stride, n, iy, ix) + first + i],
-                                          c.in_format)
-                           : c.pad;
+                    inside
+                        ? tb::value_of(tb::bytes_in(arena)[tb::pixel_at(c.input, c.in_stride, n, iy, ix) + first + i],
+                                       c.in_format)
+                        : c.pad;
                 sum += a * static_cast<int8_t>(tb::bytes_in(weights)[weight_at(o, tap, i)]);
             }
         }
@@ -176,50 +131,35 @@ void conv2d_case(const geometry& g, tb::random_source& random) {
     });
 }
 
-geometry random_geometry(tb::random_source& random) {
-    geometry g;
-    g.batch = random.pick({1, 1, 2, 3});
-    g.groups = random.pick({1, 1, 1, 2, 4});
-    g.in_channels = random.pick({1, 3, 10, 16, 32, 36, 64, 100});
-    g.out_channels = random.pick({1, 3, 10, 16, 17, 58, 64, 100, 130});
-    if (g.groups > 1) g.out_channels = random.pick({1, 2, 4, 16, 20, 32, 48});
-    g.height = random.pick({1, 2, 5, 7, 9, 14});
-    g.width = random.pick({1, 3, 6, 7, 8, 14, 19});
-    for (int i = 0; i < 2; i++) {
-        g.kernel[i] = random.pick({1, 1, 2, 3, 3, 5, 7});
-        g.stride[i] = random.pick({1, 1, 2, 3});
-        g.padding[i] = random.pick({0, 0, 1, 2, g.kernel[i] / 2});
-        g.after[i] = random.pick({g.padding[i], g.padding[i], 0, 3});
-        g.dilation[i] = random.pick({1, 1, 1, 2, 3});
-    }
+tb::geometry random_geometry(tb::random_source& random) {
+    tb::geometry g = tb::random_geometry(random, {1, 3, 10, 16, 32, 36, 64, 100});
     if (random.chance(0.3))
         for (int i = 0; i < 2; i++) g.kernel[i] = g.stride[i] = g.dilation[i] = 1, g.padding[i] = g.after[i] = 0;
-    g.vectors = random.integer(1, fpga::tile::MAX_VECTORS);
-    g.dense = random.chance(0.5);
+    g.planar = false;
     return g;
 }
 
 // Shapes that reach what random small ones do not: long sums, several blocks of rows, and the gather.
 void conv2d_large_cases(tb::random_source& random) {
-    const geometry cases[] = {
-        {1, 1, 512, 7, 7, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, true},
-        {1, 1, 2048, 3, 5, 70, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 4, true},
-        {1, 1, 8200, 2, 9, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 2, true},  // several blocks of k
-        {1, 1, 512, 12, 12, 16, {3, 3}, {1, 1}, {12, 12}, {12, 12}, {12, 12}, 1, false},
-        {1, 1, 4096, 5, 40, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false},  // gather
-        {1, 1, 3, 2, 1100, 16, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, 1, true},    // row wider than a block
-        {2, 1, 3, 60, 64, 64, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {3, 3}, 4, true},     // stem
-        {1, 1, 64, 28, 28, 64, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 4, true},
-        {1, 1, 16, 70, 64, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, false},
+    const tb::geometry cases[] = {
+        {1, 1, 512, 7, 7, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, false, true},
+        {1, 1, 2048, 3, 5, 70, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 4, false, true},
+        {1, 1, 8200, 2, 9, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 2, false, true},  // several blocks of k
+        {1, 1, 512, 12, 12, 16, {3, 3}, {1, 1}, {12, 12}, {12, 12}, {12, 12}, 1, false, false},
+        {1, 1, 4096, 5, 40, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false, false},  // gather
+        {1, 1, 3, 2, 1100, 16, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, 1, false, true},    // row wider than a block
+        {2, 1, 3, 60, 64, 64, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {3, 3}, 4, false, true},     // stem
+        {1, 1, 64, 28, 28, 64, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 4, false, true},
+        {1, 1, 16, 70, 64, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, false, false},
     };
-    for (const geometry& g : cases) conv2d_case(g, random);
+    for (const tb::geometry& g : cases) conv2d_case(g, random);
 }
 
-void depthwise_case(const geometry& g, tb::random_source& random) {
+void depthwise_case(const tb::geometry& g, tb::random_source& random) {
     fpga::depthwise_int8_command c = {};
-    if (!take_geometry(c, g)) return;
+    if (!tb::take_geometry(c, g)) return;
     c.channels = g.in_channels;
-    report.begin("depthwise_int8 " + text_of(g));
+    report.begin("depthwise_int8 " + tb::text_of(g));
     tb::memory arena, weights;
     const int stored = fpga::round_up(c.channels, VEC), quads = fpga::ceil_div(c.kernel[0], 4);
     place_operands(c, arena, random, c.channels, stored, g.dense);
@@ -244,10 +184,10 @@ void depthwise_case(const geometry& g, tb::random_source& random) {
                 const int iy = y * c.stride[0] - c.padding[0] + ky * c.dilation[0];
                 const int ix = x * c.stride[1] - c.padding[1] + kx * c.dilation[1];
                 const bool inside = iy >= 0 && iy < c.in_height && ix >= 0 && ix < c.in_width;
-                const int32_t a = inside
-                                      ? tb::value_of(tb::bytes_in(arena)[pixel_at(c.input, c.in_stride, n, iy, ix) + i],
-                                                     c.in_format)
-                                      : c.pad;
+                const int32_t a =
+                    inside ? tb::value_of(tb::bytes_in(arena)[tb::pixel_at(c.input, c.in_stride, n, iy, ix) + i],
+                                          c.in_format)
+                           : c.pad;
                 sum += a * static_cast<int8_t>(tb::bytes_in(weights)[weight_at(i, ky, kx)]);
             }
         return sum;
@@ -263,7 +203,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < tb::share_of(400, argc, argv); i++) conv2d_case(random_geometry(random), random);
     if (tb::with_large_cases(argc, argv)) conv2d_large_cases(random);
     for (int i = 0; i < tb::share_of(200, argc, argv); i++) {
-        geometry g = random_geometry(random);
+        tb::geometry g = random_geometry(random);
         if (random.chance(0.3)) g.width = random.pick({60, 131});
         depthwise_case(g, random);
     }

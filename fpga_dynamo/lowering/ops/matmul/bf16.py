@@ -17,17 +17,14 @@ from torch.fx import Node
 from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.views import lower_view
-from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import BF16, F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, shape, value
 from fpga_dynamo.ir.records import GemmBf16
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div, numel
-from fpga_dynamo.lowering.ops.epilogue import Activation, activation, fields
 from fpga_dynamo.lowering.ops.matmul import matmul
-from fpga_dynamo.lowering.ops.matmul.batches import batches, halves_of, repeated_matrix, result_order, unit_strides
+from fpga_dynamo.lowering.ops.matmul.batches import halves_of, repeated_matrix, result_order
 from fpga_dynamo.lowering.ops.matmul.bf16_casts import PRODUCTS, cast_behind, readers
-from fpga_dynamo.lowering.ops.matmul.flatten import flattened
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
@@ -95,69 +92,42 @@ def pack_pairs(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
 
 
 def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
-    node, root = match.nodes[0], match.bound["root"]
-    _, left, right = matmul.operands_of(node)
-    rows, depth = shape(left)[-2:]
+    root = match.bound["root"]
+    _, left, right = matmul.operands_of(match.nodes[0])
     columns = shape(right)[-1]
+    halves = halves_of(match.nodes[0], root, (left, right), emitter)
     vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
-    halves = halves_of(node, root, (left, right), emitter)
-    a, b = _factors(left, right, halves, vectors, emitter)
+
+    def packed(matrix: Node, image: matmul.Image) -> Buffer:
+        return emitter.pack(
+            pack_pairs,
+            (vectors, image),
+            [emitter.expression(matrix)],
+            align(shape(matrix)[0], _STEP) * align(columns, VEC * vectors),
+            f"{matrix.name} [panel][k / 2][{VEC * vectors}][2]",
+            BF16,
+        )
+
+    a, b = matmul.factors(left, right, halves, packed, emitter, narrow=True)
     element = _result_element(match.root, emitter.graph)
     dtype = torch.bfloat16 if element is BF16 else torch.float32
-    y = emitter.tensor((*halves, rows, columns), result_order(root), dtype=dtype, pitch=align(columns), element=element)
+    sizes = (*halves, shape(left)[-2], columns)
+    y = emitter.tensor(sizes, result_order(root), dtype=dtype, pitch=align(columns), element=element)
     bias = matmul.bias_in(match, align(columns, VEC * vectors), emitter)
     residual = matmul.residual_in(match, halves, emitter, narrow=True)
-    act = activation(match.bound.get("activation")) or Activation()
-    packed = isinstance(b, Buffer)
     product = GemmBf16(
-        a=Operand.of(a),
-        b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
-        bias=None if bias is None else Operand(bias),
-        residual=None if residual is None else Operand.of(residual),
-        output=Operand.of(y),
-        b_packed=int(packed),
-        batch=halves,
-        rows=rows,
-        columns=columns,
-        depth=depth,
-        a_stride=unit_strides(a),
-        b_stride=(0, 0, 0, 0) if isinstance(b, Buffer) else unit_strides(b),
-        out_stride=y.strides[:3],
-        residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
+        **matmul.product_fields(match, a, b, bias, residual, y, emitter),
         vectors=vectors,
-        alpha=matmul.alpha_of(match),
         a_format=emitter.format_of(a),
         b_format=emitter.format_of(b),
         residual_format=0 if residual is None else emitter.format_of(residual),
         out_format=emitter.format_of(y),
-        **fields(act, emitter.target.enums),
     )
     emitter.command(product, reads=[a, b, bias, residual], writes=[y], macs=matmul.macs_matmul(match))
     result = matmul.reshaped(y, shape(root), emitter)
     for view in match.bound["behind"][:-1]:
         result = lower_view(view, result, emitter)
     return [result]
-
-
-def _factors(
-    left: Node, right: Node, halves: tuple[int, int], vectors: int, emitter: Emitter
-) -> tuple[View, View | Buffer]:
-    """The operands as the core reads them; the right one is packed in panels if it is a static matrix."""
-    right = repeated_matrix(right)
-    if len(shape(right)) == 3 or not emitter.graph.is_static(right):
-        return batches(left, halves, emitter, narrow=True), batches(right, halves, emitter, narrow=True)
-    pixels = flattened(left, emitter)
-    a = batches(left, halves, emitter, narrow=True) if pixels is None else pixels.rows
-    depth, columns = shape(right)
-    b = emitter.pack(
-        pack_pairs,
-        (vectors, None if pixels is None else pixels.image),
-        [emitter.expression(right)],
-        align(depth, _STEP) * align(columns, VEC * vectors),
-        f"{right.name} [panel][k / 2][{VEC * vectors}][2]",
-        BF16,
-    )
-    return a, b
 
 
 def _result_element(root: Node, graph: GraphInfo) -> Element:

@@ -6,8 +6,8 @@ tests: tests/lowering/test_matmul.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_float, shape, value
 from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Gemm
-from fpga_dynamo.ir.view import VEC, Buffer, View, align, ceil_div
+from fpga_dynamo.ir.view import VEC, Buffer, View, align
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, bias_of, fields, residual_of
 from fpga_dynamo.lowering.ops.matmul.batches import (
@@ -35,6 +35,8 @@ from fpga_dynamo.lowering.ops.matmul.flatten import flattened
 from fpga_dynamo.lowering.ops.packing import format_of, panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 
+Image = tuple[int, ...] | None
+"""Channels, rows and columns that a product's k runs over; None if it is not an image."""
 _WITH_ADDEND = (aten.addmm.default, aten.baddbmm.default)
 
 
@@ -121,64 +123,103 @@ def pack_vector(params: tuple[Any, ...], vector: torch.Tensor) -> torch.Tensor:
 
 
 def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
-    node = match.nodes[0]
-    _, left, right = operands_of(node)
-    rows, depth = shape(left)[-2:]
+    _, left, right = operands_of(match.nodes[0])
     columns = shape(right)[-1]
+    halves = halves_of(match.nodes[0], match.root, (left, right), emitter)
     vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
-    panels = ceil_div(columns, VEC * vectors)
 
-    halves = halves_of(node, match.root, (left, right), emitter)
-    a, b = _factors(left, right, halves, vectors, emitter)
-    y = emitter.tensor((*halves, rows, columns), result_order(match.root), pitch=align(columns))
-    bias = bias_in(match, panels * VEC * vectors, emitter)
+    def packed(matrix: Node, image: Image) -> Buffer:
+        stored = _as_stored(matrix)
+        element = emitter.kernel.weight_element("gemm", value(stored).dtype)
+        return emitter.pack(
+            pack_columns,
+            (vectors, image),
+            [emitter.expression(stored if element.is_narrow else matrix)],
+            shape(matrix)[0] * align(columns, VEC * vectors),
+            f"{matrix.name} [panel][k][{VEC * vectors}]",
+            element,
+        )
+
+    a, b = factors(left, right, halves, packed, emitter)
+    y = emitter.tensor((*halves, shape(left)[-2], columns), result_order(match.root), pitch=align(columns))
+    bias = bias_in(match, align(columns, VEC * vectors), emitter)
     residual = residual_in(match, halves, emitter)
-    act = activation(match.bound.get("activation")) or Activation()
     product = Gemm(
-        a=Operand.of(a),
-        b=Operand(b) if isinstance(b, Buffer) else Operand.of(b),
-        bias=None if bias is None else Operand(bias),
-        residual=None if residual is None else Operand.of(residual),
-        output=Operand.of(y),
-        b_packed=int(isinstance(b, Buffer)),
-        batch=halves,
-        rows=rows,
-        columns=columns,
-        depth=depth,
-        a_stride=unit_strides(a),
-        b_stride=(0, 0, 0, 0) if isinstance(b, Buffer) else unit_strides(b),
-        out_stride=y.strides[:3],
-        residual_stride=(0, 0, 0) if residual is None else residual.strides[:3],
+        **product_fields(match, a, b, bias, residual, y, emitter),
         vectors=vectors,
-        alpha=alpha_of(match),
         b_format=format_of(b if isinstance(b, Buffer) else b.buffer, emitter.target),
-        **fields(act, emitter.target.enums),
     )
     emitter.command(product, reads=[a, b, bias, residual], writes=[y], macs=macs_matmul(match))
     return [reshaped(y, shape(match.root), emitter)]
 
 
-def _factors(
-    left: Node, right: Node, halves: tuple[int, int], vectors: int, emitter: Emitter
+def factors(
+    left: Node,
+    right: Node,
+    halves: tuple[int, int],
+    packed: Callable[[Node, Image], Buffer],
+    emitter: Emitter,
+    *,
+    narrow: bool = False,
 ) -> tuple[View, View | Buffer]:
-    """The operands as the core reads them; the right one is packed in panels if it is a static matrix."""
+    """The operands as a core reads them: the right one is `packed` in panels if it is a static matrix.
+
+    narrow: elements may be narrower than a word.
+    """
     right = repeated_matrix(right)
     if len(shape(right)) == 3 or not emitter.graph.is_static(right):
-        return batches(left, halves, emitter), batches(right, halves, emitter)
+        return batches(left, halves, emitter, narrow=narrow), batches(right, halves, emitter, narrow=narrow)
     pixels = flattened(left, emitter)
-    a = batches(left, halves, emitter) if pixels is None else pixels.rows
-    depth, columns = shape(right)
-    stored = _as_stored(right)
-    element = emitter.kernel.weight_element("gemm", value(stored).dtype)
-    b = emitter.pack(
-        pack_columns,
-        (vectors, None if pixels is None else pixels.image),
-        [emitter.expression(stored if element.is_narrow else right)],
-        depth * align(columns, VEC * vectors),
-        f"{right.name} [panel][k][{VEC * vectors}]",
-        element,
-    )
-    return a, b
+    a = batches(left, halves, emitter, narrow=narrow) if pixels is None else pixels.rows
+    return a, packed(right, None if pixels is None else pixels.image)
+
+
+class ProductFields(TypedDict):
+    """What the records of gemm and gemm_bf16 share."""
+
+    a: Operand
+    b: Operand
+    bias: Operand | None
+    residual: Operand | None
+    output: Operand
+    b_packed: int
+    batch: tuple[int, int]
+    rows: int
+    columns: int
+    depth: int
+    a_stride: tuple[int, ...]
+    b_stride: tuple[int, ...]
+    out_stride: tuple[int, ...]
+    residual_stride: tuple[int, ...]
+    alpha: float
+    activation: int
+    act_a: float
+    act_b: float
+
+
+def product_fields(
+    match: Match, a: View, b: View | Buffer, bias: Buffer | None, residual: View | None, y: View, emitter: Emitter
+) -> ProductFields:
+    """Of the product `y` of `a` and `b`: batch x batch x rows x columns."""
+    act = activation(match.bound.get("activation")) or Activation()
+    return {
+        "a": Operand.of(a),
+        "b": Operand(b) if isinstance(b, Buffer) else Operand.of(b),
+        "bias": None if bias is None else Operand(bias),
+        "residual": None if residual is None else Operand.of(residual),
+        "output": Operand.of(y),
+        "b_packed": int(isinstance(b, Buffer)),
+        "batch": (y.shape[0], y.shape[1]),
+        "rows": y.shape[2],
+        "columns": y.shape[3],
+        "depth": a.shape[3],
+        "a_stride": unit_strides(a),
+        "b_stride": (0, 0, 0, 0) if isinstance(b, Buffer) else unit_strides(b),
+        "out_stride": y.strides[:3],
+        "residual_stride": (0, 0, 0) if residual is None else residual.strides[:3],
+        "alpha": alpha_of(match),
+        **fields(act, emitter.target.enums),
+    }
 
 
 def _as_stored(matrix: Node) -> Node:
