@@ -1,7 +1,7 @@
 """Numbers of the cores that add up on xclbins compiled and planned for each level of x86-64 that this machine can run,
 and for the plans of those that it cannot: against float64, and those with fused multiply-adds against each other.
 
-A small recipe has these cores, so that the extra xclbins take seconds; tests/hls_kernels compares every bench.
+A small recipe has these cores; still, compiling it for every plan takes a minute. tests/hls_kernels compares benches.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import xclbin_build
 from fpga_dynamo import stats
 from fpga_dynamo.testing.reference import measure
 from tests.lowering.lowering_cases import Call, programs_of, randomise
+from tests.marks import EXTENDED
 from xclbin_build.toolchain.isa import host_isa
 
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -32,7 +33,7 @@ cores = ["conv2d", "winograd", "gemm", "attention", "reduce", "move"]
 cu = 1
 """
 
-pytestmark = pytest.mark.skipif(host_isa() not in LEVELS, reason="needs x86-64-v2 or better")
+pytestmark = [*EXTENDED, pytest.mark.skipif(host_isa() not in LEVELS, reason="needs x86-64-v2 or better")]
 
 
 @pytest.fixture(scope="module")
