@@ -20,7 +20,7 @@ RUNS = LEVELS[: LEVELS.index(host_isa()) + 1] if host_isa() in LEVELS else ()
 NARROW = "x86-64-v2"
 FUSED = [level for level in RUNS if level != NARROW]
 ON_THE_MAC_ARRAY = ("attention", "conv2d", "gemm", "winograd")
-LONG = ("attention", "conv2d", "pool", "reduce", "winograd")
+LONG = ("attention", "conv2d", "gemm", "pool", "reduce", "winograd")
 OF_BF16 = "gemm_bf16"
 OF_INT8 = ("conv2d_int8", "gemm_int8", "pool_int8", "quantize")
 ELSEWHERE = ("move", "pointwise", "pool", "reduce")
