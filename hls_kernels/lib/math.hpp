@@ -278,6 +278,7 @@ FPGA_INLINE vec16 vnormal_tail(const vec16& a) {
 inline float reduce_large_angle(float x, int32_t& quadrant) {
     static const uint32_t two_over_pi[8] = {0u,          0xa2f9836eu, 0x4e441529u, 0xfc2757d1u,
                                             0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
+#pragma HLS array_partition variable = two_over_pi complete
     const int32_t bits = bits_of(vec16(x))[0];
     const uint64_t significand = (bits & 0x7fffff) | 0x800000;
     const int32_t first = ((bits >> 23) & 0xff) - 150 - 2 + 32;  // first bit of the table with a weight below 4

@@ -14,6 +14,7 @@ from ..hls.frontend import Kernel
 from ..hls.instance import Dependence
 from ..hls.instances import base_of
 
+_MOST_CHOICES = 8  # between pointers, one behind the other
 BEAT_BYTES = 64  # of a port that Vitis HLS widens (UG1399, config_interface -m_axi_max_widen_bitwidth)
 _POP, _PUSH = ("__hls_fifo_pop", "__hls_burst_pop"), ("__hls_fifo_push", "__hls_burst_push")
 
@@ -72,25 +73,27 @@ class Accesses:
         if i.opcode in ("call", "invoke") and (i.callee or "").startswith(("llvm.memcpy", "llvm.memmove")):
             to, source, size = i.operands[:3]
             bytes = int(size) if size.isdigit() else 0
-            both = (self._at(index, i, source, bytes, write=False), self._at(index, i, to, bytes, write=True))
-            return [access for access in both if access is not None]
+            return self._at(index, i, source, bytes, write=False) + self._at(index, i, to, bytes, write=True)
         if i.opcode not in ("load", "store") or i.pointer is None:
             return []
         size_of = self._kernel.module.size_of(i.type)
-        access = self._at(index, i, i.pointer, size_of, write=i.opcode == "store")
-        return [access] if access is not None else []
+        return self._at(index, i, i.pointer, size_of, write=i.opcode == "store")
 
-    def _at(self, index: int, i: ir.Instruction, pointer: str, size: int, *, write: bool) -> Access | None:
-        base = self._base(pointer)
-        made = self._definitions.get(base) if base else None
-        if made is not None and made.callee in (*_POP, *_PUSH):
-            return None  # the value of a stream's call
-        array = self._kernel.arrays.get(base) if base else None
-        if array is None:
+    def _at(self, index: int, i: ir.Instruction, pointer: str, size: int, *, write: bool) -> list[Access]:
+        """The accesses that an instruction may make through a pointer: one for each array that it may lead to."""
+        bases = self._bases(pointer)
+        arrays = [self._kernel.arrays[base] for base in sorted(bases or ()) if base in self._kernel.arrays]
+        made = [self._definitions[base] for base in bases or () if base in self._definitions]
+        if any(definition.callee in (*_POP, *_PUSH) for definition in made):
+            return []  # the value of a stream's call
+        if not arrays or len(arrays) < len(bases or ()):
             self.unknown += 1
-            return None
-        if array.kind is Kind.STREAM:
-            return None
+            return []
+        return [
+            self._to(array, index, i, pointer, size, write=write) for array in arrays if array.kind is not Kind.STREAM
+        ]
+
+    def _to(self, array: Array, index: int, i: ir.Instruction, pointer: str, size: int, *, write: bool) -> Access:
         form = dict(self._form(pointer))
         form.pop(array.value, None)
         for member in self._kernel.members.get(array.value, ()):
@@ -100,19 +103,25 @@ class Accesses:
                 break
         return Access(index, write, array, form, size, i.block)
 
-    def _base(self, pointer: str, depth: int = 0) -> str | None:
-        """What a pointer leads to; of a choice between pointers, where all lead to the same."""
+    def _bases(self, pointer: str, seen: frozenset[str] = frozenset()) -> set[str] | None:
+        """What a pointer may lead to, through choices between pointers; None if that is not known."""
         base, _ = base_of(self._definitions, self._kernel.module, pointer)
-        if base is not None or depth > 8:
-            return base
+        if base is not None:
+            return {base}
         made = self._definitions.get(pointer)
         while made is not None and made.opcode in ("getelementptr", "bitcast", "freeze", "addrspacecast"):
             made = self._definitions.get(made.operands[0])
-        if made is None or made.opcode not in ("phi", "select"):
+        if made is None or made.opcode not in ("phi", "select") or len(seen) > _MOST_CHOICES:
             return None
-        choices = made.operands[1:] if made.opcode == "select" else made.operands
-        bases = {self._base(o, depth + 1) for o in choices if o[:1] in "%@" and o != made.name}
-        return bases.pop() if len(bases) == 1 else None
+        found: set[str] = set()
+        for choice in made.operands[1:] if made.opcode == "select" else made.operands:
+            if choice[:1] not in "%@" or choice == made.name or choice in seen:
+                continue
+            bases = self._bases(choice, seen | {made.name} if made.name else seen)
+            if bases is None:
+                return None
+            found |= bases
+        return found or None
 
     def _form(self, pointer: str) -> scev.Linear:
         words = self._evolution.values.get(pointer)
@@ -265,18 +274,25 @@ class Accesses:
             if high - low == covered and step in (0, covered):
                 total += max(1, math.ceil(covered / BEAT_BYTES)) if covered > group[0].size else 1
             else:
-                total += len({a.constant for a in group})
+                # Parts of an element share a beat; an element is one access.
+                element = max(1, *(a.array.element_bytes for a in group if a.array), group[0].size)
+                total += len({a.constant // element for a in group})
         return total
 
 
 def forgiven(dependences: list[Dependence], array: Array) -> bool:
     """Whether a pragma says that iterations do not depend on each other through this array."""
-    return any(not d.true and d.inter and d.array in (None, array.value) for d in dependences)
+    return any(not d.true and d.inter and _about(d, array) for d in dependences)
 
 
 def stated(dependences: list[Dependence], array: Array) -> int | None:
     """The distance that a pragma gives for a dependence through this array."""
-    return next((d.distance for d in dependences if d.true and d.distance and d.array in (None, array.value)), None)
+    return next((d.distance for d in dependences if d.true and d.distance and _about(d, array)), None)
+
+
+def _about(dependence: Dependence, array: Array) -> bool:
+    """A pragma about one array of a structure counts for all of them: it is known by the structure's address."""
+    return dependence.array in (None, array.value, array.value.rpartition(".")[0])
 
 
 def _may_meet(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:

@@ -135,13 +135,17 @@ def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
     Raises ToolchainError without clang 19, RecipeError if `only` names what there is not.
     """
     found = Checked()
+    cores: dict[Path, list[Part]] = {}  # that several kernels may have
     for kernel in design.kernels:
         whole = not only or kernel.name in only
         if kernel.cores and kernel.source is None and kernel.engine is None:
             for core in kernel.cores:
-                if whole or core.name in only:
+                if not whole and core.name not in only:
+                    continue
+                if core.header not in cores:
                     alone = replace(kernel, cores=(core,))
-                    found.parts += _staged(alone, design, core.name, _contract(core.header.parent))
+                    cores[core.header] = _staged(alone, design, core.name, _contract(core.header.parent))
+                found.parts += [replace(part, kernel=kernel.name) for part in cores[core.header]]
         else:
             folder = kernel.source.parent if kernel.source is not None else ENGINE
             inside = () if whole else only

@@ -53,6 +53,9 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
                 first = array.extents[0] if array.extents else -1
                 array.extents, array.element_bytes = [first, *to.extents], to.element_bytes or to.size
             array.element_bytes = array.element_bytes or 4
+        elif array.kind is Kind.PORT and not what:
+            to = types.points_to(variables[name]) if name in variables else None
+            array.element_bytes = to.size if to is not None and to.size else array.element_bytes
     _pragmas(kernel, set(parameters))
 
 

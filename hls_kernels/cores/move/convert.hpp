@@ -37,18 +37,19 @@ FPGA_INLINE int64_t beat_words(int32_t format, int64_t offset) { return offset /
 template <int FORMAT>
 inline void widen_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
     constexpr int VECTORS = vectors_of_beat(FORMAT);
-    const int64_t input = beat_words(FORMAT, c.input);
+    const int64_t input = beat_words(FORMAT, c.input) / VEC, output = c.output / VEC;
 beats:
     for (int64_t i = begin; i < end; i++) {
 #pragma HLS pipeline II = 4
 #pragma HLS loop_tripcount min = 1 max = 1024
+#pragma HLS dependence variable = arena type = inter false
         ivec16 part[VECTORS];
-        split_beat(bits_of(load_aligned(arena, input + i * VEC)), part);
+        split_beat(bits_of(arena[input + i]), part);
     vectors:
         UNROLL for (int v = 0; v < VECTORS; v++) {
 #pragma HLS unroll
-            const int64_t at = (i * VECTORS + v) * VEC;
-            if (at < c.count) store_aligned(arena, c.output + at, widened<FORMAT>(part[v]));
+            const int64_t vector = i * VECTORS + v;
+            if (vector * VEC < c.count) arena[output + vector] = widened<FORMAT>(part[v]);
         }
     }
 }
@@ -56,19 +57,20 @@ beats:
 template <int FORMAT>
 inline void narrow_beats(const convert_command& c, vec16* arena, int64_t begin, int64_t end) {
     constexpr int VECTORS = vectors_of_beat(FORMAT);
-    const int64_t output = beat_words(FORMAT, c.output);
+    const int64_t input = c.input / VEC, output = beat_words(FORMAT, c.output) / VEC;
 beats:
     for (int64_t i = begin; i < end; i++) {
 #pragma HLS pipeline II = 4
 #pragma HLS loop_tripcount min = 1 max = 1024
+#pragma HLS dependence variable = arena type = inter false
         ivec16 part[VECTORS];
     vectors:
         UNROLL for (int v = 0; v < VECTORS; v++) {
 #pragma HLS unroll
-            const int64_t at = (i * VECTORS + v) * VEC;
-            part[v] = narrowed<FORMAT>(at < c.count ? load_aligned(arena, c.input + at) : vec16(0.0f));
+            const int64_t vector = i * VECTORS + v;
+            part[v] = narrowed<FORMAT>(vector * VEC < c.count ? arena[input + vector] : vec16(0.0f));
         }
-        store_aligned(arena, output + i * VEC, from_bits(join_beat(part)));
+        arena[output + i] = from_bits(join_beat(part));
     }
 }
 

@@ -12,10 +12,11 @@
 #include "command.hpp"
 #include "convert.hpp"
 #include "gather.hpp"
+#include "lib/beats.hpp"
 #include "lib/bounds.hpp"
+#include "lib/nest.hpp"
 #include "lib/vector.hpp"
 #include "narrow.hpp"
-#include "nest.hpp"
 #include "resample.hpp"
 #include "rows.hpp"
 #include "streams.hpp"
@@ -26,8 +27,8 @@ namespace fpga {
 constexpr int32_t MOVE_PIECE = 4096;
 
 // Row by row along the innermost dimension.
-inline void move_rows(const move_command& c, const loop_nest& n, vec16* arena, const vec16* region, uint32_t slice,
-                      uint32_t slices) {
+inline void move_rows(const move_command& c, const loop_nest& n, vec16* arena, const operand_region& region,
+                      uint32_t slice, uint32_t slices) {
     const int outer = n.dims - 1;
     const int32_t length = n.size[outer], pieces = ceil_div(length, MOVE_PIECE);
     const int64_t to_step = n.stride[outer][0], from_step = n.stride[outer][1];
@@ -36,39 +37,85 @@ inline void move_rows(const move_command& c, const loop_nest& n, vec16* arena, c
     if (i >= end) return;
     nest_position p = position_at(n, outer, i / pieces);
     int32_t piece = static_cast<int32_t>(i % pieces);
+    row_writer rows_out;
+    beat_writer elements_out;
 rows:
     for (; i < end; i++) {
 #pragma HLS loop_tripcount min = 1 max = 1024
         const int32_t first = piece * MOVE_PIECE, lanes = minimum(length - first, MOVE_PIECE);
         const int64_t to = c.output + p.offset[0] + first * to_step, from = c.input + p.offset[1] + first * from_step;
-        if (c.input == ABSENT && to_step == 1) {
-            fill_row(arena, to, c.fill, lanes);
-        } else if (c.input != ABSENT && to_step == 1 && from_step == 1) {
-            copy_row(arena, to, region, from, lanes);
-        } else if (c.input != ABSENT && to_step == 1 && from_step == 0) {
-            fill_row(arena, to, scalar_at(region, from), lanes);
-        } else if (c.input != ABSENT && from_step == 1) {
-            spread_row(arena, to, to_step, region, from, lanes);
+        if (to_step == 1 && (c.input == ABSENT || from_step == 0)) {
+            fill_row(rows_out, arena, to, c.input == ABSENT ? c.fill : region.at(from), lanes);
+        } else if (c.input == ABSENT) {
+            fill_elements(elements_out, arena, to, to_step, c.fill, lanes);
+        } else if (to_step == 1 && from_step == 1) {
+            copy_row(rows_out, arena, to, region, from, lanes);
+        } else if (from_step == 1) {
+            spread_row(elements_out, arena, to, to_step, region, from, lanes);
         } else {
-        elements:
-            for (int32_t e = 0; e < lanes; e++) {
-#pragma HLS pipeline II = 2
-#pragma HLS loop_tripcount min = 1 max = 256
-                const float x = c.input == ABSENT ? c.fill : scalar_at(region, from + e * from_step);
-                store_scalar(arena, to + e * to_step, x);
-            }
+            move_elements(elements_out, arena, to, to_step, region, from, from_step, lanes);
         }
         if (++piece == pieces) {
             piece = 0;
             advance(n, outer, p);
         }
     }
+    rows_out.flush(arena);
+    elements_out.flush(arena);
+}
+
+// Up to 16 rows of `lanes` elements, `step` apart, into vectors; lanes behind them are anything.
+inline void read_block(vec16 (&x)[VEC], const operand_region& region, int64_t from, int64_t step, int32_t rows,
+                       int32_t lanes) {
+#ifdef __SYNTHESIS__
+    if (from % VEC == 0 && step % VEC == 0) {
+    read:
+        for (int j = 0; j < VEC; j++) {
+#pragma HLS pipeline II = 1
+            if (j < rows) x[j] = region.beat((from + j * step) / VEC);
+        }
+        return;
+    }
+read_between:
+    for (int j = 0; j < VEC; j++) {
+#pragma HLS pipeline II = 2
+        if (j < rows) x[j] = load_between(region, from + j * step, lanes);
+    }
+#else
+    for (int j = 0; j < VEC; j++) x[j] = j < rows ? load_between(region, from + j * step, lanes) : vec16(0.0f);
+#endif
+}
+
+// The first `lanes` elements of `rows` vectors to places `step` apart.
+inline void write_block(vec16* arena, const vec16 (&x)[VEC], int64_t to, int64_t step, int32_t rows, int32_t lanes) {
+#ifdef __SYNTHESIS__
+    if (to % VEC == 0 && step % VEC == 0 && lanes == VEC) {
+    write:
+        for (int j = 0; j < rows; j++) {
+#pragma HLS pipeline II = 1
+#pragma HLS loop_tripcount min = 16 max = 16
+            store_aligned(arena, to + j * step, x[j]);
+        }
+        return;
+    }
+    beat_writer out;
+write_between:
+    for (int j = 0; j < rows; j++) {
+#pragma HLS pipeline II = 2
+#pragma HLS loop_tripcount min = 16 max = 16
+#pragma HLS dependence variable = arena type = inter false
+        out.put(arena, to + j * step, x[j], lanes);
+    }
+    out.flush(arena);
+#else
+    for (int j = 0; j < rows; j++) store_some(arena, to + j * step, x[j], lanes);
+#endif
 }
 
 // Blocks of up to 16 elements along the output's contiguous dimension (the innermost) and along the input's (the one
 // before it).
-inline void move_blocks(const move_command& c, const loop_nest& n, vec16* arena, const vec16* region, uint32_t slice,
-                        uint32_t slices) {
+inline void move_blocks(const move_command& c, const loop_nest& n, vec16* arena, const operand_region& region,
+                        uint32_t slice, uint32_t slices) {
     const int outer = n.dims - 2, across = n.dims - 2, along = n.dims - 1;
     const int32_t blocks_across = ceil_div(n.size[across], VEC), blocks_along = ceil_div(n.size[along], VEC);
     const int64_t blocks = static_cast<int64_t>(blocks_across) * blocks_along;
@@ -84,20 +131,9 @@ each_block:
         const int32_t rows = minimum(n.size[across] - row, VEC), columns = minimum(n.size[along] - column, VEC);
         const int64_t from = c.input + p.offset[1] + row + column * n.stride[along][1];
         const int64_t to = c.output + p.offset[0] + row * n.stride[across][0] + column;
-    read:
-        for (int j = 0; j < VEC; j++) {
-#pragma HLS pipeline II = 1
-            const int64_t at = from + j * n.stride[along][1];
-            x[j] = vec16(0.0f);
-            if (j < columns) x[j] = load_some(region, at, rows);
-        }
+        read_block(x, region, from, n.stride[along][1], columns, rows);
         transpose(x);
-    write:
-        for (int j = 0; j < rows; j++) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 16 max = 16
-            store_some(arena, to + j * n.stride[across][0], x[j], columns);
-        }
+        write_block(arena, x, to, n.stride[across][0], rows, columns);
     }
 }
 
@@ -112,7 +148,7 @@ dimensions:
         n.stride[d][1] = c.input == ABSENT ? 0 : c.in_stride[d];
     }
     simplify(n);
-    const vec16* region = c.from_weights ? weights : arena;
+    const operand_region region = {arena, weights, c.from_weights != 0};
     if (c.format == FORMAT_BF16 || c.format == FORMAT_F16) {
         move_narrow<2>(c, n, MOVE_PIECE, arena, region, slice, slices);
         return STATUS_OK;
@@ -151,7 +187,7 @@ struct redirection<move_command> {
 inline void move_bounds(const move_command& c, bounds& b) {
     for (int d = 0; d < 6; d++) {
         b.require(c.dims[d] >= 1, "has a dimension below 1");
-        b.require(c.dims[d] == 1 || c.out_stride[d] != 0, "writes its output more than once");
+        b.require(c.dims[d] == 1 || c.out_stride[d] > 0, "writes its output backwards, or more than once");
     }
     b.require(c.format >= FORMAT_F32 && c.format <= FORMAT_I8, "has an unknown format");
     if (!b.ok()) return;

@@ -1,29 +1,14 @@
 // Gather: rows or elements of a table by an index tensor. Part of the core move.
 #pragma once
 #include "command.hpp"
+#include "lib/beats.hpp"
 #include "lib/bounds.hpp"
+#include "lib/nest.hpp"
 #include "lib/vector.hpp"
 #include "narrow.hpp"
-#include "nest.hpp"
 #include "rows.hpp"
 
 namespace fpga {
-
-// A run of elements of BYTES bytes.
-template <int BYTES>
-FPGA_INLINE void gather_narrow(vec16* arena, int64_t to, int64_t to_step, const vec16* region, int64_t from,
-                               int64_t from_step, int32_t count) {
-    if (to_step == 1 && from_step == 1) {
-        copy_narrow_row<BYTES>(arena, to, region, from, count);
-        return;
-    }
-elements:
-    for (int32_t e = 0; e < count; e++) {
-#pragma HLS pipeline II = 2
-#pragma HLS loop_tripcount min = 1 max = 64
-        store_narrow<BYTES>(arena, to + e * to_step, narrow_at<BYTES>(region, from + e * from_step));
-    }
-}
 
 // Every index is checked before it is used; elements whose index is outside the table are left as they were.
 inline uint32_t gather(const gather_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
@@ -38,7 +23,7 @@ dimensions:
         n.stride[d][2] = c.index_stride[d];
     }
     simplify(n);
-    const vec16* region = c.table_in_weights ? weights : arena;
+    const operand_region region = {arena, weights, c.table_in_weights != 0};
     const int last = n.dims - 1;
     // Along the innermost dimension one index holds for a run of elements; or each has its own, and a run is one long.
     const bool shared = n.stride[last][2] == 0;
@@ -51,6 +36,8 @@ dimensions:
     if (i >= end) return STATUS_OK;
     uint32_t status = STATUS_OK;
     nest_position p = position_at(n, outer, i);
+    row_writer rows_out;
+    beat_writer elements_out;
 runs:
     for (; i < end; i++, advance(n, outer, p)) {
 #pragma HLS loop_tripcount min = 1 max = 1024
@@ -61,25 +48,17 @@ runs:
         }
         const int64_t from = c.table + p.offset[1] + static_cast<int64_t>(index) * c.row_stride;
         const int64_t to = c.output + p.offset[0];
-        if (c.format == FORMAT_BF16 || c.format == FORMAT_F16) {
-            gather_narrow<2>(arena, to, to_step, region, from, from_step, length);
-            continue;
-        }
-        if (c.format != FORMAT_F32) {
-            gather_narrow<1>(arena, to, to_step, region, from, from_step, length);
-            continue;
-        }
-        if (contiguous) {
-            copy_row(arena, to, region, from, length);
-            continue;
-        }
-    elements:
-        for (int32_t e = 0; e < length; e++) {
-#pragma HLS pipeline II = 2
-#pragma HLS loop_tripcount min = 1 max = 64
-            store_scalar(arena, to + e * to_step, scalar_at(region, from + e * from_step));
-        }
+        if (c.format == FORMAT_BF16 || c.format == FORMAT_F16)
+            move_narrow_row<2>(elements_out, arena, to, to_step, region, from, from_step, length);
+        else if (c.format != FORMAT_F32)
+            move_narrow_row<1>(elements_out, arena, to, to_step, region, from, from_step, length);
+        else if (contiguous)
+            copy_row(rows_out, arena, to, region, from, length);
+        else
+            move_elements(elements_out, arena, to, to_step, region, from, from_step, length);
     }
+    rows_out.flush(arena);
+    elements_out.flush(arena);
     return status;
 }
 
@@ -99,7 +78,7 @@ inline void gather_bounds(const gather_command& c, bounds& b) {
     b.require(c.limit >= 1, "has a table without rows");
     for (int d = 0; d < 4; d++) {
         b.require(c.dims[d] >= 1, "has a dimension below 1");
-        b.require(c.dims[d] == 1 || c.out_stride[d] != 0, "writes its output more than once");
+        b.require(c.dims[d] == 1 || c.out_stride[d] > 0, "writes its output backwards, or more than once");
     }
     b.require(c.format >= FORMAT_F32 && c.format <= FORMAT_I8, "has an unknown format");
     if (!b.ok()) return;

@@ -1,33 +1,66 @@
 // Strided copies of elements of one or two bytes. Part of the core move.
 //
-// Rows that are contiguous on both sides are copied as such; all others go element by element.
+// A processor copies rows that are contiguous on both sides as such; all others, and on a card all, go element by element.
 #pragma once
 #include "command.hpp"
+#include "lib/beats.hpp"
 #include "lib/narrow.hpp"
+#include "lib/nest.hpp"
 #include "lib/vector.hpp"
-#include "nest.hpp"
 
 namespace fpga {
 
-template <int BYTES>
-inline void copy_narrow_row(vec16* arena, int64_t to, const vec16* region, int64_t from, int32_t count) {
 #ifdef __SYNTHESIS__
-row:
-    for (int32_t i = 0; i < count; i++) {
+// The low bits of x as element `at`.
+template <int BYTES>
+FPGA_INLINE void put_narrow(beat_writer& out, vec16* arena, int64_t at, int32_t x) {
+    constexpr int64_t IN_WORD = 4 / BYTES;
+    const int shift = 8 * BYTES * static_cast<int>(at % IN_WORD);
+    const uint32_t mask = ((1u << 8 * BYTES) - 1) << shift;
+    out.put_bits(arena, at / IN_WORD, static_cast<int32_t>(static_cast<uint32_t>(x) << shift),
+                 static_cast<int32_t>(mask));
+}
+template <int BYTES>
+FPGA_INLINE int32_t narrow_at(const operand_region& region, int64_t at) {
+    constexpr int64_t IN_WORD = 4 / BYTES;
+    const uint32_t word = static_cast<uint32_t>(lane_bits(region.at(at / IN_WORD)));
+    return static_cast<int32_t>((word >> (8 * BYTES * (at % IN_WORD))) & ((1u << 8 * BYTES) - 1));
+}
+#else
+template <int BYTES>
+FPGA_INLINE void put_narrow(beat_writer&, vec16* arena, int64_t at, int32_t x) {
+    store_narrow<BYTES>(arena, at, x);
+}
+template <int BYTES>
+FPGA_INLINE int32_t narrow_at(const operand_region& region, int64_t at) {
+    return narrow_at<BYTES>(region.region(), at);
+}
+#endif
+
+// A run of elements of BYTES bytes.
+template <int BYTES>
+inline void move_narrow_row(beat_writer& out, vec16* arena, int64_t to, int64_t to_step, const operand_region& region,
+                            int64_t from, int64_t from_step, int32_t count) {
+#ifndef __SYNTHESIS__
+    if (to_step == 1 && from_step == 1) {
+        std::memcpy(reinterpret_cast<char*>(arena) + to * BYTES,
+                    reinterpret_cast<const char*>(region.region()) + from * BYTES, static_cast<size_t>(count) * BYTES);
+        return;
+    }
+#endif
+narrow_elements:
+    for (int32_t e = 0; e < count; e++) {
 #pragma HLS pipeline II = 2
 #pragma HLS loop_tripcount min = 1 max = 256
-        store_narrow<BYTES>(arena, to + i, narrow_at<BYTES>(region, from + i));
+#pragma HLS dependence variable = arena type = inter false
+        put_narrow<BYTES>(out, arena, to + e * to_step, narrow_at<BYTES>(region, from + e * from_step));
     }
-#else
-    std::memcpy(reinterpret_cast<char*>(arena) + to * BYTES, reinterpret_cast<const char*>(region) + from * BYTES,
-                static_cast<size_t>(count) * BYTES);
-#endif
 }
 
 // Row by row along the innermost dimension, which is cut into pieces of at most `piece_length` elements.
 template <int BYTES>
 inline void move_narrow(const move_command& c, const loop_nest& n, int32_t piece_length, vec16* arena,
-                        const vec16* region, uint32_t slice, uint32_t slices) {
+                        const operand_region& region, uint32_t slice, uint32_t slices) {
     const int outer = n.dims - 1;
     const int32_t length = n.size[outer], pieces = ceil_div(length, piece_length);
     const int64_t to_step = n.stride[outer][0], from_step = n.stride[outer][1];
@@ -37,20 +70,21 @@ inline void move_narrow(const move_command& c, const loop_nest& n, int32_t piece
     if (i >= end) return;
     nest_position p = position_at(n, outer, i / pieces);
     int32_t piece = static_cast<int32_t>(i % pieces);
+    beat_writer out;
 rows:
     for (; i < end; i++) {
 #pragma HLS loop_tripcount min = 1 max = 1024
         const int32_t first = piece * piece_length, lanes = minimum(length - first, piece_length);
         const int64_t to = c.output + p.offset[0] + first * to_step, from = c.input + p.offset[1] + first * from_step;
-        if (c.input != ABSENT && to_step == 1 && from_step == 1) {
-            copy_narrow_row<BYTES>(arena, to, region, from, lanes);
+        if (c.input != ABSENT) {
+            move_narrow_row<BYTES>(out, arena, to, to_step, region, from, from_step, lanes);
         } else {
-        elements:
+        narrow_fills:
             for (int32_t e = 0; e < lanes; e++) {
-#pragma HLS pipeline II = 2
+#pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 1 max = 256
-                const int32_t x = c.input == ABSENT ? fill : narrow_at<BYTES>(region, from + e * from_step);
-                store_narrow<BYTES>(arena, to + e * to_step, x);
+#pragma HLS dependence variable = arena type = inter false
+                put_narrow<BYTES>(out, arena, to + e * to_step, fill);
             }
         }
         if (++piece == pieces) {
@@ -58,6 +92,7 @@ rows:
             advance(n, outer, p);
         }
     }
+    out.flush(arena);
 }
 
 }  // namespace fpga

@@ -1,6 +1,7 @@
 // Image resize, nearest neighbour or bilinear, vector lanes along channels. Part of the core move.
 #pragma once
 #include "command.hpp"
+#include "lib/beats.hpp"
 #include "lib/bounds.hpp"
 #include "lib/int8/real.hpp"
 #include "lib/math.hpp"
@@ -41,30 +42,62 @@ FPGA_INLINE bool resample_reads_whole_vectors(const resample_command& c) {
     return c.in_stride[2] >= round_up(c.channels, VEC);
 }
 
-inline void resample_pixel(const resample_command& c, const real_input& in, const real_output& out, vec16* arena,
-                           int64_t upper, int64_t lower, const sample& column, float row_share, int64_t output,
-                           bool whole_vectors) {
-    const int64_t left = static_cast<int64_t>(column.low) * c.in_stride[2];
-    const int64_t right = static_cast<int64_t>(column.high) * c.in_stride[2];
-    const vec16 right_share(column.share), left_share(1.0f - column.share);
-    const vec16 lower_share(row_share), upper_share(1.0f - row_share);
+// Where the four pixels lie that one of the output mixes, and their shares.
+struct resample_place {
+    int64_t corner[4];
+    vec16 upper, lower, left, right;
+};
+
+FPGA_INLINE vec16 resample_mixed(const vec16 (&corner)[4], const resample_place& p) {
+    return p.upper * (p.left * corner[0] + p.right * corner[1]) + p.lower * (p.left * corner[2] + p.right * corner[3]);
+}
+
+#ifdef __SYNTHESIS__
+// A pixel of floats: each corner and the result goes beat by beat.
+inline void resample_floats(const resample_command& c, row_writer& out, vec16* arena, const resample_place& p,
+                            int64_t output) {
+    typedef row_reader<one_region> reader;
+    reader in[4] = {reader({arena}, p.corner[0]), reader({arena}, p.corner[1]), reader({arena}, p.corner[2]),
+                    reader({arena}, p.corner[3])};
+#pragma HLS array_partition variable = in complete
+    out.begin(arena, output);
 vectors:
     for (int32_t ch = 0; ch < c.channels; ch += VEC) {
 #pragma HLS pipeline II = 4
 #pragma HLS loop_tripcount min = 1 max = 16
+#pragma HLS dependence variable = arena type = inter false
+        const int32_t lanes = c.channels - ch;
+        vec16 corner[4];
+#pragma HLS array_partition variable = corner complete
+        const int corners = c.mode == RESAMPLE_NEAREST ? 1 : 4;
+    corners:
+        for (int k = 0; k < 4; k++) {
+#pragma HLS unroll
+            corner[k] = vec16(0.0f);
+            if (k < corners) corner[k] = in[k].next(lanes);
+        }
+        out.append(arena, corners == 4 ? resample_mixed(corner, p) : corner[0], lanes);
+    }
+}
+#endif
+
+// A pixel of floats or bytes, vector by vector where it lies.
+inline void resample_pixel(const resample_command& c, const real_input& in, const real_output& out, vec16* arena,
+                           const resample_place& p, int64_t output, bool whole_vectors) {
+vectors_of_bytes:
+    for (int32_t ch = 0; ch < c.channels; ch += VEC) {
+#pragma HLS pipeline off
+#pragma HLS loop_tripcount min = 1 max = 16
         const int32_t lanes = minimum(c.channels - ch, VEC), read = whole_vectors ? VEC : lanes;
-        const int64_t at[4] = {upper + left + ch, upper + right + ch, lower + left + ch, lower + right + ch};
         vec16 corner[4];
         const int corners = c.mode == RESAMPLE_NEAREST ? 1 : 4;
         UNROLL for (int k = 0; k < 4; k++) {
 #pragma HLS unroll
             corner[k] = vec16(0.0f);
-            if (k < corners) corner[k] = load_reals(arena, at[k], read, in);
+            if (k < corners) corner[k] = load_reals(arena, p.corner[k] + ch, read, in);
         }
         vec16 y = corner[0];
-        if (corners == 4)
-            y = upper_share * (left_share * corner[0] + right_share * corner[1]) +
-                lower_share * (left_share * corner[2] + right_share * corner[3]);
+        if (corners == 4) y = resample_mixed(corner, p);
         store_reals(arena, output + ch, y, lanes, out);
     }
 }
@@ -76,6 +109,7 @@ inline uint32_t resample(const resample_command& c, const vec16*, vec16* arena, 
     const bool whole_vectors = resample_reads_whole_vectors(c);
     const real_input in = real_input_of(c);
     const real_output out = real_output_of(c);
+    row_writer rows_out;
 rows:
     for (int64_t i = slice_begin(count, slice, slices); i < end; i++) {
 #pragma HLS loop_tripcount min = 1 max = 224
@@ -89,10 +123,25 @@ rows:
     pixels:
         for (int32_t x = 0; x < c.out_width; x++) {
 #pragma HLS loop_tripcount min = 1 max = 224
-            resample_pixel(c, in, out, arena, upper, lower, sample_at(c, 1, x), row.share,
-                           output + static_cast<int64_t>(x) * c.out_stride[2], whole_vectors);
+            const sample column = sample_at(c, 1, x);
+            const int64_t left = static_cast<int64_t>(column.low) * c.in_stride[2];
+            const int64_t right = static_cast<int64_t>(column.high) * c.in_stride[2];
+            const resample_place p = {{upper + left, upper + right, lower + left, lower + right},
+                                      vec16(1.0f - row.share),
+                                      vec16(row.share),
+                                      vec16(1.0f - column.share),
+                                      vec16(column.share)};
+            const int64_t to = output + static_cast<int64_t>(x) * c.out_stride[2];
+#ifdef __SYNTHESIS__
+            if (in.format == FORMAT_F32 && out.format == FORMAT_F32) {
+                resample_floats(c, rows_out, arena, p, to);
+                continue;
+            }
+#endif
+            resample_pixel(c, in, out, arena, p, to, whole_vectors);
         }
     }
+    rows_out.flush(arena);
     return STATUS_OK;
 }
 

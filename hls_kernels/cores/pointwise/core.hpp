@@ -6,33 +6,14 @@
 // is read and written where it lies; Vitis HLS copies it through a local row.
 #pragma once
 #include "command.hpp"
+#include "lib/beats.hpp"
 #include "lib/bounds.hpp"
 #include "lib/vector.hpp"
+#include "local_rows.hpp"
 #include "micro_ops.hpp"
 #include "tiles.hpp"
 
 namespace fpga {
-
-constexpr int POINTWISE_REGISTERS = 8;
-constexpr int POINTWISE_STREAMS = 10;
-// Operand codes of the instruction word.
-constexpr int FIRST_STREAM = 16;
-constexpr int FIRST_CONSTANT = 32;
-constexpr int POINTWISE_OPERANDS = FIRST_CONSTANT + tile::POINTWISE_CONSTANTS;
-#ifdef __SYNTHESIS__
-constexpr bool STREAMS_IN_PLACE = false;
-constexpr int BLOCK_ELEMENTS = tile::POINTWISE_BLOCK;
-#else
-constexpr bool STREAMS_IN_PLACE = true;
-// A processor takes as long to begin an instruction as for several vectors of it.
-constexpr int BLOCK_ELEMENTS = 4 * tile::POINTWISE_BLOCK;
-#endif
-
-static_assert(BLOCK_ELEMENTS % VEC == 0, "a block is a whole number of vectors");
-
-struct micro_instruction {
-    int32_t op, to, a, b, c;
-};
 
 // The command's dimensions after those of size 1 have gone and neighbours that are contiguous for all streams have
 // merged; the last one is innermost and has stride 0 or 1.
@@ -105,104 +86,69 @@ FPGA_INLINE bool rows_apart(const pointwise_space& p, const pointwise_block& k, 
     return k.rows == 1 || (p.stride[2][s] == step && k.i2 + k.rows <= p.size[2]);
 }
 
-// The elements of a row, or its only element as often, to position `to`; may write up to 15 floats more.
-FPGA_INLINE void gather_row(float* local, int32_t to, const vec16* region, int64_t at, int32_t length, bool broadcast) {
-    if (broadcast) {
-        const vec16 x(scalar_at(region, at));
-    repeat:
-        for (int32_t i = 0; i < length; i += VEC) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 1 max = 16
-            store(local, to + i, x);
-        }
-        return;
-    }
-row:
-    for (int32_t i = 0; i < length; i += VEC) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 1 max = 16
-        store(local, to + i, load_some(region, at + i, length - i));
-    }
-}
-
-inline void gather_stream(float* local, const vec16* region, const pointwise_command& c, const pointwise_space& p,
-                          const pointwise_block& block, int s) {
+inline void gather_stream(local_element* local, const operand_region& region, const pointwise_command& c,
+                          const pointwise_space& p, const pointwise_block& block, int s) {
     pointwise_block k = block;
-    if (k.length == 1 && rows_apart(p, k, s, p.stride[2][s])) {
-        const int64_t first = row_address(c, p, k, s);
-    column:
-        for (int32_t r = 0; r < block.rows; r++) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 1 max = 256
-            local[r] = scalar_at(region, first + static_cast<int64_t>(r) * p.stride[2][s]);
-        }
-        return;
-    }
+    row_filler to(local);
+    const bool column = k.length == 1 && rows_apart(p, k, s, p.stride[2][s]);
+    if (column) to.column(region, row_address(c, p, k, s), p.stride[2][s], block.rows);
 rows:
-    for (int32_t r = 0; r < block.rows; r++) {
+    for (int32_t r = 0; r < (column ? 0 : block.rows); r++) {
 #pragma HLS loop_tripcount min = 1 max = 256
         const int64_t at = row_address(c, p, k, s);
         if (k.length == 1)
-            local[r] = scalar_at(region, at);
+            to.one(region.at(at));
+        else if (p.stride[3][s] == 0)
+            to.repeat(region.at(at), k.length);
         else
-            gather_row(local, r * k.length, region, at, k.length, p.stride[3][s] == 0);
+            to.row(region, at, k.length);
         next_row(p, k);
     }
+    to.end();
 }
 
-inline void scatter_row(vec16* arena, int64_t at, const float* local, int32_t from, int32_t length) {
-row:
-    for (int32_t i = 0; i < length; i += VEC) {
-#pragma HLS pipeline II = 1
-#pragma HLS loop_tripcount min = 1 max = 16
-        store_some(arena, at + i, load(local, from + i), length - i);
-    }
-}
-
-inline void scatter_stream(vec16* arena, const float* local, const pointwise_command& c, const pointwise_space& p,
-                           const pointwise_block& block, int s) {
-    if (rows_apart(p, block, s, block.length)) {
-        scatter_row(arena, row_address(c, p, block, s), local, 0, block.elements);
-        return;
-    }
+inline void scatter_stream(vec16* arena, const local_element* local, const pointwise_command& c,
+                           const pointwise_space& p, const pointwise_block& block, int s) {
+    row_writer out;
+    const bool together = rows_apart(p, block, s, block.length);
     pointwise_block k = block;
+    if (together) {
+        k.rows = 1;
+        k.length = block.elements;
+    }
 rows:
-    for (int32_t r = 0; r < block.rows; r++) {
+    for (int32_t r = 0; r < k.rows; r++) {
 #pragma HLS loop_tripcount min = 1 max = 256
         const int64_t at = row_address(c, p, k, s);
-        if (k.length == 1)
-            store_scalar(arena, at, local[r]);
-        else
-            scatter_row(arena, at, local, r * k.length, k.length);
+        if (k.length == 1) {
+            out.begin(arena, at);
+            out.append(arena, vec16(local_at(local, r)), 1);
+        } else {
+            scatter_row(out, arena, at, local, r * k.length, k.length);
+        }
         next_row(p, k);
     }
+    out.flush(arena);
 }
 
 // Brings the block of input stream s into its local row; true if it can be read where it lies instead.
-inline bool bind_input(float* local, repeated_row& held, const vec16* region, const pointwise_command& c,
-                       const pointwise_space& p, const pointwise_block& k, int s) {
+inline bool bind_input(local_element* local, repeated_row& held, const operand_region& region,
+                       const pointwise_command& c, const pointwise_space& p, const pointwise_block& k, int s) {
     const int64_t at = row_address(c, p, k, s);
-    const bool broadcast = p.stride[3][s] == 0;
-    if (!broadcast && rows_apart(p, k, s, k.length)) {
-        // A last vector that is not full is read whole only where it cannot pass the end of a buffer.
-        if (STREAMS_IN_PLACE && (k.elements % VEC == 0 || at % VEC == 0)) return true;
-        gather_row(local, 0, region, at, k.elements, false);
-        held.rows = 0;
-        return false;
-    }
-    if (!rows_apart(p, k, s, 0)) {
-        gather_stream(local, region, c, p, k, s);
-        held.rows = 0;
-        return false;
-    }
+    const bool broadcast = p.stride[3][s] == 0, together = !broadcast && rows_apart(p, k, s, k.length);
+    // A last vector that is not full is read whole only where it cannot pass the end of a buffer.
+    if (STREAMS_IN_PLACE && together && (k.elements % VEC == 0 || at % VEC == 0)) return true;
+    const bool same = !together && rows_apart(p, k, s, 0);
     // The same row over and over, such as a bias: kept from block to block.
-    if (held.at == at && held.rows >= k.rows) return false;
-    if (broadcast)
-        gather_row(local, 0, region, at, BLOCK_ELEMENTS, true);
-    else
-        gather_stream(local, region, c, p, k, s);
+    if (same && held.at == at && held.rows >= k.rows) return false;
+    pointwise_block rows = k;
+    if (together || (same && broadcast)) {
+        rows.rows = 1;
+        rows.length = together ? k.elements : BLOCK_ELEMENTS;
+    }
+    gather_stream(local, region, c, p, rows, s);
     held.at = at;
-    held.rows = broadcast ? BLOCK_ELEMENTS : k.rows;
+    held.rows = !same ? 0 : broadcast ? BLOCK_ELEMENTS : k.rows;
     return false;
 }
 
@@ -249,8 +195,8 @@ steps:
 inline uint32_t pointwise(const pointwise_command& c, const vec16* commands, vec16* arena, const vec16* weights,
                           uint32_t slice, uint32_t slices) {
     micro_instruction program[tile::POINTWISE_PROGRAM];
-    alignas(64) float local[POINTWISE_OPERANDS][BLOCK_ELEMENTS + VEC];
-#pragma HLS array_partition variable = local cyclic factor = 16 dim = 2
+    alignas(64) local_element local[POINTWISE_OPERANDS][LOCAL_ROW];
+#pragma HLS bind_storage variable = local type = ram_1wnr
     repeated_row held[POINTWISE_STREAMS];
     const int streams = c.inputs + c.outputs;
     if (!decode_program(c, commands, program)) return STATUS_BAD_OPCODE;
@@ -258,14 +204,15 @@ constants:
     for (int i = 0; i < c.constant_count; i++) {
 #pragma HLS loop_tripcount min = 0 max = 32
         const float value = scalar_at(commands, static_cast<int64_t>(c.constants) + i);
-        for (int j = 0; j < BLOCK_ELEMENTS; j += VEC) {
+    constant:
+        for (int j = 0; j < BLOCK_ELEMENTS / VEC; j++) {
 #pragma HLS pipeline II = 1
-            store(local[FIRST_CONSTANT + i], j, vec16(value));
+            put_constant(local[FIRST_CONSTANT + i], j, value);
         }
     }
     for (int s = 0; s < POINTWISE_STREAMS; s++) held[s].rows = 0;
 #ifndef __SYNTHESIS__
-    float* operand[POINTWISE_OPERANDS];  // the local row, or the place in a region
+    micro_operands operand;
     for (int i = 0; i < POINTWISE_OPERANDS; i++) operand[i] = local[i];
 #endif
 
@@ -298,12 +245,12 @@ each_block:
         for (int s = 0; s < streams; s++) {
 #pragma HLS loop_tripcount min = 2 max = 10
             const bool from_weights = (c.in_weights >> s) & 1;
-            float* row = local[FIRST_STREAM + s];
+            local_element* row = local[FIRST_STREAM + s];
             bool in_place;
             if (s >= c.inputs)
                 in_place = STREAMS_IN_PLACE && k.elements % VEC == 0 && rows_apart(p, k, s, k.length);
             else
-                in_place = bind_input(row, held[s], from_weights ? weights : arena, c, p, k, s);
+                in_place = bind_input(row, held[s], {arena, weights, from_weights}, c, p, k, s);
             written_in_place[s] = in_place;
 #ifndef __SYNTHESIS__
             const vec16* region = from_weights && s < c.inputs ? weights : arena;
@@ -317,9 +264,9 @@ each_block:
 #pragma HLS loop_tripcount min = 1 max = 16
             const micro_instruction m = program[j];
 #ifdef __SYNTHESIS__
-            run_micro(m.op, local[m.to], local[m.a], local[m.b], local[m.c], vectors);
+            run_micro(local, m, vectors);
 #else
-            run_micro(m.op, operand[m.to], operand[m.a], operand[m.b], operand[m.c], vectors);
+            run_micro(operand, m, vectors);
 #endif
         }
     write_back:

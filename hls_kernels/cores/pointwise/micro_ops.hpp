@@ -4,7 +4,7 @@
 #include "lib/math.hpp"
 #include "lib/narrow.hpp"
 #include "lib/vector.hpp"
-#include "tiles.hpp"
+#include "local_rows.hpp"
 
 namespace fpga {
 
@@ -94,77 +94,83 @@ FPGA_INLINE vec16 micro(const vec16& a, const vec16& b, const vec16& c) {
     }
 }
 
-// to may be one of the operands; an operand that OP does not have is not read.
+// The result's row may be one of the operands'; an operand that OP does not have is not read.
 template <int OP>
-inline void micro_block(float* to, const float* a, const float* b, const float* c, int vectors) {
+inline void micro_block(micro_operands& operand, const micro_instruction& m, int vectors) {
+#ifdef __SYNTHESIS__
 elements:
-    for (int i = 0; i < vectors * VEC; i += VEC) {
+    for (int i = 0; i < vectors; i++) {
 #pragma HLS pipeline II = 1
 #pragma HLS loop_tripcount min = 16 max = 16
-        store(to, i, micro<OP>(load(a, i), load(b, i), load(c, i)));
+#pragma HLS dependence variable = operand type = inter false
+        operand[m.to][i] = micro<OP>(operand[m.a][i], operand[m.b][i], operand[m.c][i]);
     }
+#else
+    float *to = operand[m.to], *a = operand[m.a], *b = operand[m.b], *c = operand[m.c];
+    for (int i = 0; i < vectors * VEC; i += VEC) store(to, i, micro<OP>(load(a, i), load(b, i), load(c, i)));
+#endif
 }
 
 FPGA_INLINE bool micro_op_is_known(int32_t op) { return op >= MICRO_COPY && op <= MICRO_INT_FLOOR_DIV; }
 
-inline void run_micro(int32_t op, float* to, const float* a, const float* b, const float* c, int n) {
-    switch (op) {
-        case MICRO_COPY: return micro_block<MICRO_COPY>(to, a, b, c, n);
-        case MICRO_ADD: return micro_block<MICRO_ADD>(to, a, b, c, n);
-        case MICRO_SUB: return micro_block<MICRO_SUB>(to, a, b, c, n);
-        case MICRO_MUL: return micro_block<MICRO_MUL>(to, a, b, c, n);
-        case MICRO_DIV: return micro_block<MICRO_DIV>(to, a, b, c, n);
-        case MICRO_FMA: return micro_block<MICRO_FMA>(to, a, b, c, n);
-        case MICRO_MIN: return micro_block<MICRO_MIN>(to, a, b, c, n);
-        case MICRO_MAX: return micro_block<MICRO_MAX>(to, a, b, c, n);
-        case MICRO_NEG: return micro_block<MICRO_NEG>(to, a, b, c, n);
-        case MICRO_ABS: return micro_block<MICRO_ABS>(to, a, b, c, n);
-        case MICRO_SQRT: return micro_block<MICRO_SQRT>(to, a, b, c, n);
-        case MICRO_RSQRT: return micro_block<MICRO_RSQRT>(to, a, b, c, n);
-        case MICRO_RECIPROCAL: return micro_block<MICRO_RECIPROCAL>(to, a, b, c, n);
-        case MICRO_EXP: return micro_block<MICRO_EXP>(to, a, b, c, n);
-        case MICRO_LOG: return micro_block<MICRO_LOG>(to, a, b, c, n);
-        case MICRO_TANH: return micro_block<MICRO_TANH>(to, a, b, c, n);
-        case MICRO_ERF: return micro_block<MICRO_ERF>(to, a, b, c, n);
-        case MICRO_SIGMOID: return micro_block<MICRO_SIGMOID>(to, a, b, c, n);
-        case MICRO_POW: return micro_block<MICRO_POW>(to, a, b, c, n);
-        case MICRO_FLOOR: return micro_block<MICRO_FLOOR>(to, a, b, c, n);
-        case MICRO_CEIL: return micro_block<MICRO_CEIL>(to, a, b, c, n);
-        case MICRO_ROUND: return micro_block<MICRO_ROUND>(to, a, b, c, n);
-        case MICRO_TRUNC: return micro_block<MICRO_TRUNC>(to, a, b, c, n);
-        case MICRO_EQ: return micro_block<MICRO_EQ>(to, a, b, c, n);
-        case MICRO_NE: return micro_block<MICRO_NE>(to, a, b, c, n);
-        case MICRO_LT: return micro_block<MICRO_LT>(to, a, b, c, n);
-        case MICRO_LE: return micro_block<MICRO_LE>(to, a, b, c, n);
-        case MICRO_GT: return micro_block<MICRO_GT>(to, a, b, c, n);
-        case MICRO_GE: return micro_block<MICRO_GE>(to, a, b, c, n);
-        case MICRO_AND: return micro_block<MICRO_AND>(to, a, b, c, n);
-        case MICRO_OR: return micro_block<MICRO_OR>(to, a, b, c, n);
-        case MICRO_NOT: return micro_block<MICRO_NOT>(to, a, b, c, n);
-        case MICRO_WHERE: return micro_block<MICRO_WHERE>(to, a, b, c, n);
-        case MICRO_SIN: return micro_block<MICRO_SIN>(to, a, b, c, n);
-        case MICRO_COS: return micro_block<MICRO_COS>(to, a, b, c, n);
-        case MICRO_INT_TO_FLOAT: return micro_block<MICRO_INT_TO_FLOAT>(to, a, b, c, n);
-        case MICRO_FLOAT_TO_INT: return micro_block<MICRO_FLOAT_TO_INT>(to, a, b, c, n);
-        case MICRO_SIGN: return micro_block<MICRO_SIGN>(to, a, b, c, n);
-        case MICRO_EXPM1: return micro_block<MICRO_EXPM1>(to, a, b, c, n);
-        case MICRO_LOG1P: return micro_block<MICRO_LOG1P>(to, a, b, c, n);
-        case MICRO_RELU: return micro_block<MICRO_RELU>(to, a, b, c, n);
-        case MICRO_ROUND_BF16: return micro_block<MICRO_ROUND_BF16>(to, a, b, c, n);
-        case MICRO_ROUND_F16: return micro_block<MICRO_ROUND_F16>(to, a, b, c, n);
-        case MICRO_INT_ADD: return micro_block<MICRO_INT_ADD>(to, a, b, c, n);
-        case MICRO_INT_SUB: return micro_block<MICRO_INT_SUB>(to, a, b, c, n);
-        case MICRO_INT_MUL: return micro_block<MICRO_INT_MUL>(to, a, b, c, n);
-        case MICRO_INT_MIN: return micro_block<MICRO_INT_MIN>(to, a, b, c, n);
-        case MICRO_INT_MAX: return micro_block<MICRO_INT_MAX>(to, a, b, c, n);
-        case MICRO_INT_EQ: return micro_block<MICRO_INT_EQ>(to, a, b, c, n);
-        case MICRO_INT_LT: return micro_block<MICRO_INT_LT>(to, a, b, c, n);
-        case MICRO_BITS_AND: return micro_block<MICRO_BITS_AND>(to, a, b, c, n);
-        case MICRO_BITS_OR: return micro_block<MICRO_BITS_OR>(to, a, b, c, n);
-        case MICRO_BITS_XOR: return micro_block<MICRO_BITS_XOR>(to, a, b, c, n);
-        case MICRO_SHIFT_LEFT: return micro_block<MICRO_SHIFT_LEFT>(to, a, b, c, n);
-        case MICRO_SHIFT_RIGHT: return micro_block<MICRO_SHIFT_RIGHT>(to, a, b, c, n);
-        case MICRO_INT_FLOOR_DIV: return micro_block<MICRO_INT_FLOOR_DIV>(to, a, b, c, n);
+inline void run_micro(micro_operands& operand, const micro_instruction& m, int vectors) {
+    switch (m.op) {
+        case MICRO_COPY: return micro_block<MICRO_COPY>(operand, m, vectors);
+        case MICRO_ADD: return micro_block<MICRO_ADD>(operand, m, vectors);
+        case MICRO_SUB: return micro_block<MICRO_SUB>(operand, m, vectors);
+        case MICRO_MUL: return micro_block<MICRO_MUL>(operand, m, vectors);
+        case MICRO_DIV: return micro_block<MICRO_DIV>(operand, m, vectors);
+        case MICRO_FMA: return micro_block<MICRO_FMA>(operand, m, vectors);
+        case MICRO_MIN: return micro_block<MICRO_MIN>(operand, m, vectors);
+        case MICRO_MAX: return micro_block<MICRO_MAX>(operand, m, vectors);
+        case MICRO_NEG: return micro_block<MICRO_NEG>(operand, m, vectors);
+        case MICRO_ABS: return micro_block<MICRO_ABS>(operand, m, vectors);
+        case MICRO_SQRT: return micro_block<MICRO_SQRT>(operand, m, vectors);
+        case MICRO_RSQRT: return micro_block<MICRO_RSQRT>(operand, m, vectors);
+        case MICRO_RECIPROCAL: return micro_block<MICRO_RECIPROCAL>(operand, m, vectors);
+        case MICRO_EXP: return micro_block<MICRO_EXP>(operand, m, vectors);
+        case MICRO_LOG: return micro_block<MICRO_LOG>(operand, m, vectors);
+        case MICRO_TANH: return micro_block<MICRO_TANH>(operand, m, vectors);
+        case MICRO_ERF: return micro_block<MICRO_ERF>(operand, m, vectors);
+        case MICRO_SIGMOID: return micro_block<MICRO_SIGMOID>(operand, m, vectors);
+        case MICRO_POW: return micro_block<MICRO_POW>(operand, m, vectors);
+        case MICRO_FLOOR: return micro_block<MICRO_FLOOR>(operand, m, vectors);
+        case MICRO_CEIL: return micro_block<MICRO_CEIL>(operand, m, vectors);
+        case MICRO_ROUND: return micro_block<MICRO_ROUND>(operand, m, vectors);
+        case MICRO_TRUNC: return micro_block<MICRO_TRUNC>(operand, m, vectors);
+        case MICRO_EQ: return micro_block<MICRO_EQ>(operand, m, vectors);
+        case MICRO_NE: return micro_block<MICRO_NE>(operand, m, vectors);
+        case MICRO_LT: return micro_block<MICRO_LT>(operand, m, vectors);
+        case MICRO_LE: return micro_block<MICRO_LE>(operand, m, vectors);
+        case MICRO_GT: return micro_block<MICRO_GT>(operand, m, vectors);
+        case MICRO_GE: return micro_block<MICRO_GE>(operand, m, vectors);
+        case MICRO_AND: return micro_block<MICRO_AND>(operand, m, vectors);
+        case MICRO_OR: return micro_block<MICRO_OR>(operand, m, vectors);
+        case MICRO_NOT: return micro_block<MICRO_NOT>(operand, m, vectors);
+        case MICRO_WHERE: return micro_block<MICRO_WHERE>(operand, m, vectors);
+        case MICRO_SIN: return micro_block<MICRO_SIN>(operand, m, vectors);
+        case MICRO_COS: return micro_block<MICRO_COS>(operand, m, vectors);
+        case MICRO_INT_TO_FLOAT: return micro_block<MICRO_INT_TO_FLOAT>(operand, m, vectors);
+        case MICRO_FLOAT_TO_INT: return micro_block<MICRO_FLOAT_TO_INT>(operand, m, vectors);
+        case MICRO_SIGN: return micro_block<MICRO_SIGN>(operand, m, vectors);
+        case MICRO_EXPM1: return micro_block<MICRO_EXPM1>(operand, m, vectors);
+        case MICRO_LOG1P: return micro_block<MICRO_LOG1P>(operand, m, vectors);
+        case MICRO_RELU: return micro_block<MICRO_RELU>(operand, m, vectors);
+        case MICRO_ROUND_BF16: return micro_block<MICRO_ROUND_BF16>(operand, m, vectors);
+        case MICRO_ROUND_F16: return micro_block<MICRO_ROUND_F16>(operand, m, vectors);
+        case MICRO_INT_ADD: return micro_block<MICRO_INT_ADD>(operand, m, vectors);
+        case MICRO_INT_SUB: return micro_block<MICRO_INT_SUB>(operand, m, vectors);
+        case MICRO_INT_MUL: return micro_block<MICRO_INT_MUL>(operand, m, vectors);
+        case MICRO_INT_MIN: return micro_block<MICRO_INT_MIN>(operand, m, vectors);
+        case MICRO_INT_MAX: return micro_block<MICRO_INT_MAX>(operand, m, vectors);
+        case MICRO_INT_EQ: return micro_block<MICRO_INT_EQ>(operand, m, vectors);
+        case MICRO_INT_LT: return micro_block<MICRO_INT_LT>(operand, m, vectors);
+        case MICRO_BITS_AND: return micro_block<MICRO_BITS_AND>(operand, m, vectors);
+        case MICRO_BITS_OR: return micro_block<MICRO_BITS_OR>(operand, m, vectors);
+        case MICRO_BITS_XOR: return micro_block<MICRO_BITS_XOR>(operand, m, vectors);
+        case MICRO_SHIFT_LEFT: return micro_block<MICRO_SHIFT_LEFT>(operand, m, vectors);
+        case MICRO_SHIFT_RIGHT: return micro_block<MICRO_SHIFT_RIGHT>(operand, m, vectors);
+        case MICRO_INT_FLOOR_DIV: return micro_block<MICRO_INT_FLOOR_DIV>(operand, m, vectors);
         default: return;
     }
 }

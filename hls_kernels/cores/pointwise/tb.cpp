@@ -151,6 +151,7 @@ void every_integer_operation(tb::report& report) {
     for (int op = MICRO_INT_ADD; op <= MICRO_INT_FLOOR_DIV; op++) {
         const bool shift = op == MICRO_SHIFT_LEFT || op == MICRO_SHIFT_RIGHT;
         float to[VEC], left[VEC], right[VEC];
+        const micro_instruction instruction = {op, 0, 1, 2, 2};
         report.begin("integer operation " + std::to_string(op));
         for (int first = 0; first < n * n; first += VEC) {
             for (int i = 0; i < VEC; i++) {
@@ -159,7 +160,16 @@ void every_integer_operation(tb::report& report) {
                 left[i] = float_bits(value[pair / n]);
                 right[i] = float_bits(shift ? y & 31 : op == MICRO_INT_FLOOR_DIV ? std::max(y, 1) : y);
             }
-            run_micro(op, to, left, right, right, 1);
+#ifdef __SYNTHESIS__
+            static micro_operands operand;
+            operand[1][0] = load(left, 0);
+            operand[2][0] = load(right, 0);
+            run_micro(operand, instruction, 1);
+            store(to, 0, operand[0][0]);
+#else
+            micro_operands operand = {to, left, right};
+            run_micro(operand, instruction, 1);
+#endif
             for (int i = 0; i < VEC; i++) {
                 const auto want = static_cast<uint32_t>(integer_reference(op, int_bits(left[i]), int_bits(right[i])));
                 report.check(static_cast<uint32_t>(int_bits(to[i])) == want,

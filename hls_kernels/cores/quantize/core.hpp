@@ -4,7 +4,7 @@
 // at a time. Images of up to 4 channels whose planes lie apart are quantised to pixels of 4 bytes, 16 pixels at a time.
 #pragma once
 #include "command.hpp"
-#include "cores/move/nest.hpp"
+#include "lib/nest.hpp"
 #include "lib/bounds.hpp"
 #include "lib/int8/epilogue.hpp"
 

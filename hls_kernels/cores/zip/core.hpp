@@ -3,20 +3,36 @@
 // Arithmetic of complex numbers, element by element: products, products with a conjugate, sums, magnitudes.
 #pragma once
 #include "command.hpp"
+#include "lib/beats.hpp"
 #include "lib/bounds.hpp"
 #include "lib/complex.hpp"
+#include "lib/nest.hpp"
 
 namespace fpga {
 
-// One operand of 16 elements.
-FPGA_INLINE cvec16 zip_load(const vec16* region, int64_t at, int32_t step, int32_t count, bool real, bool conjugated) {
-    cvec16 x;
-    if (step == 0 && count > 1)
-        x = real ? cvec_of(scalar_at(region, at), 0) : complex_at(region, at);
-    else
-        x = load_complex(region, at, count, real);
-    return conjugated ? conjugate(x) : x;
-}
+// A row of an operand: its elements one behind the other, or the same one over and over.
+class zip_row {
+public:
+    FPGA_INLINE zip_row(const operand_region& region, int64_t at, bool same, bool real, bool conjugated)
+        : in_(region, at), same_(same), real_(real), conjugated_(conjugated), value_(cvec_of(0, 0)) {
+        if (same) value_ = cvec_of(region.at(at), real ? 0 : region.at(at + 1));
+    }
+    // The next `count` elements, and anything behind them.
+    FPGA_INLINE cvec16 next(int32_t count) {
+        cvec16 x = value_;
+        if (!same_) {
+            const vec16 low = in_.next(real_ ? count : 2 * count);
+            x = {low, vec16(0.0f)};
+            if (!real_) x = from_pairs(low, in_.next(2 * count - VEC));
+        }
+        return conjugated_ ? conjugate(x) : x;
+    }
+
+private:
+    row_reader<operand_region> in_;
+    bool same_, real_, conjugated_;
+    cvec16 value_;
+};
 
 // The larger part times the square root of 1 plus the square of the quotient of both.
 FPGA_INLINE vec16 zip_magnitude(const cvec16& x) {
@@ -46,33 +62,50 @@ FPGA_INLINE cvec16 zip_value(int32_t kind, const cvec16& a, const cvec16& b, boo
 
 inline uint32_t zip(const zip_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
                     uint32_t slices) {
+    constexpr int OUTER = 4;
+    loop_nest n = {};
+    n.dims = OUTER;
+dimensions:
+    for (int d = 0; d < OUTER; d++) {
+        n.size[d] = c.dims[d];
+        n.stride[d][0] = c.out_stride[d];
+        n.stride[d][1] = c.a_stride[d];
+        n.stride[d][2] = c.b_stride[d];
+    }
     const int32_t pieces = ceil_div(c.dims[4], VEC);
-    const int64_t rows = static_cast<int64_t>(c.dims[0]) * c.dims[1] * c.dims[2] * c.dims[3];
-    const int64_t end = slice_begin(rows * pieces, slice + 1, slices);
-    const vec16* a_region = c.a_from_weights ? weights : arena;
-    const vec16* b_region = c.b_from_weights ? weights : arena;
-vectors:
-    for (int64_t vector = slice_begin(rows * pieces, slice, slices); vector < end; vector++) {
+    const bool one = c.kind >= ZIP_COPY, alone = c.dims[4] == 1;
+    const operand_region a_region = {arena, weights, c.a_from_weights != 0};
+    const operand_region b_region = {arena, weights, c.b_from_weights != 0};
+    const int64_t vectors = iterations(n, OUTER) * pieces, begin = slice_begin(vectors, slice, slices);
+    int64_t left = slice_begin(vectors, slice + 1, slices) - begin;
+    if (left <= 0) return STATUS_OK;
+    nest_position p = position_at(n, OUTER, begin / pieces);
+    int32_t piece = static_cast<int32_t>(begin % pieces);
+    row_writer out;
+rows:
+    for (; left > 0; advance(n, OUTER, p)) {
+#pragma HLS loop_tripcount min = 1 max = 64
+        const int32_t end = static_cast<int32_t>(minimum(piece + left, pieces));
+        const int64_t first = static_cast<int64_t>(piece) * VEC;
+        const int64_t at_a = c.a + p.offset[1] + first * c.a_stride[4];
+        const int64_t at_b = one ? at_a : c.b + p.offset[2] + first * c.b_stride[4];
+        zip_row a_row(a_region, at_a, c.a_stride[4] == 0 && !alone, c.a_real, c.a_conjugated);
+        zip_row b_row(one ? a_region : b_region, at_b, one || (c.b_stride[4] == 0 && !alone), one || c.b_real,
+                      c.b_conjugated);
+        out.begin(arena, c.output + p.offset[0] + first * c.out_stride[4]);
+        left -= end - piece;
+    vectors:
+        for (; piece < end; piece++) {
 #pragma HLS loop_tripcount min = 1 max = 4096
 #pragma HLS pipeline II = 4
-        const int32_t first = static_cast<int32_t>(vector % pieces) * VEC, count = minimum(c.dims[4] - first, VEC);
-        int64_t row = vector / pieces;
-        int64_t at_a = c.a + static_cast<int64_t>(first) * c.a_stride[4];
-        int64_t at_b = c.b + static_cast<int64_t>(first) * c.b_stride[4];
-        int64_t at_out = c.output + static_cast<int64_t>(first) * c.out_stride[4];
-    dimensions:
-        for (int d = 3; d >= 0; d--) {
-            const int64_t i = row % c.dims[d];
-            row /= c.dims[d];
-            at_a += i * c.a_stride[d];
-            at_b += i * c.b_stride[d];
-            at_out += i * c.out_stride[d];
+#pragma HLS dependence variable = arena type = inter false
+            const int32_t count = minimum(c.dims[4] - piece * VEC, VEC);
+            const cvec16 a = a_row.next(count), b = b_row.next(count);
+            append_complex(out, arena, zip_value(c.kind, a, b, c.a_real, c.b_real), count, c.out_real);
         }
-        const cvec16 a = zip_load(a_region, at_a, c.a_stride[4], count, c.a_real, c.a_conjugated);
-        const cvec16 b = c.kind < ZIP_COPY ? zip_load(b_region, at_b, c.b_stride[4], count, c.b_real, c.b_conjugated)
-                                           : a;
-        store_complex(arena, at_out, zip_value(c.kind, a, b, c.a_real, c.b_real), count, c.out_real);
+        piece = 0;
     }
+    out.flush(arena);
     return STATUS_OK;
 }
 

@@ -1,6 +1,7 @@
 """Our own kernels keep the contracts of their `qor.toml`, but for the loops that are listed here with a reason.
 
-`make test` looks at the kernels of `examples/`; `make contracts`, which `.ci/run` calls, at the engines of all boards.
+`make test` looks at the kernels of `examples/` and at one core; `make contracts`, which `.ci/run` calls, at the engines of
+all boards and the cores of the recipe `signal`, whose contracts are the pragmas of their loops.
 """
 
 from __future__ import annotations
@@ -53,6 +54,16 @@ def test_a_boards_own_recipe_keeps_its_contracts(design: Design) -> None:
 @pytest.mark.parametrize("recipe", ["dataflow_kernel/scale.toml", "plain_kernel/vadd.toml"])
 def test_examples_keep_their_contracts(recipe: str) -> None:
     keeps_its_contracts(load_design(EXAMPLES / recipe, {}, "u250"))
+
+
+@pytest.mark.parametrize(
+    "kernel", ["zip", *(pytest.param(name, marks=pytest.mark.slow) for name in ("move", "pointwise", "fft"))]
+)
+def test_cores_of_the_recipe_signal_keep_their_intervals(kernel: str, tmp_path: Path) -> None:
+    """What an accelerator of signals is made of; those of matrices and convolutions are made for the software card."""
+    recipe = tmp_path / "one.toml"
+    recipe.write_text(f'name = "one"\n[kernel.one]\ncores = ["{kernel}"]\n')
+    keeps_its_contracts(load_design(recipe, {}, "zcu102"))
 
 
 def keeps_its_contracts(design: Design) -> None:

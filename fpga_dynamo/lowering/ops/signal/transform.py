@@ -45,13 +45,11 @@ def _by_rows(f: Fields, side: str) -> bool:
 
 
 def _cycles(f: Fields, target: Target) -> float:
-    """Of each group: beats of the port in and out, a transposition of rows, and a pass of max(radix, 4) a butterfly."""
+    """Of each group: two cycles a vector in and out, a transposition of rows, and the passes, as the core's README has it."""
     points = f["points"]
     lanes = points * (1 if f["spread"] is None else 2)
-    moved = sum(
-        points * (1 if f[f"{side}_real"] else 2) + (lanes if _by_rows(f, side) else 0) for side in ("in", "out")
-    )
-    passes = sum(points // radix * max(radix, 4) for radix in f["radix"] if radix)
+    moved = sum(2 * points + (lanes if _by_rows(f, side) else 0) for side in ("in", "out"))
+    passes = sum(points if radix <= 5 else points // radix * (12 * (radix // 2) + 80) for radix in f["radix"] if radix)
     tables = twiddle_floats(points) / VEC
     return float(_groups(f) * (moved + passes) + tables)
 

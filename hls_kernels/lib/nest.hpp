@@ -1,14 +1,14 @@
-// Nested loops over operands with strides, as move and gather walk them: put into the order of the output, merged where
+// Nested loops over operands with strides, as cores walk them: put into the order of the output, merged where
 // neighbours are contiguous for all operands, and cut into slices.
 #pragma once
 #include <cstdint>
 
-#include "lib/vector.hpp"
+#include "vector.hpp"
 
 namespace fpga {
 
 constexpr int NEST_DIMS = 6;
-constexpr int NEST_OPERANDS = 3;  // 0 the output, 1 what is copied, 2 the index of a gather
+constexpr int NEST_OPERANDS = 3;  // 0 the output, 1 an input, 2 another one or the index of a gather
 
 struct loop_nest {
     int dims;  // in use, at least 1; the last is innermost
