@@ -45,7 +45,7 @@ def _by_rows(f: Fields, side: str) -> bool:
 
 
 def _cycles(f: Fields, target: Target) -> float:
-    """Of each group: two cycles a vector in and out, a transposition of rows, and the passes, as the core's README has it."""
+    """Of each group: two cycles a vector in and out, a transposition of rows, and passes: the README of the core."""
     points = f["points"]
     lanes = points * (1 if f["spread"] is None else 2)
     moved = sum(2 * points + (lanes if _by_rows(f, side) else 0) for side in ("in", "out"))
