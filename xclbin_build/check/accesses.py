@@ -212,19 +212,27 @@ class Accesses:
         """Accesses a cycle that a bank takes in this loop: in all, reads, writes."""
         return (COPIES + 1, COPIES, 1) if array.replicated and self.copies else array.ports
 
-    def by_bank(self, array: Array, group: Iterable[Access]) -> dict[str, list[Access]]:
-        """Accesses by bank; one whose bank is known at run time only counts for every bank that it may go to."""
-        by_place: dict[tuple[int | None, ...], list[Access]] = defaultdict(list)
+    def banks(self, array: Array, group: Iterable[Access]) -> list[tuple[int | None, ...]]:
+        """The bank that each access goes to, dimension by dimension; None where that is known at run time only."""
         known: dict[object, tuple[bool, ...]] = {}
+        found: list[tuple[int | None, ...]] = []
         for access in group:
             if access.variable not in known:
                 known[access.variable] = static_dimensions(array, access.variable)
             places = zip(array.bank(access.constant), known[access.variable], strict=True)
-            by_place[tuple(place if fixed else None for place, fixed in places)].append(access)
+            found.append(tuple(place if fixed else None for place, fixed in places))
+        return found
+
+    def by_bank(self, array: Array, group: Iterable[Access]) -> dict[str, list[Access]]:
+        """Accesses by bank; one whose bank is known at run time only counts for every bank that it may go to."""
+        by_place: dict[tuple[int | None, ...], list[Access]] = defaultdict(list)
+        accesses = list(group)
+        for place, access in zip(self.banks(array, accesses), accesses, strict=True):
+            by_place[place].append(access)
         found: dict[str, list[Access]] = {}
         floating = [place for place in by_place if None in place]
         for place, there in by_place.items():
-            more = [a for other in floating if other != place and _may_meet(place, other) for a in by_place[other]]
+            more = [a for other in floating if other != place and may_meet(place, other) for a in by_place[other]]
             name = ",".join("any" if p is None else str(p) for p in place) or "0"
             found[name] = there + more
         return found
@@ -295,7 +303,8 @@ def _about(dependence: Dependence, array: Array) -> bool:
     return dependence.array in (None, array.value, array.value.rpartition(".")[0])
 
 
-def _may_meet(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
+def may_meet(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
+    """Whether two banks may be the same one."""
     return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
 
 

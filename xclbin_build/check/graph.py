@@ -10,7 +10,7 @@ from ..hls import cfg, ir
 from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import Instance
-from .accesses import Access, Accesses, forgiven, stated
+from .accesses import Access, Accesses, forgiven, may_meet, stated
 from .timing import Cost, Timing
 
 _MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each other
@@ -178,9 +178,11 @@ def _memory_edges(graph: Graph, instance: Instance | None) -> None:
             continue
         wait = Wait.VALUE if array.kind is Kind.REGISTERS or array.complete() else Wait.MEMORY
         free, told = forgiven(dependences, array), stated(dependences, array)
+        # Lanes of a divided array never meet, whatever their other index is.
+        banks = dict(zip(map(id, group), graph.accesses.banks(array, group), strict=True)) if array.partitions else {}
         for write in writes:
             for other in group:
-                if other is write:
+                if other is write or (banks and not may_meet(banks[id(write)], banks[id(other)])):
                     continue
                 meet = graph.accesses.same(write, other)
                 if other.write:

@@ -212,3 +212,76 @@ def test_latency_is_depth_and_interval_times_iterations(load: Load) -> None:
     assert fill.trips == (1024, 1024) and fill.latency == fill.depth + 1023
     assert rows.trips == (64, 64) and rows.latency == rows.depth + 63
     assert found.latency is not None and 0 < found.latency - fill.latency - rows.latency < 10
+
+
+LANES = """
+    extern "C" void top(const unsigned* in, int* out, int n) {
+    #pragma HLS interface m_axi port = in bundle = a
+    #pragma HLS interface m_axi port = out bundle = b
+        int bins[4][256];
+    #pragma HLS array_partition variable = bins complete dim = 1
+        for (int i = 0; i < 256; i++)
+            for (int lane = 0; lane < 4; lane++) bins[lane][i] = 0;
+    counts:
+        for (int i = 0; i < n; i++) {
+    #pragma HLS pipeline II = 2
+            for (int lane = 0; lane < 4; lane++) bins[OF_LANE][(in[i] >> (8 * lane)) & 255]++;
+        }
+        for (int i = 0; i < 256; i++) out[i] = bins[0][i] + bins[1][i] + bins[2][i] + bins[3][i];
+    }
+"""
+
+
+@pytest.mark.parametrize(("of_lane", "ii"), [("lane", 2), ("in[i] >> (8 * lane + 6) & 3", 8)])
+def test_lanes_of_a_divided_array_do_not_meet_whatever_their_other_index(load: Load, of_lane: str, ii: int) -> None:
+    """A lane that is known at run time only may be that of any other access."""
+    assert loop(check(load(LANES.replace("OF_LANE", of_lane))), "counts").ii == ii
+
+
+EITHER = """
+    extern "C" void top(const int* left, const int* right, int* out, int choice, int n) {
+    #pragma HLS interface m_axi port = left bundle = a
+    #pragma HLS interface m_axi port = right bundle = b
+    #pragma HLS interface m_axi port = out bundle = c
+    copy:
+        for (int i = 0; i < n; i++) {
+    #pragma HLS pipeline II = 1
+            const int* from = choice ? left : right;
+            out[i] = from[2 * i] + from[2 * i + 1] + right[n + i];
+        }
+    }
+"""
+
+
+def test_an_address_that_is_chosen_among_ports_counts_for_each(load: Load) -> None:
+    found = loop(check(load(EITHER)), "copy")
+    assert (found.ii, found.kind) == (2, "m_axi")
+    assert "bundle 'b'" in found.limit
+
+
+MEMBERS = """
+    struct banks { int even[512]; int odd[512]; };
+    static void step(banks& b, const int* in, int n) {
+    steps:
+        for (int i = 0; i < n; i++) {
+    #pragma HLS pipeline II = 1
+    PRAGMA
+            b.even[in[i]] = b.even[in[i + 1]] + b.odd[i];
+        }
+    }
+    extern "C" void top(const int* in, int* out, int n) {
+    #pragma HLS interface m_axi port = in bundle = a
+    #pragma HLS interface m_axi port = out bundle = b
+        banks b;
+        for (int i = 0; i < 512; i++) b.even[i] = b.odd[i] = in[i];
+        step(b, in, n);
+        for (int i = 0; i < 512; i++) out[i] = b.even[i] + b.odd[i];
+    }
+"""
+
+
+def test_dependence_names_an_array_of_a_structure(load: Load) -> None:
+    pragma = "#pragma HLS dependence variable = b.even type = inter false"
+    without, told = (loop(check(load(MEMBERS.replace("PRAGMA", words))), "steps") for words in ("", pragma))
+    assert without.kind == "recurrence"
+    assert told.kind != "recurrence"

@@ -6,6 +6,20 @@
 enum ap_q_mode { AP_RND, AP_RND_ZERO, AP_RND_MIN_INF, AP_RND_INF, AP_RND_CONV, AP_TRN, AP_TRN_ZERO };
 enum ap_o_mode { AP_SAT, AP_SAT_ZERO, AP_SAT_SYM, AP_WRAP, AP_WRAP_SM };
 
+namespace ap_detail {
+// x times 2^by, of a normal number: the exponent is moved, which takes no multiplier.
+__AP_INLINE constexpr float moved_point(float x, int by) {
+    const unsigned bits = __builtin_bit_cast(unsigned, x);
+    return (bits & 0x7f800000u) == 0 ? 0.0f : __builtin_bit_cast(float, bits + (static_cast<unsigned>(by) << 23));
+}
+__AP_INLINE constexpr double moved_point(double x, int by) {
+    const unsigned long long bits = __builtin_bit_cast(unsigned long long, x);
+    return (bits & 0x7ff0000000000000ull) == 0
+               ? 0.0
+               : __builtin_bit_cast(double, bits + (static_cast<unsigned long long>(by) << 52));
+}
+}  // namespace ap_detail
+
 // W bits, of which I stand in front of the point.
 template <int W, int I, bool S>
 struct ap_fixed_base {
@@ -15,8 +29,8 @@ struct ap_fixed_base {
     value_type v;
 
     ap_fixed_base() = default;
-    __AP_INLINE constexpr ap_fixed_base(double x) : v(static_cast<value_type>(x * scale())) {}
-    __AP_INLINE constexpr ap_fixed_base(float x) : v(static_cast<value_type>(x * static_cast<float>(scale()))) {}
+    __AP_INLINE constexpr ap_fixed_base(double x) : v(static_cast<value_type>(ap_detail::moved_point(x, W - I))) {}
+    __AP_INLINE constexpr ap_fixed_base(float x) : v(static_cast<value_type>(ap_detail::moved_point(x, W - I))) {}
     template <class T, class = ap_detail::if_integer<T>, class = void>
     __AP_INLINE constexpr ap_fixed_base(T x) : v(shifted<ap_detail::traits<T>::width>(static_cast<
         ap_detail::raw_t<ap_detail::traits<T>::width, ap_detail::traits<T>::is_signed>>(x), 0)) {}
@@ -27,12 +41,6 @@ struct ap_fixed_base {
     template <int A, int IA, bool SA>
     __AP_INLINE ap_fixed_base(const ap_fixed_base<A, IA, SA>& x) : v(shifted<A>(x.v, A - IA)) {}
 
-    static constexpr double scale() {
-        double s = 1;
-        for (int i = 0; i < W - I; i++) s *= 2;
-        for (int i = 0; i < I - W; i++) s /= 2;
-        return s;
-    }
     // x has `from` fraction bits.
     template <int A, class T>
     __AP_INLINE static constexpr value_type shifted(T x, int from) {
@@ -42,9 +50,9 @@ struct ap_fixed_base {
                          : static_cast<value_type>(static_cast<wide>(x) >> (from - F));
     }
 
-    __AP_INLINE double to_double() const { return static_cast<double>(static_cast<long long>(v)) / scale(); }
+    __AP_INLINE double to_double() const { return ap_detail::moved_point(static_cast<double>(static_cast<long long>(v)), I - W); }
     __AP_INLINE float to_float() const {
-        return static_cast<float>(static_cast<long long>(v)) / static_cast<float>(scale());
+        return ap_detail::moved_point(static_cast<float>(static_cast<long long>(v)), I - W);
     }
     __AP_INLINE long long to_int64() const { return static_cast<long long>(v >> (W > I ? W - I : 0)); }
     __AP_INLINE int to_int() const { return static_cast<int>(to_int64()); }
