@@ -4,9 +4,9 @@
 // at a time. Images of up to 4 channels whose planes lie apart are quantised to pixels of 4 bytes, 16 pixels at a time.
 #pragma once
 #include "command.hpp"
-#include "lib/nest.hpp"
 #include "lib/bounds.hpp"
 #include "lib/int8/epilogue.hpp"
+#include "lib/nest.hpp"
 
 namespace fpga {
 

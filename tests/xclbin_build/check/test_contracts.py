@@ -1,7 +1,7 @@
 """Our own kernels keep the contracts of their `qor.toml`, but for the loops that are listed here with a reason.
 
-`make test` looks at the kernels of `examples/` and at one core; `make contracts`, which `.ci/run` calls, at the engines of
-all boards and the cores of the recipe `signal`, whose contracts are the pragmas of their loops.
+`make test` looks at the kernels of `examples/` and at one core; `make contracts`, which `.ci/run` calls, at the engines
+of all boards and the cores of the recipe `signal`, whose contracts are the pragmas of their loops.
 """
 
 from __future__ import annotations
