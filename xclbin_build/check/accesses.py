@@ -103,7 +103,7 @@ class Accesses:
                 break
         return Access(index, write, array, form, size, i.block)
 
-    def _bases(self, pointer: str, seen: frozenset[str] = frozenset()) -> set[str] | None:
+    def _bases(self, pointer: str, seen: frozenset[str | None] = frozenset()) -> set[str] | None:
         """What a pointer may lead to, through choices between pointers; None if that is not known."""
         base, _ = base_of(self._definitions, self._kernel.module, pointer)
         if base is not None:
@@ -113,15 +113,17 @@ class Accesses:
             made = self._definitions.get(made.operands[0])
         if made is None or made.opcode not in ("phi", "select") or len(seen) > _MOST_CHOICES:
             return None
+        if made.name in seen:
+            return set()  # a pointer that a loop advances
         found: set[str] = set()
         for choice in made.operands[1:] if made.opcode == "select" else made.operands:
-            if choice[:1] not in "%@" or choice == made.name or choice in seen:
+            if choice[:1] not in "%@":
                 continue
-            bases = self._bases(choice, seen | {made.name} if made.name else seen)
+            bases = self._bases(choice, seen | {made.name})
             if bases is None:
                 return None
             found |= bases
-        return found or None
+        return found if found or seen else None
 
     def _form(self, pointer: str) -> scev.Linear:
         words = self._evolution.values.get(pointer)

@@ -285,3 +285,24 @@ def test_dependence_names_an_array_of_a_structure(load: Load) -> None:
     without, told = (loop(check(load(MEMBERS.replace("PRAGMA", words))), "steps") for words in ("", pragma))
     assert without.kind == "recurrence"
     assert told.kind != "recurrence"
+
+
+ADVANCED = """
+    extern "C" void top(const int* left, const int* right, int* out, int choice, int n) {
+    #pragma HLS interface m_axi port = left bundle = a
+    #pragma HLS interface m_axi port = right bundle = b
+    #pragma HLS interface m_axi port = out bundle = c
+        const int* from = choice ? left : right;
+    walk:
+        while (*from != n) {
+    #pragma HLS pipeline II = 1
+            from += *from & 1 ? 3 : 1;
+            *out++ = *from;
+        }
+    }
+"""
+
+
+def test_a_pointer_that_a_loop_advances_is_followed_to_where_it_began(load: Load) -> None:
+    found = loop(check(load(ADVANCED)), "walk")
+    assert {burst.bundle for burst in found.bursts} == {"a", "b", "c"}
