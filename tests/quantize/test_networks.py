@@ -33,6 +33,8 @@ SHARE = 0.99
 """Of the multiply-accumulates that a quantizer annotated."""
 FACTOR = 1.5
 """Times the distance of eager with other sums from eager, at scales that are no powers of two."""
+LEAST = 0.015
+"""Of the result: so much is a step here and there of a few thousand numbers, which eager makes or not by chance."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,13 @@ def table() -> Iterator[list[str]]:
     rows: list[str] = []
     yield rows
     if rows:
-        head = "| | | nodes on the card | launches | MACs annotated | of these int8 | from eager | eager from eager |"
+        head = (
+            "| network | quantizer | MACs annotated | of these int8 | nodes on the card | launches "
+            "| from eager | eager from eager |"
+        )
         path = Path("out/quantised.md")
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join([head, "|---|---|--:|--:|--:|--:|--:|--:|", *rows]) + "\n")
+        path.write_text("\n".join([head, "|---|---|" + 6 * "--:|", *rows]) + "\n")
 
 
 @pytest.fixture(autouse=True)
@@ -184,8 +189,8 @@ def test_networks(name: str, quantizer: str, table: list[str]) -> None:
     ours, *eager = (float((other - expected).norm() / expected.norm()) for other in (found, *others))
     eagers = max(eager)
     table.append(
-        f"| {name} | {quantizer} | {explained.node_offload:.0%} | {explained.pl_launches} "
-        f"| {counted.annotated / counted.total:.1%} | {integers / counted.annotated:.1%} "
+        f"| {name} | {quantizer} | {counted.annotated / counted.total:.1%} | {integers / counted.annotated:.1%} "
+        f"| {explained.node_offload:.0%} | {explained.pl_launches} "
         f"| {'its bits' if ours == 0 else f'{ours:.2%}'} | {'its bits' if eagers == 0 else f'{eagers:.2%}'} |"
     )
     print(table[-1])
@@ -198,4 +203,4 @@ def test_networks(name: str, quantizer: str, table: list[str]) -> None:
     if quantizer == "ours, pow2" and network.exact:
         assert torch.equal(found, expected)
     else:
-        assert ours <= FACTOR * eagers
+        assert ours <= max(FACTOR * eagers, LEAST)

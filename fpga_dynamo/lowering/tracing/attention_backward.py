@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from fpga_dynamo.ir.dtypes import FLOATS
 from fpga_dynamo.lowering.tracing.attention import attention_scores, merged, of_all_heads
 
 
@@ -24,14 +25,19 @@ def attention_backward(
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> Any:
-    """Gradients of query (N, H, L, E), key and value (N, H or a divisor of it, S, E).
+    """Gradients of query (N, H, L, E), key and value (N, H or a divisor of it, S, E), in their type.
+
+    All is float32 between operands and gradients of 16 bits, as in the forward pass.
 
     With P = exp(scores - logsumexp): dV = P^T dO, dS = P (dO V^T - rowsum(dO O)), dQ = scale dS K, dK = scale dS^T Q.
     Rows that are masked altogether have a logsumexp of 0 and so a P of 0.
     """
     tensors = [t for t in (grad_out, query, key, value, attn_mask) if t is not None]
-    if dropout_p or any(t.dtype is not torch.float32 or not t.numel() for t in tensors):
+    if dropout_p or any(t.dtype not in FLOATS or not t.numel() for t in tensors):
         return NotImplemented
+    dtype = query.dtype
+    grad_out, query, key, value, out = (t.to(torch.float32) for t in (grad_out, query, key, value, out))
+    attn_mask = None if attn_mask is None else attn_mask.to(torch.float32)
     heads, width = query.shape[1], query.shape[3]
     factor = 1 / math.sqrt(width) if scale is None else scale
     keys, values = (of_all_heads(t, heads) for t in (key, value))
@@ -44,9 +50,9 @@ def attention_backward(
     grad_key = torch.bmm(grad_scores.transpose(1, 2), merged(query)) * factor
     grad_value = torch.bmm(weights.transpose(1, 2), grad)
     return (
-        _rows_outside(grad_query.view(query.shape)),
-        _rows_outside(_of_own_heads(grad_key.view(keys.shape), key)),
-        _rows_outside(_of_own_heads(grad_value.view(values.shape), value)),
+        _rows_outside(grad_query.view(query.shape).to(dtype)),
+        _rows_outside(_of_own_heads(grad_key.view(keys.shape), key).to(dtype)),
+        _rows_outside(_of_own_heads(grad_value.view(values.shape), value).to(dtype)),
     )
 
 
