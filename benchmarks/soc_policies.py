@@ -57,9 +57,7 @@ def workload(names: tuple[str, ...], by_work: bool, arrivals: str) -> Workload:
     def share(name: str) -> float:
         return 1 / sum(min(task.seconds.values()) for task in getattr(shapes, name)().tasks) if by_work else 1.0
 
-    rows = [
-        {"program": f"examples.soc.shapes:{name}", "share": share(name), "arrivals": arrivals} for name in names
-    ]
+    rows = [{"program": f"examples.soc.shapes:{name}", "share": share(name), "arrivals": arrivals} for name in names]
     return Workload({"application": rows, "instances": 300})
 
 

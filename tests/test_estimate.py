@@ -74,6 +74,16 @@ def test_json_has_every_figure_and_what_it_rests_on(capsys: pytest.CaptureFixtur
     assert {core for link in found["links"] for core in link["cores"]} >= {"conv2d_int8", "quantize"}
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_floats_have_engines_of_their_own(dtype: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = printed(capsys, SMALL, "--platform", "u250", "--dtype", dtype, "--sizes-only", "--json")
+    assert code == RIGHT
+    found = json.loads(out)
+    assert found["recipe"] == f"engine-u250-{dtype}" and found["calibration"].startswith("none")
+    assert [layer["op"] for layer in found["layers"]] == ["convolution"] * 2
+    assert [node["op"] for node in found["host"]["nodes"]] == ["aten.convolution.default", "aten.relu.default"]
+
+
 def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = printed(capsys, SMALL, "--platform", "kv260", "--sizes-only")
     assert code == RIGHT
@@ -88,12 +98,32 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
         ((SMALL, "--platform", "emu"), "platform 'emu' is no card"),
         ((SMALL, "--platform", "u250", "--recipe", "default"), "recipe 'default' has no engine"),
         ((SMALL, "--platform", "vck190"), "no recipe that comes along has an engine for platform 'vck190'"),
-        ((SMALL, "--platform", "u250", "--dtype", "bf16"), "computes with int8, not with bfloat16"),
+        (
+            (SMALL, "--platform", "u50", "--dtype", "bf16"),
+            "no recipe that comes along has an engine for platform 'u50'",
+        ),
+        ((SMALL, "--platform", "u250", "--dtype", "fp32", "--calibration", "a.pt"), "--calibration is of int8"),
+        (
+            (SMALL, "--platform", "u250", "--dtype", "bf16", "--recipe", "engine-u250"),
+            "computes with int8, not with bfloat16",
+        ),
         ((SMALL, "--platform", "u250", "--cus", "2", "--simulate"), "runs one compute unit here"),
         ((SMALL, "--platform", "u250", "--calibration", "nowhere.pt"), "--calibration nowhere.pt"),
         ((f"{__name__}:Tangled", "--platform", "u250"), "cannot be exported"),
     ],
-    ids=["model", "platform", "no card", "recipe", "no recipe", "dtype", "cus", "calibration", "export"],
+    ids=[
+        "model",
+        "platform",
+        "no card",
+        "recipe",
+        "no recipe",
+        "no type",
+        "no scales",
+        "dtype",
+        "cus",
+        "calibration",
+        "export",
+    ],
 )
 def test_refusals_are_a_sentence(arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = printed(capsys, *arguments)

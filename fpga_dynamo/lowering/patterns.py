@@ -187,6 +187,21 @@ def only_on_engine(
     ENGINE_ONLY.append(pattern)
 
 
+ENGINE_FLOATS: list[Pattern] = []
+"""Patterns of engines of bfloat16 and float32, whose commands have none of the cores' endings but limits."""
+
+
+def of_floats(
+    name: str,
+    anchors: tuple[Any, ...],
+    match: Callable[[Pattern, Node, GraphInfo], Match | None],
+    engine: Callable[[Match, EngineEmitter], Sequence[View]],
+) -> None:
+    """Adds a pattern to :data:`ENGINE_FLOATS`; of a common anchor those added first are asked first."""
+    pattern = Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine)
+    ENGINE_FLOATS.append(pattern)
+
+
 def _no_core(match: Match, emitter: Emitter) -> Sequence[View]:
     raise AssertionError(f"{match.pattern.name} has no core")
 

@@ -231,8 +231,9 @@ private:
                                  int64_t{pixel} * CHANNELS;
         element_t* to = reinterpret_cast<element_t*>(maps_ + output + plane) + int64_t{pixel} * CHANNELS;
         for (int o = 0; o < CHANNELS; o++) {
-            sum_t sum = add_sums(v.v[o], sum_of_bits(bits32_of(params[0], o)));
+            sum_t sum = v.v[o];
 #if ENGINE_ELEMENT == 0
+            sum = add_sums(sum, sum_of_bits(bits32_of(params[0], o)));
             if (second_operand_is_map(c_)) sum = add_sums(sum, -c_.pad * column_[o] - c_.weight_zero * row);
 #else
             (void)row;

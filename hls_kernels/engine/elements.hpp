@@ -1,5 +1,6 @@
 // Elements of maps and weights, what they are summed in, and the structs that pass between processes.
 #pragma once
+#include <cmath>
 #include <cstdint>
 
 #ifdef __VITIS_HLS__
@@ -64,6 +65,7 @@ struct element_traits<ELEMENT_FLOAT32> {
     typedef float sum_t;
     static sum_t widen(element_t x) { return x; }
     static element_t one() { return 1; }
+    static element_t least() { return -INFINITY; }
     static element_t narrow(sum_t x) { return x; }
 };
 

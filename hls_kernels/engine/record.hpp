@@ -66,7 +66,7 @@ constexpr uint32_t NO_OPERAND = 0xffffffffu;
 //   y = (middle - middle_zero) * middle_factor                                                      where MAC_MIDDLE
 //   y = y + (residual - residual_zero) * residual_factor                                            where there is one
 //   result = clamp(zero + round(y), low, high), then table[result]                                  where MAC_TABLE
-// Of other elements, in float32 with a rounding each:
+// Of other elements, in float32 with a rounding each, without offsets:
 //   y = sum * params.scale + params.bias + residual * residual_factor
 //   result = y clamped to low and high, rounded to the element; factor, low and high are the bits of floats
 struct mac_command {

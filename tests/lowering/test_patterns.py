@@ -24,6 +24,7 @@ from tests.lowering.triple_kit import RECIPE, TRIPLE, check_triple, lower_triple
 
 aten = torch.ops.aten
 
+
 def test_a_core_of_the_user_s_runs_in_one_launch_with_the_built_in_ones() -> None:
     with registered(TRIPLE):
         report = check(

@@ -102,7 +102,7 @@ def test_saturation_and_pareto() -> None:
 
 
 def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (study / "system.toml").write_text('cpus = {a53 = 1}\naccelerators.fft = [{count = 1}, {count = 1, clock = 150e6}]')
+    (study / "system.toml").write_text("cpus = {a53 = 1}\naccelerators.fft = [{count = 1}, {count = 1, clock = 150e6}]")
     (study / "workload.toml").write_text('instances = 20\n[[application]]\ngraph = "radar.json"\narrivals = "periodic"')
     files = [str(study / "system.toml"), str(study / "workload.toml")]
     picture, trace = study / "gantt.svg", study / "trace.json"
@@ -183,6 +183,7 @@ def test_too_large_for_an_optimum() -> None:
     workload = Workload.of([Source(radar())], instances=500)
     with pytest.raises(StudyError, match="too many for an optimal schedule"):
         optimum(system, [system.compiled(radar())], workload.arrivals(100.0, 0))
+
 
 class Backwards(Policy):
     """The youngest task first, where it finishes first."""

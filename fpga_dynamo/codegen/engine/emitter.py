@@ -21,6 +21,7 @@ from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
 
 from .choose import DoesNotFitError
 from .command import IdleCommand, MacCommand
+from .cycles import PARAMS_LINES
 from .layout import Region
 from .maps import Images, Map, RefusedError, as_map, dense_view
 from .owners import Owners
@@ -58,8 +59,7 @@ class Emitted:
 class Lists:
     """What emitting gives: a list of commands for each launch, what lies in the weights' region, sizes of both.
 
-    packs: by their line in the weights' region, of one unit. Lists of several are there for the cost model: constants
-    have no place in them.
+    packs: by their line in the weights' region, of which each unit has a copy.
     """
 
     launches: list[list[Emitted]] = field(default_factory=list)
@@ -249,11 +249,11 @@ class EngineEmitter:
         for share in found:
             of_units.append([])
             for first, part in share.parts if share is not None else ():
-                own = part
-                if self.engine.units == 1:
-                    own = replace(own, params=params(part, first))
-                    if weight is not None:
-                        own = replace(own, weight=weight(own, first))
+                assert share is not None
+                own = replace(part, params=part.params + share.first * PARAMS_LINES)
+                own = replace(own, params=params(own, share.first + first))
+                if weight is not None:
+                    own = replace(own, weight=weight(own, share.first + first))
                 of_units[-1].append(own)
         total = sum(part.out_blocks for own in of_units for part in own)
         shared = [sum(own[k].out_blocks for own in of_units if k < len(own)) for k in range(max(map(len, of_units)))]

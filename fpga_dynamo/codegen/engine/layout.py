@@ -1,4 +1,5 @@
-"""Maps, weights and parameters as bytes, in the order of hls_kernels/engine/layout.hpp, of an int8 engine."""
+"""Maps, weights and parameters as bytes, in the order of hls_kernels/engine/layout.hpp: maps and parameters of int8
+engines, weights of all."""
 
 from __future__ import annotations
 
@@ -88,31 +89,44 @@ def weight_bytes(command: MacCommand, sizes: EngineSizes) -> int:
 
 
 def packed_weights(weight: Tensor, command: MacCommand, sizes: EngineSizes) -> Tensor:
-    """int8 weights (out channels, channels of a group, rows, columns) as the bytes of packed or diagonal weights."""
-    c, g = command, Geometry(command, sizes)
+    """Weights (out channels, channels of a group, rows, columns) as the bytes of packed or diagonal weights.
+
+    They are of the engine's elements: int8, bfloat16 or float32.
+    """
+    return pack_weight((command, sizes), weight).view(torch.uint8)
+
+
+def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
+    """The same as elements of one dimension, as the layout of a pack; params: command, sizes."""
+    c, sizes = params
+    g = Geometry(c, sizes)
+    assert weight.element_size() == sizes.element_bytes, f"weights of {weight.dtype} for {sizes}"
     outputs, inputs, rows, columns = weight.shape
     if c.weight_kind is WeightKind.DIAGONAL:
         taps = divide_up(g.taps, sizes.beat) * sizes.beat
-        words = torch.zeros(g.tiles, taps, CHANNELS, dtype=torch.int8)
-        all_taps = torch.zeros(g.tiles * CHANNELS, rows * columns, dtype=torch.int8)
+        words = torch.zeros(g.tiles, taps, CHANNELS, dtype=weight.dtype)
+        all_taps = torch.zeros(g.tiles * CHANNELS, rows * columns, dtype=weight.dtype)
         all_taps[:outputs] = weight.reshape(outputs, -1)
         words[:, : rows * columns] = all_taps.view(g.tiles, CHANNELS, -1).transpose(1, 2)
-        return words.view(-1).view(torch.uint8)
+        return words.view(-1)
     tile = c.tile_blocks * CHANNELS
     if c.folded:
         fold = CHANNELS // c.pixel_channels
-        words = torch.zeros(g.tiles * tile, rows, g.columns * fold, c.pixel_channels, dtype=torch.int8)
+        words = torch.zeros(g.tiles * tile, rows, g.columns * fold, c.pixel_channels, dtype=weight.dtype)
         words[:outputs, :, :columns, :inputs] = weight.permute(0, 2, 3, 1)
         words = words.view(g.tiles * tile, rows * g.columns, 1, CHANNELS)
     else:
-        words = torch.zeros(g.tiles * tile, rows * columns, c.tile_depth * CHANNELS, dtype=torch.int8)
+        words = torch.zeros(g.tiles * tile, rows * columns, c.tile_depth * CHANNELS, dtype=weight.dtype)
         taps_last = weight.permute(0, 2, 3, 1).reshape(outputs, rows * columns, inputs)
         for begin, end, at in _runs(c, outputs, inputs):
             words[begin:end, :, at : at + inputs] = taps_last[begin:end]
         words = words.view(g.tiles * tile, rows * columns, c.tile_depth, CHANNELS)
-    # [tile][block][16 outputs][tap][depth][line of 4 inputs][4] to [tile][tap][depth][block][line][16 outputs][4]
-    shape = (g.tiles, c.tile_blocks, CHANNELS, words.shape[1], words.shape[2], 4, 4)
-    return words.view(shape).permute(0, 3, 4, 1, 5, 2, 6).contiguous().view(-1).view(torch.uint8)
+    # [tile][block][16 outputs][tap][depth][part][line][inputs of a line] to
+    # [tile][tap][depth][part][block][line][16 outputs][inputs of a line]
+    of_line = 4 // sizes.element_bytes
+    parts = (sizes.parts, sizes.in_channels // of_line, of_line)
+    shape = (g.tiles, c.tile_blocks, CHANNELS, words.shape[1], words.shape[2], *parts)
+    return words.view(shape).permute(0, 3, 4, 5, 1, 6, 2, 7).contiguous().view(-1)
 
 
 def _runs(c: MacCommand, outputs: int, inputs: int) -> list[tuple[int, int, int]]:
@@ -139,9 +153,3 @@ def packed_params(channels: Channels, table: Tensor | None = None) -> Tensor:
         lines[:, row] = padded.view(blocks, CHANNELS)
     data = lines.view(-1).view(torch.uint8)
     return data if table is None else torch.cat([data, table.view(torch.uint8)])
-
-
-def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
-    """:func:`packed_weights` as the layout of a pack; params: command, sizes."""
-    command, sizes = params
-    return packed_weights(weight, command, sizes).view(torch.int8)

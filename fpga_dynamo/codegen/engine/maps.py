@@ -172,8 +172,13 @@ def _runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]
     return runs
 
 
-def int8(node: Node, what: str) -> None:
-    """Raises RefusedError if a value is not of int8."""
-    dtype = value(node).dtype
-    if dtype is not torch.int8:
-        raise RefusedError(f"{what} is {str(dtype).removeprefix('torch.')}, and the engine's maps are int8")
+DTYPES = {1: torch.int8, 2: torch.bfloat16, 4: torch.float32}
+"""What an engine's elements are, by their bytes."""
+
+
+def of_engine(node: Node, what: str, sizes: EngineSizes) -> None:
+    """Raises RefusedError if a value is not of the engine's elements."""
+    dtype, own = value(node).dtype, DTYPES[sizes.element_bytes]
+    if dtype is not own:
+        given, wanted = (str(of).removeprefix("torch.") for of in (dtype, own))
+        raise RefusedError(f"{what} is {given}, and the engine's maps are {wanted}")

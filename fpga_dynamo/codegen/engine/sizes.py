@@ -52,6 +52,11 @@ class EngineSizes:
         return CHANNELS // self.in_channels
 
     @property
+    def is_float(self) -> bool:
+        """Whether elements are bfloat16 or float32."""
+        return self.element_bytes > 1
+
+    @property
     def line_elements(self) -> int:
         return LINE_BYTES // self.element_bytes
 

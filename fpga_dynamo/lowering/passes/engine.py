@@ -3,7 +3,7 @@
 The matches are those of the patterns that say how an engine computes them (`Pattern.engine`). What an engine of these
 sizes cannot do is refused by the pattern while it emits; then all is done again without that match, so that its nodes
 run on the host. Values between two matches never leave the card; before and behind a launch the host writes and reads
-int8 maps, in the order of hls_kernels/engine/layout.hpp.
+maps, in the order of hls_kernels/engine/layout.hpp. An engine of bfloat16 or float32 takes graphs of that type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.ops.quantised.vector_side import channel_axis
 from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.sink import sink_views
-from fpga_dynamo.lowering.patterns import ENGINE_ONLY, TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import ENGINE_FLOATS, ENGINE_ONLY, TABLE, Match, Pattern
 
 Refusals = dict[tuple[str, Node], str]
 """Why the engine does not take what a pattern matches, by the pattern's name and the node that it starts from."""
@@ -73,7 +73,7 @@ def _bare(engine: EngineTarget) -> Target:
 
 def _lowered(graph: GraphInfo, engine: EngineTarget, refused: Refusals) -> EngineProgram:
     """A program without what is `refused`, which gets what the emitter refuses; then the program is none to use."""
-    matches = claimed(graph, refused)
+    matches = claimed(graph, engine, refused)
     owner = {node: match for match in matches for node in match.nodes}
     stages = _stages(graph, owner)
     outputs = {node for match in matches for node in match.outputs}
@@ -99,7 +99,7 @@ def _lowered(graph: GraphInfo, engine: EngineTarget, refused: Refusals) -> Engin
             emitter.define(node, view)
             made[node] = (view, stage)
     taken = {node: match.pattern.name for node, match in owner.items()}
-    left = reasons_of(graph, taken, refused)
+    left = reasons_of(graph, engine, taken, refused)
     results = {} if gone else _results(graph, outputs, taken, emitter)
     fillings = {node: emitter.filling(node) for node, _ in emitter.given}
     return EngineProgram(graph, engine, emitter.lists, taken, left, emitter.given, fillings, made, results)
@@ -108,9 +108,9 @@ def _lowered(graph: GraphInfo, engine: EngineTarget, refused: Refusals) -> Engin
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def claimed(graph: GraphInfo, refused: Refusals, disabled: Collection[str] = ()) -> list[Match]:
+def claimed(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled: Collection[str] = ()) -> list[Match]:
     """What patterns take that are not `disabled`, without what is refused."""
-    table = _by_anchor(disabled)
+    table = _by_anchor(engine, disabled)
     matches = []
     for node in graph.module.graph.nodes:
         if node.op != "call_function" or node in graph.claimed or node in graph.static or refuse_sizes(node):
@@ -127,9 +127,9 @@ def claimed(graph: GraphInfo, refused: Refusals, disabled: Collection[str] = ())
     return matches
 
 
-def _by_anchor(disabled: Collection[str]) -> dict[object, list[Pattern]]:
+def _by_anchor(engine: EngineTarget, disabled: Collection[str]) -> dict[object, list[Pattern]]:
     table: dict[object, list[Pattern]] = {}
-    for pattern in (*ENGINE_ONLY, *TABLE.patterns()):
+    for pattern in ENGINE_FLOATS if engine.sizes.is_float else (*ENGINE_ONLY, *TABLE.patterns()):
         if pattern.engine is not None and pattern.name not in disabled:
             for anchor in pattern.anchors:
                 table.setdefault(anchor, []).append(pattern)
@@ -197,15 +197,15 @@ def plan_joins(matches: list[Match], outputs: Collection[Node], emitter: EngineE
 
 
 def reasons_of(
-    graph: GraphInfo, taken: Collection[Node], refused: Refusals, of_all: str | None = None
+    graph: GraphInfo, engine: EngineTarget, taken: Collection[Node], refused: Refusals, of_all: str | None = None
 ) -> dict[Node, str]:
     """Why each node that computes and is not taken is the host's, in the graph's order; `of_all`: said of all."""
     nodes = graph.module.graph.nodes
     left = [node for node in nodes if computes(node) and node not in taken and node not in graph.static]
-    return {node: of_all or _reason(node, refused) for node in left}
+    return {node: of_all or _reason(node, engine, refused) for node in left}
 
 
-def _reason(node: Node, refused: Refusals) -> str:
+def _reason(node: Node, engine: EngineTarget, refused: Refusals) -> str:
     why = next((why for (_, anchor), why in refused.items() if anchor is node), None)
     if why is not None:
         return why
@@ -214,7 +214,9 @@ def _reason(node: Node, refused: Refusals) -> str:
     if node.target is DEQUANTIZE:
         return "the host scales what it reads from the card"
     fakes = [value(arg) for arg in node.all_input_nodes]
-    if any(isinstance(fake, torch.Tensor) and fake.dtype is torch.float32 for fake in fakes):
+    if not engine.sizes.is_float and any(
+        isinstance(fake, torch.Tensor) and fake.dtype is torch.float32 for fake in fakes
+    ):
         return f"{node.target} is of real numbers here, or the engine has no command for it"
     return f"the engine has no command for {node.target}"
 

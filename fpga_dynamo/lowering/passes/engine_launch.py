@@ -45,9 +45,9 @@ def plan_for_engine(graph: GraphInfo, options: Options) -> tuple[Partition, list
         before = len(refused)
         graph.claimed.clear()
         none = why_none(graph)
-        matches = [] if none is not None else claimed(graph, refused, options.disable)
+        matches = [] if none is not None else claimed(graph, engine, refused, options.disable)
         taken = {node for match in matches for node in match.nodes}
-        reasons = reasons_of(graph, taken, refused, none)
+        reasons = reasons_of(graph, engine, taken, refused, none)
         parts = partition(graph, Claims(matches, reasons), greedy=True, granularity=options.granularity)
         lowered = [
             _launch(graph, segment, engine, refused, watch=options.verify) if segment.on_card else None

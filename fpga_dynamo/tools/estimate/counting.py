@@ -1,15 +1,17 @@
 """Engine programs on the software card: counted in the hardware schedule, or computed in the CPU's, with the same bits.
 
-Values cross as the host would hand them over: int8 maps written before a launch and read behind it; what the engine
+Values cross as the host would hand them over: maps written before a launch and read behind it; what the engine
 does not take runs in eager.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 import torch
@@ -18,11 +20,14 @@ from torch.fx import Interpreter, Node
 from torch.fx.node import map_arg
 
 import xclbin_build
-from fpga_dynamo.codegen.engine.maps import Map
+from fpga_dynamo.codegen.engine.maps import DTYPES, Map
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
+from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.passes.engine import EngineProgram
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
+from fpga_dynamo.tools.estimate.accuracy import Error, errors
+from fpga_dynamo.tools.estimate.simulator import Simulator
 from xclbin_build.errors import BuildError
 
 _POISON = 0xA5
@@ -32,18 +37,22 @@ _COMPLETED = pyxrt.ert_cmd_state.ERT_CMD_STATE_COMPLETED
 _ARGUMENTS = {"commands": 0, "arena": 2, "weights": 3}
 _HOUR_MS = 3_600_000
 
+Session = Callable[[Sequence[bytes], Tensor], Tensor]
+"""Runs a launch: the list of each unit and the bytes of the maps before, to the bytes behind it."""
+
 
 @dataclass(frozen=True)
 class Counted:
     """ends: the cycle in which each command of each launch ends, from the first process's first. moved: bytes of all
-    ports but that of the commands. stalls: cycles that the array waited, by cause. differences: of each value that is
-    not eager's, how many elements, and the largest difference."""
+    ports but the commands'. stalls: cycles that the arrays waited, by cause. differences, of int8: of each value
+    that is not eager's, how many elements, and the largest difference. errors, of floats: of each value."""
 
     ends: tuple[tuple[int, ...], ...]
     moved: int
     stalls: Mapping[str, int]
     differences: Mapping[str, tuple[int, int, int]]
     values: int
+    errors: Mapping[str, Error] = field(default_factory=dict)
 
 
 @dataclass
@@ -73,7 +82,24 @@ class EngineCard:
         made.sync(_TO_CARD, data.numel(), 0)
         return made
 
-    def launch(self, commands: bytes, arena: Any, weights: Any) -> None:
+    def session(self, weights: Tensor, region: Tensor) -> Session:
+        """What runs launches beside these weights, with maps of so many bytes as `region`."""
+        constants, arena = self.buffer("weights", weights), self.buffer("arena", region)
+
+        def launch(lists: Sequence[bytes], maps: Tensor) -> Tensor:
+            arena.write(maps.numpy(), 0)
+            arena.sync(_TO_CARD, maps.numel(), 0)
+            self._launch(lists[0], arena, constants)
+            arena.sync(_FROM_CARD, maps.numel(), 0)
+            found = torch.from_numpy(arena.read(maps.numel(), 0).copy()).view(torch.uint8)
+            status = found[:8].view(torch.int32)
+            if int(status[0]) != 0:
+                raise DeviceError(f"command {int(status[1])} has an opcode that is none of the engine's")
+            return found
+
+        return launch
+
+    def _launch(self, commands: bytes, arena: Any, weights: Any) -> None:
         """Runs a list. Raises DeviceError if it does not come to its end."""
         words = torch.frombuffer(bytearray(commands), dtype=torch.uint8)
         buffer = self.buffer("commands", words)
@@ -85,17 +111,40 @@ class EngineCard:
             self.reports.append(json.loads(run.counters))
 
 
+@dataclass
+class SharedCard:
+    """Engines of one card that share each command, in the simulator; reports: as of :class:`EngineCard`."""
+
+    engine: EngineTarget
+    platform: str
+    reports: list[dict[str, Any]] = field(default_factory=list, init=False)
+
+    def session(self, weights: Tensor, region: Tensor) -> Session:
+        """What runs launches; each unit has these weights. Raises DeviceError if the sources do not compile."""
+        engine, mhz = self.engine, self.engine.platform.clock_hz / 1e6
+        try:
+            simulator = Simulator(engine.sizes, self.platform, mhz, engine.units)
+        except (BuildError, CalledProcessError) as error:
+            raise DeviceError(str(error)) from error
+
+        def launch(lists: Sequence[bytes], maps: Tensor) -> Tensor:
+            report, found = simulator.launch(lists, maps, [weights] * engine.units)
+            self.reports.append(report)
+            return found
+
+        return launch
+
+
 class EngineRun:
     """A call of a program on a card. inputs: of each placeholder what it is."""
 
-    def __init__(self, program: EngineProgram, card: EngineCard, inputs: Mapping[Node, Any]) -> None:
+    def __init__(self, program: EngineProgram, card: EngineCard | SharedCard, inputs: Mapping[Node, Any]) -> None:
         self.program, self.card = program, card
+        self._dtype = DTYPES[program.engine.sizes.element_bytes]
         self._values: dict[Node, Any] = dict(inputs)
         self._launched = 0
-        self._weights = card.buffer("weights", packed(program, inputs))
-        self._lines = program.lists.maps.lines
-        self._region = torch.full((self._lines * LINE_BYTES,), _POISON, dtype=torch.uint8)
-        self._arena = card.buffer("arena", self._region)
+        self._region = torch.full((program.lists.maps.lines * LINE_BYTES,), _POISON, dtype=torch.uint8)
+        self._launch_on = card.session(packed(program, inputs), self._region)
 
     def results(self) -> Any:
         """What the graph returns, in its structure."""
@@ -130,8 +179,8 @@ class EngineRun:
                 self._launch()
             of = view.buffer
             assert isinstance(of, Map) and of.at is not None
-            content = self._region[of.at * LINE_BYTES : (of.at + of.lines) * LINE_BYTES].view(torch.int8)
-            return of.blocked(torch.int8, view=view).seen(content, tuple(view.shape)).clone()
+            content = self._region[of.at * LINE_BYTES : (of.at + of.lines) * LINE_BYTES].view(self._dtype)
+            return of.blocked(self._dtype, view=view).seen(content, tuple(view.shape)).clone()
         if node.op == "get_attr":
             return self.program.graph.constant(node)
         args, kwargs = map_arg((node.args, node.kwargs), self._values.__getitem__)
@@ -142,35 +191,38 @@ class EngineRun:
         for (node, _), of in self.program.given.items():
             if of.at is not None and of.launch == number:
                 filling = self.program.fillings[node]
-                data = of.blocked(torch.int8, filling).laid_out(self._values[node]).view(torch.uint8)
+                data = of.blocked(self._dtype, filling).laid_out(self._values[node]).view(torch.uint8)
                 self._region[of.at * LINE_BYTES : of.at * LINE_BYTES + data.numel()] = data
-        self._arena.write(self._region.numpy(), 0)
-        self._arena.sync(_TO_CARD, self._region.numel(), 0)
-        commands = b"".join(e.commands[0].words() for e in self.program.lists.launches[number])
-        self.card.launch(commands, self._arena, self._weights)
-        self._arena.sync(_FROM_CARD, self._region.numel(), 0)
-        content = self._arena.read(self._region.numel(), 0)
-        self._region = torch.from_numpy(content.copy()).view(torch.uint8)
-        status = self._region[:8].view(torch.int32)
-        if int(status[0]) != 0:
-            raise DeviceError(f"command {int(status[1])} has an opcode that is none of the engine's")
+        launch = self.program.lists.launches[number]
+        units = range(self.program.engine.units)
+        lists = [b"".join(emitted.commands[unit].words() for emitted in launch) for unit in units]
+        self._region = self._launch_on(lists, self._region)
         self._launched += 1
 
 
-def counted(program: EngineProgram, card: EngineCard, inputs: Mapping[Node, Any]) -> Counted:
+def counted(program: EngineProgram, card: EngineCard | SharedCard, inputs: Mapping[Node, Any]) -> Counted:
     """Runs a program on a counting card, and compares all that its commands make with eager."""
     run = EngineRun(program, card, inputs)
     run.results()
-    found = differences(program, run, inputs)
+    is_float = program.engine.sizes.is_float
+    found = {} if is_float else differences(program, run, inputs)
+    apart = errors(program, run.value, inputs) if is_float else {}
+    units = program.engine.units
+    names = [f"engine_{unit + 1}/" for unit in range(units)] if units > 1 else [""]
     ends, stalls, moved = [], dict[str, int](), 0
     for report in card.reports[-len(program.lists.launches) :]:
         processes = {process["process"]: process for process in report["processes"]}
         begin = min(process["first"] for process in processes.values())
-        ends.append(tuple(c["last"] - begin for c in processes["store"]["commands"] if c["index"] >= 0))
-        for cause, cycles in processes["mac_array"]["stalls"].items():
-            stalls[cause] = stalls.get(cause, 0) + cycles
-        moved += sum(port["bytes"] for port in report["ports"] if port["port"] != "commands")
-    return Counted(tuple(ends), moved, stalls, found, len(program.made))
+        stored = [
+            [c["last"] - begin for c in processes[f"{name}store"]["commands"] if c["index"] >= 0] for name in names
+        ]
+        # Of several units a command ends with the slowest, and may end before one that stands before it.
+        ends.append(tuple(accumulate(map(max, *stored) if units > 1 else stored[0], max)))
+        for name in names:
+            for cause, cycles in processes[f"{name}mac_array"]["stalls"].items():
+                stalls[cause] = stalls.get(cause, 0) + cycles
+        moved += sum(port["bytes"] for port in report["ports"] if not port["port"].endswith("commands"))
+    return Counted(tuple(ends), moved, stalls, found, len(program.made), apart)
 
 
 def differences(program: EngineProgram, run: EngineRun, inputs: Mapping[Node, Any]) -> dict[str, tuple[int, int, int]]:

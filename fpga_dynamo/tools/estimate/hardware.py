@@ -44,7 +44,7 @@ class Card:
 
 
 def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
-    """The platform's card with so many of the recipe's engine; of none named the platform's own.
+    """The platform's card with so many of the recipe's engine; of none named the platform's own of that type.
 
     Raises EstimateError for an unknown platform or recipe, and a recipe without an engine of that type.
     """
@@ -52,7 +52,7 @@ def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
         found = platforms.load(platform)
         if not found.regions:
             raise EstimateError(f"platform '{platform}' is no card; there are {', '.join(_cards())}")
-        chosen = recipe or _own(found.name)
+        chosen = recipe or _own(found.name, dtype)
         loaded = recipes.load(chosen)
         engine = next((kernel.name for kernel in loaded.kernels if kernel.engine), None)
         if units > 1 and engine is not None:
@@ -81,12 +81,15 @@ def _cards() -> list[str]:
     return [name for name in platforms.names() if platforms.load(name).regions]
 
 
-def _own(platform: str) -> str:
-    """The recipe of a platform that is an engine's."""
+def _own(platform: str, dtype: str) -> str:
+    """The recipe of a platform that is an engine's of a type."""
     for name in recipes.for_platform(platform):
-        if any(kernel.engine for kernel in recipes.load(name).kernels):
+        if any(kernel.engine and kernel.engine.element == DTYPES[dtype] for kernel in recipes.load(name).kernels):
             return name
-    raise EstimateError(f"no recipe that comes along has an engine for platform '{platform}'; give --recipe FILE.toml")
+    raise EstimateError(
+        f"no recipe that comes along has an engine for platform '{platform}' and {DTYPES[dtype]}; "
+        "give --recipe FILE.toml"
+    )
 
 
 # --- resources --------------------------------------------------------------------------------------------------------

@@ -57,6 +57,29 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
     return Model(name, capture(converted, example.inputs), calibration)
 
 
+FLOATS = {"bf16": torch.bfloat16, "fp32": torch.float32}
+"""What ``--dtype`` says of a model that is not quantised -> its type."""
+
+
+def floating(name: str, batch: int, dtype: str) -> Model:
+    """The model `name` of the zoo with parameters and inputs of a floating-point type.
+
+    Raises EstimateError for a model that is more than one graph, or that eager cannot run in that type.
+    """
+    example = zoo.load(name, batch=batch)
+    model = zoo.randomise_batch_norm(example.model).to(FLOATS[dtype])
+    inputs = tuple(_of_type(x, FLOATS[dtype]) for x in example.inputs)
+    try:
+        graph = capture(model, inputs)
+    except Exception as error:
+        raise EstimateError(f"'{name}' cannot be traced in {dtype}: {_first_line(error)}") from error
+    return Model(name, graph, "none: it is not quantised")
+
+
+def _of_type(x: Any, dtype: torch.dtype) -> Any:
+    return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+
 def _redrawn(inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Inputs of the same shapes: random numbers again, and integers in another order."""
     return tuple(_like(x) if isinstance(x, torch.Tensor) else x for x in inputs)

@@ -14,7 +14,8 @@ from fpga_dynamo.ir.weights import NotExactError
 from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.quantize.specs import Scales
 from fpga_dynamo.tools.estimate import hardware, model
-from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, counted
+from fpga_dynamo.tools.estimate.accuracy import Error
+from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, SharedCard, counted
 from fpga_dynamo.tools.estimate.figures import Figures, figures, modelled
 from fpga_dynamo.tools.estimate.hardware import EstimateError, Resources
 from fpga_dynamo.tools.estimate.linking import Link, links
@@ -26,13 +27,14 @@ _ROWS = 20
 @dataclass(frozen=True)
 class Counting:
     """What the counting card says beside figures. model_ms: the cost model's latency. stalls: ms that the array waited,
-    by cause. values: how many of the engine were compared with eager's; differences: of those that are not the same,
-    elements that differ, all elements, and the largest difference."""
+    by cause. values: how many of the engine were compared with eager's; differences, of int8: of those that are not the
+    same, elements that differ, all elements, and the largest difference; errors, of floats: of each value."""
 
     model_ms: float
     stalls: dict[str, float]
     values: int
     differences: dict[str, tuple[int, int, int]]
+    errors: dict[str, Error]
 
 
 @dataclass(frozen=True)
@@ -83,15 +85,13 @@ def estimate(
     sizes_only: bool = False,
 ) -> Report:
     """What the model `name` of the zoo takes. Raises EstimateError, and ModelNotFoundError, in a sentence."""
-    if cus > 1 and simulate:
-        raise EstimateError(
-            f"--cus {cus} --simulate: the counting card runs one compute unit here; leave one of the two out "
-            "(python -m benchmarks.engine --cus counts several)"
-        )
     card = hardware.card(platform, recipe, dtype, cus)
-    if dtype != "int8":
-        raise EstimateError(f"--dtype {dtype}: models are lowered to int8 engines only so far")
-    given = model.quantised(name, batch, scales, calibration)
+    if dtype == "int8":
+        given = model.quantised(name, batch, scales, calibration)
+    elif calibration is not None:
+        raise EstimateError(f"--calibration is of int8; --dtype {dtype} has no scales")
+    else:
+        given = model.floating(name, batch, dtype)
     program = lower_for_engine(given.graph.module, card.engine, given.graph.static)
     if not any(program.lists.launches):
         reasons = Counter(program.left.values())
@@ -102,7 +102,7 @@ def estimate(
         found = _counted(program, card, given)
         times, moved = [[float(end) for end in launch] for launch in found.ends], found.moved
         stalls = {cause: cycles / card.mhz / 1e3 for cause, cycles in found.stalls.items() if cycles}
-        counting = Counting(modelled_ms, stalls, found.values, dict(found.differences))
+        counting = Counting(modelled_ms, stalls, found.values, dict(found.differences), dict(found.errors))
     return Report(
         name,
         dtype,
@@ -122,7 +122,9 @@ def estimate(
 
 def _counted(program: EngineProgram, card: hardware.Card, given: model.Model) -> Counted:
     try:
-        return counted(program, EngineCard(card.recipe, card.platform), given.graph.tensors())
+        units = program.engine.units
+        on = SharedCard(card.engine, card.platform) if units > 1 else EngineCard(card.recipe, card.platform)
+        return counted(program, on, given.graph.tensors())
     except NotExactError as error:
         raise EstimateError(f"the engine cannot hold a parameter of '{given.name}': {error}") from error
 
@@ -186,6 +188,12 @@ def show(found: Report) -> None:
 
 
 def _compared(of: Counting) -> str:
+    if of.errors:
+        worst = max(of.errors.values(), key=lambda error: error.card)
+        return (
+            f"errors of {of.values} values beside float64 (rms over rms): {worst.card:.2g} at most, where eager's is "
+            f"{worst.eager:.2g}"
+        )
     if not of.differences:
         return f"all {of.values} values of the engine have eager's bits"
     elements = sum(number for number, _, _ in of.differences.values())

@@ -100,9 +100,10 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], short_s
             const sum_t of_pixel = added_to_pixel(c, sums, lane);
             for (int o = 0; o < CHANNELS; o++) {
 #pragma HLS unroll
-                const sum_t own = add_sums(sums.v[lane][place.block * CHANNELS + o], offset.of[o]);
+                const sum_t products = sums.v[lane][place.block * CHANNELS + o];
+                const sum_t own = ELEMENT == ELEMENT_INT8 ? add_sums(products, offset.of[o]) : products;
                 const sum_t more = has_sums(c) ? sum_of_bits(bits32_of(partial, o)) : of_pixel;
-                const sum_t sum = add_sums(own, more);
+                const sum_t sum = ELEMENT == ELEMENT_INT8 || PARTIAL_SUMS ? add_sums(own, more) : own;
                 const lane_table middle = middle_table(tables, e * CHANNELS + o);
                 const lane_table last = last_table(tables, e * CHANNELS + o);
                 words[e].lane[o] = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);

@@ -198,7 +198,8 @@ void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_
             for (int o = 0; o < BEAT_CHANNELS; o++) {
 #pragma HLS unroll
                 const block_sum_t before = line == 0 ? block_sum_t(0) : sums[o];
-                now[o] = before + block_sum_t(correction_of(beat, o, c));
+                // Floats have no zero points, and compilers keep the addition of a float 0.
+                now[o] = ELEMENT == ELEMENT_INT8 ? before + block_sum_t(correction_of(beat, o, c)) : block_sum_t(0);
             }
             for (int j = 0; j < CHANNELS; j++) {
 #pragma HLS unroll
@@ -225,7 +226,7 @@ void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_
                 for (int o = 0; o < BEAT_CHANNELS; o++) {
 #pragma HLS unroll
                     const sum_t earlier = begins ? sum_t(0) : old.channel[o];
-                    all.channel[o] = add_sums(earlier, static_cast<sum_t>(now[o]));
+                    all.channel[o] = ELEMENT == ELEMENT_INT8 ? add_sums(earlier, static_cast<sum_t>(now[o])) : sum_t(0);
                 }
                 corrections[block][tile][beat_of_line] = all;
             }

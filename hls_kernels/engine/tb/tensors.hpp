@@ -53,8 +53,9 @@ class region {
 public:
     explicit region(uint64_t seed) : random_(seed) { allocate(1); }
     uint32_t allocate(int64_t lines) {
-        const std::size_t begin = lines_.size() + 1;  // a line between any two
-        lines_.resize(begin + static_cast<std::size_t>(lines) + 1);
+        // Lines between any two; a second operand is read in blocks of 16 pixels, and so beyond its last plane.
+        const std::size_t begin = lines_.size() + 1;
+        lines_.resize(begin + static_cast<std::size_t>(lines) + engine::CHANNELS / engine::BEAT);
         for (std::size_t i = begin - 1; i < lines_.size(); i++)
             for (int k = 0; k < engine::LINE_ELEMENTS; k++) set_element(lines_[i], k, random_element(random_));
         return static_cast<uint32_t>(begin);

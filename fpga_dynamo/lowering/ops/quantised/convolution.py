@@ -6,35 +6,36 @@ Pattern, legality and commands; cores: hls_kernels/cores/conv2d_int8, tests: tes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, int8
+from fpga_dynamo.codegen.engine.maps import RefusedError, images_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.command import ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape
-from fpga_dynamo.ir.quantised import Scale, dequantized
+from fpga_dynamo.ir.quantised import dequantized
 from fpga_dynamo.ir.records import Conv2dInt8, DepthwiseInt8
 from fpga_dynamo.ir.sizes.size import identical
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div
-from fpga_dynamo.lowering.ops.convolution.axes import axes
 from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise, macs_of, parts_of_images
 from fpga_dynamo.lowering.ops.convolution.parts import cut_window, panels_of
+from fpga_dynamo.lowering.ops.engine.images import (
+    as_image,
+    convolution_command,
+    convolution_input,
+    convolution_weights,
+    refuse_convolution,
+)
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
-    Ending,
     ending,
     engine_fields,
     engine_residual,
@@ -264,98 +265,25 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     assert found is not None
     if isinstance(weights, str):
         raise RefusedError(weights)
-    _refuse_on_engine(node, weights, emitter)
-    command = _engine_command(node, found[1], end, emitter)
+    refuse_convolution(node, emitter)
+    if weights.axis not in (None, 0):
+        raise RefusedError("its weight has a scale for each input channel")
+    command = convolution_command(node, pad=found[1].zero, **engine_fields(end, emitter))
     bias = node.args[2] if isinstance(node.args[2], Node) else None
     parameters = Parameters(weights, bias, found[1], end)
-    x, command = _engine_input(found[0], node, command, emitter)
+    x, command = convolution_input(found[0], command, emitter)
     out = emitter.result(match.root)
-    y, residual = images_of(_flat(out), "its result"), engine_residual(end, emitter, _flat, images_of)
-
-    def pack(cut: MacCommand, first: int) -> int:
-        # Channel by channel a command may be cut into parts, whose weights are some of the channels'.
-        own = (cut, emitter.sizes, first * CHANNELS if cut.one_to_one else 0)
-        words = [emitter.expression(weights.integers)]
-        name = f"{weights.integers.name} as the engine reads it"
-        return emitter.put(emitter.pack(_pack_for_engine, own, words, weight_bytes(cut, emitter.sizes), name, I8))
-
+    y, residual = images_of(as_image(out), "its result"), engine_residual(end, emitter, as_image, images_of)
     emitter.mac(
         command,
         x,
         y,
         engine_params(parameters.pack(1, CHANNELS, y.channels, emitter, node.name), end, emitter),
-        pack,
+        convolution_weights(emitter.expression(weights.integers), weights.integers.name, emitter),
         residual=residual,
         macs=macs_of(node),
     )
     return [out]
-
-
-def _refuse_on_engine(node: Node, weights: Weights, emitter: EngineEmitter) -> None:
-    """Raises RefusedError."""
-    rank, bias = len(shape(node)) - 2, node.args[2]
-    if bool(argument(node, "transposed", 6)):
-        raise RefusedError("it is a transposed convolution, whose phases the engine's store cannot interleave")
-    if rank not in (1, 2):
-        raise RefusedError(f"it is a convolution over {rank} dimensions, and the engine's maps have two")
-    if weights.axis not in (None, 0):
-        raise RefusedError("its weight has a scale for each input channel")
-    if isinstance(bias, Node) and not emitter.graph.from_inputs(bias):
-        raise RefusedError("its bias is computed in the graph")
-
-
-def _engine_command(node: Node, scale: Scale, end: Ending, emitter: EngineEmitter) -> MacCommand:
-    """The command for images as they are, but for addresses and the order of its input."""
-    size, channels, groups = shape(node), shape(operand(node, 0))[1], argument(node, "groups", 8)
-    phases = axes(node)
-    height, width = phases[0][0] if len(phases) == 2 else None, phases[-1][0]
-    out_blocks = ceil_div(size[1], CHANNELS)
-    dense = groups == 1
-    return MacCommand(
-        weight_kind=WeightKind.DIAGONAL if is_depthwise(node) else WeightKind.PACKED,
-        in_blocks=ceil_div(channels, CHANNELS),
-        in_height=shape(operand(node, 0))[2] if height else 1,
-        in_width=shape(operand(node, 0))[-1],
-        out_blocks=out_blocks,
-        out_height=size[2] if height else 1,
-        out_width=size[-1],
-        kernel=(len(height.taps) if height else 1, len(width.taps)),
-        stride=(height.stride if height else 1, width.stride),
-        padding=(height.padding if height else 0, width.padding),
-        dilation=(height.dilation if height else 1, width.dilation),
-        group_in=channels if dense else channels // groups,
-        group_out=out_blocks * CHANNELS if dense else size[1] // groups,
-        images=size[0],
-        pad=scale.zero,
-        **engine_fields(end, emitter),
-    )
-
-
-def _engine_input(integers: Node, node: Node, command: MacCommand, emitter: EngineEmitter) -> tuple[Images, MacCommand]:
-    """Where the input lies, blocked, or with few channels side by side if the host can write it so."""
-    int8(integers, "its input")
-    channels = shape(integers)[1]
-    side_by_side = next((n for n in (1, 2, 4, 8) if n >= channels), CHANNELS)
-    fits = command.dilation[1] == 1 and (CHANNELS // side_by_side) % command.stride[1] == 0
-    if side_by_side < CHANNELS and fits and not command.one_to_one and command.group_in == channels:
-        folded = emitter.folded(integers, side_by_side)
-        if folded is not None:
-            x = Images(folded, folded.images, channels, command.in_height, command.in_width)
-            return x, replace(command, pixel_channels=side_by_side)
-    return images_of(_flat(emitter.view(integers)), "its input"), command
-
-
-def _flat(view: View) -> View:
-    """A view of four dimensions: an image of one dimension has a height of 1."""
-    return view.unsqueeze(2) if len(view.shape) == 3 else view
-
-
-def _pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
-    """The weights of a cut command, from an output channel on if it works channel by channel; params end with that."""
-    command, sizes, first = params
-    if command.one_to_one:
-        weight = weight[first : first + command.out_blocks * CHANNELS]
-    return pack_weight((command, sizes), weight.unsqueeze(2) if weight.dim() == 3 else weight)
 
 
 TABLE.add(

@@ -12,7 +12,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, int8
+from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand
@@ -175,8 +175,8 @@ def engine_lookup(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """A table on the vector side; nothing at all if each integer stands for itself."""
     found = dequantized(match.nodes[0])
     assert found is not None
-    int8(found[0], "its input")
-    int8(match.root, "its result")
+    of_engine(found[0], "its input", emitter.sizes)
+    of_engine(match.root, "its result", emitter.sizes)
     entries = table_of(match.nodes)
     if all(entry == (i - 128) & 0xFF for i, entry in enumerate(entries)) and match.root not in emitter.placements:
         return [emitter.view(found[0])]

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
-import torch
-from torch.fx import Node
-
-from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import Map, RefusedError, images_of, int8, rows_of
+from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
-from fpga_dynamo.ir.elements import I8
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, argument, pair, shape, value
+from fpga_dynamo.ir.graph import argument, shape, value
 from fpga_dynamo.ir.quantised import OwnScale, Scale
-from fpga_dynamo.ir.view import View, ceil_div
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.engine.heads import seen_as
+from fpga_dynamo.lowering.ops.engine.rows import linear, matrix_weights
 from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
-from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product, seen_as
+from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product
 from fpga_dynamo.lowering.ops.quantised.epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights, turns
 from fpga_dynamo.lowering.ops.quantised.product import Product
@@ -29,7 +22,7 @@ from fpga_dynamo.lowering.patterns import Match
 
 def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     product: Product = match.bound["product"]
-    int8(product.left, "its left operand")
+    of_engine(product.left, "its left operand", emitter.sizes)
     if argument(product.node, "beta", 3, 1) != 1 or argument(product.node, "alpha", 4, 1) != 1:
         raise RefusedError("it is scaled")
     if isinstance(product.scale, OwnScale):
@@ -51,69 +44,17 @@ def _linear(match: Match, product: Product, scale: Scale, emitter: EngineEmitter
     if product.bias is not None and not emitter.graph.is_static(product.bias):
         raise RefusedError("what is added is no static row")
     depth, columns = shape(product.right)
-    image, kernel = None, (1, 1)
-    try:
-        x = rows_of(emitter.view(integers), "its left operand")
-    except RefusedError:
-        if (image := _flattened_image(integers)) is None:
-            raise
-        x, kernel = images_of(emitter.view(image), "its left operand"), pair(shape(image)[2:])
-    same = shape(match.root) == shape(node)
-    out = emitter.result(match.root, None if same else shape(node))
-    if x.images > 1:  # the rows are images of a pixel each
-        rows = Map(x.images, 1, columns, emitter.sizes, match.root.name)
-        out = View(rows, tuple(shape(node)), (IMAGE, CHANNEL))
-    y = rows_of(out, "its result")
-    residual = engine_residual(end, emitter, lambda view: view, rows_of)
-    command = MacCommand(
-        in_blocks=x.blocks,
-        in_height=x.height,
-        in_width=x.width,
-        out_blocks=ceil_div(columns, CHANNELS),
-        out_width=y.width,
-        kernel=(kernel[0], kernel[1]),
-        group_in=x.channels,
-        group_out=ceil_div(columns, CHANNELS) * CHANNELS,
-        images=x.images,
-        pad=scale.zero,
-        **engine_fields(end, emitter),
-    )
-    if not x.whole:  # some rows of a matrix: those of a pixel each, of which what lies above and below is left out
-        if image is not None:
-            raise RefusedError("its left operand is a part of an image")
-        command = replace(command, in_height=x.map.pixels, in_width=1, out_height=y.width, out_width=1)
-        command = replace(command, padding=(-x.first, 0))
+    of = linear(integers, node, match.root, columns, emitter, pad=scale.zero, **engine_fields(end, emitter))
     turned = turns(product.right)
     parameters = Parameters(weights, product.bias, scale, end, is_matrix=not turned)
-
-    def pack(cut: MacCommand, first: int) -> int:
-        own, words = (cut, emitter.sizes, turned, kernel), [emitter.expression(weights.integers)]
-        name = f"{weights.integers.name} as the engine reads it"
-        return emitter.put(emitter.pack(_pack_for_engine, own, words, weight_bytes(cut, emitter.sizes), name, I8))
-
+    matrix = emitter.expression(weights.integers)
     emitter.mac(
-        command,
-        x,
-        y,
+        of.command,
+        of.x,
+        of.y,
         engine_params(parameters.pack(1, CHANNELS, columns, emitter, match.root.name), end, emitter),
-        pack,
-        residual=residual,
+        matrix_weights(matrix, weights.integers.name, of, emitter, turned=turned),
+        residual=engine_residual(end, emitter, lambda view: view, rows_of),
         macs=value(node).numel() * depth,
     )
-    return [seen_as(out, match.root)]
-
-
-def _flattened_image(integers: Node) -> Node | None:
-    """The image of several pixels whose elements are the features of rows, channel by channel."""
-    if integers.target not in RESHAPE_TARGETS or len(shape(integers)) != 2:
-        return None
-    image = integers.all_input_nodes[0]
-    size = shape(image)
-    is_image = len(size) == 4 and size[0] == shape(integers)[0] and size[2] * size[3] > 1
-    return image if is_image else None
-
-
-def _pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
-    command, sizes, turned, kernel = params
-    weight = matrix if turned else matrix.t()
-    return pack_weight((command, sizes), weight.reshape(weight.shape[0], -1, *kernel))
+    return [seen_as(of.out, match.root)]

@@ -15,7 +15,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.engine.command import Flags
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, int8
+from fpga_dynamo.codegen.engine.maps import Images, RefusedError, of_engine
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.elements import F32, Element
@@ -277,7 +277,7 @@ def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
     if end.in_floats:
         kind = end.activation.kind.removeprefix("ACT_").lower()
         raise RefusedError(f"its {kind} is computed before rounding, and the engine's tables are of rounded numbers")
-    int8(end.last, "its result")
+    of_engine(end.last, "its result", emitter.sizes)
     low, high = end.narrower or limits(end.activation, scale)
     found: dict[str, Any] = {"flags": Flags.NONE, "zero": scale.zero, "low": low, "high": high}
     if end.table is not None:
@@ -285,7 +285,7 @@ def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
     if end.residual is not None:
         other = dequantized(end.residual)
         assert other is not None
-        int8(other[0], "what is added")
+        of_engine(other[0], "what is added", emitter.sizes)
         found |= {"residual_zero": other[1].zero, "residual_factor": factor(other[1].scale / scale.scale)}
     if end.middle is not None:
         found["flags"] |= Flags.MIDDLE

@@ -18,17 +18,16 @@ from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
-from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, int8
+from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import RequantizeError, channels
 from fpga_dynamo.ir.dtypes import BYTES
-from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, pair, refuse_value, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import PoolInt8
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View, align, ceil_div
+from fpga_dynamo.lowering.ops.engine.images import uniform_windows, windows
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
 from fpga_dynamo.lowering.ops.quantised.packing import pack_one_scale
@@ -258,11 +257,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         raise RefusedError(scales)
     if len(scales) > 1:
         raise RefusedError("its windows at the border have fewer pixels, and the engine divides all by one number")
-    if window.adaptive:
-        if any(n % m for n, m in zip(size, out, strict=True)):
-            raise RefusedError("its windows have different sizes, and the engine's have one")
-        step = (size[0] // out[0], size[1] // out[1])
-        window = Window(False, step, step, (0, 0), (1, 1))
+    window = uniform_windows(window, pair(size), out)
     (divisor,) = scales
     taps = window.kernel[0] * window.kernel[1]
     fields = {
@@ -287,51 +282,16 @@ def _on_engine(
     root: Node, source: Node, window: Window, fields: dict[str, Any], constants: tuple[Any, ...], emitter: EngineEmitter
 ) -> View:
     """The command and its result; constants: of `pack_one_scale`."""
-    int8(source, "its input")
+    of_engine(source, "its input", emitter.sizes)
     if len(shape(source)) != 4:
         raise RefusedError("it is of an image without a batch")
     x = images_of(emitter.view(source), "its input")
-    size = (x.images, x.channels, *(shape(root)[-2:] if len(shape(root)) == 4 else (1, 1)))
-    out = emitter.result(root, None if len(shape(root)) == 4 else size)
-    y = images_of(out, "its result")
-    command = MacCommand(
-        in_blocks=x.blocks,
-        in_height=x.height,
-        in_width=x.width,
-        out_blocks=x.blocks,
-        out_height=y.height,
-        out_width=y.width,
-        kernel=pair(window.kernel),
-        stride=pair(window.stride),
-        padding=pair(window.padding),
-        dilation=pair(window.dilation),
-        images=x.images,
-        **fields,
-    )
     words = 3 * align(x.channels, CHANNELS)
 
-    def ones(cut: MacCommand, first: int) -> int:
-        count = weight_bytes(cut, emitter.sizes)
-        return emitter.put(emitter.pack(_pack_ones, (cut, emitter.sizes), [], count, "ones", I8))
+    def params(cut: MacCommand, first: int) -> int:
+        return emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
 
-    emitter.mac(
-        command,
-        x,
-        y,
-        lambda cut, first: (
-            emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
-        ),
-        ones if command.has_weights else None,
-    )
-    if len(shape(root)) == 4:
-        return out
-    return View(out.buffer, tuple(shape(root)), out.strides[:2], out.offset)
-
-
-def _pack_ones(params: tuple[Any, ...]) -> torch.Tensor:
-    command, sizes = params
-    ones = torch.ones(command.out_blocks * CHANNELS, 1, *command.kernel, dtype=torch.int8)
-    return pack_weight((command, sizes), ones)
+    return windows(root, x, window, fields, params, emitter)
 
 
 _OPCODES = frozenset({"pool_int8", "move"})

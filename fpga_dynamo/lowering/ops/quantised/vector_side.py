@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, int8, rows_of
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import (
     BETA_FRACTION,
@@ -51,8 +51,8 @@ def element_wise(
     """A command whose operands and result lie alike; where that is so the engine does not mind how. The result."""
     x = emitter.view(left)
     other = None if right is None else emitter.view(right)
-    int8(left, "its operand")
-    int8(root, "its result")
+    of_engine(left, "its operand", emitter.sizes)
+    of_engine(root, "its result", emitter.sizes)
     of = x.buffer
     assert isinstance(of, Map)
     placed = emitter.placements.get(root)
@@ -147,8 +147,8 @@ def _row_by_row(
     root: Node, source: Node, count: int, command: VectorCommand, emitter: EngineEmitter, params: Any
 ) -> View:
     """A command over rows of `count` features, of one map or a map for each head; the result lies as the source."""
-    int8(source, "its input")
-    int8(root, "its result")
+    of_engine(source, "its input", emitter.sizes)
+    of_engine(root, "its result", emitter.sizes)
     x = emitter.view(source)
     of = x.buffer
     assert isinstance(of, Map)

@@ -1,4 +1,4 @@
-// Runs command lists on the engine in the dataflow simulator, for run.py: the kernel of each compute unit, its ports bound to a
+// Runs command lists on the engine in the dataflow simulator, for fpga_dynamo/tools/estimate/simulator.py: the kernel of each compute unit, its ports bound to a
 // platform's memory, and what was counted as JSON.
 #include <cstdint>
 #include <memory>

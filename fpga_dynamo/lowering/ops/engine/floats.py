@@ -1,0 +1,161 @@
+"""Products of bfloat16 and float32 on the hardware engine: convolutions, matrices by weights, and two maps by heads.
+
+What stands behind them is their ending (endings.py). An engine sums in float32, each tap's channels in pairs, then tap
+by tap, so sums are rounded in another order than eager's. Tests: tests/lowering/test_engine_floats.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine, rows_of
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, is_view, operand, shape, value
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.ops.convolution.convolution import macs_of
+from fpga_dynamo.lowering.ops.engine.depth import emit
+from fpga_dynamo.lowering.ops.engine.endings import Ending, ending, fields, parameters, residual
+from fpga_dynamo.lowering.ops.engine.heads import heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.images import (
+    Line,
+    as_image,
+    convolution_command,
+    convolution_input,
+    convolution_weights,
+    refuse_convolution,
+)
+from fpga_dynamo.lowering.ops.engine.rows import linear, matrix_weights
+from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
+from fpga_dynamo.lowering.ops.matmul.matmul import operands_of
+from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
+
+Matcher = Callable[[Pattern, Node, GraphInfo], Match | None]
+
+
+# --- convolutions -----------------------------------------------------------------------------------------------------
+
+
+def _convolution(*, alone: bool) -> Matcher:
+    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+        if not graph.from_inputs(operand(node, 1)):
+            return None
+        end = ending(node, graph, alone=alone)
+        return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end})
+
+    return match
+
+
+def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    node = match.nodes[0]
+    end: Ending = match.bound["ending"]
+    weight = operand(node, 1)
+    refuse_convolution(node, emitter)
+    of_engine(weight, "its weight", emitter.sizes)
+    command = convolution_command(node, **fields(end, emitter))
+    x, command = convolution_input(operand(node, 0), command, emitter)
+    out = emitter.result(match.root)
+    y = images_of(as_image(out), "its result")
+    bias = node.args[2] if isinstance(node.args[2], Node) else None
+    given, other = emitter.expression(weight), residual(end, emitter, as_image, images_of)
+
+    def weights(first: int, behind: int) -> Line:
+        return convolution_weights(
+            given, weight.name, emitter, None if x.channels == behind - first else (first, behind)
+        )
+
+    emit(command, x, y, end, bias, weights, other, macs_of(node), emitter)
+    return [out]
+
+
+# --- matrices ---------------------------------------------------------------------------------------------------------
+
+
+def _matmul(*, alone: bool) -> Matcher:
+    def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+        _, _, right = operands_of(node)
+        # A product of two maps adds nothing: the streams of what is added bring the second operand.
+        alone_ = alone or not graph.is_static(repeated_matrix(right))
+        end = ending(node, graph, rows=True, alone=alone_)
+        return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end})
+
+    return match
+
+
+def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    node = match.nodes[0]
+    addend, left, right = operands_of(node)
+    of_engine(left, "its left operand", emitter.sizes)
+    of_engine(right, "its right operand", emitter.sizes)
+    if argument(node, "beta", 3, 1) != 1 or argument(node, "alpha", 4, 1) != 1:
+        raise RefusedError("it is scaled")
+    right = repeated_matrix(right)
+    if not emitter.graph.is_static(right):
+        return _heads(match, addend, left, right, emitter)
+    if len(shape(right)) > 2:
+        raise RefusedError("its right operand is a batch of weights")
+    return _linear(match, addend, left, right, emitter)
+
+
+def _linear(match: Match, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter) -> Sequence[View]:
+    node = match.nodes[0]
+    end: Ending = match.bound["ending"]
+    depth, columns = shape(right)
+    if addend is not None and not (emitter.graph.is_static(addend) and shape(addend) in ((columns,), (1, columns))):
+        raise RefusedError("what is added is no static row")
+    if addend is not None and end.row is not None:
+        raise RefusedError("two rows are added")
+    of = linear(left, node, match.root, columns, emitter, **fields(end, emitter))
+    given, other = emitter.expression(right), residual(end, emitter, lambda view: view, rows_of)
+
+    def weights(first: int, behind: int) -> Line:
+        some = None if of.x.channels == behind - first else (first, behind)
+        return matrix_weights(given, right.name, of, emitter, turned=False, channels=some)
+
+    emit(of.command, of.x, of.y, end, addend, weights, other, value(node).numel() * depth, emitter)
+    return [seen_as(of.out, match.root)]
+
+
+def _heads(match: Match, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter) -> Sequence[View]:
+    node = match.nodes[0]
+    end: Ending = match.bound["ending"]
+    if addend is not None:
+        raise RefusedError("a product of two maps adds no third")
+    a, b = emitter.view(left), emitter.view(right)
+    depth, columns = a.shape[-1], b.shape[-1]
+    if depth % CHANNELS or columns % CHANNELS:
+        # What fills a block of a second operand is what happens to lie there, and times 0 may be NaN.
+        raise RefusedError(f"its matrices have {depth} and {columns} rows and columns, which are no whole blocks of 16")
+    of = heads_product(a, b, match.root, emitter, _stays_apart, **fields(end, emitter))
+    emitter.mac(
+        of.command,
+        of.left.rows,
+        of.result.rows,
+        parameters(end, None, columns, emitter),
+        second=of.right.rows,
+        macs=value(node).numel() * depth,
+    )
+    rank, view = len(shape(node)), of.view
+    return [seen_as(View(view.buffer, tuple(shape(node)), view.strides[-rank:], view.offset), match.root)]
+
+
+def _stays_apart(node: Node) -> bool:
+    """Whether a value's readers, behind views and factors, are rows' functions or the host's: softmax."""
+    waiting = list(node.users)
+    while waiting:
+        user = waiting.pop()
+        if user.target is aten._softmax.default:
+            return True
+        if is_view(user) or user.target in (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor):
+            waiting += user.users
+    return False
+
+
+_PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default)
+
+of_floats("convolution", (aten.convolution.default,), _convolution(alone=False), engine_convolution)
+of_floats("convolution_alone", (aten.convolution.default,), _convolution(alone=True), engine_convolution)
+of_floats("matmul", _PRODUCTS, _matmul(alone=False), engine_matmul)
+of_floats("matmul_alone", _PRODUCTS, _matmul(alone=True), engine_matmul)

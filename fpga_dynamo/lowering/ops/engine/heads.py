@@ -1,0 +1,102 @@
+"""Commands of the hardware engine for products of two maps, a head of an attention each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, rows_of
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
+from fpga_dynamo.ir.graph import shape
+from fpga_dynamo.ir.view import View, ceil_div
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A batch of matrices as the engine takes it: `count` heads of rows, each `step` lines behind the one before."""
+
+    rows: Images
+    count: tuple[int, int]
+    step: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class HeadsProduct:
+    """A product of two maps for each head: the command, operands, and the view (heads, rows, columns) of its result."""
+
+    command: MacCommand
+    left: Heads
+    right: Heads
+    result: Heads
+    view: View
+
+
+def heads_product(
+    left: View, right: View, root: Node, emitter: EngineEmitter, read_by_rows: Callable[[Node], bool], **fields: Any
+) -> HeadsProduct:
+    """Of two maps, for each head: the second one's pixels are output channels (Q K^T), or its channels are (S V).
+
+    read_by_rows: whether a value's readers want a map for each head. Raises RefusedError.
+    """
+    if len(left.shape) == 2:
+        left, right = left.unsqueeze(0), right.unsqueeze(0)
+    a = _heads(left, "its left operand")
+    transposed = right.strides[2] == CHANNEL
+    b = _heads(right if transposed else right.permute((0, 2, 1)), "its right operand")
+    rows, depth, columns = left.shape[1], left.shape[2], right.shape[2]
+    out = _result(root, a, columns, emitter, read_by_rows)
+    y = _heads(View(out.buffer, (a.count[1], rows, columns), out.strides[-3:], out.offset), "its result")
+    command = MacCommand(
+        weight_kind=WeightKind.TRANSPOSED if transposed else WeightKind.MAP,
+        weight_plane=b.rows.map.plane,
+        in_blocks=ceil_div(depth, CHANNELS),
+        in_width=rows,
+        out_blocks=ceil_div(columns, CHANNELS),
+        out_width=rows,
+        group_in=depth,
+        group_out=ceil_div(columns, CHANNELS) * CHANNELS,
+        heads=a.count,
+        input_head=a.step,
+        weight_head=b.step,
+        output_head=y.step,
+        **fields,
+    )
+    return HeadsProduct(command, a, b, y, out)
+
+
+def _heads(view: View, what: str) -> Heads:
+    """Of a view (heads, rows, features). Raises RefusedError."""
+    one = View(view.buffer, view.shape[1:], view.strides[1:], view.offset, view.dtype)
+    rows = rows_of(one, what)
+    if rows.images > 1 or not rows.whole:
+        raise RefusedError(f"{what} is a part of the rows of a map")
+    stride = view.strides[0] if view.shape[0] > 1 else 0
+    images, rest = divmod(stride, IMAGE)
+    if rest >= PIXEL or rest % CHANNELS:
+        raise RefusedError(f"{what} has heads that begin within a block of {CHANNELS} channels")
+    return Heads(rows, (1, view.shape[0]), (0, images * rows.map.image_lines + rest // CHANNELS * rows.map.plane))
+
+
+def _result(root: Node, a: Heads, columns: int, emitter: EngineEmitter, read_by_rows: Callable[[Node], bool]) -> View:
+    """Heads side by side as channels of one map where they are whole blocks, and so the next layer's rows; else a map
+    each."""
+    heads, rows = a.count[1], a.rows.pixels
+    if heads > 1 and columns % CHANNELS == 0 and not read_by_rows(root):
+        together = Map(1, rows, heads * columns, emitter.sizes, root.name)
+        return View(together, (heads, rows, columns), (columns, PIXEL, CHANNEL))
+    apart = Map(heads, rows, columns, emitter.sizes, root.name)
+    return View(apart, (heads, rows, columns), (IMAGE, PIXEL, CHANNEL))
+
+
+def seen_as(view: View, node: Node) -> View:
+    """A result in the shape of `node`, a view of it. Raises RefusedError."""
+    found = view.reshape(tuple(shape(node)))
+    if found is None:
+        raise RefusedError("its result is seen in an order that the engine does not write")
+    return found

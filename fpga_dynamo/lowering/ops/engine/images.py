@@ -1,0 +1,181 @@
+"""Commands of the hardware engine for convolutions and windows over images, whatever its elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
+from fpga_dynamo.codegen.engine.maps import DTYPES, Images, RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
+from fpga_dynamo.ir.elements import BF16, F32, I8, Element
+from fpga_dynamo.ir.graph import argument, operand, pair, shape
+from fpga_dynamo.ir.view import View, ceil_div
+from fpga_dynamo.ir.weights import Expression
+from fpga_dynamo.lowering.ops.convolution.axes import axes
+from fpga_dynamo.lowering.ops.convolution.convolution import is_depthwise
+from fpga_dynamo.lowering.ops.pooling import Window
+
+_ELEMENTS = {element.dtype: element for element in (I8, BF16, F32)}
+
+Line = Callable[[MacCommand, int], int]
+"""What answers a line of the weights' region for a cut command that begins with a block of channels."""
+
+
+def element_of(sizes: EngineSizes) -> Element:
+    """The engine's elements, as packs call them."""
+    return _ELEMENTS[DTYPES[sizes.element_bytes]]
+
+
+# --- convolutions -----------------------------------------------------------------------------------------------------
+
+
+def refuse_convolution(node: Node, emitter: EngineEmitter) -> None:
+    """Raises RefusedError for one that no command computes."""
+    rank, bias = len(shape(node)) - 2, node.args[2]
+    if bool(argument(node, "transposed", 6)):
+        raise RefusedError("it is a transposed convolution, whose phases the engine's store cannot interleave")
+    if rank not in (1, 2):
+        raise RefusedError(f"it is a convolution over {rank} dimensions, and the engine's maps have two")
+    if isinstance(bias, Node) and not emitter.graph.from_inputs(bias):
+        raise RefusedError("its bias is computed in the graph")
+
+
+def convolution_command(node: Node, **fields: Any) -> MacCommand:
+    """The command for images as they are, but for addresses and the order of its input."""
+    size, channels, groups = shape(node), shape(operand(node, 0))[1], argument(node, "groups", 8)
+    phases = axes(node)
+    height, width = phases[0][0] if len(phases) == 2 else None, phases[-1][0]
+    out_blocks = ceil_div(size[1], CHANNELS)
+    dense = groups == 1
+    return MacCommand(
+        weight_kind=WeightKind.DIAGONAL if is_depthwise(node) else WeightKind.PACKED,
+        in_blocks=ceil_div(channels, CHANNELS),
+        in_height=shape(operand(node, 0))[2] if height else 1,
+        in_width=shape(operand(node, 0))[-1],
+        out_blocks=out_blocks,
+        out_height=size[2] if height else 1,
+        out_width=size[-1],
+        kernel=(len(height.taps) if height else 1, len(width.taps)),
+        stride=(height.stride if height else 1, width.stride),
+        padding=(height.padding if height else 0, width.padding),
+        dilation=(height.dilation if height else 1, width.dilation),
+        group_in=channels if dense else channels // groups,
+        group_out=out_blocks * CHANNELS if dense else size[1] // groups,
+        images=size[0],
+        **fields,
+    )
+
+
+def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter) -> tuple[Images, MacCommand]:
+    """Where the input lies, blocked, or with few channels side by side if the host can write it so."""
+    of_engine(source, "its input", emitter.sizes)
+    channels = shape(source)[1]
+    side_by_side = next((n for n in (1, 2, 4, 8) if n >= channels), CHANNELS)
+    fits = command.dilation[1] == 1 and (CHANNELS // side_by_side) % command.stride[1] == 0
+    if side_by_side < CHANNELS and fits and not command.one_to_one and command.group_in == channels:
+        folded = emitter.folded(source, side_by_side)
+        if folded is not None:
+            x = Images(folded, folded.images, channels, command.in_height, command.in_width)
+            return x, replace(command, pixel_channels=side_by_side)
+    return images_of(as_image(emitter.view(source)), "its input"), command
+
+
+def as_image(view: View) -> View:
+    """A view of four dimensions: an image of one dimension has a height of 1."""
+    return view.unsqueeze(2) if len(view.shape) == 3 else view
+
+
+def convolution_weights(
+    weight: Expression, name: str, emitter: EngineEmitter, channels: tuple[int, int] | None = None
+) -> Line:
+    """The weights of cut commands. channels: of the input, from the first to before the second; all if left out."""
+
+    def pack(cut: MacCommand, first: int) -> int:
+        # Of units that share it, and channel by channel, a command has some of the output's channels.
+        own = (cut, emitter.sizes, first * CHANNELS, channels)
+        element = element_of(emitter.sizes)
+        count = weight_bytes(cut, emitter.sizes) // element.bytes
+        return emitter.put(
+            emitter.pack(_pack_for_engine, own, [weight], count, f"{name} as the engine reads it", element)
+        )
+
+    return pack
+
+
+def _pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
+    """The weights of a cut command; params end with its first output channel and the input channels."""
+    command, sizes, first, channels = params
+    if channels is not None:
+        weight = weight[:, channels[0] : channels[1]]
+    weight = weight[first : first + command.out_blocks * CHANNELS]
+    return pack_weight((command, sizes), weight.unsqueeze(2) if weight.dim() == 3 else weight)
+
+
+# --- windows, channel by channel --------------------------------------------------------------------------------------
+
+
+def windows(
+    root: Node,
+    x: Images,
+    window: Window,
+    fields: dict[str, Any],
+    params: Line,
+    emitter: EngineEmitter,
+    residual: Images | None = None,
+) -> View:
+    """A command that takes sums by ones (or maxima) over windows of each channel; its result."""
+    size = (x.images, x.channels, *(shape(root)[-2:] if len(shape(root)) == 4 else (1, 1)))
+    out = emitter.result(root, None if len(shape(root)) == 4 else size)
+    y = images_of(out, "its result")
+    command = MacCommand(
+        in_blocks=x.blocks,
+        in_height=x.height,
+        in_width=x.width,
+        out_blocks=x.blocks,
+        out_height=y.height,
+        out_width=y.width,
+        kernel=pair(window.kernel),
+        stride=pair(window.stride),
+        padding=pair(window.padding),
+        dilation=pair(window.dilation),
+        images=x.images,
+        **fields,
+    )
+    emitter.mac(command, x, y, params, ones(emitter) if command.has_weights else None, residual=residual)
+    if len(shape(root)) == 4:
+        return out
+    return View(out.buffer, tuple(shape(root)), out.strides[:2], out.offset)
+
+
+def uniform_windows(window: Window, size: tuple[int, int], out: tuple[int, int]) -> Window:
+    """The same windows with one size and step. Raises RefusedError if adaptive ones have several."""
+    if not window.adaptive:
+        return window
+    if any(n % m for n, m in zip(size, out, strict=True)):
+        raise RefusedError("its windows have different sizes, and the engine's have one")
+    step = (size[0] // out[0], size[1] // out[1])
+    return Window(False, step, step, (0, 0), (1, 1))
+
+
+def ones(emitter: EngineEmitter) -> Line:
+    """Weights that add up each channel."""
+
+    def pack(cut: MacCommand, first: int) -> int:
+        element = element_of(emitter.sizes)
+        count = weight_bytes(cut, emitter.sizes) // element.bytes
+        return emitter.put(emitter.pack(_pack_ones, (cut, emitter.sizes), [], count, "ones", element))
+
+    return pack
+
+
+def _pack_ones(params: tuple[Any, ...]) -> torch.Tensor:
+    command, sizes = params
+    weight = torch.ones(command.out_blocks * CHANNELS, 1, *command.kernel, dtype=DTYPES[sizes.element_bytes])
+    return pack_weight((command, sizes), weight)

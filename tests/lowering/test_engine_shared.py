@@ -1,0 +1,50 @@
+"""Quantised and floating-point networks on several units that share each command: the values of one unit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from fpga_dynamo.codegen.engine.sizes import EngineSizes
+from fpga_dynamo.codegen.engine.target import FITTED, EngineTarget
+from fpga_dynamo.frontend.capture import capture
+from fpga_dynamo.lowering.passes.engine import lower_for_engine
+from fpga_dynamo.quantize import quantize
+from fpga_dynamo.tools.estimate.counting import EngineRun, SharedCard, counted
+from tests.lowering.test_engine_floats import Deep
+from tests.lowering.test_engine_lowering import CARD, Residual
+
+SIZES = EngineSizes(2, 16, lanes=16, window_rows=1024, weight_steps=128, vector_lanes=16, vector_depth=256)
+
+
+def engine(units: int, sizes: EngineSizes = SIZES) -> EngineTarget:
+    return EngineTarget("test", sizes, FITTED["u250"], CARD, units)
+
+
+@pytest.mark.slow
+def test_two_units_have_eagers_bits() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 33, 35)
+    converted = quantize(Residual().eval(), [(x,)], scales="pow2", bias="int32", progress=False)
+    captured = capture(converted, (x,))
+    program = lower_for_engine(captured.module, engine(2), captured.static)
+    assert all(len(emitted.working) == 2 for emitted in program.lists.launches[0][:3])
+    found = counted(program, SharedCard(program.engine, "u250"), captured.tensors())
+    assert not found.differences and found.values
+    assert list(found.ends[0]) == sorted(found.ends[0]) and found.ends[0][-1] > 0
+
+
+@pytest.mark.slow
+def test_two_units_of_floats_have_the_bits_of_one() -> None:
+    sizes = replace(SIZES, in_channels=8, element_bytes=4, vector_lanes=0, weight_steps=512)
+    torch.manual_seed(0)
+    model: nn.Module = Deep().eval()
+    results = []
+    for units in (1, 2):
+        captured = capture(model, (torch.ones(1, 160, 6, 7).cumsum(1).sin(),))
+        program = lower_for_engine(captured.module, engine(units, sizes), captured.static)
+        results.append(EngineRun(program, SharedCard(program.engine, "u250"), captured.tensors()).results()[0])
+    assert torch.equal(*results)
