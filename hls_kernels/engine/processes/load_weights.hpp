@@ -199,7 +199,8 @@ void load_map_block(short_stream& in, const mac_command& c, block_t block, tile_
 #pragma HLS unroll
                 const block_sum_t before = line == 0 ? block_sum_t(0) : sums[o];
                 // Floats have no zero points, and compilers keep the addition of a float 0.
-                now[o] = ELEMENT == ELEMENT_INT8 ? before + block_sum_t(correction_of(beat, o, c)) : block_sum_t(0);
+                const block_sum_t sum = before + block_sum_t(correction_of(beat, o, c));
+                now[o] = ELEMENT == ELEMENT_INT8 ? sum : block_sum_t(0);
             }
             for (int j = 0; j < CHANNELS; j++) {
 #pragma HLS unroll
