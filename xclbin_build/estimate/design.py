@@ -125,14 +125,22 @@ def _notes(part: Part) -> list[str]:
 
 def _advice(design: Design) -> str:
     """A sentence with a recipe that comes along and fits the design's platform by its sizes, the platform's own first:
-    that it fits with its logic, tests hold."""
+    that it fits with its logic, tests hold. Of a design with engines one that computes with the same elements."""
+    elements = _elements(design)
     for name in recipes.for_platform(design.platform.name):
         if name == design.recipe.name:
             continue
         try:
             other = elaborate(recipes.load(name), platforms.load(design.platform.name))
+            if elements and _elements(other) != elements:
+                continue
             if estimate(other, whole=False, advise=False).fit.fits:
                 return f"Recipe '{name}' fits."
         except RecipeError:
             continue
     return "No recipe that comes along fits this platform; make its array or its tiles smaller, or its lanes fewer."
+
+
+def _elements(design: Design) -> set[str]:
+    """What the design's engines compute with."""
+    return {kernel.engine.element for kernel in design.kernels if kernel.engine is not None}
