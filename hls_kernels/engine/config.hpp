@@ -108,6 +108,7 @@ constexpr bool PARTIAL_SUMS = ENGINE_PARTIAL_SUMS;
 
 // Floating-point sums return to an adder after this many cycles, so the array works on as many groups of pixels in turn.
 constexpr int INTERLEAVE = ELEMENT == ELEMENT_INT8 ? 1 : 8;
+static_assert(ELEMENT == ELEMENT_INT8 || INTERLEAVE == 8, "the distance that pragmas of dependence state");
 
 constexpr int FILL_BANKS = P >= 4 ? 4 : P >= 2 ? 2 : 1;
 // Words that fill_window writes in a cycle, to as many banks.

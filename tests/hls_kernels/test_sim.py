@@ -40,9 +40,7 @@ def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize(
-    "counting", [pytest.param(False, marks=EXTENDED), True], ids=["functional", "counting"]
-)
+@pytest.mark.parametrize("counting", [pytest.param(False, marks=EXTENDED), True], ids=["functional", "counting"])
 @pytest.mark.parametrize("bench", BENCHES)
 def test_bench(bench: str, counting: bool, tmp_path: Path) -> None:
     result = run(build(bench, tmp_path, counting=counting))

@@ -194,8 +194,15 @@ FAMILIES: dict[str, Family] = {
         "T5Config",
         words(decoder=7),
         # With a distance of 128, the default, logarithms that are cut to integers are integers but for rounding.
-        {"vocab_size": WORDS, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
-         "relative_attention_max_distance": 100},
+        {
+            "vocab_size": WORDS,
+            "d_model": 32,
+            "d_kv": 8,
+            "d_ff": 64,
+            "num_layers": 2,
+            "num_heads": 4,
+            "relative_attention_max_distance": 100,
+        },
     ),
     "Whisper": Family(
         "WhisperModel",

@@ -141,6 +141,10 @@ inline void feed_pass(const window_t& window, const job_t& job, const band_t& b,
     bool more = true;
     PIPELINED(feed_steps) while (more) {
 #pragma HLS pipeline II = 1
+#if ENGINE_ELEMENT != 0
+// INTERLEAVE turns lie between two taps of a maximum.
+#pragma HLS dependence variable = most inter distance = 8 true
+#endif
         ITERATION(feed_steps);
         const tap_t t = taps[tap];
         const row_t tile_row = when<row_t>(grouped, tile_rows[tile], 0);

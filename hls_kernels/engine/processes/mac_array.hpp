@@ -139,6 +139,10 @@ inline void mac_pass(acts_stream& acts, const weights_t& weights, const job_t& j
     bool more = true;
     PIPELINED(mac_steps) while (more) {
 #pragma HLS pipeline II = 1
+#if ENGINE_ELEMENT != 0
+// INTERLEAVE turns lie between two additions to a sum.
+#pragma HLS dependence variable = sums inter distance = 8 true
+#endif
         ITERATION(mac_steps);
         const acts_t a = acts.read();
         weight_t w[BLOCKS];
