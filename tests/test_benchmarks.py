@@ -25,6 +25,7 @@ from benchmarks.rounds import SelfTimed, Timing, interleave
 from benchmarks.suites import Settings
 from benchmarks.workloads import EAGER, WORKLOADS
 from fpga_dynamo.errors import FpgaError
+from tests.marks import EXTENDED
 
 # --- rounds -----------------------------------------------------------------------------------------------------------
 
@@ -288,14 +289,19 @@ def test_roofs_bound_what_is_attainable() -> None:
     ("arguments", "row", "figure"),
     [
         ("models --peers eager", "squeezenet1_1", "in_commands_seconds"),
-        ("training --peers eager", "bert-tiny-batch8", "in_commands_seconds"),
-        ("kernels", "linear 1 x 512 to 1000", "card_gflops"),
-        ("int8 --peers eager", "linear 1 x 512 to 1000", "card_gmacs"),
-        ("lanes", "bert-tiny", "lanes"),
-        ("overhead --only command", "command", "command_us"),
         ("overhead --only launch", "launch", "launch_us"),
-        ("compile", "lowering one launch", "us_a_node_20"),
-        ("roofline", "squeezenet1_1 000 conv2d", "gflops"),
+        *(
+            pytest.param(*row, marks=EXTENDED)
+            for row in (
+                ("training --peers eager", "bert-tiny-batch8", "in_commands_seconds"),
+                ("kernels", "linear 1 x 512 to 1000", "card_gflops"),
+                ("int8 --peers eager", "linear 1 x 512 to 1000", "card_gmacs"),
+                ("lanes", "bert-tiny", "lanes"),
+                ("overhead --only command", "command", "command_us"),
+                ("compile", "lowering one launch", "us_a_node_20"),
+                ("roofline", "squeezenet1_1 000 conv2d", "gflops"),
+            )
+        ),
     ],
 )
 def test_the_smallest_piece_of_a_suite(

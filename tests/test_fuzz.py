@@ -221,7 +221,7 @@ def test_gradients_that_nobody_wants_are_drawn(
     assert all(x.requires_grad for x in instance.parameters()) != frozen
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=EXTENDED)])
 def test_random_models_of_half_precision_are_as_good_as_eager(dtype: str, tmp_path: Path) -> None:
     report = run_fuzz(HALF_EXAMPLES, SEED, options={"partition": "greedy"}, out_dir=tmp_path, dtype=dtype)
 
@@ -247,7 +247,7 @@ def test_a_wrong_sum_of_half_precision_is_found(
     assert torch.get_default_dtype() == torch.float32
 
 
-@pytest.mark.parametrize("tile_size", [2, 4])
+@pytest.mark.parametrize("tile_size", [pytest.param(2, marks=EXTENDED), 4])
 def test_winograd_s_method_is_as_good_as_it_may_be(tile_size: int, tmp_path: Path) -> None:
     report = run_fuzz(
         WINOGRAD_EXAMPLES,

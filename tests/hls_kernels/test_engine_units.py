@@ -23,6 +23,7 @@ from fpga_dynamo.codegen.engine.owners import Owners
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.codegen.engine.split import shares
 from tests.hls_kernels.engine_models import Attention, Everything
+from tests.marks import EXTENDED
 
 SMALL = EngineSizes(
     pixels=2,
@@ -70,7 +71,7 @@ def wrong(built: Built, units: int, banks: int) -> int:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(("units", "banks"), [(2, 1), (4, 4)])
+@pytest.mark.parametrize(("units", "banks"), [pytest.param(2, 1, marks=EXTENDED), (4, 4)])
 def test_units_together_give_the_bits_of_one(name: str, units: int, banks: int) -> None:
     built, alone = built_for(name, units), built_for(name, 1)
     assert all(torch.equal(built.values[i], alone.values[i]) for i in alone.values)

@@ -20,7 +20,7 @@ RUNS = LEVELS[: LEVELS.index(host_isa()) + 1] if host_isa() in LEVELS else ()
 NARROW = "x86-64-v2"
 FUSED = [level for level in RUNS if level != NARROW]
 ON_THE_MAC_ARRAY = ("attention", "conv2d", "gemm", "winograd")
-LONG = ("attention", "conv2d", "gemm", "pool", "reduce", "winograd")
+QUICKEST = "pointwise"  # to compile
 OF_BF16 = "gemm_bf16"
 OF_INT8 = ("conv2d_int8", "gemm_int8", "pool_int8", "quantize")
 ELSEWHERE = ("move", "pointwise", "pool", "reduce")
@@ -56,11 +56,11 @@ def of_bench(value: tuple[Build, ...]) -> str:
     return value[0].bench
 
 
-# Those that take long to compile are compared by what they compute in tests/lowering/test_plans.py, too.
+# Those that add up are compared by what they compute in tests/lowering/test_plans.py, too.
 @pytest.mark.parametrize(
     "alike",
     [
-        pytest.param(with_all_plans(bench, FUSED), marks=SAMPLED if bench in LONG else ())
+        pytest.param(with_all_plans(bench, FUSED), marks=() if bench == QUICKEST else SAMPLED)
         for bench in (*ON_THE_MAC_ARRAY, *ELSEWHERE)
         if FUSED
     ],

@@ -18,7 +18,6 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize import FPGAQuantizer, quantize, round_biases
-from tests.marks import EXTENDED
 from tests.quantize.digits import BATCH, digits
 
 BATCHES = ({0: torch.export.Dim("batch")},)
@@ -196,7 +195,9 @@ def test_capabilities_limit_what_is_annotated() -> None:
         FPGAQuantizer(capabilities={"convolutions"})
 
 
-@pytest.mark.parametrize("scales", [pytest.param("float", marks=EXTENDED), "pow2"])
+@pytest.mark.slow
+@pytest.mark.extended
+@pytest.mark.parametrize("scales", ["float", "pow2"])
 def test_digits_after_training_and_in_training(scales: Any) -> None:
     task = digits()
     exact = task.score(task.model)

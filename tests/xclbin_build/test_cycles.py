@@ -83,6 +83,8 @@ def test_cycles_are_counted(recipe: Path, tmp_path: Path) -> None:
     assert json.loads(card.run(10).counters)["cycles"] < 300
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_contract_clock_and_platform_change_the_count(recipe: Path, tmp_path: Path) -> None:
     def cycles(name: str, platform: str = "u250") -> int:
         xclbin = xclbin_build.build("cycles", recipe, output=tmp_path / name, platform=platform)

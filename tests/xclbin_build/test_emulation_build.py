@@ -35,6 +35,22 @@ class Steps(list[str]):
         self.append(what)
 
 
+def test_another_ninja_on_the_path_compiles_nothing_again(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an environment is activated, or not: other versions do not read the log."""
+    monkeypatch.setenv("FPGA_DYNAMO_CACHE", str(tmp_path / "cache"))
+    gxx.build(load_design(recipe))
+    other = tmp_path / "bin" / "ninja"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(other.parent), prepend=":")
+    steps = Steps()
+    gxx.build(load_design(recipe), progress=steps)
+    assert not steps
+
+
 def test_same_inputs_give_the_same_file(tmp_path: Path, recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = []
     for name in ("a", "b"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hls_kernels import ROOT
+
 from ..cache import build_directory, digest, locked
 from ..design import Design
 from ..generate import emulation_sources, stage, user_directories
@@ -54,9 +56,10 @@ def build(
         flags.append("-DFPGA_COUNT_CYCLES=1")
     sources = emulation_sources(design, counting=counting)
     # A directory for all recipes with the same tiles, so that they share the objects of the cores; in it one for each
-    # recipe. What follows from the content of files is ninja's business.
+    # recipe. What follows from the content of files is ninja's business, so two checkouts, which may differ, take turns
+    # in none.
     tiles = [f"{name}={value}" for name, value in design.tiles.items()]
-    directory = build_directory(digest([*compiler.command, compiler.version, *flags, *tiles]))
+    directory = build_directory(digest([str(ROOT), *compiler.command, compiler.version, *flags, *tiles]))
     own = digest([str(design.recipe.directory), design.recipe.name])[:12]
     own_flags = [*flags, f"-I{own}", *(f"-I{path}" for path in user_directories(design)), f"-ffile-prefix-map={own}/="]
     units = [Unit(name, flags) for name in _units(sources.shared)]

@@ -101,16 +101,20 @@ def run(path: Path, progress: Progress | None = None) -> int:
 
 
 def find() -> str:
-    """Path of ninja: the one on PATH, or that of the Python package `ninja`."""
-    on_path = shutil.which("ninja")
-    if on_path:
-        return on_path
+    """Path of ninja: that of the Python package `ninja`, else the one on PATH.
+
+    In this order, because an environment that is activated at times has two ninjas on PATH in turns: two versions do not
+    read each other's logs, and would compile everything again.
+    """
     try:
         import ninja
-    except ImportError as error:
-        raise ToolchainError(
-            "ninja is needed to build kernels and was not found; install it with 'pip install ninja'."
-        ) from error
+    except ImportError:
+        on_path = shutil.which("ninja")
+        if on_path is None:
+            raise ToolchainError(
+                "ninja is needed to build kernels and was not found; install it with 'pip install ninja'."
+            ) from None
+        return on_path
     return str(Path(ninja.BIN_DIR) / "ninja")
 
 
