@@ -103,8 +103,8 @@ def run(path: Path, progress: Progress | None = None) -> int:
 def find() -> str:
     """Path of ninja: that of the Python package `ninja`, else the one on PATH.
 
-    In this order, because an environment that is activated at times has two ninjas on PATH in turns: two versions do not
-    read each other's logs, and would compile everything again.
+    In this order, because an environment that is activated at times has two ninjas on PATH in turns: two versions do
+    not read each other's logs, and would compile everything again.
     """
     try:
         import ninja
