@@ -23,7 +23,7 @@ from fpga_dynamo.testing.graphs import Graph
 from fpga_dynamo.testing.reference import Mismatch
 from tests.marks import EXTENDED
 
-FEW, MANY = 25, 120
+FEW, MANY = 25, 60
 WINOGRAD_EXAMPLES = 6
 HALF_EXAMPLES = 8
 SEED = 20_260
