@@ -8,6 +8,7 @@ patterns lie in :mod:`fpga_dynamo.lowering.ops`, one file an op family; users ad
 from __future__ import annotations
 
 import difflib
+import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -175,31 +176,22 @@ TABLE = PatternTable()
 ENGINE_ONLY: list[Pattern] = []
 """Patterns of what the engine computes with integers and no core does, asked before those of :data:`TABLE`."""
 
+ENGINE_FLOATS: list[Pattern] = []
+"""Patterns of engines of bfloat16 and float32, whose commands have none of the cores' endings but limits."""
+
 
 def only_on_engine(
     name: str,
     anchors: tuple[Any, ...],
     match: Callable[[Pattern, Node, GraphInfo], Match | None],
     engine: Callable[[Match, EngineEmitter], Sequence[View]],
+    patterns: list[Pattern] = ENGINE_ONLY,
 ) -> None:
-    """Adds a pattern to :data:`ENGINE_ONLY`."""
-    pattern = Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine)
-    ENGINE_ONLY.append(pattern)
+    """Adds a pattern to `patterns`; of a common anchor those added first are asked first."""
+    patterns.append(Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine))
 
 
-ENGINE_FLOATS: list[Pattern] = []
-"""Patterns of engines of bfloat16 and float32, whose commands have none of the cores' endings but limits."""
-
-
-def of_floats(
-    name: str,
-    anchors: tuple[Any, ...],
-    match: Callable[[Pattern, Node, GraphInfo], Match | None],
-    engine: Callable[[Match, EngineEmitter], Sequence[View]],
-) -> None:
-    """Adds a pattern to :data:`ENGINE_FLOATS`; of a common anchor those added first are asked first."""
-    pattern = Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine)
-    ENGINE_FLOATS.append(pattern)
+of_floats = functools.partial(only_on_engine, patterns=ENGINE_FLOATS)
 
 
 def _no_core(match: Match, emitter: Emitter) -> Sequence[View]:

@@ -37,47 +37,35 @@ def emit(
 
     Raises DoesNotFitError for one that is no sum over all channels, or whose piece of one block is too much.
     """
+
+    def in_pieces(pieces: int) -> None:
+        blocks, before = ceil_div(x.blocks, pieces), residual
+        for first in range(0, x.blocks, blocks):
+            count, begin = min(blocks, x.blocks - first), first * CHANNELS
+            channels = min(x.channels - begin, count * CHANNELS)
+            of = command if pieces == 1 else replace(command, in_blocks=count, group_in=channels)
+            to = y
+            if first + count < x.blocks:
+                of = replace(of, **WITHOUT_LIMITS)  # type: ignore[arg-type]
+                between = Map(y.images, y.pixels, y.channels, emitter.sizes, f"{end.last.name} from channel {begin} on")
+                to = Images(between, y.images, y.channels, y.height, y.width)
+            emitter.mac(
+                of,
+                replace(x, block=x.block + first, channels=channels),
+                to,
+                parameters(end, bias, y.channels, emitter, shifted=first == 0),
+                weights(begin, begin + channels),
+                residual=before,
+                macs=macs * count // x.blocks,
+            )
+            before = to
+
+    dense = not (command.folded or command.one_to_one) and command.group_in == x.channels
     pieces = 1
     while True:
         try:
-            return _in_pieces(pieces, command, x, y, end, bias, weights, residual, macs, emitter)
+            return in_pieces(pieces)
         except DoesNotFitError:
-            dense = not (command.folded or command.one_to_one) and command.group_in == x.channels
             if not dense or pieces >= x.blocks:
                 raise
             pieces *= 2
-
-
-def _in_pieces(
-    pieces: int,
-    command: MacCommand,
-    x: Images,
-    y: Images,
-    end: Ending,
-    bias: Node | None,
-    weights: Callable[[int, int], Line],
-    residual: Images | None,
-    macs: int,
-    emitter: EngineEmitter,
-) -> None:
-    blocks, before = ceil_div(x.blocks, pieces), residual
-    for first in range(0, x.blocks, blocks):
-        count, begin = min(blocks, x.blocks - first), first * CHANNELS
-        channels = min(x.channels - begin, count * CHANNELS)
-        last = first + count == x.blocks
-        of = command if pieces == 1 else replace(command, in_blocks=count, group_in=channels)
-        to = y
-        if not last:
-            of = replace(of, **WITHOUT_LIMITS)  # type: ignore[arg-type]
-            between = Map(y.images, y.pixels, y.channels, emitter.sizes, f"{end.last.name} from channel {begin} on")
-            to = Images(between, y.images, y.channels, y.height, y.width)
-        emitter.mac(
-            of,
-            replace(x, block=x.block + first, channels=channels),
-            to,
-            parameters(end, bias, y.channels, emitter, shifted=first == 0),
-            weights(begin, begin + channels),
-            residual=before,
-            macs=macs * count // x.blocks,
-        )
-        before = to
