@@ -43,7 +43,7 @@ def errors(program: EngineProgram, value_of: Callable[[Node], Tensor], inputs: M
 
 
 def _apart(found: Tensor, exact: Tensor) -> float:
-    """NaN or infinities in one alone are an infinite error."""
+    """NaN or infinities are an infinite error."""
     real = exact.double()
     error = (found.double() - real).nan_to_num(nan=float("inf")).square().mean().sqrt()
     return float(error / real.square().mean().sqrt().clamp_min(1e-30))
