@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.driver.card_kit import BANKS, KERNELS, sections
+from tests.marks import EXTENDED
 from xclbin_build import axlf
 
 ROOT = Path(__file__).parents[2]
 THREAD_SANITIZER = ["-fsanitize=thread", "-O1", "-g"]
+
+pytestmark = [*EXTENDED]
 
 
 def test_no_data_race(compiled: Callable[..., bytes], tmp_path: Path) -> None:

@@ -55,11 +55,9 @@ def test_random_networks_against_a_clock(tmp_path: Path) -> None:
     assert " cases, 0 failures" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [("-O2",), pytest.param(("-O1", "-DFPGA_SIM_UCONTEXT"), marks=EXTENDED)],
-    ids=["own switch", "ucontext"],
-)
+@pytest.mark.slow
+@pytest.mark.extended
+@pytest.mark.parametrize("flags", [("-O2",), ("-O1", "-DFPGA_SIM_UCONTEXT")], ids=["own switch", "ucontext"])
 def test_speed_bench_runs(flags: tuple[str, ...], tmp_path: Path) -> None:
     """Without sanitizers, with either way to switch stacks; its figures depend on the machine and are not looked at."""
     result = run(build("speed", tmp_path, counting=True, flags=flags), "1000")

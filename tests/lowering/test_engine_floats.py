@@ -18,6 +18,7 @@ from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
 from fpga_dynamo.tools.estimate.counting import EngineCard, EngineRun
 from tests.lowering.test_engine_lowering import Joined, Residual
+from tests.marks import EXTENDED
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 ARRAYS = {"bf16": "2x32x4", "fp32": "3x16x2"}
@@ -121,7 +122,7 @@ class Plain(Residual):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp32", marks=EXTENDED)])
 def test_errors_are_of_the_size_of_eagers(name: str, dtype: str) -> None:
     make, size = NETWORKS[name]
     program, captured = lowered(make(), dtype, *size)

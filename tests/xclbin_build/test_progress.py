@@ -61,6 +61,8 @@ def test_the_first_xclbin_is_announced_and_a_cached_one_is_not(tmp_path: Path) -
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_a_terminal_has_a_line_that_counts(tmp_path: Path) -> None:
     stdout, seen = on_a_terminal("-c", CARD, cache=tmp_path)
     assert stdout == "" and re.search(WHAT, seen) and re.search(r"[1-5] of 5 steps", seen) and "0:00:0" in seen
