@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from hls_kernels import ENGINE
@@ -14,12 +14,13 @@ from hls_kernels import ENGINE
 from .. import qor
 from ..design import Design
 from ..design import Kernel as DesignKernel
-from ..errors import BuildError, RecipeError
+from ..errors import RecipeError
 from ..generate import hls_sources, stage
 from ..hls import frontend, ir
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
-from .loops import Check, Loop, check
+from .loops import Check, Loop
+from .questions import PROCESSORS, Question, answers
 
 
 @dataclass
@@ -32,6 +33,9 @@ class Part:
     check: Check | None
     contract: qor.Contract | None = None
     note: str = ""
+
+
+_Asked = tuple[Part, Question | None]  # a part to be filled in; None where its source was refused
 
 
 @dataclass(frozen=True)
@@ -96,26 +100,40 @@ def check_source(
     differ; only: processes to check, all if empty. Raises SourceError if
     clang refuses the source or has no such function, ToolchainError without clang 19.
     """
+    asked = _asked(
+        path, top, includes=includes, defines=defines, clock_ns=clock_ns, contract=contract, kernel=kernel, part=part,
+        only=only, flow=flow,
+    )  # fmt: skip
+    return _answered(asked)
+
+
+def _asked(
+    path: Path, top: str, *, includes: Sequence[str], defines: Sequence[str] = (), clock_ns: float,
+    contract: qor.Contract | None, kernel: str, part: str, only: Sequence[str], flow: str | None,
+) -> list[_Asked]:  # fmt: skip
+    """What `check_source` checks."""
     unit = frontend.compiled(path, includes=list(includes), defines=list(defines))
     found = processes(unit, top) or [Process(frontend.find_top(unit.raw, top, path))]
     names = ir.parse(unit.raw)
     called = [(process, name_of(names, process.symbol)) for process in found]
-    memories = (flow or flow_of(unit, top)) == "vivado"
+    question = Question(
+        unit, Process(""), clock_ns, part, memories=(flow or flow_of(unit, top)) == "vivado", inferred=contract is None
+    )  # a contract rests on the sources alone
+    return [
+        (Part(kernel or top, name, None, contract), replace(question, process=process))
+        for process, name in called
+        if not only or name in only
+    ]
 
-    def one(process: Process, name: str) -> Part:
-        made = Part(kernel or top, name, None, contract)
-        try:
-            read = frontend.analysed(unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed)
-            read.part = part
-            made.check = check(
-                read, memories=memories, inferred=contract is None
-            )  # a contract rests on the sources alone
-        except BuildError as error:
-            made.note = str(error)
-        return made
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda pair: one(*pair), [pair for pair in called if not only or pair[1] in only]))
+def _answered(asked: Sequence[_Asked]) -> list[Part]:
+    """The parts, with what was found of each."""
+    found = iter(answers([question for _, question in asked if question is not None]))
+    for part, question in asked:
+        if question is not None:
+            answer = next(found)
+            part.check, part.note = (None, answer) if isinstance(answer, str) else (answer, "")
+    return [part for part, _ in asked]
 
 
 def flow_of(unit: frontend.Compiled, top: str) -> str:
@@ -134,27 +152,32 @@ def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
     A `qor.toml` beside a source is its contract. only: names of kernels, cores and processes to check; all if empty.
     Raises ToolchainError without clang 19, RecipeError if `only` names what there is not.
     """
-    found = Checked()
-    cores: dict[Path, list[Part]] = {}  # that several kernels may have
+    sources: dict[object, Callable[[], list[_Asked]]] = {}  # once for a core that several kernels have
+    named: list[tuple[object, str]] = []  # sources in order, with the kernels that have them
     for kernel in design.kernels:
         whole = not only or kernel.name in only
-        if kernel.cores and kernel.source is None and kernel.engine is None:
+        inside = () if whole else only
+        if kernel.source is not None:
+            sources[kernel.name] = partial(
+                _tried, kernel.name, kernel.name, kernel.source, [str(ENGINE.parent)], design,
+                _contract(kernel.source.parent), inside,
+            )  # fmt: skip
+            named.append((kernel.name, kernel.name))
+        elif kernel.cores and kernel.engine is None:
             for core in kernel.cores:
-                if not whole and core.name not in only:
-                    continue
-                if core.header not in cores:
+                if whole or core.name in only:
                     alone = replace(kernel, cores=(core,))
-                    cores[core.header] = _staged(alone, design, core.name, _contract(core.header.parent))
-                found.parts += [replace(part, kernel=kernel.name) for part in cores[core.header]]
+                    sources.setdefault(
+                        core.header, partial(_staged, alone, design, core.name, _contract(core.header.parent))
+                    )
+                    named.append((core.header, kernel.name))
         else:
-            folder = kernel.source.parent if kernel.source is not None else ENGINE
-            inside = () if whole else only
-            if kernel.source is not None:
-                found.parts += _tried(
-                    kernel.name, kernel.name, kernel.source, [str(ENGINE.parent)], design, _contract(folder), inside
-                )  # fmt: skip
-            else:
-                found.parts += _staged(kernel, design, kernel.name, _contract(folder), inside)
+            sources[kernel.name] = partial(_staged, kernel, design, kernel.name, _contract(ENGINE), inside)
+            named.append((kernel.name, kernel.name))
+    with ThreadPoolExecutor(PROCESSORS) as pool:  # clang's processes: threads are enough
+        asked = dict(zip(sources, pool.map(lambda make: make(), sources.values()), strict=True))
+    _answered([one for some in asked.values() for one in some])
+    found = Checked([replace(part, kernel=kernel) for source, kernel in named for part, _ in asked[source]])
     missing = [name for name in only if not any(name in (p.kernel, p.name) for p in found.parts)]
     if missing:
         raise RecipeError(
@@ -171,7 +194,7 @@ def _contract(folder: Path) -> qor.Contract | None:
 
 def _staged(
     kernel: DesignKernel, design: Design, name: str, contract: qor.Contract | None, only: Sequence[str] = ()
-) -> list[Part]:
+) -> list[_Asked]:
     """A kernel whose source is generated."""
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         stage(hls_sources(replace(design, kernels=(kernel,)), built_here=False), Path(folder))
@@ -182,16 +205,16 @@ def _staged(
 def _tried(
     kernel: str, name: str, path: Path, includes: list[str], design: Design, contract: qor.Contract | None,
     only: Sequence[str] = (),
-) -> list[Part]:  # fmt: skip
+) -> list[_Asked]:  # fmt: skip
     """The parts of one source of a design; one that clang refuses is no reason to leave out the others."""
     platform = design.platform
     try:
-        parts = check_source(
+        asked = _asked(
             path, kernel, includes=includes, clock_ns=1000 / platform.speeds["clock_mhz"], contract=contract,
             kernel=kernel, part=platform.part, only=only, flow="vitis",
         )  # fmt: skip
     except frontend.clang.SourceError as error:
-        return [Part(kernel, name, None, contract, str(error))]
-    if len(parts) == 1 and not only:
-        parts[0].name = name
-    return parts
+        return [(Part(kernel, name, None, contract, str(error)), None)]
+    if len(asked) == 1 and not only:
+        asked[0][0].name = name
+    return asked

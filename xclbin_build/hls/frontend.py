@@ -22,7 +22,8 @@ from .source import PROBE, Source
 
 _SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"
 _INLINE = (
-    f"internalize,globaldce,function({_SIMPLE}),always-inline,globaldce,globalopt,function({_SIMPLE},loop-simplify)"
+    f"internalize,globaldce,function({_SIMPLE}),always-inline,globaldce,globalopt,function({_SIMPLE},loop-simplify,"
+    "instnamer)"
 )
 _NO_SPECULATION = "loop-mssa(licm<no-allowspeculation>)"
 _UNROLL = (
@@ -32,7 +33,7 @@ _UNROLL = (
     "loop-simplify,lcssa,loop(loop-unroll-full),sroa,simplifycfg,early-cse<memssa>,gvn,"
     "instcombine<no-verify-fixpoint>,loop-unroll<no-runtime;no-peeling;no-partial>,sroa,early-cse<memssa>,gvn,"
     "reassociate,instcombine<no-verify-fixpoint>,loop-simplify,lcssa,"
-    f"{_NO_SPECULATION},dse,adce,simplifycfg,loop-simplify,lcssa,loop(indvars)),globaldce"
+    f"{_NO_SPECULATION},dse,adce,simplifycfg,loop-simplify,lcssa,loop(indvars),instnamer),globaldce"
 )
 _OPTIONS = [
     "-unroll-threshold=2000000", "-pragma-unroll-threshold=300000", "-unroll-allow-partial=0",
@@ -44,6 +45,7 @@ KEEP = "__hls_keep"  # a call that keeps an array a memory
 _ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align|personality|\{)")
 _LABEL = re.compile(r'("[^"]*"|[\w.$\-]+):')
 _BRANCH = re.compile(r'  br (?:i1 [^,]*, )?label %("[^"]*"|[\w.$\-]+)')
+_UNSEEN = re.compile(r", !(?:tbaa|tbaa\.struct|noalias|alias\.scope|dbg) !\d+")
 _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\))[^\n]*$", re.M)
 
 
@@ -269,9 +271,11 @@ def _optimised(text: str, symbol: str, passes: str, folder: Path) -> str:
 
 
 def _scev(text: str, folder: Path) -> str:
+    """What scalar evolution says of a module. Each printed instruction that names metadata, or a value without a name,
+    has the whole module numbered anew, which is quadratic: values are named (`instnamer`), and metadata is left out
+    that scalar evolution does not look at."""
     path = folder / "scev.ll"
-    path.write_text(text)
-    # With debug information, each printed instruction numbers all of the module's metadata anew: quadratic.
+    path.write_text(_UNSEEN.sub("", text))
     return clang.run("opt", ["-strip-debug", "-passes=print<scalar-evolution>", "-disable-output", str(path)])[1]
 
 
@@ -284,7 +288,7 @@ def _edited(text: str, symbol: str, plan: Plan) -> str:
     for line in text[start.start() : end].split("\n"):
         if label := re.match(r'("[^"]*"|[\w.$\-]+):', line):
             block = label[1].strip('"')
-        if f"@{PROBE}(" in line:
+        if f"@{PROBE}(" in line or line.startswith("    #dbg_"):  # variables are known; `opt` would copy them on
             continue
         if " !llvm.loop " in line and block in plan.latches:
             line = re.sub(r"!llvm\.loop !\d+", f"!llvm.loop !{plan.latches[block]}", line)

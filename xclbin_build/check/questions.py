@@ -1,0 +1,63 @@
+"""Functions to check, side by side in processes: half of the time is clang's, the other half is Python's."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from ..errors import BuildError
+from ..hls import frontend
+from ..hls.processes import Process
+from .loops import Check, check
+
+PROCESSORS = os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Question:
+    """A function of a source that clang has read. memories, inferred: as for `loops.check`."""
+
+    unit: frontend.Compiled
+    process: Process
+    clock_ns: float
+    part: str
+    memories: bool
+    inferred: bool
+
+    def answer(self) -> Check | str:
+        """What is found; why it could not be checked, if it could not be."""
+        try:
+            kernel = frontend.analysed(
+                self.unit, self.process.symbol, clock_ns=self.clock_ns, said=self.process.said,
+                passed=self.process.passed,
+            )  # fmt: skip
+            kernel.part = self.part
+            return check(kernel, memories=self.memories, inferred=self.inferred)
+        except BuildError as error:
+            return str(error)
+
+
+_asked: Sequence[Question] = ()  # what the processes inherit: a source's IR may have tens of megabytes
+
+
+def answers(questions: Sequence[Question]) -> list[Check | str]:
+    """The answer to each question, in their order."""
+    global _asked
+    if len(questions) < 2 or PROCESSORS < 2:
+        return [question.answer() for question in questions]
+    _asked = questions
+    # Large sources first: one of them alone at the end would leave the other processors idle.
+    order = sorted(range(len(questions)), key=lambda n: -len(questions[n].unit.raw))
+    try:
+        with ProcessPoolExecutor(PROCESSORS, multiprocessing.get_context("fork")) as pool:
+            found = dict(zip(order, pool.map(_answer, order), strict=True))
+    finally:
+        _asked = ()
+    return [found[number] for number in range(len(questions))]
+
+
+def _answer(number: int) -> Check | str:
+    return _asked[number].answer()
