@@ -60,10 +60,10 @@ class Result:
     note: str = ""
 
 
-def extracted(repository: Path, to: Path) -> Path:
-    """The sources of a bare repository's newest commit, in a folder of their own."""
+def extracted(repository: Path, to: Path, commit: str) -> Path:
+    """The sources of a bare repository at a commit, in a folder of their own."""
     git = ["git", "-C", str(repository)]
-    listing = subprocess.run([*git, "ls-tree", "-r", "-l", "HEAD"], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run([*git, "ls-tree", "-r", "-l", commit], capture_output=True, text=True, check=True).stdout
     wanted = []
     for line in listing.splitlines():
         about, _, path = line.partition("\t")
@@ -87,6 +87,10 @@ def extracted(repository: Path, to: Path) -> Path:
 
 def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str) -> list[Check]:
     """The project's top, or the processes of its dataflow region."""
+    for name, declaration in project.get("absent", {}).items():
+        if not (folder / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"{declaration}\n")
     files = [folder / name for name in project["sources"] if (folder / name).is_file()]
     if not files:
         raise BuildError(f"none of {', '.join(project['sources'])}")
@@ -276,7 +280,8 @@ def _tasks(options: argparse.Namespace, folder: Path) -> list[tuple[dict[str, An
         if not mirror.exists():
             print(f"{repo}: {mirror} is not there; left out")
             continue
-        root = extracted(mirror, folder / repo)
+        commit = project["commit"]
+        root = extracted(mirror, folder / repo / commit, commit)
         own = [row for row in rows if row["repo"] == repo]
         paths = {row["path"] for row in own if _of(project, row["path"])}
         for group in _projects(project, paths, root):
@@ -292,7 +297,8 @@ def _table() -> list[dict[str, Any]]:
     for entry in toml_table.load(PROJECTS).array("project"):
         project: dict[str, Any] = {key: entry.get(key, str) for key in ("repo", "log")}
         project |= {"sources": entry.get("sources", list), "top": entry.get("top", str, "")}
-        found.append(project | {"memories": entry.get("memories", bool, False)})
+        project |= {"memories": entry.get("memories", bool, False), "commit": entry.get("commit", str, "HEAD")}
+        found.append(project | {"absent": entry.names("absent")})
     return found
 
 

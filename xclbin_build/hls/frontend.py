@@ -46,6 +46,7 @@ _ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align
 _LABEL = re.compile(r'("[^"]*"|[\w.$\-]+):')
 _BRANCH = re.compile(r'  br (?:i1 [^,]*, )?label %("[^"]*"|[\w.$\-]+)')
 _UNSEEN = re.compile(r", !(?:tbaa|tbaa\.struct|noalias|alias\.scope|dbg) !\d+")
+_STREAM_CALL = re.compile(r"( call ptr @__hls_(?:fifo|burst)_\w+\([^\n]*\)) #\d+")  # their declarations say the same
 _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\))[^\n]*$", re.M)
 
 
@@ -271,11 +272,11 @@ def _optimised(text: str, symbol: str, passes: str, folder: Path) -> str:
 
 
 def _scev(text: str, folder: Path) -> str:
-    """What scalar evolution says of a module. Each printed instruction that names metadata, or a value without a name,
-    has the whole module numbered anew, which is quadratic: values are named (`instnamer`), and metadata is left out
-    that scalar evolution does not look at."""
+    """What scalar evolution says of a module. Each printed instruction that names metadata, attributes, or a value
+    without a name has the whole module numbered anew, which is quadratic: values are named (`instnamer`), and what
+    scalar evolution does not look at is left out."""
     path = folder / "scev.ll"
-    path.write_text(_UNSEEN.sub("", text))
+    path.write_text(_STREAM_CALL.sub(r"\1", _UNSEEN.sub("", text)))
     return clang.run("opt", ["-strip-debug", "-passes=print<scalar-evolution>", "-disable-output", str(path)])[1]
 
 
