@@ -29,6 +29,7 @@ class Flow:
     number: dict[str, int]
     dominator: dict[str, str]
     loops: dict[str, Loop]
+    _innermost: dict[str, Loop] = field(default_factory=dict, repr=False)  # by block, once it is asked for
 
     def terminator(self, block: str) -> Instruction:
         return self.function.blocks[block][-1]
@@ -40,8 +41,11 @@ class Flow:
 
     def around(self, block: str) -> Loop | None:
         """The innermost loop that a block lies in."""
-        inside = [loop for loop in self.loops.values() if block in loop.blocks]
-        return min(inside, key=lambda loop: len(loop.blocks)) if inside else None
+        if not self._innermost:
+            for loop in sorted(self.loops.values(), key=lambda loop: len(loop.blocks)):
+                for inside in loop.blocks:
+                    self._innermost.setdefault(inside, loop)
+        return self._innermost.get(block)
 
     def innermost(self) -> list[Loop]:
         return [loop for loop in self.loops.values() if not loop.children]
@@ -124,8 +128,12 @@ def _find_loops(flow: Flow) -> None:
                     if block not in loop.blocks and block in flow.number:
                         loop.blocks.add(block)
                         stack += flow.predecessors[block]
+    # From the outside inwards: what lies around a header so far is its loop's parent.
+    inside: dict[str, Loop] = {}
+    for loop in sorted(flow.loops.values(), key=lambda loop: -len(loop.blocks)):
+        if loop.header in inside:
+            loop.parent = inside[loop.header].header
+        inside |= dict.fromkeys(loop.blocks, loop)
     for loop in flow.loops.values():
-        around = [o for o in flow.loops.values() if o is not loop and loop.header in o.blocks]
-        if around:
-            loop.parent = min(around, key=lambda o: len(o.blocks)).header
+        if loop.parent:
             flow.loops[loop.parent].children.append(loop.header)

@@ -41,6 +41,9 @@ _OPTIONS = [
     "-unroll-max-upperbound=64",
 ]  # fmt: skip
 _MOST_RETRIES = 8
+# Scalar evolution prints for each value what it is to each loop within its own one: quadratic. 4,800 loops take a
+# second, 10,900 more than five minutes.
+MOST_LOOPS = 8_000
 KEEP = "__hls_keep"  # a call that keeps an array a memory
 _ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align|personality|\{)")
 _LABEL = re.compile(r'("[^"]*"|[\w.$\-]+):')
@@ -138,6 +141,11 @@ def analysed(
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         files = Path(folder)
         inlined = _optimised(_prepared(unit.raw, symbol), symbol, _INLINE, files)
+        if (loops := inlined.count(", !llvm.loop ")) > MOST_LOOPS:
+            raise clang.SourceError(
+                f"{unit.path.name}: '{top}' has about {loops:,} loops once everything is inlined, and more than "
+                f"{MOST_LOOPS:,} are not checked."
+            )
         plan = make_plan(inlined, symbol, unit.source, _scev(inlined, files), automatic=automatic)
         final = _optimised(_edited(inlined, symbol, plan), symbol, _UNROLL, files)
         scev = _scev(final, files)
