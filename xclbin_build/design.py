@@ -86,6 +86,12 @@ class Kernel:
     arguments: tuple[BoundArgument, ...]
     compute_units: tuple[ComputeUnit, ...]
     engine: Engine | None = None
+    together: bool = False
+
+    @property
+    def peers(self) -> int:
+        """Compute units that share each command of a launch."""
+        return len(self.compute_units) if self.together else 1
 
     @property
     def takes_commands(self) -> bool:
@@ -117,6 +123,16 @@ class Design:
     def engine(self) -> Engine | None:
         """The sizes of all engines of the design, if it has one."""
         return next((kernel.engine for kernel in self.kernels if kernel.engine is not None), None)
+
+    @property
+    def peers(self) -> int:
+        """Compute units of its engines that share each command of a launch."""
+        return max((kernel.peers for kernel in self.kernels), default=1)
+
+    @property
+    def peer_banks(self) -> int:
+        """Banks that the maps of such units are spread over: one for each, where there are as many."""
+        return min(self.peers, len(self.platform.banks))
 
     def record(self, opcode: str) -> Record:
         return self.header.records[opcode]
@@ -171,7 +187,14 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
 
 def _same_engines(recipe: recipes.Recipe) -> None:
     """RecipeError for engines of several sizes: on the software card they are one program."""
-    engines = {kernel.engine: kernel.name for kernel in recipe.kernels if kernel.engine is not None}
+    kernels = [kernel for kernel in recipe.kernels if kernel.engine is not None]
+    engines = {kernel.engine: kernel.name for kernel in kernels}
+    for kernel in kernels:
+        if kernel.together and len(recipe.kernels) > 1:
+            raise RecipeError(
+                f"recipe '{recipe.name}': the compute units of '{kernel.name}' work together, on a card that has no "
+                "other kernel; leave out the others."
+            )
     if len(engines) > 1:
         one, other = list(engines.values())[:2]
         raise RecipeError(
@@ -246,7 +269,7 @@ def _kernels(recipe: recipes.Recipe, platform: Platform, cores: dict[str, Core])
         bound = _bind(recipe, entry, platform, arguments)
         _check_regions(recipe, entry, platform)
         used = tuple(by_header[path] for path in headers)
-        kernels.append(Kernel(entry.name, used, source, bound, tuple(units), entry.engine))
+        kernels.append(Kernel(entry.name, used, source, bound, tuple(units), entry.engine, entry.together))
     total = sum(len(kernel.compute_units) for kernel in kernels)
     if total > recipes.MAX_COMPUTE_UNITS:
         raise RecipeError(

@@ -61,9 +61,14 @@ class Engine:
         """What its commands are called; the vector side works on int8."""
         return OPCODES if self.element == "int8" and self.vector_lanes else OPCODES[:1]
 
-    def header(self, recipe: str) -> str:
-        """The header that the engine's sources include under the name ENGINE_CONFIG."""
+    def header(self, recipe: str, peers: int = 1, banks: int = 1) -> str:
+        """The header that the engine's sources include under the name ENGINE_CONFIG.
+
+        peers: compute units that share each command, whose maps lie in so many banks.
+        """
         values = asdict(self) | {"element": ELEMENTS.index(self.element)}
+        if peers > 1:
+            values |= {"cus": peers, "banks": banks}
         lines = [f"// Made by xclbin_build from recipe '{recipe}': do not edit. Sizes of the engine.", "#pragma once"]
         lines += [f"#define ENGINE_{name.upper()} {int(value)}" for name, value in values.items()]
         return "\n".join(lines) + "\n"

@@ -42,7 +42,7 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
 
     counting: those of kernels that count cycles; raises RecipeError for a design that cannot.
     """
-    shared, own = _library(design), _own(design, built_here=True)
+    shared, own = _library(design), _own(design, built_here=True, emulated=True)
     shared |= {path.relative_to(ROOT).as_posix(): path.read_text() for path in [*SIM.glob("*.hpp"), *SIM.glob("*.h")]}
     if counting:
         own |= cycles.headers(design)
@@ -55,8 +55,8 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
         if kernel.takes_commands:
             offset = {bound.argument.name: f"0x{bound.offset:x}" for bound in kernel.arguments}
             template = "cu_stub.cpp.j2" if kernel.cores else "cu_engine.cpp.j2"
-            text = _render(template, design, kernel=kernel, offset=offset, counting=counting)
-            if counting:
+            text = _render(template, design, kernel=kernel, offset=offset, counting=counting, banks=design.peer_banks)
+            if counting and kernel.peers == 1:
                 own[f"hardware_{kernel.name}.hpp"] = _render("kernel_engine.cpp.j2", design, kernel=kernel)
         else:
             ports = cycles.ports(kernel)
@@ -118,8 +118,12 @@ def _library(design: Design) -> dict[str, str]:
     return sources
 
 
-def _own(design: Design, *, built_here: bool) -> dict[str, str]:
-    """The user's cores and kernels, and what is generated for them."""
+def _own(design: Design, *, built_here: bool, emulated: bool = False) -> dict[str, str]:
+    """The user's cores and kernels, and what is generated for them.
+
+    emulated: for the software card, on which units that work together run in one process. Else an engine is one that is
+    alone, which is what an estimate of each unit is made from.
+    """
     shared = parse_command(ROOT / "command.hpp").records
     user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}
     sources = {"user_opcodes.hpp": _render("user_opcodes.hpp.j2", design, user_opcodes=user_opcodes)}
@@ -132,7 +136,8 @@ def _own(design: Design, *, built_here: bool) -> dict[str, str]:
         if kernel.source:
             _add_user_file(sources, kernel.source, built_here)
     if design.engine:
-        sources[engines.HEADER] = design.engine.header(design.recipe.name)
+        peers, banks = (design.peers, design.peer_banks) if emulated else (1, 1)
+        sources[engines.HEADER] = design.engine.header(design.recipe.name, peers, banks)
         records = [design.record(opcode) for opcode in engines.OPCODES]
         sources["engine_decode.hpp"] = _render("engine_decode.hpp.j2", design, records=records)
     return sources

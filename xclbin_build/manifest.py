@@ -15,7 +15,8 @@ kernels           [{name, lanes, cores, opcodes, weights, activations, compute_u
                   weights, activations: {opcode: [NAME]}, what the elements of packed weights, and of operands in the
                   arena, may be; an opcode that is missing there takes elements of four bytes.
                   Of an engine: engine, its sizes (xclbin_build/engine.py); same_as in args that take the buffer of
-                  another one
+                  another one; together, if its compute units share each command of a launch: the first is started,
+                  with a list for each of them, one behind the other
 opcodes           {name: number}
 enums             {enum: {NAME: value}} as command.hpp and user cores spell them
 commands          {opcode: [{field, type, word, count}]}
@@ -89,6 +90,7 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
         },
         "compute_units": [{"name": unit.name, "base": unit.base} for unit in kernel.compute_units],
         **({"engine": asdict(kernel.engine)} if kernel.engine else {}),
+        **({"together": True} if kernel.peers > 1 else {}),
         "args": [
             {
                 "name": bound.argument.name,

@@ -15,7 +15,7 @@ from .declaration import KEYWORDS
 from .errors import RecipeError, did_you_mean
 
 MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
-_KERNEL_KEYS = ("cores", "source", "cu", "memory", "slr", *engines.KEYS)
+_KERNEL_KEYS = ("cores", "source", "cu", "together", "memory", "slr", *engines.KEYS)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,28}")  # "kernel:kernel_NN" must fit ip_data.m_name
 
 
@@ -24,7 +24,8 @@ class KernelRecipe:
     """A kernel: a sequencer of `cores`, an `engine`, or a plain HLS kernel of one's own in `source`.
 
     `cores` are names of hls_kernels/cores or paths of headers; `memory` gives the bank of pointer arguments (others
-    lie in the platform's first bank); `slr` the die region of each compute unit, for the hardware targets.
+    lie in the platform's first bank); `slr` the die region of each compute unit, for the hardware targets. `together`:
+    the compute units of an engine share each command of one launch.
     """
 
     name: str
@@ -34,6 +35,7 @@ class KernelRecipe:
     cu: int = 1
     memory: dict[str, str] = field(default_factory=dict)
     slr: tuple[str, ...] = ()
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,15 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
     slr = table.strings("slr")
     if slr and len(slr) != cu:
         raise RecipeError(f"{table.where}: 'slr' must name one region for each of the {cu} compute units.")
-    return KernelRecipe(name, tuple(cores), source, engine, cu, table.names("memory"), tuple(slr))
+    together, memory = table.get("together", bool, False), table.names("memory")
+    if together and engine is None:
+        raise RecipeError(f"{table.where}: 'together' is said of the compute units of an engine, and this is none.")
+    if together and memory:
+        raise RecipeError(
+            f"{table.where}: the maps of units that work together lie in the banks of all of them, and the weights in "
+            "the unit's own; leave out 'memory'."
+        )
+    return KernelRecipe(name, tuple(cores), source, engine, cu, memory, tuple(slr), together)
 
 
 def _checked_cu(where: str, count: int) -> int:

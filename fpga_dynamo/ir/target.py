@@ -30,7 +30,8 @@ class KernelInfo:
 
     weights, activations: names of the elements that an opcode's packed weights, and its operands in the arena, may be.
     An opcode that has none takes elements of a word. engine: sizes of the hardware engine that it is, as the manifest
-    has them. same_as: arguments that take the buffer of another one, by index.
+    has them. same_as: arguments that take the buffer of another one, by index. together: its compute units share each
+    command of a launch, and are started by the first.
     """
 
     name: str
@@ -40,6 +41,7 @@ class KernelInfo:
     activations: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     engine: Mapping[str, Any] | None = field(default=None, hash=False)
     same_as: Mapping[int, int] = field(default_factory=dict, hash=False)
+    together: bool = False
 
     def weight_element(self, opcode: str, dtype: torch.dtype) -> Element:
         """What packed weights of `dtype` lie on the card as: their own type where the core takes it, else floats."""
@@ -63,8 +65,8 @@ class KernelInfo:
         )
         index = {argument["name"]: argument["index"] for argument in table["args"]}
         same_as = {index[a["name"]]: index[a["same_as"]] for a in table["args"] if "same_as" in a}
-        units = len(table["compute_units"])
-        return cls(table["name"], opcodes, units, weights, activations, table.get("engine"), same_as)
+        units, together = len(table["compute_units"]), bool(table.get("together", False))
+        return cls(table["name"], opcodes, units, weights, activations, table.get("engine"), same_as, together)
 
 
 NARROW_SINCE = 2

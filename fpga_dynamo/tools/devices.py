@@ -57,7 +57,7 @@ def _report(driver_name: str, driver: Any, index: int, card: Card | None) -> Dev
         platform=card.target.platform.name,
         xclbin=str(card.path),
         uuid=card.target.uuid,
-        compute_units=tuple(pe.name for pe in card.pes),
+        compute_units=tuple(name for pe in card.pes for name in card.peers.get(pe.name, (pe.name,))),
         memory_used=sum(bank["used"] for bank in banks),
         memory_total=sum(bank["bytes"] for bank in banks),
         banks=banks,

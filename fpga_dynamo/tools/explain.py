@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -121,9 +122,9 @@ def explain(
         with OutsideOps() as outside, TraceRecorder() as recorder:
             compiled(*args, **kwargs)
     counted = {
-        (event.arguments["task"], event.arguments["index"]): event.arguments["cycles"]
-        for event in recorder.commands
-        if "cycles" in event.arguments
+        (event.task, i): end - before
+        for event in recorder.counted
+        for i, (before, end) in enumerate(pairwise((0, *event.ends)))
     }
     graphs = tuple(report(program, max(runs[program.name], 1), counted) for program in programs)
     gaps += [op.gap for op in outside.ops if op.gap is not None]  # those that were found in earlier calls

@@ -26,6 +26,9 @@ public:
 #endif
         return p;
     }
+#if FPGA_COUNT_CYCLES
+    card_memory& memory() { return memory_; }
+#endif
     // What was counted, as JSON; empty if the build does not count.
     std::string counters() {
 #if FPGA_COUNT_CYCLES

@@ -16,7 +16,7 @@ import xclbin_build
 from fpga_dynamo.errors import NotLoweredError
 from fpga_dynamo.quantize import quantize
 from fpga_dynamo.runtime.observe.card_time import in_card_time
-from fpga_dynamo.runtime.observe.events import CommandEvent, CountedEvent, Event, TaskEvent
+from fpga_dynamo.runtime.observe.events import CommandEvent, CountedCommand, CountedEvent, Event, TaskEvent
 from tests.lowering import engine_kit
 from tests.lowering.test_engine_lowering import Joined, Residual
 from tests.marks import EXTENDED
@@ -191,7 +191,8 @@ def test_the_clock_of_a_trace_is_slow_while_a_launch_is_simulated() -> None:
 
     def counted(name: str, pe: str, start: float, stop: float, cycles: int) -> CountedEvent:
         half = cycles // 2
-        return CountedEvent(pe, name, start, stop, cycles, 100.0, (("mac", 0, half, {}), ("mac", half, cycles, {})))
+        commands = CountedCommand(pe, "mac", 0, half), CountedCommand(pe, "mac", half, cycles)
+        return CountedEvent(pe, name, start, stop, cycles, 100.0, (half, cycles), commands)
 
     events: list[Event] = [
         task("before", "ps", 1, 3),

@@ -71,7 +71,7 @@ def wrong(built: Built, units: int, banks: int) -> int:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(("units", "banks"), [pytest.param(2, 1, marks=EXTENDED), (4, 4)])
+@pytest.mark.parametrize(("units", "banks"), [pytest.param(*case, marks=EXTENDED) for case in ((2, 1), (4, 4))])
 def test_units_together_give_the_bits_of_one(name: str, units: int, banks: int) -> None:
     built, alone = built_for(name, units), built_for(name, 1)
     assert all(torch.equal(built.values[i], alone.values[i]) for i in alone.values)

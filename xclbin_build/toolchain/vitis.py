@@ -95,6 +95,13 @@ def _sources(design: Design, target: str, *, built_here: bool) -> dict[str, str]
             f"target {target} needs a card, and '{design.platform.name}' is the software card; "
             "give --platform u250, for example."
         )
+    for kernel in design.kernels:
+        if kernel.peers > 1:
+            raise RecipeError(
+                f"kernel '{kernel.name}': --target {target} has no sources for compute units that work together (ports to "
+                "several banks, the kernel that they meet in, the links between them); build it with --target cycles "
+                "or emu, or leave out 'together'."
+            )
     return hls_sources(design, built_here=built_here) | {"link.cfg": link_config(design)}
 
 

@@ -14,7 +14,7 @@ from fpga_dynamo.ir.command import OwnRecord
 from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.weights import WeightBuffer
 
-from .command import COMMAND_BYTES, NO_OPERAND, MacCommand
+from .command import COMMAND_BYTES, NO_OPERAND, IdleCommand, MacCommand
 from .cycles import moved_lines
 from .emitter import Emitted, Lists
 from .sizes import LINE_BYTES, EngineSizes
@@ -53,13 +53,15 @@ def modelled_ends(launch: Sequence[Emitted], engine: EngineTarget) -> list[float
     return list(accumulate(ends_together(lists, engine.sizes, engine.memory), max))
 
 
-def encoded(launch: Sequence[Emitted], lists: Lists) -> CommandList:
-    """The words of one unit's list, whose constants wait for their places."""
-    words = np.frombuffer(b"".join(emitted.command.words() for emitted in launch), "<u4").astype(np.uint32)
+def encoded(launch: Sequence[Emitted], lists: Lists, units: int) -> CommandList:
+    """The words of each unit's list, one behind the other, whose constants wait for their places."""
+    commands = [emitted.commands[unit] for unit in range(units) for emitted in launch]
+    words = np.frombuffer(b"".join(command.words() for command in commands), "<u4").astype(np.uint32)
     lines = sorted(lists.packs)
     fixups: list[tuple[int, WeightBuffer, int]] = []
-    for i, emitted in enumerate(launch):
-        command = emitted.command
+    for i, command in enumerate(commands):
+        if isinstance(command, IdleCommand):
+            continue
         for name, line in _constants(command).items():
             at = lines[bisect.bisect(lines, line) - 1]
             buffer = lists.packs[at]
@@ -81,14 +83,15 @@ def _constants(command: MacCommand | VectorCommand) -> dict[str, int]:
 def told(launch: Sequence[Emitted], engine: EngineTarget, names: Callable[[Emitted], tuple[str, ...]]) -> list[Told]:
     """The commands with what they move, and the cycles from one's end to the next one's by the cost model.
 
-    names: of the nodes that a command is for.
+    Of several units that share a command, all together, with the record of the first that is not idle. names: of the
+    nodes that a command is for.
     """
     ends = modelled_ends(launch, engine)
     found = []
     for emitted, before, end in zip(launch, [0.0, *ends], ends, strict=False):
         command = emitted.command
         record = OwnRecord(OPCODES[type(command)], {f.name: getattr(command, f.name) for f in fields(command)})
-        moved = moved_bytes(command, engine.sizes)
+        moved = sum(moved_bytes(own, engine.sizes) for own in emitted.working)
         found.append(
             Told(record, (), (), names(emitted), emitted.pattern, macs=emitted.macs, bytes=moved, cycles=end - before)
         )

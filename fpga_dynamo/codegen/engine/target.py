@@ -42,11 +42,12 @@ class EngineTarget:
 
     @classmethod
     def of_card(cls, target: Target) -> EngineTarget:
-        """The engine of an xclbin that has one; each of its compute units runs lists of its own."""
+        """The engine of an xclbin that has one; its compute units run lists of their own, or share each command."""
         assert target.engine is not None and target.engine.engine is not None
         manifest, platform = target.manifest, target.manifest["platform"]
         memory = memory_of(str(platform.get("name", "")), platform)
-        return cls(manifest["recipe"], sizes_of(target.engine.engine), memory, target.platform)
+        units = target.engine.compute_units if target.engine.together else 1
+        return cls(manifest["recipe"], sizes_of(target.engine.engine), memory, target.platform, units)
 
 
 def sizes_of(table: Mapping[str, Any]) -> EngineSizes:

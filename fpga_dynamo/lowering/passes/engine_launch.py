@@ -99,7 +99,7 @@ def _launch(graph: GraphInfo, segment: Segment, engine: EngineTarget, refused: R
     return Lowered(
         commands=commands,
         plan=_memory(emitter.lists.maps.lines, inputs),
-        code=encoded(launch, emitter.lists),
+        code=encoded(launch, emitter.lists, engine.units),
         inputs=inputs,
         outputs=results,
         weights=list(emitter.lists.packs.values()),

@@ -19,7 +19,7 @@ from fpga_dynamo.runtime.calls.transfer import empty_for, from_slot, to_slot
 from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, Card
 from fpga_dynamo.runtime.observe import counters, trace
 from fpga_dynamo.runtime.observe.card_time import card_count
-from fpga_dynamo.runtime.observe.events import CountedEvent
+from fpga_dynamo.runtime.observe.events import CountedCommand, CountedEvent
 
 LONGEST_MS = (1 << 31) - 1
 """The longest time-out that a driver is given, 24 days; stands for an infinite one too."""
@@ -84,12 +84,17 @@ class Arena:
             return
         counters.add(card_cycles=count.cycles, card_seconds=count.seconds)
         if trace.recorders:
-            spans = zip(task.commands, (0, *count.ends), count.ends, strict=False)
-            commands = tuple(
-                (command.opcode, begin, end, _arguments(task, i, command.macs, command.bytes))
-                for i, (command, begin, end) in enumerate(spans)
-            )
-            trace.counted(CountedEvent(pe, task.name, start, stop, count.cycles, count.clock_hz, commands))
+            units = self._card.peers.get(pe, (pe,))
+            commands = []
+            for unit, ends in zip(units, count.units, strict=True):
+                begin = 0
+                for i, end in ends.items():
+                    command = task.commands[i]
+                    arguments = _arguments(task, i, command.macs, command.bytes)
+                    commands.append(CountedCommand(unit, command.opcode, begin, end, arguments))
+                    begin = end
+            figures = (count.cycles, count.clock_hz, count.ends, tuple(commands), units[1:])
+            trace.counted(CountedEvent(pe, task.name, start, stop, *figures))
 
     def end(self) -> None:
         with self._lock:

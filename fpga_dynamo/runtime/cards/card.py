@@ -57,8 +57,13 @@ class Card:
             self.target = replace(target, lanes=self.device.lanes(), windows=Windows(*self.device.windows()))
         self.kernels: dict[tuple[str, int], Any] = {}
         self.pes: list[ProcessingElement] = []
+        self.peers: dict[str, tuple[str, ...]] = {}  # of a PE whose launches others share, all of them
         for kernel in target.manifest["kernels"]:
-            for i, unit in enumerate(kernel["compute_units"]):
+            units = kernel["compute_units"]
+            if kernel.get("together"):
+                self.peers[units[0]["name"]] = tuple(unit["name"] for unit in units)
+                units = units[:1]
+            for i, unit in enumerate(units):
                 name = f"{kernel['name']}:{{{unit['name']}}}"
                 self.kernels[kernel["name"], i] = driver.kernel(self.device, self.uuid, name)
                 self.pes.append(ProcessingElement(unit["name"], "PL", kernel["name"], i))

@@ -12,8 +12,9 @@ import bisect
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fpga_dynamo.runtime.observe.events import (
     ApplicationEvent,
@@ -25,16 +26,24 @@ from fpga_dynamo.runtime.observe.events import (
 )
 
 _LAST = "store"
-"""The process of an engine that ends a command."""
+"""The process of an engine that ends a command; of several units that of each, behind its name and a slash."""
 
 
 @dataclass(frozen=True)
 class CardCount:
-    """cycles: of a launch. ends: the cycle in which each of its commands ends, from its first process's begin on."""
+    """cycles: of a launch. units: of each unit the cycle in which each command ends that it has a part of, by the
+    command's index, from the begin of the launch's first process on."""
 
     cycles: int
     clock_hz: float
-    ends: tuple[int, ...]
+    units: tuple[Mapping[int, int], ...]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """When each command has ended on all units, and with it those before."""
+        count = 1 + max((index for unit in self.units for index in unit), default=-1)
+        last = (max(unit.get(index, 0) for unit in self.units) for index in range(count))
+        return tuple(itertools.accumulate(last, max))
 
     @property
     def seconds(self) -> float:
@@ -43,14 +52,19 @@ class CardCount:
 
 def card_count(counters: str) -> CardCount | None:
     """What a run's counters say; None if there are none."""
-    if not counters:
-        return None
-    report = json.loads(counters)
+    return count_of(json.loads(counters)) if counters else None
+
+
+def count_of(report: Mapping[str, Any]) -> CardCount:
+    """What a report of the simulator says (hls_kernels/sim/counters.hpp)."""
     processes = {process["process"]: process for process in report["processes"]}
     begin = min((process["first"] for process in processes.values()), default=0)
-    commands = processes[_LAST]["commands"] if _LAST in processes else ()
-    ends = tuple(command["last"] - begin for command in commands if command["index"] >= 0)
-    return CardCount(report["cycles"], report["clock_khz"] * 1e3, ends)
+    last = [name for name in processes if name.rpartition("/")[2] == _LAST]
+    units = tuple(
+        {command["index"]: command["last"] - begin for command in processes[name]["commands"] if command["index"] >= 0}
+        for name in sorted(last, key=lambda name: (len(name), name))  # engine_2 before engine_10
+    )
+    return CardCount(report["cycles"], report["clock_khz"] * 1e3, units)
 
 
 def in_card_time(events: Sequence[Event]) -> list[Event]:
@@ -78,7 +92,9 @@ def in_card_time(events: Sequence[Event]) -> list[Event]:
             begin = min((c.start for c in inside), default=event.start)
             end = max((c.stop for c in inside), default=event.stop)
             told = _told(inside, event) if inside else event.arguments
-            found.append(replace(event, start=clock(begin), stop=clock(end), arguments=told))
+            shown = replace(event, start=clock(begin), stop=clock(end), arguments=told)
+            found.append(shown)
+            found += [replace(shown, pe=peer) for launch in inside for peer in launch.peers]
         else:
             found.append(replace(event, start=clock(event.start), stop=clock(event.stop)))
     return found
@@ -93,17 +109,17 @@ def _told(counted: Sequence[CountedEvent], event: TaskEvent) -> dict[str, object
 
 def _commands(event: CountedEvent, clock: Callable[[float], float]) -> list[Event]:
     """As shares of the launch, whose end is that of the last process."""
-    last = max((end for _, _, end, _ in event.commands), default=0)
+    last = max((command.last for command in event.commands), default=0)
     step = (event.stop - event.start) / max(event.cycles, last, 1)
     return [
         CommandEvent(
-            event.pe,
-            name,
-            clock(event.start + begin * step),
-            clock(event.start + end * step),
-            {**arguments, "cycles": end - begin},
+            command.pe,
+            command.name,
+            clock(event.start + command.first * step),
+            clock(event.start + command.last * step),
+            {**command.arguments, "cycles": command.last - command.first},
         )
-        for name, begin, end, arguments in event.commands
+        for command in event.commands
     ]
 
 

@@ -35,8 +35,23 @@ class CommandEvent:
 
 
 @dataclass(frozen=True)
+class CountedCommand:
+    """A command of such a launch on the compute unit `pe`, from its first cycle to its last."""
+
+    pe: str
+    name: str
+    first: int
+    last: int
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CountedEvent:
-    """A launch on a counting card, while it was simulated. commands: (name, first and last cycle, arguments) each."""
+    """A launch on a counting card, while it was simulated.
+
+    ends: the cycle in which each command ends, of several compute units on all of them. peers: the compute units that
+    shared it with `pe`.
+    """
 
     pe: str
     task: str
@@ -44,7 +59,9 @@ class CountedEvent:
     stop: float
     cycles: int
     clock_hz: float
-    commands: tuple[tuple[str, int, int, Mapping[str, Any]], ...]
+    ends: tuple[int, ...]
+    commands: tuple[CountedCommand, ...]
+    peers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

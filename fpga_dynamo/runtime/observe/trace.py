@@ -66,9 +66,14 @@ class TraceRecorder:
         return sorted(in_card_time(self._events), key=_time_of)
 
     @property
+    def counted(self) -> list[CountedEvent]:
+        """Launches on a counting card, in the host's time."""
+        return [event for event in self._events if isinstance(event, CountedEvent)]
+
+    @property
     def in_card_time(self) -> bool:
         """Whether launches were counted, and so last as long as their cycles say."""
-        return any(isinstance(event, CountedEvent) for event in self._events)
+        return bool(self.counted)
 
     @property
     def tasks(self) -> list[TaskEvent]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
@@ -26,6 +25,7 @@ from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.passes.engine import EngineProgram
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
+from fpga_dynamo.runtime.observe.card_time import count_of
 from fpga_dynamo.tools.estimate.accuracy import Error, errors
 from fpga_dynamo.tools.estimate.simulator import Simulator
 from xclbin_build.errors import BuildError
@@ -207,20 +207,13 @@ def counted(program: EngineProgram, card: EngineCard | SharedCard, inputs: Mappi
     is_float = program.engine.sizes.is_float
     found = {} if is_float else differences(program, run, inputs)
     apart = errors(program, run.value, inputs) if is_float else {}
-    units = program.engine.units
-    names = [f"engine_{unit + 1}/" for unit in range(units)] if units > 1 else [""]
     ends, stalls, moved = [], dict[str, int](), 0
     for report in card.reports[-len(program.lists.launches) :]:
-        processes = {process["process"]: process for process in report["processes"]}
-        begin = min(process["first"] for process in processes.values())
-        stored = [
-            [c["last"] - begin for c in processes[f"{name}store"]["commands"] if c["index"] >= 0] for name in names
-        ]
-        # Of several units a command ends with the slowest, and may end before one that stands before it.
-        ends.append(tuple(accumulate(map(max, *stored) if units > 1 else stored[0], max)))
-        for name in names:
-            for cause, cycles in processes[f"{name}mac_array"]["stalls"].items():
-                stalls[cause] = stalls.get(cause, 0) + cycles
+        ends.append(count_of(report).ends)
+        for process in report["processes"]:
+            if process["process"].rpartition("/")[2] == "mac_array":
+                for cause, cycles in process["stalls"].items():
+                    stalls[cause] = stalls.get(cause, 0) + cycles
         moved += sum(port["bytes"] for port in report["ports"] if not port["port"].endswith("commands"))
     return Counted(tuple(ends), moved, stalls, found, len(program.made), apart)
 

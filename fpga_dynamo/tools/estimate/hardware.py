@@ -73,7 +73,7 @@ def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
         )
     of_host = Platform.from_manifest(found.table())
     memory = memory_of(found.name, found.speeds)
-    target = EngineTarget(name, sizes_of(asdict(own[0])), memory, of_host, units)
+    target = EngineTarget(name, sizes_of(asdict(own[0])), memory, of_host, max(units, design.peers))
     return Card(chosen, platform, design, target, found.name in FITTED)
 
 

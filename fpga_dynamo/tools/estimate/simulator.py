@@ -26,9 +26,6 @@ from xclbin_build import memory, qor
 from xclbin_build import platform as platforms
 from xclbin_build.toolchain.gxx import find_compiler
 
-PAGE_BYTES = 4096
-"""Of the maps of several units."""
-
 
 class EngineError(FpgaError):
     """The kernel did not run to its end, or says that a command is bad."""
@@ -37,7 +34,7 @@ class EngineError(FpgaError):
 class Simulator:
     """`units` engines of given sizes, compiled for the simulator, before the memory of a platform (`u250`), at `mhz`.
 
-    The maps of several lie in `banks` banks, a page in each in turn; of one in the first.
+    The maps of several lie in `banks` banks, a page of 4 KiB in each in turn; of one in the first.
     """
 
     def __init__(
@@ -56,35 +53,18 @@ class Simulator:
         words = [torch.frombuffer(bytearray(own), dtype=torch.uint8) for own in lists]
         maps = maps.clone()
         maps[:LINE_BYTES] = 0  # the status record, which nobody writes to if all went well with several units
-        pages = _spread(maps, self.banks)
         text = self._library.engine_run(
             *(_pointers(words), ctypes.c_uint32(len(lists[0]) // COMMAND_BYTES)),
-            *(_pointers(pages), ctypes.c_uint64(pages[0].numel() // LINE_BYTES)),
+            *(ctypes.c_void_p(maps.data_ptr()), ctypes.c_uint64(maps.numel() // LINE_BYTES)),
             *(_pointers(weights), (ctypes.c_uint64 * self.units)(*(w.numel() // LINE_BYTES for w in weights))),
         )
         report: dict[str, Any] = json.loads(text)
         if "error" in report:
             raise EngineError(report["error"])
-        maps = _gathered(pages)[: maps.numel()]
         status = maps[:8].view(torch.int32)
         if int(status[0]) != 0:
             raise EngineError(f"command {int(status[1])} has an opcode that is none of the engine's")
         return report, maps
-
-
-def _spread(region: Tensor, banks: int) -> list[Tensor]:
-    """The pages of each bank."""
-    if banks == 1:
-        return [region]
-    pages = -(-region.numel() // (PAGE_BYTES * banks)) * banks
-    whole = torch.full((pages * PAGE_BYTES,), 0xA5, dtype=torch.uint8)
-    whole[: region.numel()] = region
-    return [whole.view(-1, banks, PAGE_BYTES)[:, bank].reshape(-1).contiguous() for bank in range(banks)]
-
-
-def _gathered(banks: list[Tensor]) -> Tensor:
-    """The region of the pages that banks hold."""
-    return banks[0] if len(banks) == 1 else torch.stack([bank.view(-1, PAGE_BYTES) for bank in banks], 1).view(-1)
 
 
 def _pointers(tensors: Sequence[Tensor]) -> ctypes.Array[ctypes.c_void_p]:
@@ -98,7 +78,6 @@ def _compiled(sizes: EngineSizes, platform: str, mhz: float, units: int, banks: 
         "ELEMENT": element,
         "CUS": units,
         "BANKS": banks,
-        "PAGE_BYTES": PAGE_BYTES,
         "PORT_BYTES": sizes.port_bytes,
         "PIXELS": sizes.pixels,
         "OUT_CHANNELS": sizes.out_channels,

@@ -1,0 +1,137 @@
+"""torch.compile on compute units that share each command of a launch: eager's bits, and what each of them did."""
+
+from __future__ import annotations
+
+import functools
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fpga_dynamo
+import xclbin_build
+from fpga_dynamo.quantize import quantize
+from fpga_dynamo.tools import zoo
+from tests.backend.test_counting_card import Encoder
+from tests.lowering.test_engine_lowering import Residual
+from tests.marks import EXTENDED
+from xclbin_build.build import load_design
+from xclbin_build.errors import RecipeError
+from xclbin_build.toolchain import vitis
+
+RECIPE = """name = "four"
+platform = "u250"
+[kernel.engine]
+engine = "2x16x16"
+cu = 4
+together = true
+window = 1024
+weights = 128
+vector_lanes = 4
+vector_depth = 256
+"""
+UNITS = [f"engine_{unit}" for unit in (1, 2, 3, 4)]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("four") / "four.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def options(recipe: str | Path, target: Any = "cycles") -> dict[str, Any]:
+    return {"xclbin": str(xclbin_build.cached(recipe, target, platform="u250"))}
+
+
+@functools.cache
+def quantised(make: Any, *size: int) -> tuple[Any, Tensor]:
+    torch.manual_seed(0)
+    x = torch.randn(size)
+    return quantize(make().eval(), [(x,)], scales="pow2", bias="int32", progress=False), x
+
+
+def compiled(model: Any, card: dict[str, Any]) -> Any:
+    torch._dynamo.reset()
+    return torch.compile(model, backend="fpga", options=card)
+
+
+@pytest.mark.parametrize("target", ["emu", pytest.param("cycles", marks=EXTENDED)])
+@pytest.mark.parametrize("make", [Residual, lambda: nn.Sequential(nn.Linear(40, 70), nn.GELU(), nn.Linear(70, 9))])
+@torch.no_grad()
+def test_a_quantised_model_has_eager_s_bits(recipe: Path, make: Any, target: str) -> None:
+    model, x = quantised(make, *((1, 3, 33, 35) if make is Residual else (13, 40)))
+    run = compiled(model, options(recipe, target))
+    fpga_dynamo.reset_stats()
+    for given in (x, x.flip(0, -1) * 0.7):
+        torch.testing.assert_close(run(given), model(given), rtol=0, atol=0)
+    found = fpga_dynamo.stats()
+    assert (found["pl_launches"], found["ps_fallbacks"]) == (2, 0)
+
+
+@torch.no_grad()
+def test_a_trace_shows_what_each_unit_does(recipe: Path, tmp_path: Path) -> None:
+    model, x = quantised(Residual, 1, 3, 33, 35)
+    run = compiled(model, options(recipe))
+    fpga_dynamo.reset_stats()
+    with fpga_dynamo.trace() as recorder:
+        torch.testing.assert_close(run(x), model(x), rtol=0, atol=0)
+    launches = [task for task in recorder.tasks if task.pe in UNITS]
+    assert sorted(task.pe for task in launches) == UNITS
+    cycles = fpga_dynamo.stats()["card_cycles"]
+    for launch in launches:
+        assert launch.arguments["cycles"] == cycles
+        assert launch.stop - launch.start == pytest.approx(cycles / 300e6, rel=1e-3)
+    own = {unit: [command for command in recorder.commands if command.pe == unit] for unit in UNITS}
+    for commands in own.values():
+        assert "first.0" in [command.arguments["layer"] for command in commands]
+        assert all(before.stop <= after.start + 1e-12 for before, after in pairwise(commands))
+    # The last layer has one block of channels of one pixel, so three of them have no part of it.
+    assert sum(commands[-1].arguments["index"] == 5 for commands in own.values()) == 1
+    picture = recorder.gantt(tmp_path / "card.svg").read_text()
+    assert all(unit in picture for unit in UNITS)
+    (graph,) = fpga_dynamo.explain(model, x, options=options(recipe)).graphs
+    assert {step.basis for step in graph.steps} == {"counted"}
+    assert sum(step.cycles for step in graph.steps) == pytest.approx(cycles, rel=0.02)
+
+
+@pytest.mark.parametrize("target", [pytest.param(target, marks=EXTENDED) for target in ("emu", "cycles")])
+@torch.no_grad()
+def test_heads_and_norms_of_an_encoder_are_shared(recipe: Path, target: str) -> None:
+    model, x = quantised(Encoder, 1, 21, 32)
+    wanted, alone = model(x), xclbin_build.cached(recipe, "emu", cu={"engine": 1}, platform="u250")
+    shared = compiled(model, options(recipe, target))(x)
+    torch.testing.assert_close(shared, compiled(model, {"xclbin": str(alone)})(x), rtol=0, atol=0)
+    assert (shared - wanted).abs().max() <= 2 * wanted.unique().diff().min()
+
+
+@torch.no_grad()
+def test_all_units_are_told_of_a_card(recipe: Path) -> None:
+    model, x = quantised(Residual, 1, 3, 33, 35)
+    card = options(recipe, "emu")
+    compiled(model, card)(x)
+    (found,) = [report for report in fpga_dynamo.devices() if report.xclbin == card["xclbin"]]
+    assert list(found.compute_units) == UNITS
+
+
+def test_hardware_is_refused(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="no sources for compute units that work together"):
+        vitis.write_sources(load_design(recipe), "hw", tmp_path)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_four_units_of_a_u250_run_resnet18() -> None:
+    torch.manual_seed(0)
+    example = zoo.load("resnet18")
+    model = quantize(
+        zoo.randomise_batch_norm(example.model), [example.inputs], scales="pow2", bias="int32", progress=False
+    )
+    card = options("engine-u250-4cu")
+    run = compiled(model, card)
+    fpga_dynamo.reset_stats()
+    torch.testing.assert_close(run(*example.inputs), model(*example.inputs), rtol=0, atol=0)
+    assert fpga_dynamo.stats()["card_seconds"] <= 0.9e-3
