@@ -98,9 +98,9 @@ def _sources(design: Design, target: str, *, built_here: bool) -> dict[str, str]
     for kernel in design.kernels:
         if kernel.peers > 1:
             raise RecipeError(
-                f"kernel '{kernel.name}': --target {target} has no sources for compute units that work together (ports to "
-                "several banks, the kernel that they meet in, the links between them); build it with --target cycles "
-                "or emu, or leave out 'together'."
+                f"kernel '{kernel.name}': --target {target} has no sources for compute units that work together, whose "
+                "ports lead to several banks and which meet in a kernel of its own; build it with --target cycles or "
+                "emu, or leave out 'together'."
             )
     return hls_sources(design, built_here=built_here) | {"link.cfg": link_config(design)}
 
