@@ -6,11 +6,16 @@ hexadecimal, so that they come back bit for bit (NaN, infinities and -0.0 too).
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.command import MacCommand
+from fpga_dynamo.codegen.engine.sizes import EngineSizes
 
 
 class UnstorableError(Exception):
@@ -20,6 +25,9 @@ class UnstorableError(Exception):
 class CorruptError(Exception):
     """An entry that is not what this version writes."""
 
+
+_RECORDS: dict[str, type] = {"mac_command": MacCommand, "engine_sizes": EngineSizes}
+"""Dataclasses of integers, pairs of them and their enumerations, which layouts of an engine's constants depend on."""
 
 _NAMED: dict[str, type] = {
     "dtype": torch.dtype,
@@ -57,6 +65,10 @@ def to_plain(value: Any, index: Callable[[Node], int]) -> Any:
     for tag, named in _NAMED.items():
         if kind is named:
             return [tag, str(value).removeprefix("torch.")]
+    for tag, record in _RECORDS.items():
+        if kind is record:
+            values = [int(x) if isinstance(x, enum.IntEnum | enum.IntFlag) else x for x in vars(value).values()]
+            return [tag, *[to_plain(item, index) for item in values]]
     raise UnstorableError(f"a value of type {kind.__module__}.{kind.__qualname__}")
 
 
@@ -96,6 +108,17 @@ def _named(tag: str) -> Callable[[Sequence[Any], Sequence[Node]], Any]:
     return read
 
 
+def _record(record: Any) -> Callable[[Sequence[Any], Sequence[Node]], Any]:
+    def read(data: Sequence[Any], nodes: Sequence[Node]) -> Any:
+        values = []
+        for field, item in zip(fields(record), _items(data, nodes), strict=True):
+            kind = type(field.default)
+            values.append(kind(item) if issubclass(kind, enum.IntEnum | enum.IntFlag) else item)
+        return record(*values)
+
+    return read
+
+
 _READERS: dict[str, Callable[[Sequence[Any], Sequence[Node]], Any]] = {
     "node": _node,
     "float": lambda data, nodes: float.fromhex(data[0]),
@@ -107,4 +130,5 @@ _READERS: dict[str, Callable[[Sequence[Any], Sequence[Node]], Any]] = {
     "ellipsis": lambda data, nodes: Ellipsis,
     "device": lambda data, nodes: torch.device(data[0]),
     **{tag: _named(tag) for tag in _NAMED},
+    **{tag: _record(record) for tag, record in _RECORDS.items()},
 }

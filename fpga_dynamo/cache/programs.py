@@ -16,6 +16,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
+from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.blocked import Blocked
 from fpga_dynamo.ir.command import Command, OwnRecord
 from fpga_dynamo.ir.elements import ELEMENTS
@@ -24,7 +25,7 @@ from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
 from fpga_dynamo.lowering.passes.partition import Segment
 from fpga_dynamo.lowering.passes.pipeline import Plan
-from fpga_dynamo.lowering.patterns import ENGINE_ONLY, TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, engine_patterns
 
 _LAYOUTS = ("fpga_dynamo.lowering.", "fpga_dynamo.ir.")
 """Where functions that lay packs out may come from."""
@@ -112,7 +113,10 @@ class _Reader:
         self._nodes = list(graph.module.graph.nodes)
         self._words = np.frombuffer(bytes(raw), "<u4")
         self._kernels = {kernel.name: kernel for kernel in graph.target.kernels}
-        self._patterns: dict[str, Pattern] = {p.name: p for p in (*TABLE.patterns(), *ENGINE_ONLY)}
+        engine = graph.target.engine
+        floats = engine is not None and EngineTarget.of_card(graph.target).sizes.is_float
+        patterns = TABLE.patterns() if engine is None else engine_patterns(floats=floats)
+        self._patterns: dict[str, Pattern] = {p.name: p for p in reversed(patterns)}  # the first of a name
 
     def node(self, position: int) -> Node:
         if type(position) is not int or position < 0:

@@ -151,12 +151,16 @@ class PatternTable:
         return tuple(sorted(self._patterns.values(), key=lambda pattern: pattern.merge is not None))
 
     def by_anchor(self, disabled: Iterable[str] = ()) -> dict[Any, list[Pattern]]:
-        """Those that do not merge; see :meth:`merging`. Raises :class:`OptionError` for a name that no pattern has."""
+        """Those that do not merge; see :meth:`merging`.
+
+        Raises :class:`OptionError` for a name that no pattern has, of the engine's neither.
+        """
         out = set(disabled)
-        unknown = out - set(self._patterns)
+        known = names_of_patterns()
+        unknown = out - set(known)
         if unknown:
-            near = difflib.get_close_matches(min(unknown), self._patterns, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f" (patterns: {', '.join(self._patterns)})"
+            near = difflib.get_close_matches(min(unknown), known, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f" (patterns: {', '.join(known)})"
             raise OptionError(f"option 'disable' names no pattern: {', '.join(sorted(unknown))}{hint}")
         table: dict[Any, list[Pattern]] = {}
         for pattern in self._patterns.values():
@@ -178,6 +182,16 @@ ENGINE_ONLY: list[Pattern] = []
 
 ENGINE_FLOATS: list[Pattern] = []
 """Patterns of engines of bfloat16 and float32, whose commands have none of the cores' endings but limits."""
+
+
+def engine_patterns(*, floats: bool) -> tuple[Pattern, ...]:
+    """Those that an engine of integers, or of floats, may take, in the order that they are asked."""
+    return tuple(ENGINE_FLOATS) if floats else (*ENGINE_ONLY, *TABLE.patterns())
+
+
+def names_of_patterns() -> tuple[str, ...]:
+    """What option 'disable' takes: names of the table and of patterns that only engines have."""
+    return tuple(dict.fromkeys((*TABLE.names(), *(p.name for p in (*ENGINE_ONLY, *ENGINE_FLOATS)))))
 
 
 def only_on_engine(

@@ -25,7 +25,7 @@ from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.ops.quantised.vector_side import channel_axis
 from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.sink import sink_views
-from fpga_dynamo.lowering.patterns import ENGINE_FLOATS, ENGINE_ONLY, TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern, engine_patterns
 
 Refusals = dict[tuple[str, Node], str]
 """Why the engine does not take what a pattern matches, by the pattern's name and the node that it starts from."""
@@ -129,7 +129,7 @@ def claimed(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled:
 
 def _by_anchor(engine: EngineTarget, disabled: Collection[str]) -> dict[object, list[Pattern]]:
     table: dict[object, list[Pattern]] = {}
-    for pattern in ENGINE_FLOATS if engine.sizes.is_float else (*ENGINE_ONLY, *TABLE.patterns()):
+    for pattern in engine_patterns(floats=engine.sizes.is_float):
         if pattern.engine is not None and pattern.name not in disabled:
             for anchor in pattern.anchors:
                 table.setdefault(anchor, []).append(pattern)

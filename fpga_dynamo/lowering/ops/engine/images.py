@@ -103,13 +103,13 @@ def convolution_weights(
         element = element_of(emitter.sizes)
         count = weight_bytes(cut, emitter.sizes) // element.bytes
         return emitter.put(
-            emitter.pack(_pack_for_engine, own, [weight], count, f"{name} as the engine reads it", element)
+            emitter.pack(pack_for_engine, own, [weight], count, f"{name} as the engine reads it", element)
         )
 
     return pack
 
 
-def _pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
+def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
     """The weights of a cut command; params end with its first output channel and the input channels."""
     command, sizes, first, channels = params
     if channels is not None:
@@ -170,12 +170,12 @@ def ones(emitter: EngineEmitter) -> Line:
     def pack(cut: MacCommand, first: int) -> int:
         element = element_of(emitter.sizes)
         count = weight_bytes(cut, emitter.sizes) // element.bytes
-        return emitter.put(emitter.pack(_pack_ones, (cut, emitter.sizes), [], count, "ones", element))
+        return emitter.put(emitter.pack(pack_ones, (cut, emitter.sizes), [], count, "ones", element))
 
     return pack
 
 
-def _pack_ones(params: tuple[Any, ...]) -> torch.Tensor:
+def pack_ones(params: tuple[Any, ...]) -> torch.Tensor:
     command, sizes = params
     weight = torch.ones(command.out_blocks * CHANNELS, 1, *command.kernel, dtype=DTYPES[sizes.element_bytes])
     return pack_weight((command, sizes), weight)

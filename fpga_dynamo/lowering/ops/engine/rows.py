@@ -85,13 +85,13 @@ def matrix_weights(
         own, element = (cut, emitter.sizes, turned, of.kernel, first * CHANNELS, channels), element_of(emitter.sizes)
         count = weight_bytes(cut, emitter.sizes) // element.bytes
         return emitter.put(
-            emitter.pack(_pack_for_engine, own, [matrix], count, f"{name} as the engine reads it", element)
+            emitter.pack(pack_for_engine, own, [matrix], count, f"{name} as the engine reads it", element)
         )
 
     return pack
 
 
-def _pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
+def pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
     command, sizes, turned, kernel, first, channels = params
     weight = (matrix if turned else matrix.t())[first : first + command.out_blocks * CHANNELS]
     weight = weight.reshape(weight.shape[0], -1, *kernel)

@@ -132,7 +132,7 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
         raise RefusedError("it is over another dimension than the last, and the engine's rows are features")
     count = shape(node)[-1]
-    params = emitter.pack(_pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
+    params = emitter.pack(pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
     command = VectorCommand(
         operation=VectorOperation.SOFTMAX,
         row_scale=float(torch.tensor(1.0 / scale.scale, dtype=torch.float32)),
@@ -161,7 +161,7 @@ def _row_by_row(
     return replace(x, buffer=made)
 
 
-def _pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
+def pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
     """2^24 exp(-i scale) of 256 distances to a row's greatest key."""
     (scale,) = params
     exponentials = torch.exp(-scale * torch.arange(256, dtype=torch.float64)) * (1 << EXPONENT_BITS)
@@ -206,7 +206,7 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     )
 
     def params() -> int:
-        return emitter.put(emitter.pack(_pack_affine, (count, scale.scale), operands, words, f"{node.name} parameters"))
+        return emitter.put(emitter.pack(pack_affine, (count, scale.scale), operands, words, f"{node.name} parameters"))
 
     return [_row_by_row(last, found[0], count, command, emitter, params)]
 
@@ -217,7 +217,7 @@ def _epsilon(eps: float, count: int, source: Scale) -> float:
     return max(float(torch.tensor(eps * (count / source.scale) ** 2, dtype=torch.float32)), smallest)
 
 
-def _pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torch.Tensor | None) -> torch.Tensor:
+def pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torch.Tensor | None) -> torch.Tensor:
     """int32 [block][gamma, beta][16], in units of 2^-17 and 2^-22 of the result's scale."""
     count, scale = params
     rows = []

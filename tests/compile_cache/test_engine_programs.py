@@ -1,0 +1,51 @@
+"""Programs of an engine from disk: commands, their constants and their maps come back as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fpga_dynamo
+import xclbin_build
+from fpga_dynamo.quantize import quantize
+from tests.backend.test_counting_card import Encoder
+from tests.compile_cache.test_warm_start import counts, run
+from tests.lowering import engine_kit
+from tests.lowering.test_engine_lowering import Residual
+from tests.marks import EXTENDED
+
+
+@pytest.fixture(scope="module")
+def card() -> str:
+    return str(xclbin_build.cached(engine_kit.recipe(), "cycles", platform="u250"))
+
+
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [(Residual, (1, 3, 33, 35)), pytest.param(Encoder, (1, 21, 32), marks=EXTENDED)],
+)
+def test_an_engine_s_program_is_not_made_twice(card: str, make: Any, size: tuple[int, ...]) -> None:
+    x = torch.randn(size)
+    model: Any = quantize(make().eval(), [(x,)], scales="pow2", bias="int32", progress=False)
+    made = run(model, card, x)
+    assert counts()[:2] == (1, 0)
+    with fpga_dynamo.trace() as recorder:
+        read = run(model, card, x)
+    assert torch.equal(read, made)
+    assert counts()[:2] == (0, 1)
+    assert {command.name for command in recorder.commands} == ({"mac"} if make is Residual else {"mac", "vector"})
+    assert all(command.arguments["layer"] for command in recorder.commands)
+
+
+def test_constants_of_a_network_that_is_trained_on_are_packed_anew(card: str) -> None:
+    x = torch.randn(5, 40)
+    model: Any = quantize(nn.Sequential(nn.Linear(40, 33), nn.ReLU()).eval(), [(x,)], scales="pow2", progress=False)
+    run(model, card, x)
+    (weight,) = [tensor for tensor in model.state_dict().values() if tensor.dim() == 2]
+    with torch.no_grad():
+        weight.copy_(weight.flip(0))
+        assert torch.equal(run(model, card, x), model(x))
+    assert counts()[1] == 1
