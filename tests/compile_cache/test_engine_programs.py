@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 import fpga_dynamo
 import xclbin_build
@@ -38,14 +37,3 @@ def test_an_engine_s_program_is_not_made_twice(card: str, make: Any, size: tuple
     assert counts()[:2] == (0, 1)
     assert {command.name for command in recorder.commands} == ({"mac"} if make is Residual else {"mac", "vector"})
     assert all(command.arguments["layer"] for command in recorder.commands)
-
-
-def test_constants_of_a_network_that_is_trained_on_are_packed_anew(card: str) -> None:
-    x = torch.randn(5, 40)
-    model: Any = quantize(nn.Sequential(nn.Linear(40, 33), nn.ReLU()).eval(), [(x,)], scales="pow2", progress=False)
-    run(model, card, x)
-    (weight,) = [tensor for tensor in model.state_dict().values() if tensor.dim() == 2]
-    with torch.no_grad():
-        weight.copy_(weight.flip(0))
-        assert torch.equal(run(model, card, x), model(x))
-    assert counts()[1] == 1
