@@ -53,8 +53,9 @@ def lower_border(match: Match, emitter: Emitter) -> Sequence[View]:
         size, step = source.shape[dim], there.strides[dim]
         first, last = there.offset, there.offset + (size - 1) * step
         if before:
-            target = _along(there, dim, before, first - step, -step)
-            emitter.copy(_along(there, dim, before, first + mirror * step, mirror * step), target, layout_change=False)
+            target = _along(there, dim, before, first - before * step, step)
+            behind = _along(there, dim, before, first + mirror * before * step, -mirror * step)
+            emitter.copy(behind, target, layout_change=False)
         if after:
             target = _along(there, dim, after, last + step, step)
             emitter.copy(_along(there, dim, after, last - mirror * step, -mirror * step), target, layout_change=False)
