@@ -44,6 +44,21 @@ FPGA_INLINE dvec16 to_double(const ivec16& x) {
     EACH_HALF r.part[p] = double_of(half_of(x, p));
     return r;
 }
+FPGA_INLINE dvec16 to_double(const vec16& x) {
+    alignas(64) float lane[VEC];
+    store(lane, 0, x);
+    dvec16 r;
+    EACH_HALF { UNROLL for (int i = 0; i < NATIVE_LANES / 2; i++) r.part[p][i] = lane[p * (NATIVE_LANES / 2) + i]; }
+    return r;
+}
+FPGA_INLINE vec16 to_float(const dvec16& x) {
+    alignas(64) float lane[VEC];
+    EACH_HALF {
+        UNROLL for (int i = 0; i < NATIVE_LANES / 2; i++)
+            lane[p * (NATIVE_LANES / 2) + i] = static_cast<float>(x.part[p][i]);
+    }
+    return load(lane, 0);
+}
 FPGA_INLINE dvec16 splat_double(double x) {
     dvec16 r;
     EACH_HALF r.part[p] = x - native_double{};

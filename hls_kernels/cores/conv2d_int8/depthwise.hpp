@@ -192,11 +192,25 @@ pieces:
     }
 }
 
+}  // namespace fpga
+
+#ifndef __SYNTHESIS__
+#include "depthwise_lines.hpp"
+#endif
+
+namespace fpga {
+
 inline uint32_t depthwise_int8(const depthwise_int8_command& c, const vec16* commands, vec16* arena,
                                const vec16* weights, uint32_t slice, uint32_t slices) {
     (void)commands;
     depthwise_block block[DEPTHWISE_BLOCKS];
     const int8_epilogue e = int8_epilogue_of(c);
+#ifdef FPGA_PACKS
+    if (goes_in_lines(c, e)) {
+        depthwise_lines(c, arena, weights, slice, slices, e);
+        return STATUS_OK;
+    }
+#endif
     const int32_t blocks = ceil_div(c.channels, VEC), groups = ceil_div(blocks, DEPTHWISE_BLOCKS);
     const int32_t at_once = goes_in_pairs(c) ? 2 : 1, bands = ceil_div(c.out_height, at_once);
     const int64_t items = static_cast<int64_t>(c.batch) * groups * bands;

@@ -52,7 +52,11 @@ each_vector:
 inline void mac_int8(const uint8_t* source, const int8_block& block, const int8_panel& panel, int amx_quads,
                      bool is_signed, const int8_epilogue& e, vec16* arena, const vec16* weights) {
     int8_channels channels[tile::MAX_VECTORS];
-    for (int j = 0; j < panel.vectors; j++) channels[j] = int8_channels_of(weights, e, channels_of(panel, j));
+    finished_channels to[tile::MAX_VECTORS];
+    for (int j = 0; j < panel.vectors; j++) {
+        to[j] = channels_of(panel, j);
+        channels[j] = int8_channels_of(weights, e, to[j]);
+    }
     const auto finish = [&](const ready_sums& ready) {
         const int32_t first = ready.first;
         const finished_pixels from = {ready.sums,
@@ -64,8 +68,7 @@ inline void mac_int8(const uint8_t* source, const int8_block& block, const int8_
                                       block.row_term ? block.row_term + first : nullptr,
                                       block.row_scale ? block.row_scale + first : nullptr,
                                       block.row_times ? block.row_times + first : nullptr};
-        for (int j = 0; j < ready.vectors; j++)
-            finish_int8(from, j, channels[ready.vector + j], channels_of(panel, ready.vector + j), e, arena, weights);
+        finish_int8_vectors(from, 0, ready.vectors, channels + ready.vector, to + ready.vector, e, arena, weights);
     };
 #ifdef FPGA_AMX
     if (amx_quads) {

@@ -1,0 +1,237 @@
+// Software's way from int8 sums to 8 bits (epilogue.hpp), with the bits of requantize.hpp.
+//
+// Floats are enough for all but the results that lie about half-way between two integers: what they may be off by is
+// known, and where they come closer to a tie than that, doubles decide, in which all terms are exact.
+//
+// With y counted from the least value of the result's format,
+//     y = sum * scale + constant + residual * factor
+// in floats, with roundings of the sum, both coefficients, the constant and each operation. Results count where |y| <= 256;
+// beyond that they are limits whatever the errors, and less than 2^31, since make_channel keeps terms below 2^53 units. So
+// with |constant| <= C and |residual * factor| <= R the product is at most 256 + C + R in size, and all roundings together
+// are less than 2^-24 (1280 + 4 C + 6 R).
+#pragma once
+#include "epilogue_parts.hpp"
+#include "lib/vector_pack_gnu.hpp"
+
+namespace fpga {
+
+constexpr double REQUANTIZE_UNIT = 1.0 / (1 << REQUANTIZE_FRACTION);
+
+constexpr float NEARLY_UNIT = 0x1p-22f;
+constexpr float NEARLY_BASE = 352;
+constexpr float NEARLY_MOST = 0.0625f;    // off by more than this, floats decide too seldom to be worth it
+constexpr float NEARLY_OFFSET = 0x1p30f;  // smaller ones have not wrapped around
+constexpr float NEVER = -1;
+
+// A vector's channels: as doubles, in which all is exact, and as floats.
+struct int8_channels {
+    ivec16 offset;
+    dvec16 scale, bias;
+    vec16 nearly_scale, nearly_constant;  // the offset, the bias and all zero points in one
+    vec16 nearly_tie;                     // of a distance to the nearest integer: from here on floats do not tell
+};
+
+// The scale of a requantize_channel.
+FPGA_INLINE double scale_of_bits(int32_t scale) {
+    static const double POWER[REQUANTIZE_SHIFTS] = {0x1p-22, 0x1p-26, 0x1p-30, 0x1p-34,
+                                                    0x1p-38, 0x1p-42, 0x1p-46, 0x1p-50};
+    return (scale >> 5) * POWER[scale & (REQUANTIZE_SHIFTS - 1)];
+}
+
+inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue& e, const finished_channels& to) {
+    const double factor = e.residual == ABSENT ? 0 : e.tensor.residual_factor * REQUANTIZE_UNIT;
+    const ivec16 scale = parameter_at(weights, e, to, 1), mantissa = scale >> ivec16(5);
+    // 2^-(22 + 4 * shift), of which the exponent's bits are made.
+    const ivec16 exponent = ivec16(127 - REQUANTIZE_FRACTION) -
+                            (scale & ivec16(REQUANTIZE_SHIFTS - 1)) * ivec16(REQUANTIZE_NIBBLE);
+    const vec16 power = from_bits(exponent << ivec16(23));
+    int8_channels of;
+    of.offset = parameter_at(weights, e, to, 0) + to.term;
+    of.scale = exact_product(to_double(mantissa), to_double(power));
+    of.bias = exact_product(to_double(parameter_at(weights, e, to, 2)), splat_double(REQUANTIZE_UNIT));
+    // A double's rounding of the constant is nothing beside a float's.
+    const double moved = e.tensor.zero - least_of(e.out_format) - e.tensor.residual_zero * factor;
+    const dvec16 bias_and_zeros = exact_fma(of.bias, splat_double(1), splat_double(moved));
+    of.nearly_scale = to_float(mantissa) * power;
+    of.nearly_constant = to_float(exact_fma(to_double(of.offset), of.scale, bias_and_zeros));
+    const ivec16 size(0x7fffffff);
+    const vec16 constant = from_bits(bits_of(of.nearly_constant) & size);
+    const vec16 offset = from_bits(bits_of(to_float(of.offset)) & size);
+    const vec16 residual(static_cast<float>(2 * 255 * std::fabs(factor)));
+    const vec16 off = (constant + vec16(NEARLY_BASE) + residual) * vec16(NEARLY_UNIT);
+    const ivec16 enough = vlt(off, vec16(NEARLY_MOST)) & vlt(offset, vec16(NEARLY_OFFSET));
+    of.nearly_tie = select(enough, vec16(0.5f) - off, vec16(NEVER));
+    return of;
+}
+
+// Where results are rounded to: limits less the zero point, and the zero point. Copies of these stay in registers.
+struct int8_limits {
+    dvec16 high;
+    ivec16 low, zero;
+};
+
+FPGA_INLINE int8_limits limits_of(int32_t zero, int32_t low, int32_t high) {
+    return {splat_double(high - zero), ivec16(low - zero), ivec16(zero)};
+}
+
+// y, exact, to 8 bits.
+FPGA_INLINE ivec16 rounded(const dvec16& y, const int8_limits& t) {
+    return larger(to_nearest(vmin(y, t.high)), t.low) + t.zero;
+}
+
+// The middle of y, less its zero point.
+FPGA_INLINE ivec16 middle_of(const dvec16& y, const int8_limits& t, bool has_table, const byte_table& table) {
+    const ivec16 middle = rounded(y, t);
+    if (!has_table) return middle - t.zero;
+    const ivec16 found = lookup(table, middle);
+    return ((found << ivec16(24)) >> ivec16(24)) - t.zero;
+}
+
+// WHOLE: all 16 channels are stored. MORE: with a middle, a table, or terms of pixels.
+template <bool RESIDUAL, bool MORE, bool WHOLE>
+inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8_channels& of,
+                              const finished_channels& to, const int8_epilogue& e, vec16* arena, const vec16* weights) {
+    const requantize_tensor t = e.tensor;
+    const int8_channels channel = of;
+    const int8_limits limits = limits_of(t.zero, t.low, t.high), middle_limits = limits_of(t.middle_zero, -128, 127);
+    const dvec16 residual_factor = splat_double(t.residual_factor * REQUANTIZE_UNIT);
+    const dvec16 middle_factor = splat_double(t.middle_factor * REQUANTIZE_UNIT);
+    // A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
+    const ivec16 flip(e.residual_format == FORMAT_I8 ? 0x80 : 0), residual_zero = flip + ivec16(t.residual_zero);
+    const int64_t output = e.output + to.column, residual = e.residual + to.column, pitch = from.pitch;
+    const byte_table table = table_of(weights, MORE ? e.table : ABSENT, e.out_format);
+    const byte_table middle_table = table_of(weights, MORE ? e.middle_table : ABSENT, FORMAT_I8);
+    const bool has_table = e.table != ABSENT, has_middle_table = e.middle_table != ABSENT;
+    const int32_t lanes = WHOLE ? VEC : to.lanes, count = from.count;
+    const ivec16* const sums = from.sums + j;
+    const int32_t* const rows = from.row;
+    const uint32_t *const outputs = from.output, *const residuals = from.residual;
+    const auto flipped_residual = [&](int32_t i) {
+        return load_bytes(arena, residual + residuals[i], lanes, false) ^ flip;
+    };
+    const auto finish = [&](int32_t i) {
+        const ivec16 sum = MORE ? sum_of(from, i, j) : sums[rows[i] * pitch];
+        dvec16 y = exact_fma(to_double(sum + channel.offset), channel.scale, channel.bias);
+        if (MORE && t.middle)
+            y = exact_product(to_double(middle_of(y, middle_limits, has_middle_table, middle_table)), middle_factor);
+        if (RESIDUAL) y = exact_fma(to_double(flipped_residual(i) - residual_zero), residual_factor, y);
+        ivec16 r = rounded(y, limits);
+        if (MORE && has_table) r = lookup(table, r);
+        store_bytes(arena, output + outputs[i], r, lanes);
+    };
+    for (int32_t i = 0; i < count; i++) finish(i);
+}
+
+template <bool RESIDUAL, bool MORE>
+inline void finish_lanes_exactly(const finished_pixels& from, int32_t j, const int8_channels& channel,
+                                 const finished_channels& to, const int8_epilogue& e, vec16* arena,
+                                 const vec16* weights) {
+    if (to.lanes == VEC)
+        finish_exactly_as<RESIDUAL, MORE, true>(from, j, channel, to, e, arena, weights);
+    else
+        finish_exactly_as<RESIDUAL, MORE, false>(from, j, channel, to, e, arena, weights);
+}
+
+// In doubles.
+FPGA_NOINLINE void finish_exactly(const finished_pixels& from, int32_t j, const int8_channels& channel,
+                                  const finished_channels& to, const int8_epilogue& e, vec16* arena,
+                                  const vec16* weights) {
+    const bool more = e.tensor.middle || e.table != ABSENT || from.term, residual = e.residual != ABSENT;
+    if (more && residual) return finish_lanes_exactly<true, true>(from, j, channel, to, e, arena, weights);
+    if (more) return finish_lanes_exactly<false, true>(from, j, channel, to, e, arena, weights);
+    if (residual) return finish_lanes_exactly<true, false>(from, j, channel, to, e, arena, weights);
+    finish_lanes_exactly<false, false>(from, j, channel, to, e, arena, weights);
+}
+
+FPGA_INLINE byte_limits limits_of_bytes(const int8_epilogue& e) {
+    const int32_t least = least_of(e.out_format);
+    return {e.tensor.low - least, e.tensor.high - least, least & 0x80};
+}
+
+// A sum to the nearest integer of its y; `off` becomes the largest distance to one.
+FPGA_INLINE ivec16 nearly_rounded(const vec16& y, vec16& off) {
+    const ivec16 r = to_nearest(y);
+    off = larger_size(off, y - to_float(r));
+    return r;
+}
+
+// Pixels that are finished at a time.
+constexpr int32_t NEARLY_AT_ONCE = 128;
+
+// Vectors [j, j + VECTORS) of each of at most NEARLY_AT_ONCE pixels.
+template <int VECTORS, bool RESIDUAL>
+inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
+                          const int8_epilogue& e, vec16* arena, const vec16* weights) {
+    vec16 scale[VECTORS], constant[VECTORS], tie = of[0].nearly_tie;
+    UNROLL for (int v = 0; v < VECTORS; v++) {
+        scale[v] = of[v].nearly_scale;
+        constant[v] = of[v].nearly_constant;
+        tie = smaller(tie, of[v].nearly_tie);
+    }
+    const byte_limits limits = limits_of_bytes(e);
+    const vec16 factor(static_cast<float>(e.tensor.residual_factor * REQUANTIZE_UNIT));
+    // A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
+    const ivec16 flip(e.residual_format == FORMAT_I8 ? 0x80 : 0);
+    const byte_table table = table_of(weights, e.table, e.out_format);
+    const int32_t lanes = to[VECTORS - 1].lanes, count = from.count;
+    const ivec16* const sums = from.sums + j;
+    const int64_t pitch = from.pitch, residual = e.residual + to[0].column;
+    uint8_t* const output = bytes_of_region(arena) + e.output + to[0].column;
+    const int32_t* const rows = from.row;
+    const uint32_t *const outputs = from.output, *const residuals = from.residual;
+    const bool has_table = e.table != ABSENT;
+    const auto exactly = [&](int32_t i) {
+        const finished_pixels one = {from.sums,         from.pitch, 1,       from.row + i, from.output + i,
+                                     from.residual + i, nullptr,    nullptr, nullptr};
+        for (int v = 0; v < VECTORS; v++) finish_exactly(one, j + v, of[v], to[v], e, arena, weights);
+    };
+    // Those that doubles decide come last: a branch to them would be guessed wrong each time. But a residual may lie where
+    // its result goes.
+    int32_t left[NEARLY_AT_ONCE + 1], lefts = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const ivec16* sum = sums + rows[i] * pitch;
+        ivec16 result[VECTORS];
+        vec16 off(0.0f);
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+            vec16 y = to_float(sum[v]) * scale[v] + constant[v];
+            if (RESIDUAL) {
+                const ivec16 x = load_bytes(arena, residual + residuals[i] + v * VEC, v == VECTORS - 1 ? lanes : VEC,
+                                            false);
+                y = to_float((x ^ flip) - flip) * factor + y;
+            }
+            result[v] = nearly_rounded(y, off);
+        }
+        const bool near_a_tie = some_above(off, tie);
+        if (RESIDUAL && near_a_tie) {
+            exactly(i);
+            continue;
+        }
+        left[lefts] = i;
+        lefts += near_a_tie;
+        uint8_t* const at = output + outputs[i];
+        if (!has_table) {
+            store_saturated<VECTORS>(at, result, limits, lanes);
+            continue;
+        }
+        alignas(64) uint8_t line[4 * VEC];
+        store_saturated<VECTORS>(line, result, limits, lanes);
+        store_beat(reinterpret_cast<vec16*>(at), 0, lookup(table, load_beat(line)), (VECTORS - 1) * VEC + lanes);
+    }
+    for (int32_t i = 0; i < lefts; i++) exactly(left[i]);
+}
+
+template <int VECTORS>
+inline void finish_vectors(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
+                           const int8_epilogue& e, vec16* arena, const vec16* weights) {
+    for (int32_t i = 0; i < from.count; i += NEARLY_AT_ONCE) {
+        const finished_pixels some = {from.sums,    from.pitch,      minimum(from.count - i, NEARLY_AT_ONCE),
+                                      from.row + i, from.output + i, from.residual + i,
+                                      nullptr,      nullptr,         nullptr};
+        if (e.residual != ABSENT)
+            finish_nearly<VECTORS, true>(some, j, of, to, e, arena, weights);
+        else
+            finish_nearly<VECTORS, false>(some, j, of, to, e, arena, weights);
+    }
+}
+
+}  // namespace fpga
