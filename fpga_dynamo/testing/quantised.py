@@ -29,6 +29,9 @@ Grid = tuple[float, int, torch.dtype]
 
 CHANNELS = 8
 HEIGHT, WIDTH = 9, 8
+TABLE_ROWS = 5
+MOST_PLACES = 8192
+"""More pixels than any step may make."""
 
 
 def limits(dtype: torch.dtype) -> tuple[int, int]:
@@ -96,7 +99,7 @@ _KERNELS: dict[str, tuple[int, ...]] = {
     "depthwise": (CHANNELS, 1, 3, 3),
     "linear": (CHANNELS, CHANNELS),
     "turned linear": (CHANNELS, CHANNELS),
-    "embedding": (5, CHANNELS),
+    "embedding": (TABLE_ROWS, CHANNELS),
 }
 _CONVOLUTIONS: dict[str, dict[str, int]] = {
     "3x3": {"padding": 1},
@@ -134,17 +137,18 @@ class Network(nn.Module):
         self.given, self.source = given, source
         self.weights = nn.ModuleList(Weights(*_KERNELS.get(step.kind, (1, 1, 1, 1))) for step in given)
 
-    def forward(self, x: torch.Tensor, *resumed: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, x: torch.Tensor, index: torch.Tensor, *resumed: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The integers of each step of REAL_NUMBERS, and the last ones.
 
-        resumed: the former, as the steps behind them are to have them; without, as they are.
+        index: rows of tables, one for each of MOST_PLACES. resumed: the former, as the steps behind them are to have
+        them; without, as they are.
         """
         q, grid = quantize(x, self.source), self.source
         earlier: list[tuple[torch.Tensor, Grid]] = []
         loose: list[torch.Tensor] = []
         for step, weights in zip(self.given, self.weights, strict=True):
             earlier.append((q, grid))
-            real = self._real(step, weights, q, grid, earlier)
+            real = self._real(step, weights, q, grid, earlier, index)
             q, grid = quantize(real, step.grid), step.grid
             if step.kind in REAL_NUMBERS:
                 loose.append(q)
@@ -152,7 +156,13 @@ class Network(nn.Module):
         return (*loose, q)
 
     def _real(
-        self, step: Step, weights: Any, q: torch.Tensor, grid: Grid, earlier: list[tuple[torch.Tensor, Grid]]
+        self,
+        step: Step,
+        weights: Any,
+        q: torch.Tensor,
+        grid: Grid,
+        earlier: list[tuple[torch.Tensor, Grid]],
+        index: torch.Tensor,
     ) -> Any:
         x = dequantize(q, grid)
         if step.kind in _CONVOLUTIONS:
@@ -176,10 +186,9 @@ class Network(nn.Module):
             return image((torch.bmm(pixels.transpose(0, 1), repeated) + weights.bias).transpose(0, 1))
 
         def rows() -> torch.Tensor:
-            """Of a table, which rows depends on the place alone."""
+            """Of a table; which ones depends on the place alone."""
             count = pixels.shape[0] * pixels.shape[1]
-            index = (torch.arange(count, device=x.device) * (1 + step.pick) % 5).view(pixels.shape[:2])
-            return image(F.embedding(index, weights()))
+            return image(F.embedding(index[step.pick : step.pick + count].view(pixels.shape[:2]), weights()))
 
         functions: dict[str, Callable[[], torch.Tensor]] = {
             "linear": lambda: image(F.linear(pixels, weights(), weights.bias)),
@@ -215,10 +224,11 @@ def check(given: Sequence[Step], source: Grid, seed: int, options: Mapping[str, 
     """Compares a network with eager. Raises AssertionError for other integers, and what compiling raises."""
     torch.manual_seed(seed)
     model, x = Network(given, source), torch.randn(1 + seed % 2, CHANNELS, HEIGHT, WIDTH)
+    index = torch.randint(0, TABLE_ROWS, (MOST_PLACES,))
     torch.compiler.reset()
     with torch.no_grad():
-        *loose, expected = model(x)
-        *others, found = torch.compile(model, backend="fpga", options={**options, "strict": True})(x, *loose)
+        *loose, expected = model(x, index)
+        *others, found = torch.compile(model, backend="fpga", options={**options, "strict": True})(x, index, *loose)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     distances = [a.int() - b.int() for a, b in zip(others, loose, strict=True)]
     for other, wanted in zip(others, loose, strict=True):
