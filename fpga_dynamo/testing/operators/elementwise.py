@@ -148,8 +148,9 @@ def logic(b: Builder) -> None:
 
 @operator(floating)
 def cast(b: Builder) -> None:
+    # What NaN becomes as an integer is undefined in C++, and so in PyTorch.
     name, _ = b.pick(floating)
-    b.emit(b.choose("{}.clamp(-50, 50).to(torch.int64)", "{}.clamp(-50, 50).to(torch.int32)").format(name))
+    b.emit(f"{name}.nan_to_num().clamp(-50, 50).to({b.choose('torch.int64', 'torch.int32')})")
 
 
 # In place: on what the graph made and on what it was given.
