@@ -142,7 +142,10 @@ def _norm(x: Tensor, epsilon: float, gamma: Tensor, beta: Tensor) -> Tensor:
     """Of columns: x (channels, rows). gamma, beta: integers, of each channel."""
     channels, sums = x.shape[0], x.sum(0)
     spread = channels * (x * x).sum(0) - sums * sums
-    scale = 1.0 / (spread.float() + torch.tensor(epsilon, dtype=torch.float32)).sqrt()
+    # Roots and quotients of doubles, rounded to floats, are those of floats to the last bit: PyTorch's own roots of
+    # floats are a library's, which is off by one on some CPUs.
+    root = (spread.float() + torch.tensor(epsilon, dtype=torch.float32)).double().sqrt().float()
+    scale = (1.0 / root.double()).float()
     normal = _floored(channels * x - sums, *_scale_of_float(scale))[1]
     units = normal * gamma[:, None].long() + (beta[:, None].long() << GAMMA_FRACTION)
     return torch.round(units.double() * 2.0 ** -(GAMMA_FRACTION + BETA_FRACTION)).long()
