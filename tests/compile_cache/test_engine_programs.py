@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import fpga_dynamo
 import xclbin_build
@@ -37,3 +38,20 @@ def test_an_engine_s_program_is_not_made_twice(card: str, make: Any, size: tuple
     assert counts()[:2] == (0, 1)
     assert {command.name for command in recorder.commands} == ({"mac"} if make is Residual else {"mac", "vector"})
     assert all(command.arguments["layer"] for command in recorder.commands)
+
+
+def test_constants_are_packed_from_the_weights_that_are_there_now(card: str) -> None:
+    """From disk after a change, and by a compiled model that goes on after another one."""
+    x = torch.randn(5, 40)
+    model: Any = quantize(nn.Sequential(nn.Linear(40, 33), nn.ReLU()).eval(), [(x,)], scales="pow2", progress=False)
+    weight: torch.Tensor = model.get_buffer("_frozen_param0")
+    with torch.no_grad():
+        old = run(model, card, x)
+        weight.copy_(weight.flip(0))
+        new = run(model, card, x)
+        assert torch.equal(new, model(x)) and not torch.equal(new, old)
+        assert counts()[1] == 1
+        compiled = torch.compile(model, backend="fpga", options={"xclbin": card, "partition": "greedy"})
+        assert torch.equal(compiled(x), new)
+        weight.copy_(weight.flip(0))
+        assert torch.equal(compiled(x), old)
