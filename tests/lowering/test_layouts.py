@@ -27,6 +27,7 @@ CASES: dict[str, Case] = {
     "frozen batch norm of turned images": Case(nn.BatchNorm2d(6).eval(), torch.randn(2, 6, 5, 4).transpose(2, 3)),
     "powers of a number": Case(lambda x: 2.0**x, IMAGE),
     "powers of one": Case(lambda x: torch.pow(1, x), TURNED),
+    "a number everywhere": Case(lambda x: (x * 0.5).scatter(0, (x > 0).long() % 1, 1.5), IMAGE[:1]),
     "log sigmoid": Case(lambda x: F.logsigmoid(x), IMAGE),
     "both": Case(torch.logical_and, ROWS, TURNED),
     "either": Case(torch.logical_or, ROWS, TURNED),

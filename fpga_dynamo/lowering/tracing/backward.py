@@ -133,7 +133,9 @@ def scatter_value(x: torch.Tensor, dim: int, index: torch.Tensor, value: complex
     if not _has_lines(x, index) or list(index.shape) != lines or not isinstance(x.shape[dim], int):
         return NotImplemented
     places = torch.arange(x.shape[dim], device=x.device).view([-1] + [1] * (x.dim() - 1 - dim))
-    return torch.where(places == index, torch.full((), value, dtype=x.dtype, device=x.device), x)
+    chosen = torch.where(places == index, torch.full((), value, dtype=x.dtype, device=x.device), x)
+    # A choice lies like its operands; what is scattered into is row-major in eager, however it lay.
+    return chosen if x.is_contiguous() else chosen.clone(memory_format=torch.contiguous_format)
 
 
 def _has_lines(x: torch.Tensor, index: torch.Tensor) -> bool:
