@@ -40,23 +40,25 @@ class Question:
             return str(error)
 
 
-_asked: Sequence[Question] = ()  # what the processes inherit: a source's IR may have tens of megabytes
+_asked: Sequence[Question] = ()
+"""In a process that answers, all questions: it inherits them, as a source's IR may have tens of megabytes."""
 
 
 def answers(questions: Sequence[Question]) -> list[Check | str]:
     """The answer to each question, in their order."""
-    global _asked
     if len(questions) < 2 or PROCESSORS < 2:
         return [question.answer() for question in questions]
-    _asked = questions
     # Large sources first: one of them alone at the end would leave the other processors idle.
     order = sorted(range(len(questions)), key=lambda n: -len(questions[n].unit.raw))
-    try:
-        with ProcessPoolExecutor(PROCESSORS, multiprocessing.get_context("fork")) as pool:
-            found = dict(zip(order, pool.map(_answer, order), strict=True))
-    finally:
-        _asked = ()
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(PROCESSORS, context, initializer=_inherit, initargs=(questions,)) as pool:
+        found = dict(zip(order, pool.map(_answer, order), strict=True))
     return [found[number] for number in range(len(questions))]
+
+
+def _inherit(questions: Sequence[Question]) -> None:
+    global _asked
+    _asked = questions
 
 
 def _answer(number: int) -> Check | str:
