@@ -144,6 +144,8 @@ def little(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_simulation_counts_and_compares_with_eager(little: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = printed(
         capsys, SMALL, "--platform", "u250", "--recipe", str(little), "--simulate", "--sizes-only", "--json"
@@ -168,6 +170,8 @@ def of(name: str, platform: str, units: int = 1) -> Figures:
     return figures(program, 1, modelled(program))
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(("platform", "most"), [("u250", 5.5), ("kv260", 11.5)])
 def test_resnet50_from_pytorch_is_as_fast_as_the_engine_has_to_be(platform: str, most: float) -> None:
     found = of("resnet50", platform)

@@ -112,7 +112,7 @@ def test_the_script_of_a_failure_passes_once_the_backend_is_right(
 def test_wrong_strides_are_found(backend_that_drops_strides: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [op for op in graphs.operators.TABLE if op.name in ("unary", "binary")]  # they keep their operands' strides
     monkeypatch.setattr(graphs.operators, "TABLE", kept)
-    report = run_fuzz(200, seed=4, backend=backend_that_drops_strides, max_failures=1, max_instructions=1)
+    report = run_fuzz(200, seed=3, backend=backend_that_drops_strides, max_failures=1, max_instructions=1)
 
     (failure,) = report.failures
     assert "has strides" in failure.message

@@ -72,6 +72,8 @@ def test_a_quantised_model_has_eager_s_bits(recipe: Path, make: Any, target: str
     assert (found["pl_launches"], found["ps_fallbacks"]) == (2, 0)
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 @torch.no_grad()
 def test_a_trace_shows_what_each_unit_does(recipe: Path, tmp_path: Path) -> None:
     model, x = quantised(Residual, 1, 3, 33, 35)

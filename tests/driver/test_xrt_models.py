@@ -105,7 +105,7 @@ def test_direct_calls_move_every_kind_of_slot(tmp_path: Path) -> None:
     assert code == 0, output[-4000:]
 
 
-@pytest.mark.parametrize("driver", ["inproc", "process"])
+@pytest.mark.parametrize("driver", ["inproc", pytest.param("process", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("model", ["block", pytest.param("resnet18", marks=pytest.mark.slow)])
 def test_same_bits(model: str, driver: str, tmp_path: Path) -> None:
     needs(driver)

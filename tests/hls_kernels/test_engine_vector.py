@@ -59,7 +59,7 @@ def passes(program: Path, lists: int, seed: int = 1) -> None:
     assert f": {lists} cases, 0 failures" in result.stdout
 
 
-@pytest.mark.parametrize("lanes", ["8"])
+@pytest.mark.parametrize("lanes", [pytest.param("8", marks=EXTENDED)])
 def test_bench(lanes: str, tmp_path: Path) -> None:
     # Without optimisation: compiling takes longer than running.
     passes(compile_bench(tmp_path, LANES[lanes], sanitized=True, source=BENCH, optimisation="-O0"), 150)

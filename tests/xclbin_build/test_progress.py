@@ -53,6 +53,8 @@ def on_a_terminal(*command: str, cache: Path) -> tuple[str, str]:
     return done.stdout, seen.decode()
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_the_first_xclbin_is_announced_and_a_cached_one_is_not(tmp_path: Path) -> None:
     first = run("-c", CARD, cache=tmp_path)
     assert (first.returncode, first.stdout) == (0, "")
