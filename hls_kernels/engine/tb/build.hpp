@@ -1,5 +1,6 @@
 // Command lists out of layers, and the comparison of what became of them.
 #pragma once
+#include <functional>
 #include <string>
 
 #include "../choose.hpp"
@@ -9,12 +10,12 @@ namespace bench {
 
 using engine::mac_command;
 
-// What a command's result is to be; -1: nobody.
+// What a layer's result is to be, worked out of its operands as they lie in memory then: floats of the layers before have their
+// own roundings, and what these may miss is no mistake of this layer.
 struct expectation {
     tensor result;
-    std::vector<double> tolerance;  // of floats, beside each value
-    std::vector<double> values;
     std::string what;
+    std::function<std::vector<wanted>(std::vector<line_t>& memory)> wanted_in;  // by the result's index
 };
 
 class program {
@@ -27,7 +28,7 @@ public:
 
     int next() const { return static_cast<int>(commands.size()); }
 
-    // Adds a layer: its reference, its commands. Residual may be null. An empty answer: what `choose` had to refuse.
+    // Adds a layer: its reference, its commands. Residual may be null. False: the memories are too small for it.
     bool add(const layer& l, const tensor& in, const weights& w, const tensor* residual, tensor& out,
              const std::string& what) {
         mac_command c = blank();
@@ -63,7 +64,7 @@ public:
         set_epilogue(c, l);
         const uint32_t sums = maps.allocate(int64_t{in.images} * c.out_blocks * out.pixels());
         const std::vector<engine::part_t> parts = engine::choose(c, sums);
-        if (parts.empty() || (!engine::PARTIAL_SUMS && parts.size() != 1)) return false;
+        if (parts.empty()) return refused(c, what);
         for (const engine::part_t& part : parts) add_part(part, l, in, w, out);
         out.producer = next() - 1;
         remember(l, in, w, residual, out, what);
@@ -101,7 +102,7 @@ public:
         if (!engine::ROW_SUMS && b.zero != 0) return false;
         set_epilogue(c, l);
         const std::vector<engine::part_t> parts = engine::choose(c);
-        if (parts.size() != 1) return false;
+        if (parts.empty()) return refused(c, what);
         c = parts[0].c;
         std::vector<engine::channel_params> params(static_cast<std::size_t>(outputs));
         for (int o = 0; o < outputs; o++) {
@@ -111,46 +112,53 @@ public:
         c.params = put_params(params, l);
         commands.push_back(c);
         out.producer = next() - 1;
-        expectation e;
-        e.what = what;
-        for (int h = 0; h < heads; h++)
-            for (int m = 0; m < a.width; m++)
-                for (int o = 0; o < outputs; o++) {
-                    exact_sum s;
-                    for (int k = 0; k < depth; k++) {
-                        const double x = number_of(by_image ? a.get(h, k, 0, m) : a.get(0, h * depth + k, 0, m)) -
-                                         a.zero;
-                        const double y = number_of(transposed ? b.get(0, h * outputs + o, 0, k)
-                                                              : b.get(0, h * depth + k, 0, o)) -
-                                         b.zero;
-                        s.sum += x * y;
-                        s.size += std::fabs(x * y);
+        const auto wanted_in = [=](std::vector<line_t>& memory) {
+            const tensor rows = read_tensor(memory, a), other = read_tensor(memory, b);
+            const bool own = out.images == heads && heads > 1;
+            std::vector<wanted> all(out.values.size());
+            for (int h = 0; h < heads; h++)
+                for (int m = 0; m < a.width; m++)
+                    for (int o = 0; o < outputs; o++) {
+                        exact_sum s;
+                        for (int k = 0; k < depth; k++) {
+                            const double x =
+                                number_of(by_image ? rows.get(h, k, 0, m) : rows.get(0, h * depth + k, 0, m)) - a.zero;
+                            const double y = number_of(transposed ? other.get(0, h * outputs + o, 0, k)
+                                                                  : other.get(0, h * depth + k, 0, o)) -
+                                             b.zero;
+                            s.add(x * y);
+                        }
+                        all[own ? out.index(h, o, 0, m) : out.index(0, h * outputs + o, 0, m)] = finished(s, 0, 0,
+                                                                                                          false, l);
                     }
-                    const bool own = out.images == heads && heads > 1;
-                    set(out, e, own ? out.index(h, o, 0, m) : out.index(0, h * outputs + o, 0, m), s, 0, 0, false, l);
-                }
-        e.result = out;
-        expected.push_back(e);
+            return all;
+        };
+        expected.push_back({out, what, wanted_in});
         return true;
     }
 
     // Compares memory with what is expected; a sentence about the first difference, or nothing.
     std::string differences(std::vector<line_t>& memory) const {
-        for (const expectation& e : expected)
+        for (const expectation& e : expected) {
+            const std::vector<wanted> all = e.wanted_in(memory);
             for (int n = 0; n < e.result.images; n++)
                 for (int c = 0; c < e.result.channels; c++)
                     for (int q = 0; q < e.result.pixels(); q++) {
-                        const std::size_t i = e.result.index(n, c, q / e.result.width, q % e.result.width);
+                        const wanted& want = all[e.result.index(n, c, q / e.result.width, q % e.result.width)];
                         const double got = number_of(element_at(memory, e.result, n, c, q));
-                        if (std::fabs(got - e.values[i]) <= e.tolerance[i]) continue;
+                        if (std::fabs(got - want.value) <= want.tolerance) continue;
                         char text[200];
                         std::snprintf(text, sizeof text,
                                       "image %d, channel %d, row %d, column %d: %.8g instead of %.8g", n, c,
-                                      q / e.result.width, q % e.result.width, got, e.values[i]);
+                                      q / e.result.width, q % e.result.width, got, want.value);
                         return e.what + ": " + text;
                     }
+        }
         return "";
     }
+
+    // A layer that was refused though no memory is too small for it; a sentence, or nothing.
+    const std::string& wrongly_refused() const { return wrongly_refused_; }
 
 private:
     static mac_command blank() {
@@ -243,39 +251,47 @@ private:
         if (before && !part.first_out && part.c.sums != engine::NO_OPERAND) c.residual_after = 1;
         commands.push_back(c);
     }
-    void set(tensor& out, expectation& e, std::size_t i, const exact_sum& s, int channel, double residual,
-             bool has_residual, const layer& l) const {
-        const std::size_t size = out.values.size();
-        e.values.resize(size);
-        e.tolerance.resize(size);
-#if ENGINE_ELEMENT == 0
-        const int8_t q = quantised(static_cast<int64_t>(s.sum), channel, static_cast<int>(residual), has_residual, l);
-        out.values[i] = q;
-        e.values[i] = q;
-#else
-        const double y = finished(s, channel, has_residual ? residual : 0, l);
-        out.values[i] = element_from(y);
-        const double terms = std::fabs(l.scale[channel]) * s.size + std::fabs(l.bias[channel]) + std::fabs(residual);
-        e.values[i] = y;
-        e.tolerance[i] = 4e-5 * terms + (ENGINE_ELEMENT == 1 ? std::fabs(y) / 128 : 0);
-#endif
-    }
-    void remember(const layer& l, const tensor& in, const weights& w, const tensor* residual, tensor& out,
+    void remember(const layer& l, const tensor& in, const weights& w, const tensor* residual, const tensor& out,
                   const std::string& what) {
-        expectation e;
-        e.what = what;
-        for (int n = 0; n < out.images; n++)
-            for (int o = 0; o < out.channels; o++)
-                for (int y = 0; y < out.height; y++)
-                    for (int x = 0; x < out.width; x++) {
-                        const exact_sum s = sum_at(l, in, w, n, o, y, x);
-                        const double r = residual ? number_of(residual->get(n, o, y, x)) : 0;
-                        set(out, e, out.index(n, o, y, x), s, o, r, residual != nullptr, l);
-                    }
-        e.result = out;
-        expected.push_back(e);
+        const bool adds = residual != nullptr;
+        const tensor added = adds ? *residual : tensor();
+        const auto wanted_in = [=](std::vector<line_t>& memory) {
+            const tensor input = read_tensor(memory, in), other = adds ? read_tensor(memory, added) : added;
+            std::vector<wanted> all(out.values.size());
+            for (int n = 0; n < out.images; n++)
+                for (int o = 0; o < out.channels; o++)
+                    for (int y = 0; y < out.height; y++)
+                        for (int x = 0; x < out.width; x++)
+                            all[out.index(n, o, y, x)] = finished(sum_at(l, input, w, n, o, y, x), o,
+                                                                  adds ? number_of(other.get(n, o, y, x)) : 0, adds, l);
+            return all;
+        };
+        expected.push_back({out, what, wanted_in});
+    }
+    // Of a command that `choose` found no parts for: neither the whole of it, in bands of a row and sets of a tile, nor the
+    // smallest part that it may be cut into fits the memories.
+    bool refused(mac_command c, const std::string& what) {
+        engine::choose_tiles(c);
+        c.band_rows = c.set_tiles = 1;
+        mac_command whole = c, part = c;
+        engine::flatten(whole);
+        if (c.operation == engine::OPERATION_MAXIMUM || c.weight_kind == engine::WEIGHT_DIAGONAL) {
+            part.in_blocks = part.out_blocks = 1;
+        } else if (engine::PARTIAL_SUMS && engine::one_group(c) && !engine::second_operand_is_map(c)) {
+            part.in_blocks = part.tile_depth = part.kernel[0] = 1;
+        } else {
+            part = whole;
+        }
+        for (const mac_command& least : {whole, part}) {
+            const char* why = engine::refusal(least);
+            bool by_memory = false;
+            for (const char* of : {"memory", "window", "table"}) by_memory = by_memory || (why && std::strstr(why, of));
+            if (!by_memory) wrongly_refused_ = what + (why ? std::string(" ") + why : ": no parts, though it fits");
+        }
+        return false;
     }
 
+    std::string wrongly_refused_;
     int first_of_parts_ = 0;
 };
 

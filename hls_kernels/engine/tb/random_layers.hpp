@@ -27,9 +27,12 @@ inline void random_epilogue(layer& l, int channels, double terms, const tensor* 
         l.middle_zero = random.chance(0.5) ? 0 : random.integer(-128, 127);
     }
     for (int o = 0; o < channels; o++) {
-        // Products that end half way between two integers, such as are rounded alike whatever their shift, and huge ones.
+        // Products that end half way between two integers, such as are rounded alike whatever their shift, and huge ones, of
+        // at most 2^52 units: make_channel keeps what is exact.
         const double usual = goal / spread * random.real(0.3, 1.2);
-        const double scale = plain ? std::exp2(-random.integer(1, 9)) : huge ? random.real(1, 15) : usual;
+        const double scale = plain  ? std::exp2(-random.integer(1, 9))
+                             : huge ? random.real(1, std::fmin(15, 0x1p30 / greatest))
+                                    : usual;
         const double bias = plain ? random.integer(-80, 80) / 8.0 : random.real(-30, 30);
         l.channels.push_back(fpga::make_channel(scale, bias, greatest, 0, 512));
     }

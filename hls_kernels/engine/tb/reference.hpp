@@ -53,9 +53,15 @@ inline int8_t quantised(int64_t sum, int channel, int residual, bool has_residua
     return l.table.empty() || l.middle_table ? static_cast<int8_t>(q) : l.table[static_cast<std::size_t>(q + 128)];
 }
 
-// An output's sum: numbers and, for what floats may miss, of absolute values.
+// An output's sum and, for what floats may miss, that of absolute values and the number of products.
 struct exact_sum {
     double sum = 0, size = 0;
+    int products = 0;
+    void add(double product) {
+        sum += product;
+        size += std::fabs(product);
+        products++;
+    }
 };
 inline exact_sum sum_at(const layer& l, const tensor& in, const weights& w, int image, int o, int y, int x) {
     exact_sum s;
@@ -75,18 +81,32 @@ inline exact_sum sum_at(const layer& l, const tensor& in, const weights& w, int 
                     s.sum = std::fmax(s.sum, a + in.zero);
                     continue;
                 }
-                const double product = a * number_of(w.get(o, ky, kx, i));
-                s.sum += product;
-                s.size += std::fabs(product);
+                s.add(a * number_of(w.get(o, ky, kx, i)));
             }
         }
     if (l.what == kind::maximum) s.size = std::fabs(s.sum);
     return s;
 }
 
-inline double finished(const exact_sum& s, int channel, double residual, const layer& l) {
-    const double y = s.sum * l.scale[channel] + l.bias[channel] + residual;
-    return std::fmin(std::fmax(y, static_cast<double>(l.low_float)), static_cast<double>(l.high_float));
+// What an element is to be; a float may be that far from it.
+struct wanted {
+    double value = 0, tolerance = 0;
+};
+inline wanted finished(const exact_sum& s, int channel, double residual, bool has_residual, const layer& l) {
+#if ENGINE_ELEMENT == 0
+    return {static_cast<double>(
+                quantised(static_cast<int64_t>(s.sum), channel, static_cast<int>(residual), has_residual, l)),
+            0};
+#else
+    (void)has_residual;  // it is 0 where there is none
+    const double sum = s.sum * l.scale[channel] + l.bias[channel] + residual;
+    const double y = std::fmin(std::fmax(sum, static_cast<double>(l.low_float)), static_cast<double>(l.high_float));
+    const double terms = std::fabs(l.scale[channel]) * s.size + std::fabs(l.bias[channel]) + std::fabs(residual);
+    // A rounding of each product and addition, in whatever order, of the scale, the bias and the residual; most of many cancel
+    // each other out. Then bfloat16 rounds to 8 bits.
+    const double float32 = std::fmin((s.products + 4) * 0x1p-24, 4e-5) * terms;
+    return {y, float32 + (ENGINE_ELEMENT == 1 ? (std::fabs(y) + float32) * 0x1p-8 : 0)};
+#endif
 }
 
 }  // namespace bench

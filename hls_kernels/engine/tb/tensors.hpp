@@ -117,6 +117,14 @@ inline element_t& element_at(std::vector<line_t>& lines, const tensor& t, int im
     element_t* first = reinterpret_cast<element_t*>(lines.data() + t.at + int64_t{image} * t.image_lines);
     return first[t.place(channel, pixel)];
 }
+// The tensor with the numbers that its map has.
+inline tensor read_tensor(std::vector<line_t>& lines, tensor t) {
+    for (int n = 0; n < t.images; n++)
+        for (int c = 0; c < t.channels; c++)
+            for (int q = 0; q < t.pixels(); q++)
+                t.values[t.index(n, c, q / t.width, q % t.width)] = element_at(lines, t, n, c, q);
+    return t;
+}
 // Writes the tensor's numbers to its map; lanes behind the last channel keep what they had, unless `filled` says what they are.
 inline void put_tensor(region& maps, const tensor& t, const element_t* filled = nullptr) {
     for (int n = 0; n < t.images; n++)
