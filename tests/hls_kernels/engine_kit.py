@@ -55,7 +55,7 @@ MUTATIONS = {
     "mask below": Mutation("processes/feed.hpp", "x < width && y < height", "x < width && (y < height || y < 1000)"),
     "padding": Mutation("processes/feed.hpp", ": pad_of(c)", ": element_t(0)"),
     "maximum": Mutation("processes/feed.hpp", "greater_of(a, kept);", "a;"),
-    "two phases": Mutation("plan.hpp", "PHASES_APART = 3 % P", "PHASES_APART = 0"),
+    "two phases": Mutation("plan.hpp", "PHASES_APART = 3 % P", "PHASES_APART = 0", sizes="6x16x16"),
     "narrow command": Mutation("jobs.hpp", "f(j.c.in_height, bits<SIZE_BITS>());\n        f(j.c.in_width",
                                "f(j.c.in_height, bits<2>());\n        f(j.c.in_width"),
     "padding, folded": Mutation("processes/fill_window.hpp", ": pad_of(c)", ": element_t(0)"),

@@ -52,7 +52,9 @@ def notices(name: str, directory: Path, programs: int) -> None:
     sizes = SIZES[mutation.sizes]
     program = compile_bench(directory, sizes, sanitized=mutation.memory, mutation=mutation, optimisation="-O0")
     result = run_bench(program, programs)
-    assert result.returncode, "the bench does not notice it"
+    # A bench that ends before it has compared anything has noticed nothing.
+    seen = "AddressSanitizer" in result.stderr if mutation.memory else re.search(r", [1-9]\d* failures", result.stdout)
+    assert result.returncode and seen, "the bench does not notice it: " + (result.stdout + result.stderr)[-1000:]
 
 
 def test_contract_has_every_label() -> None:
