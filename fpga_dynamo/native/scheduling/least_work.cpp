@@ -12,8 +12,12 @@ namespace {
 
 constexpr double WEIGHT = 0.25, CLIP = 4.0;  // of a measurement
 constexpr int PATIENCE = 64;
-constexpr double RANK_STEP = 0.2;  // of the critical path: ranks within it count as one
-constexpr double MOVED = 0.1;      // relative change of an estimate that summary and groups should know of
+constexpr double RANK_STEP = 0.33;  // of the critical path: ranks within it count as one
+constexpr double MOVED = 0.1;       // relative change of an estimate that summary and groups should know of
+
+// Of a task's work: how much its kind's price says of it rather than the number of the kind's PEs, which knows nothing of
+// what else the traffic wants of them; and how many of its own seconds are added, which it takes however many PEs there are.
+constexpr double WORK_BY_PRICE = 0.4, WORK_ALONE = 0.1;
 
 // Of the prices: step and averaging of the multiplicative weights, and the least price beside the mean one.
 constexpr double STEP = 0.1, AVERAGING = 0.02, LEAST_PRICE = 1e-3;
@@ -73,6 +77,7 @@ void estimates::refresh() {
     moved_ = false;
     observed_ = 0;
     summary_.reset();
+    place_ = std::make_shared<const std::vector<int>>(places());
     const int kinds = graph_->kinds;
     const auto row = [&](int task) { return snapshot_.begin() + static_cast<ptrdiff_t>(task) * kinds; };
     const auto before = [&](int one, int other) {
@@ -123,12 +128,13 @@ std::shared_ptr<const estimates::summary> estimates::current(const system_model&
     auto made = std::make_shared<summary>();
     for (int task = 0; task < graph_->tasks(); ++task) {
         const int best = cheapest(task, prices);
-        const double work = (*this)(task, best) / system.members[best].size();
+        const double share = (1 - WORK_BY_PRICE) / system.members[best].size() + WORK_BY_PRICE * prices[best];
+        const double work = (*this)(task, best) * (share + WORK_ALONE);
         made->best.push_back(best);
         made->work.push_back(work);
         made->total += work;
     }
-    made->place = places();
+    made->place = place_;
     summary_ = std::move(made);
     version_ = version;
     return summary_;
@@ -191,7 +197,20 @@ void least_work::forget_graph(int graph) {
     for (size_t handle = 0; handle < frames_.size(); ++handle)
         if (frames_[handle].graph == graph) leave(static_cast<int>(handle));
     graphs_[graph].reset();
+    if (static_cast<size_t>(graph) < traffic_.size()) traffic_[graph] = 0.0;  // the number's next graph is another one
     unused_graphs_.push_back(graph);
+}
+
+// Of an instance that has so much work in all. O(graphs known), but where prices or estimates have moved, which took longer.
+double least_work::slowdown_of(double work) {
+    double arrivals = 0.0, as_long = 0.0;
+    for (size_t number = 0; number < traffic_.size(); ++number) {
+        if (!graphs_[number] || traffic_[number] <= 0) continue;
+        arrivals += traffic_[number];
+        if (graphs_[number]->current(*system_, price_, prices_)->total >= work) as_long += traffic_[number];
+    }
+    const double rare = std::min(1.0, std::max(0.0, (COMMON - as_long / arrivals) / (COMMON - RARE)));
+    return COMMON_SLOWDOWN + rare * (RARE_SLOWDOWN - COMMON_SLOWDOWN);
 }
 
 int least_work::arrive(int graph, double arrival, double share) {
@@ -215,6 +234,7 @@ int least_work::arrive(int graph, double arrival, double share) {
     one.facts = graphs_[graph]->current(*system_, price_, prices_);
     one.arrival = arrival;
     one.left = one.facts->total * share;
+    one.slowdown = slowdown_of(one.facts->total);
     one.key = key_of(one);
     one.unbound = std::max(1, static_cast<int>(std::lround(graphs_[graph]->graph().tasks() * share)));
     ++in_flight_;
@@ -227,7 +247,7 @@ void least_work::withdraw(int handle) { order_.erase({frames_[handle].key, handl
 void least_work::add(int handle, int task, std::array<double, memories> crossing, uint64_t tag) {
     frame& one = frames_[handle];
     if (one.ready.empty()) enter(handle);
-    const std::vector<int>& order = one.facts->place;
+    const std::vector<int>& order = *one.facts->place;
     const auto place =
         std::upper_bound(one.ready.begin(), one.ready.end(), task,
                          [&](int wanted, const ready_task& other) { return order[wanted] < order[other.task]; });
@@ -260,7 +280,7 @@ void least_work::leave(int handle) {
 void least_work::settle(bound& made) {
     frame& one = frames_[made.frame];
     withdraw(made.frame);
-    const std::vector<int>& order = one.facts->place;
+    const std::vector<int>& order = *one.facts->place;
     const auto place =
         std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
                          [&](const ready_task& other, int wanted) { return order[other.task] < order[wanted]; });

@@ -1,12 +1,17 @@
 // Least remaining work first, bound late: the default policy.
 //
-// Applications are served in the order of  key = arrival + SLOWDOWN * left, left being the seconds of the tasks that are not
-// yet bound, each divided by the number of PEs of its best kind. So of two that arrive together the one with less to do goes
-// first, for what that gains in mean response; but none is overtaken by what arrives later than SLOWDOWN times its own work,
-// which is what bounds the response of long ones. (Boost scheduling: first come first served, short ones as if they had come
-// earlier; SLOWDOWN -> infinity is shortest remaining work first, 0 is first come first served.)
+// Applications are served in the order of  key = arrival + slowdown * left, left being the work of the tasks that are not
+// yet bound: mostly their seconds on their best kind, divided by the number of its PEs, in part by the kind's price (below).
+// So of two that arrive together the one with less to do goes first, for what that gains in mean response; but none is
+// overtaken by what arrives later than slowdown times its own work, which is what bounds the response of long ones. (Boost
+// scheduling: first come first served, short ones as if they had come earlier; a slowdown of infinity is shortest remaining
+// work first, 0 is first come first served.)
 //
-// Within an application: the longest way to its end first, in steps of a fifth of the critical path, so that what is alike
+// The slowdown is that of all arrivals but the longest: COMMON_SLOWDOWN where at least COMMON of the recent arrivals have as
+// much work, RARE_SLOWDOWN where at most RARE have, linear between. What is long and rare waits for the many, which it would
+// hold up; the many are served nearly in the order of their arrival. So the 95th percentile gains what the longest lose.
+//
+// Within an application: the longest way to its end first, in steps of a third of the critical path, so that what is alike
 // keeps the order of the program, which feeds all kinds.
 //
 // A task is bound to a PE only if that one is free now, or will be within HORIZON times as long as a decision lately took
@@ -46,8 +51,8 @@ public:
     // application in flight keeps the one that it came with, or its sums would not come to zero.
     struct summary {
         std::vector<int> best;     // by task: the cheapest kind
-        std::vector<double> work;  // by task: its seconds there / PEs of the kind
-        std::vector<int> place;    // by task: in the order in which ready ones are served
+        std::vector<double> work;  // by task: what it takes of the system, in seconds
+        std::shared_ptr<const std::vector<int>> place;  // by task: in the order in which ready ones are served
         double total = 0.0;
     };
     struct group {
@@ -64,6 +69,7 @@ private:
 
     std::vector<double> seconds_, snapshot_;  // as they were when groups and summary were made
     std::vector<group> groups_;
+    std::shared_ptr<const std::vector<int>> place_;
     std::vector<int> missed_,
         patience_;  // runs elsewhere since the last run here, and how many until it is tried again
     std::shared_ptr<const summary> summary_;
@@ -74,7 +80,8 @@ private:
 
 class least_work {
 public:
-    static constexpr double SLOWDOWN = 12.0, PRICE = 10.0, HORIZON = 15.0, SMOOTHING = 0.1;
+    static constexpr double COMMON_SLOWDOWN = 8.0, COMMON = 0.10, RARE_SLOWDOWN = 40.0, RARE = 0.05;
+    static constexpr double PRICE = 10.0, HORIZON = 15.0, SMOOTHING = 0.1;
     static constexpr int LOOK = 1024;  // tasks that a decision looks at, at most
 
     struct bound {
@@ -112,13 +119,14 @@ private:
     struct frame {
         int graph = -1;
         std::shared_ptr<const estimates::summary> facts;
-        double left = 0, arrival = 0, key = 0;
+        double left = 0, arrival = 0, slowdown = COMMON_SLOWDOWN, key = 0;
         int unbound = 0;                // tasks that are not bound, ready or not
         std::vector<ready_task> ready;  // by place
     };
 
     void reprice(int rounds);
-    static double key_of(const frame& one) { return one.arrival + SLOWDOWN * one.left; }
+    double slowdown_of(double work);
+    static double key_of(const frame& one) { return one.arrival + one.slowdown * one.left; }
     void enter(int handle);
     void withdraw(int handle);
     void release(int handle);
