@@ -95,6 +95,15 @@ def test_results_say_what_the_runs_gave(study: Path) -> None:
     assert results.runs[0]["capacity"] == pytest.approx(10000, rel=0.01)
 
 
+def test_results_do_not_depend_on_which_run_ended_first(study: Path) -> None:
+    out = study / "out"
+    assert main(["soc", "sweep", str(study), "--out", str(out)]) == 0
+    ended = load_results(out)
+    head, *lines = (out / "runs.csv").read_text().splitlines(keepends=True)
+    (out / "runs.csv").write_text("".join([head, *reversed(lines)]))
+    assert load_results(out) == ended and ended.policies == ["eft", "least_work"]
+
+
 def test_saturation_and_pareto() -> None:
     assert saturation([(1, 1.0), (2, 2.0), (4, 5.0)]) == pytest.approx(2 + 2 / 3)
     assert saturation([(1, 1.0), (2, 2.0)]) is None and saturation([]) is None

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples.soc.shapes import pulse_doppler, temporal_mitigation
 from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.scheduling import simulate as python_simulation
 from fpga_dynamo.runtime.scheduling.arrivals import At
@@ -190,18 +191,18 @@ def test_a_long_application_is_not_starved() -> None:
     long, short = chain("long", *[{"a53": 1.0}] * 10), chain("short", {"a53": 1.0})
     stream = sorted([(0.0, 0), *[(float(i), 1) for i in range(1, 400)]])
     run = simulate(system(1), workload(long, short), "least_work", arrivals=at(*stream))
-    # A second of it is done before the first short one arrives. Work on a lone core is 1.1 times its seconds (a tenth is
-    # added, which no second core would take over), and both are slowed down 8 times: the long one was the first of all, so
-    # not known to be rare. What arrives less than 8 x 1.1 x (9 - 1) s later is served before the rest of it, nothing else.
-    assert run.ended[0] == pytest.approx(80)
+    # A second of it is done before the first short one arrives. Work on a lone core is 1.1 times its seconds (a tenth
+    # is added, which no second core would take over), and both are slowed down 7 times: the long one was the first of
+    # all, so not known to be rare. What arrives less than 7 x 1.1 x (9 - 1) s later is served before the rest of it.
+    assert run.ended[0] == pytest.approx(71)
 
 
-@pytest.mark.parametrize("others, waits", [(0, 300), (20, 158)])
+@pytest.mark.parametrize("others, waits", [(0, 300), (20, 139)])
 def test_what_is_long_and_rare_waits_longer(others: int, waits: int) -> None:
-    """After 100 arrivals, so many of them long, a long one and 300 short ones, one of which keeps the core for a second.
+    """After 100 arrivals, so many of them long, a long one and 300 short ones, each of which keeps the core a second.
 
     Its rest is 19 s, 1.1 times that in work. A fifth of the arrivals being like it, it waits for those that arrive less
-    than 8 x 1.1 x (19 - 1) s after it, the first 158 (the first one half a second after it); being one of a hundred, 40 x.
+    than 7 x 1.1 x (19 - 1) s after it, the first 139 (the first half a second after it); one of a hundred: 60 x.
     """
     long, short = chain("long", *[{"a53": 1.0}] * 20), chain("short", {"a53": 1.0})
     before = [(25.0 * i, int(others == 0 or i % (100 // others) > 0)) for i in range(100)]
@@ -209,6 +210,17 @@ def test_what_is_long_and_rare_waits_longer(others: int, waits: int) -> None:
     stream = [*before, (now, 0), *[(now + 0.5 + i, 1) for i in range(300)]]
     run = simulate(system(1), workload(long, short), "least_work", arrivals=at(*stream))
     assert run.responses[len(before)] == pytest.approx(20 + waits)
+
+
+def test_a_core_is_left_to_what_only_it_can_run() -> None:
+    """Full units that a core could relieve, while products that only it runs, and they wait for, pile up before it."""
+    made = System({"cpus": {"a53": 1}, "accelerators": {"fft": 2, "mmult": 1}, "transfer": {"latency": 2e-6}})
+    both = Workload.of([Source(shape(), kind="periodic") for shape in (pulse_doppler, temporal_mitigation)])
+    rate = 0.95 * capacity(made, [made.compiled(one) for one in both.applications], both.shares)
+    both = Workload.of(both.sources, rate=rate, instances=300)
+    # With this seed's phases, what piled up once stayed: without that charge, 10.8 times the response of MET.
+    responses = {policy: simulate(made, both, policy, seed=201).mean_response for policy in ("met", "least_work")}
+    assert responses["least_work"] < 2 * responses["met"]
 
 
 def test_capacity_is_what_the_linear_program_says() -> None:

@@ -24,6 +24,9 @@ constexpr double STEP = 0.1, AVERAGING = 0.02, LEAST_PRICE = 1e-3;
 constexpr int FIRST_ROUNDS = 400, ROUNDS = 32, ARRIVALS = 4;  // rounds at the first arrival, and after each so many
 constexpr double MEMORY = 64;                                 // arrivals that the traffic is an average over
 
+// How much more a kind costs that was given twice its share of the last so many tasks, and the most that this may change.
+constexpr double BALANCE = 0.2, MOST_BALANCE = 0.2, GIVEN = 500;
+
 }  // namespace
 
 estimates::estimates(std::shared_ptr<const graph_model> graph) : graph_(std::move(graph)) {
@@ -130,7 +133,6 @@ std::shared_ptr<const estimates::summary> estimates::current(const system_model&
         const int best = cheapest(task, prices);
         const double share = (1 - WORK_BY_PRICE) / system.members[best].size() + WORK_BY_PRICE * prices[best];
         const double work = (*this)(task, best) * (share + WORK_ALONE);
-        made->best.push_back(best);
         made->work.push_back(work);
         made->total += work;
     }
@@ -144,6 +146,9 @@ least_work::least_work(std::shared_ptr<const system_model> system) : system_(std
     price_.assign(system_->kinds(), 1.0 / system_->pes());
     trial_ = price_;
     supported_.assign(system_->kinds(), 0);
+    lone_.assign(system_->kinds(), 0);
+    given_.assign(system_->kinds(), 0.0);
+    charge_.assign(system_->kinds(), 0.0);
     free_.resize(system_->kinds());
 }
 
@@ -179,6 +184,29 @@ void least_work::reprice(int rounds) {
         }
     }
     ++prices_;
+}
+
+// Makes `charge_`: of each kind, how many seconds others lose for a second of a PE. Shares are in terms of the prices, by
+// which a full system gives each kind that counts as many seconds a PE.
+void least_work::charge() {
+    const int others = in_flight_ - 1;
+    double mean = 0.0;
+    for (int kind = 0; kind < system_->kinds(); ++kind)
+        mean += price_[kind] * system_->members[kind].size() * given_[kind];
+    for (int kind = 0; kind < system_->kinds(); ++kind) {
+        if (system_->members[kind].empty()) continue;
+        const double excess = mean > 0 ? BALANCE * (given_[kind] / mean - 1) : 0.0;
+        const double balance = std::exp(std::min(MOST_BALANCE, std::max(-MOST_BALANCE, excess)));
+        const double waiting = static_cast<double>(std::min(lone_[kind], others)) / system_->members[kind].size();
+        charge_[kind] = PRICE * others * price_[kind] * balance + LONE_PRICE * waiting;
+    }
+}
+
+// `by` more tasks like this one are ready.
+void least_work::count(const rows& kinds, int task, int by) {
+    const int begin = kinds.begin[task], end = kinds.begin[task + 1];
+    for (int at = begin; at < end; ++at) supported_[kinds.items[at]] += by;
+    if (end - begin == 1) lone_[kinds.items[begin]] += by;
 }
 
 int least_work::add_graph(std::shared_ptr<const graph_model> graph) {
@@ -252,8 +280,7 @@ void least_work::add(int handle, int task, std::array<double, memories> crossing
         std::upper_bound(one.ready.begin(), one.ready.end(), task,
                          [&](int wanted, const ready_task& other) { return order[wanted] < order[other.task]; });
     one.ready.insert(place, {task, crossing, tag});
-    const rows& kinds = graphs_[one.graph]->graph().supporting;
-    for (int at = kinds.begin[task]; at < kinds.begin[task + 1]; ++at) ++supported_[kinds.items[at]];
+    count(graphs_[one.graph]->graph().supporting, task, 1);
     ++waiting_;
 }
 
@@ -270,8 +297,7 @@ void least_work::leave(int handle) {
     if (one.graph < 0) return;
     if (!one.ready.empty()) withdraw(handle);
     const rows& kinds = graphs_[one.graph]->graph().supporting;
-    for (const ready_task& item : one.ready)
-        for (int at = kinds.begin[item.task]; at < kinds.begin[item.task + 1]; ++at) --supported_[kinds.items[at]];
+    for (const ready_task& item : one.ready) count(kinds, item.task, -1);
     waiting_ -= one.ready.size();
     one.ready.clear();
     release(handle);
@@ -286,8 +312,7 @@ void least_work::settle(bound& made) {
                          [&](const ready_task& other, int wanted) { return order[other.task] < order[wanted]; });
     one.ready.erase(place);
     one.left = std::max(0.0, one.left - one.facts->work[made.task]);
-    const rows& kinds = graphs_[one.graph]->graph().supporting;
-    for (int at = kinds.begin[made.task]; at < kinds.begin[made.task + 1]; ++at) --supported_[kinds.items[at]];
+    count(graphs_[one.graph]->graph().supporting, made.task, -1);
     --waiting_;
     one.key = key_of(one);
     if (!one.ready.empty()) enter(made.frame);
@@ -312,8 +337,7 @@ double least_work::decide(double now, const double* available, std::vector<bound
         searching += hungry[kind] > 0;
     }
     if (!searching) return kinds;
-    const double crowd = PRICE * (in_flight_ - 1);
-    const auto price = [&](int kind) { return crowd * price_[kind]; };
+    charge();
     const size_t first = out.size();
     double evaluations = 0;
     int looked = 0;
@@ -323,15 +347,12 @@ double least_work::decide(double now, const double* available, std::vector<bound
         const rows& supporting = believed.graph().supporting;
         for (const ready_task& item : one.ready) {
             const int begin = supporting.begin[item.task], end = supporting.begin[item.task + 1];
-            const int best = one.facts->best[item.task];
-            const double relief = (believed(item.task, best) + item.crossing[system_->memory_of[best]]) * price(best);
             int choice = -1;
             double least = 0.0, cost = 0.0;
-            for (int at = begin; at < end; ++at) {
+            for (int at = begin; at < end; ++at) {  // what the cheapest one costs is in all scores, and so in none
                 const int kind = supporting.items[at];
                 const double seconds = believed(item.task, kind) + item.crossing[system_->memory_of[kind]];
-                double score = free_[kind].front().first + seconds;
-                if (kind != best) score += std::max(0.0, seconds * price(kind) - relief);
+                const double score = free_[kind].front().first + seconds * (1 + charge_[kind]);
                 if (choice < 0 || score < least) choice = kind, least = score, cost = seconds;
                 if (hungry[kind] == 1) --searching;
                 if (hungry[kind] > 0) --hungry[kind];
@@ -342,7 +363,11 @@ double least_work::decide(double now, const double* available, std::vector<bound
             std::pop_heap(heap.begin(), heap.end(), std::greater<>());
             heap.back().first = start + cost;
             std::push_heap(heap.begin(), heap.end(), std::greater<>());
-            if (start <= limit) out.push_back({handle, item.task, pe, item.tag, false});
+            if (start <= limit) {
+                out.push_back({handle, item.task, pe, item.tag, false});
+                for (double& given : given_) given *= 1 - 1 / GIVEN;
+                given_[choice] += cost / system_->members[choice].size();
+            }
             if (heap.front().first > limit && hungry[choice] > 0) hungry[choice] = 0, --searching;
             if (!searching || ++looked >= LOOK) break;
         }

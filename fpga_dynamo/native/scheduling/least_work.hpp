@@ -1,7 +1,7 @@
 // Least remaining work first, bound late: the default policy.
 //
 // Applications are served in the order of  key = arrival + slowdown * left, left being the work of the tasks that are not
-// yet bound: mostly their seconds on their best kind, divided by the number of its PEs, in part by the kind's price (below).
+// yet bound: mostly their seconds on their cheapest kind over the number of its PEs, in part by the kind's price (below).
 // So of two that arrive together the one with less to do goes first, for what that gains in mean response; but none is
 // overtaken by what arrives later than slowdown times its own work, which is what bounds the response of long ones. (Boost
 // scheduling: first come first served, short ones as if they had come earlier; a slowdown of infinity is shortest remaining
@@ -20,9 +20,15 @@
 //
 // Kinds have prices: what a second of a PE of the kind is worth when the system is full, as shares of a second of the whole
 // system, sum over PEs of price = 1. They are the dual of the linear program that serves the present traffic with the least
-// time of the busiest kind, found by multiplicative weights. The best kind of a task is the cheapest one; another one is
-// charged, beside the later finish, PRICE times what it costs more, for each other application in flight: so much later do
-// those end. In an empty system tasks go where they finish first, in a full one where they leave most to the others.
+// time of the busiest kind, found by multiplicative weights. A kind is charged, beside the later finish, PRICE times what it
+// costs more than the cheapest one, for each other application in flight: so much later do those end. In an empty system
+// tasks go where they finish first, in a full one where they leave most to the others.
+//
+// Where two kinds are as cheap, the program leaves open how much of a task goes to each: it knows fractions, prices do not.
+// Two things then decide. A kind that was given more than its share costs up to a fifth more, one that was given less costs
+// less. And a kind is charged for ready tasks that nothing else can run, which wait while it does what others could: without
+// that, a core takes short transforms of the first application from idle units, while products of the next one, which
+// those units wait for, are left.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -47,11 +53,10 @@ public:
     void believe(int task, int kind, double seconds);  // what somebody else has found
     const graph_model& graph() const { return *graph_; }
 
-    // What the tasks' best kinds are, and the work that follows from it. Made anew as prices or estimates move; an
+    // The tasks' work on their cheapest kinds, and in which order they are served. Made anew as prices or estimates move; an
     // application in flight keeps the one that it came with, or its sums would not come to zero.
     struct summary {
-        std::vector<int> best;     // by task: the cheapest kind
-        std::vector<double> work;  // by task: what it takes of the system, in seconds
+        std::vector<double> work;                       // by task: what it takes of the system, in seconds
         std::shared_ptr<const std::vector<int>> place;  // by task: in the order in which ready ones are served
         double total = 0.0;
     };
@@ -80,8 +85,8 @@ private:
 
 class least_work {
 public:
-    static constexpr double COMMON_SLOWDOWN = 8.0, COMMON = 0.10, RARE_SLOWDOWN = 40.0, RARE = 0.05;
-    static constexpr double PRICE = 10.0, HORIZON = 15.0, SMOOTHING = 0.1;
+    static constexpr double COMMON_SLOWDOWN = 7.0, COMMON = 0.10, RARE_SLOWDOWN = 60.0, RARE = 0.05;
+    static constexpr double PRICE = 10.0, LONE_PRICE = 8.0, HORIZON = 15.0, SMOOTHING = 0.1;
     static constexpr int LOOK = 1024;  // tasks that a decision looks at, at most
 
     struct bound {
@@ -125,6 +130,8 @@ private:
     };
 
     void reprice(int rounds);
+    void charge();
+    void count(const rows& kinds, int task, int by);
     double slowdown_of(double work);
     static double key_of(const frame& one) { return one.arrival + one.slowdown * one.left; }
     void enter(int handle);
@@ -143,6 +150,9 @@ private:
     double weight_ = 1.0;                     // of the next one
     uint64_t arrived_ = 0;
     std::vector<int> supported_;  // by kind: ready tasks that it supports
+    std::vector<int> lone_;       // by kind: those of them that no other kind supports
+    std::vector<double> given_;   // by kind: seconds bound to each of its PEs, the latest counting most
+    std::vector<double> charge_;  // by kind: what a second of it costs the others, in this decision
     size_t waiting_ = 0;
     int in_flight_ = 0;
     double latency_ = 0.0;

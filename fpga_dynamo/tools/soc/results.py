@@ -98,7 +98,7 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def load_results(folder: Path) -> Results:
-    """StudyError if there are none in the folder."""
+    """Runs by system, policy, rate and seed, in whatever order they ended. StudyError if the folder has none."""
     try:
         study = json.loads((folder / STUDY).read_text(encoding="utf-8"))
         runs, applications = _rows(folder / RUNS), _rows(folder / APPLICATIONS)
@@ -106,6 +106,7 @@ def load_results(folder: Path) -> Results:
         raise StudyError(f"there is no sweep in {folder} (`fpga-dynamo soc sweep ... --out`): {error}") from error
     if not runs:
         raise StudyError(f"the sweep in {folder} has no runs yet")
+    runs.sort(key=lambda row: (row["system"], row["policy"], row["rate"], row["seed"]))
     return Results(study, runs, applications)
 
 
