@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -140,3 +141,9 @@ def run_bench(program: Path, programs: int, seed: int = 1) -> subprocess.Complet
     return subprocess.run(
         [str(program), str(programs), str(seed)], capture_output=True, text=True, timeout=SECONDS, errors="replace"
     )
+
+
+def assert_noticed(result: subprocess.CompletedProcess[str], *, memory: bool = False) -> None:
+    """That a bench found a mistake; one that ended before it compared anything did not. memory: a sanitizer did."""
+    seen = "AddressSanitizer" in result.stderr if memory else re.search(r", [1-9]\d* failures", result.stdout)
+    assert result.returncode and seen, "the bench does not notice it: " + (result.stdout + result.stderr)[-1000:]

@@ -13,7 +13,7 @@ from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, vector_cycles
 from hls_kernels import ROOT
-from tests.hls_kernels.engine_kit import SIZES, Mutation, compile_bench, run_bench
+from tests.hls_kernels.engine_kit import SIZES, Mutation, assert_noticed, compile_bench, run_bench
 from tests.marks import EXTENDED
 from xclbin_build import records
 
@@ -85,7 +85,7 @@ def test_notices_every_mistake(name: str, tmp_path: Path) -> None:
 def notices(name: str, directory: Path) -> None:
     mutation = MUTATIONS[name]
     program = compile_bench(directory, LANES["4"], sanitized=False, source=BENCH, mutation=mutation, optimisation="-O0")
-    assert run_bench(program, 1500).returncode, "the bench does not notice it"
+    assert_noticed(run_bench(program, 1500))
 
 
 def test_the_command_is_the_kernel_s_record() -> None:
