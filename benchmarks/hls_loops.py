@@ -242,27 +242,27 @@ def report(half: str, rows: list[Row], bursts: list[tuple[str, bool, bool]], *, 
     slow = [row for row in known if row.reported > 1]
     fast = [row for row in known if row.reported == 1]
     print(f"{half}: {len(rows)} loops, {len(known)} of them found")
-    _share("II exact", sum(row.found == row.reported for row in known), len(known))
-    _share("  of those with II > 1", sum(row.found == row.reported for row in slow), len(slow))
-    _share("  of those with II > 1 flagged", sum((row.found or 0) > 1 for row in slow), len(slow))
-    _share("false alarms (II 1, found > 1)", sum((row.found or 0) > 1 for row in fast), len(fast))
-    _share("always 1", len(fast), len(known))
+    share("II exact", sum(row.found == row.reported for row in known), len(known))
+    share("  of those with II > 1", sum(row.found == row.reported for row in slow), len(slow))
+    share("  of those with II > 1 flagged", sum((row.found or 0) > 1 for row in slow), len(slow))
+    share("false alarms (II 1, found > 1)", sum((row.found or 0) > 1 for row in fast), len(fast))
+    share("always 1", len(fast), len(known))
     of_one = [row.reported for row in known if row.found == 1]
-    _share("II found 1 and reported 1", of_one.count(1), len(of_one))
+    share("II found 1 and reported 1", of_one.count(1), len(of_one))
     spread("II reported / found, found > 1", [row.reported / row.found for row in known if row.found and row.found > 1])
     depths = [row.depths for row in known if row.depths and row.depths[1] > 0]
-    _share("depth within 20 % or 2", sum(abs(a - b) <= max(0.2 * a, 2) for a, b in depths), len(depths))
+    share("depth within 20 % or 2", sum(abs(a - b) <= max(0.2 * a, 2) for a, b in depths), len(depths))
     spread("depth reported / found", [a / b for a, b in depths])
     if bursts:
-        _share("bursts right", sum(yes == found for _, yes, found in bursts), len(bursts))
-        _share(
+        share("bursts right", sum(yes == found for _, yes, found in bursts), len(bursts))
+        share(
             "  of those that reports infer", sum(found for _, yes, found in bursts if yes), sum(y for _, y, _ in bursts)
         )
         if wrong:
             print(*(f"{place}: {yes}" for place, yes, found in bursts if yes != found), sep="\n")
 
 
-def _share(name: str, part: int, whole: int) -> None:
+def share(name: str, part: int, whole: int) -> None:
     print(f"{name}: {part} of {whole}" + (f" ({part / whole:.0%})" if whole else ""))
 
 

@@ -51,13 +51,21 @@ class Bound:
 
 
 class Accesses:
-    """All accesses of a loop. code: its instructions in the order of the control flow. copies: whether copies of arrays
-    count, which Vitis HLS makes where no pragma asks for an interval."""
+    """All accesses of a loop. code: its instructions in the order of the control flow. inside: values that the loop
+    makes, those of `code` unless told. copies: whether copies of arrays count, which Vitis HLS makes where no pragma
+    asks for an interval."""
 
-    def __init__(self, kernel: Kernel, loop: cfg.Loop, code: list[ir.Instruction], evolution: scev.Evolution) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        loop: cfg.Loop,
+        code: list[ir.Instruction],
+        evolution: scev.Evolution,
+        inside: set[str] | None = None,
+    ) -> None:
         self._kernel, self._loop = kernel, loop
         self._definitions = kernel.function.definitions()
-        self._inside = {i.name for i in code if i.name}
+        self._inside = {i.name for i in code if i.name} if inside is None else inside
         self._counter = "#" + loop.header
         self._evolution = evolution
         self.copies = False
@@ -74,6 +82,9 @@ class Accesses:
             to, source, size = i.operands[:3]
             bytes = int(size) if size.isdigit() else 0
             return self._at(index, i, source, bytes, write=False) + self._at(index, i, to, bytes, write=True)
+        if i.opcode == "call" and (i.callee or "").startswith("llvm.memset") and i.operands[2].isdigit():
+            filled = self._at(index, i, i.operands[0], int(i.operands[2]), write=True)
+            return [access for access in filled if access.array and access.array.kind is Kind.PORT]
         if i.opcode not in ("load", "store") or i.pointer is None:
             return []
         size_of = self._kernel.module.size_of(i.type)

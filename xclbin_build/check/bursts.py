@@ -1,13 +1,17 @@
-"""Which accesses to m_axi ports become bursts (UG1399, "AXI Burst Transfers"): those that go on from iteration to
-iteration without gaps, in every iteration, at addresses that are a constant step apart."""
+"""Which accesses to m_axi ports become bursts: those that go on from iteration to iteration without gaps, in every
+iteration, at addresses that are a constant step apart, and that no other access of the loop comes between.
+
+UG1399 ("Preconditions and Limitations of Burst Transfer") and UG1448 (messages 200-451 and 214-224 to 214-232) have the
+rules; docs/checking-hls.md says where each was seen."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..hls import cfg, ir
-from ..hls.arrays import Kind
+from ..hls import cfg, ir, scev
+from ..hls.arrays import Array, Kind
 from ..hls.frontend import Kernel
 from .accesses import Access, Accesses
 
@@ -28,56 +32,175 @@ class Burst:
     places: tuple[str, ...] = ()
 
 
-def find(kernel: Kernel, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction]) -> list[Burst]:
-    """The bursts of a loop without loops in it, and what is none."""
-    groups: dict[tuple[str, bool], list[Access]] = {}
-    for access in accesses.all:
-        if access.array is not None and access.array.kind is Kind.PORT:
-            groups.setdefault((access.array.value, access.write), []).append(access)
-    found = []
-    for (_, write), group in groups.items():
-        array = group[0].array
-        assert array is not None  # only accesses to ports were taken
-        why = _obstacle(kernel, loop, accesses, group)
-        if not why and not write and (array.value, True) in groups:
-            why = "the loop writes the same port"
+class Finder:
+    """Finds the bursts of one kernel. same_width: whether a port that is narrower than others of its bundle has no
+    bursts, as in the Vivado flow; the Vitis flow widens ports (UG1399, "Automatic Port Width Resizing")."""
+
+    def __init__(self, kernel: Kernel, evolution: scev.Evolution, *, same_width: bool) -> None:
+        self._kernel, self._evolution = kernel, evolution
+        self._apart = {f.name for f in kernel.source.functions if self._says(f.pragmas, "inline", "off")}
+        self._regions = _dataflow_loops(kernel)
+        self._widest: dict[str, int] = {}
+        for array in kernel.arrays.values() if same_width else ():
+            if array.kind is Kind.PORT:
+                bundle = _bundle(array)
+                self._widest[bundle] = max(self._widest.get(bundle, 0), array.element_bytes)
+
+    def of_loop(
+        self, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction], inner: Iterable[Accesses] = ()
+    ) -> list[Burst]:
+        """The bursts of what lies in a loop itself, and what is none. inner: accesses of the loops in it."""
+        own, deeper = _to_ports(accesses), [access for one in inner for access in _to_ports(one)]
+        found = [self._copy(access, code) for access in own if _is_copy(access, code)]
+        for array, write, group in _by_port(access for access in own if not _is_copy(access, code)):
+            why = (
+                self._of_port(array)
+                or self._of_code(loop, code, group)
+                or self._of_addresses(loop, accesses, group)
+                or _disturbed(array, write, own, deeper)
+            )
+            found.append(self._burst(array, write, group, code, why))
+        return found
+
+    def outside(self, accesses: Accesses, code: list[ir.Instruction]) -> list[Burst]:
+        """Of what lies in no loop: the accesses of a line, side by side, as a loop leaves them that is unrolled."""
+        own = [access for access in _to_ports(accesses) if self._kernel.flow.around(access.block) is None]
+        found = [self._copy(access, code) for access in own if _is_copy(access, code)]
+        for array, write, group in _by_port(access for access in own if not _is_copy(access, code)):
+            lines: dict[object, list[Access]] = {}
+            for access in group:
+                line = tuple(self._kernel.module.places_of(code[access.index].debug)[:1])
+                lines.setdefault((access.variable, line), []).append(access)
+            for side_by_side in lines.values():
+                alone = (
+                    "it lies in no loop, and not side by side with others of its line" if _gaps(side_by_side) else ""
+                )
+                found.append(self._burst(array, write, side_by_side, code, self._of_port(array) or alone))
+        return found
+
+    def _copy(self, access: Access, code: list[ir.Instruction]) -> Burst:
+        """Of a copy of many elements, which is a loop of its own in Vitis HLS."""
+        assert access.array is not None  # only accesses to ports are given
+        return self._burst(access.array, access.write, [access], code, self._of_port(access.array))
+
+    def _burst(self, array: Array, write: bool, group: list[Access], code: list[ir.Instruction], why: str) -> Burst:
         covered = len({a.constant for a in group}) * group[0].size
-        lines = {place for a in group for place in kernel.module.places_of(code[a.index].debug)}
+        lines = {place for a in group for place in self._lines(code[a.index])}
         places = tuple(sorted(f"{Path(file).name}:{line}" for file, line in lines))
         indices = tuple(a.index for a in group)
-        found.append(Burst(array.name, array.bundle or "gmem", write, not why, why, covered, indices, places))
+        return Burst(array.name, array.bundle or "gmem", write, not why, why, covered, indices, places)
+
+    def _lines(self, access: ir.Instruction) -> list[tuple[str, int]]:
+        """Where an access stands. One that was moved out of a loop has lost its line: that of its first use, then."""
+        places = self._kernel.module.places_of(access.debug)
+        if (places and places[0][1]) or access.name is None:
+            return places
+        uses = (i for i in self._kernel.function.instructions() if access.name in i.values)
+        return next((found for i in uses if (found := self._kernel.module.places_of(i.debug)) and found[0][1]), places)
+
+    def _of_port(self, array: Array) -> str:
+        """What a port's type says against bursts."""
+        size, widest = array.element_bytes, self._widest.get(_bundle(array), 0)
+        if size & (size - 1):
+            return f"an element has {size} bytes, no power of two"
+        if size < widest:
+            return f"an element has {size} bytes, the bundle '{array.bundle or 'gmem'}' {widest}"
+        return ""
+
+    def _of_code(self, loop: cfg.Loop, code: list[ir.Instruction], group: list[Access]) -> str:
+        """What stands in the source against bursts."""
+        instance = self._kernel.instance_of(loop)
+        if instance is not None and instance.source and instance.source.id in self._regions:
+            return "the loop is a dataflow region"
+        if any("volatile" in code[a.index].text.split(",")[0].split() for a in group):
+            return "the access is volatile"
+        own = instance.path[0] if instance is not None and instance.path else ""
+        for access in group:
+            for name, _ in self._kernel.module.calls_to(code[access.index].debug):
+                if name == own:
+                    break
+                if name in self._apart:
+                    return f"the access is in '{name}', which is not inlined"
+        return ""
+
+    def _of_addresses(self, loop: cfg.Loop, accesses: Accesses, group: list[Access]) -> str:
+        first = group[0]
+        if any(accesses.varies(a) for a in group):
+            return "the address is no constant step from iteration to iteration"
+        if any(a.variable != first.variable for a in group):
+            return "the accesses of an iteration do not lie side by side"
+        covered = len({a.constant for a in group}) * first.size
+        span = max(a.constant + a.size for a in group) - min(a.constant for a in group)
+        if span != covered:
+            return f"an iteration touches {covered} of {span} bytes"
+        step = accesses.step(first)
+        if step <= 0:
+            return "the address does not advance" if step == 0 else "the address goes backwards"
+        if step != covered:
+            return f"an iteration takes {covered} bytes and advances by {step}"
+        always = {b for b in loop.blocks if all(self._kernel.flow.dominates(b, latch) for latch in loop.latches)}
+        if any(a.block not in always for a in group):
+            return "the access depends on a condition"
+        if not self._evolution.counts(loop.header):
+            return "how often the loop runs is not known before"
+        return ""
+
+    def _says(self, numbers: Iterable[int], kind: str, word: str = "") -> bool:
+        said = [self._kernel.source.pragmas[number] for number in numbers]
+        return any(pragma.kind == kind and (not word or word in pragma.words) for pragma in said)
+
+
+def _dataflow_loops(kernel: Kernel) -> set[int]:
+    """Loops in the source whose body is a dataflow region: those that a pragma stands in directly."""
+    found = set()
+    for pragma in kernel.source.pragmas.values():
+        if pragma.kind == "dataflow":
+            around = [loop for loop in kernel.source.loops.values()
+                      if loop.file == pragma.file and loop.line <= pragma.line <= loop.end_line]  # fmt: skip
+            found |= {loop.id for loop in around if loop.line == max(other.line for other in around)}
     return found
 
 
-def of_copies(kernel: Kernel, accesses: Accesses, code: list[ir.Instruction]) -> list[Burst]:
-    """Bursts of copies of whole arrays (memcpy), which are loops of their own in Vitis HLS."""
-    found = []
-    for access in accesses.all:
-        array = access.array
-        if array is not None and array.kind is Kind.PORT and (code[access.index].callee or "").startswith("llvm.mem"):
-            lines = kernel.module.places_of(code[access.index].debug)
-            places = tuple(sorted(f"{Path(file).name}:{line}" for file, line in lines))
-            bundle = array.bundle or "gmem"
-            found.append(Burst(array.name, bundle, access.write, True, "", access.size, (access.index,), places))
-    return found
+def _to_ports(accesses: Accesses) -> list[Access]:
+    return [access for access in accesses.all if access.array is not None and access.array.kind is Kind.PORT]
 
 
-def _obstacle(kernel: Kernel, loop: cfg.Loop, accesses: Accesses, group: list[Access]) -> str:
-    first = group[0]
-    if any(accesses.varies(a) for a in group):
-        return "the address is no constant step from iteration to iteration"
-    if any(a.variable != first.variable for a in group):
-        return "the accesses of an iteration do not lie side by side"
-    covered = len({a.constant for a in group}) * first.size
-    span = max(a.constant + a.size for a in group) - min(a.constant for a in group)
-    if span != covered:
-        return f"an iteration touches {covered} of {span} bytes"
-    step = accesses.step(first)
-    if step <= 0:
-        return "the address does not advance" if step == 0 else "the address goes backwards"
-    if step != covered:
-        return f"an iteration takes {covered} bytes and advances by {step}"
-    always = {b for b in loop.blocks if all(kernel.flow.dominates(b, latch) for latch in loop.latches)}
-    if any(a.block not in always for a in group):
-        return "the access depends on a condition"
+def _by_port(accesses: Iterable[Access]) -> list[tuple[Array, bool, list[Access]]]:
+    """Accesses of each port, reads apart from writes."""
+    groups: dict[tuple[str, bool], list[Access]] = {}
+    for access in accesses:
+        if access.array is not None:
+            groups.setdefault((access.array.value, access.write), []).append(access)
+    return [(array, write, group) for (_, write), group in groups.items() if (array := group[0].array) is not None]
+
+
+def _is_copy(access: Access, code: list[ir.Instruction]) -> bool:
+    """Whether it is more than an element, copied or filled at once."""
+    element = access.array.element_bytes if access.array else 0
+    return (code[access.index].callee or "").startswith("llvm.mem") and access.size > element
+
+
+def _disturbed(array: Array, write: bool, own: list[Access], deeper: list[Access]) -> str:
+    """What comes between the accesses of a burst: others of the same array, or of the same direction and bundle."""
+    way = "writes" if write else "reads"
+    for access in (*own, *deeper):
+        other = access.array
+        assert other is not None
+        if other.value == array.value and access.write != write:
+            return f"the loop {'reads' if write else 'writes'} the same port"
+        if other.value != array.value and access.write == write and _bundle(other) == _bundle(array):
+            return f"the loop {way} '{other.name}' of the same bundle, too"
+    if any(access.array is not None and access.array.value == array.value for access in deeper):
+        return f"a loop in it {way} the same port"
     return ""
+
+
+def _bundle(array: Array) -> str:
+    """What bursts of one direction share: a channel of a bundle."""
+    return f"{array.bundle or 'gmem'} {array.channel}"
+
+
+def _gaps(group: list[Access]) -> bool:
+    """Whether an access has no neighbour."""
+    places = {a.constant for a in group}
+    return any(p - group[0].size not in places and p + group[0].size not in places for p in places)

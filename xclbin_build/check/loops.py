@@ -65,15 +65,16 @@ def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True) -> C
     """Checks all loops of a kernel. memories: pointers without a pragma are memories, as in the Vivado flow. inferred:
     whether what Vitis HLS makes of arrays of its own accord counts (`storage.py`), or only what pragmas say."""
     interfaces.classify(kernel, memories=memories)
-    return _Checker(kernel, inferred).run()
+    return _Checker(kernel, inferred, bursts_need_width=memories).run()
 
 
 class _Checker:
-    def __init__(self, kernel: Kernel, inferred: bool) -> None:
+    def __init__(self, kernel: Kernel, inferred: bool, *, bursts_need_width: bool) -> None:
         self._kernel = kernel
         self._inferred = inferred
         self._flow = kernel.flow
         self._evolution = scev.parse(kernel.scev, kernel.top)
+        self._bursts = bursts.Finder(kernel, self._evolution, same_width=bursts_need_width)
         self._timing = Timing(kernel)
         self._notes = list(kernel.notes)
         self._found: dict[str, Loop] = {}
@@ -92,7 +93,7 @@ class _Checker:
         in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
         notes = self._notes + sorted(self._timing.doubts)
         code, accesses = self._accesses.get("", ([], None))
-        copies = bursts.of_copies(self._kernel, accesses, code) if accesses else []
+        copies = self._bursts.outside(accesses, code) if accesses else []
         return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self._timing.sources, copies)
 
     def _survey(self) -> None:
@@ -129,6 +130,7 @@ class _Checker:
         if not children:
             self._innermost(loop, instance, found)
             return found.latency
+        found.bursts = self._outer_bursts(loop)
         own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
         if len(children) == 1 and self._flattens(loop, children[0], instance):
             only = self._found[children[0].header]
@@ -167,6 +169,18 @@ class _Checker:
         instance = self._kernel.instance_of(loop)
         return (instance.name, instance.source.line) if instance and instance.source else (loop.header, 0)
 
+    def _outer_bursts(self, loop: cfg.Loop) -> list[bursts.Burst]:
+        """The bursts of what lies in a loop beside the loops in it."""
+        code = [i for block in self._flow.order if block in loop.blocks and self._flow.around(block) is loop
+                for i in self._flow.function.blocks[block]]  # fmt: skip
+        if not any(i.opcode in ("load", "store", "call") for i in code) or len(code) > _MOST_CODE:
+            return []
+        inside = {i.name for block in loop.blocks for i in self._flow.function.blocks[block] if i.name}
+        own = Accesses(self._kernel, loop, code, self._evolution, inside)
+        beside = [(child, accesses) for child, (_, accesses) in self._accesses.items()
+                  if child in loop.blocks and child != loop.header]  # fmt: skip
+        return self._bursts.of_loop(loop, own, code, [accesses for _, accesses in beside])
+
     def _innermost(self, loop: cfg.Loop, instance: Instance | None, found: Loop) -> None:
         if loop.header not in self._accesses:
             count = sum(len(self._flow.function.blocks[block]) for block in loop.blocks)
@@ -175,7 +189,7 @@ class _Checker:
         code, accesses = self._accesses[loop.header]
         if accesses.unknown:
             found.note = f"{accesses.unknown} accesses whose array is not known are left out"
-        found.bursts = bursts.find(self._kernel, loop, accesses, code)
+        found.bursts = self._bursts.of_loop(loop, accesses, code)
         in_burst = {index for burst in found.bursts if burst.inferred for index in burst.indices}
         made = graph.build(self._kernel, loop, accesses, code, self._timing, in_burst, instance)
         if instance is not None and instance.pipeline and instance.target_ii:

@@ -37,8 +37,9 @@ class Array:
     """What addresses lead to.
 
     value: in the IR (`%x`, `@table`). name: in the source. extents: elements of each dimension, -1 where not known.
-    element_bytes: of one. bundle: of an m_axi port. ports: accesses a cycle and bank, reads and writes together, then
-    reads alone and writes alone. replicated: whether Vitis HLS keeps copies of it, each of which is read (RAM_1WNR).
+    element_bytes: of one. bundle, channel: of an m_axi port. ports: accesses a cycle and bank, reads and writes
+    together, then reads alone and writes alone. replicated: whether Vitis HLS keeps copies of it, each of which is read
+    (RAM_1WNR).
     """
 
     value: str
@@ -48,6 +49,7 @@ class Array:
     element_bytes: int = 4
     partitions: list[Partition] = field(default_factory=list)
     bundle: str | None = None
+    channel: str = ""
     storage: str | None = None
     constant: bool = False
     element_type: str = ""

@@ -55,7 +55,7 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
             array.element_bytes = array.element_bytes or 4
         elif array.kind is Kind.PORT and not what:
             to = types.points_to(variables[name]) if name in variables else None
-            array.element_bytes = to.size if to is not None and to.size else array.element_bytes
+            array.element_bytes = (to.element_bytes or to.size if to else 0) or array.element_bytes
     _pragmas(kernel, set(parameters))
 
 
@@ -84,6 +84,7 @@ def _pragmas(kernel: Kernel, parameters: set[str]) -> None:
         words = pragma.words | {(pragma.value("mode") or "").lower()}
         if "m_axi" in words:
             array.kind, array.bundle = Kind.PORT, pragma.value("bundle") or "gmem"
+            array.channel = pragma.value("channel") or ""
         elif words & {"ap_memory", "bram"}:
             array.kind = Kind.MEMORY
 

@@ -20,13 +20,17 @@ _MOST_DEEP = 200
 class Evolution:
     """values: scalar evolution's words by value. trips: how often a loop's backedge is taken, by header, where known.
 
-    most: an upper bound of that.
+    most: an upper bound of that. symbolic: words for it, where it is known before the loop begins but is no constant.
     """
 
     values: dict[str, str] = field(default_factory=dict)
     trips: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
     symbolic: dict[str, str] = field(default_factory=dict)
+
+    def counts(self, header: str) -> bool:
+        """Whether it is known, before a loop begins, how often it runs."""
+        return header in self.trips or not self.symbolic.get(header, "***").startswith("***")
 
 
 def parse(text: str, function: str) -> Evolution:
