@@ -121,6 +121,8 @@ def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[
     assert picture.exists() and len(json.loads(trace.read_text())["traceEvents"]) > 60
     assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Backwards"]) == 0
     assert main(["soc", "run", *files, "--paced"]) == 2
+    assert main(["soc", "run", *files, "--gantt", str(study / "gantt.html")]) == 2
+    assert "cannot draw a picture called gantt.html: its ending may be" in capsys.readouterr().err
     assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Wrong"]) == 2
     assert "policy 'wrong' gave 'nothing'" in capsys.readouterr().err
 

@@ -69,14 +69,23 @@ class _Bar:
     gid: str
 
 
+def picture_format(path: PathLike) -> str:
+    """The format of a picture with such a name: png if it has no ending. ValueError for one that nothing draws."""
+    wanted = Path(path).suffix.removeprefix(".").lower() or "png"
+    known = sorted(FigureCanvasAgg(Figure()).get_supported_filetypes())
+    if wanted not in known:
+        raise ValueError(f"cannot draw a picture called {Path(path).name}: its ending may be {', '.join(known)}")
+    return wanted
+
+
 def draw(trace: Trace, path: PathLike, begin: float | None = None, end: float | None = None) -> Path:
     """Draws the trace from `begin` to `end` (ms) into a file; see :meth:`~fpga_dynamo.trace.gantt`.
 
     Does not touch pyplot's state, so any thread may call it.
     """
     path = Path(path)
-    figure = render(trace, begin, end)
-    figure.savefig(path, format=path.suffix.removeprefix(".") or "png")
+    wanted = picture_format(path)
+    render(trace, begin, end).savefig(path, format=wanted)
     return path
 
 

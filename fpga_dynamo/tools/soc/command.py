@@ -58,6 +58,13 @@ def _run(arguments: argparse.Namespace) -> int:
     for path in (arguments.trace, arguments.gantt):
         if path is not None and not path.absolute().parent.is_dir():
             raise StudyError(f"there is no folder '{path.absolute().parent}' to write {path.name} into")
+    if arguments.gantt is not None:
+        from fpga_dynamo.runtime.observe.gantt import picture_format
+
+        try:
+            picture_format(arguments.gantt)  # before the run, which may take long
+        except ValueError as error:
+            raise StudyError(f"--gantt: {error}") from error
     if arguments.paced and not arguments.real:
         raise StudyError("--paced is about --real: virtual time executes nothing")
     system = System(read(arguments.system))
