@@ -109,7 +109,8 @@ class GraphFacts:
 
     static: positions of parameters and buffers; requires_grad, changed: of each input, whether it records gradients,
     and whether a call may write to it; outputs: how many; plain: a call of AOTAutograd's result needs nothing before or
-    after the call of the graph; output_requires_grad: whether gradients are recorded for some output.
+    after the call of the graph; output_requires_grad: whether gradients are recorded for some output; shows_input:
+    whether some output is an input or a view of one.
     """
 
     static: tuple[int, ...]
@@ -118,6 +119,7 @@ class GraphFacts:
     outputs: int
     output_requires_grad: bool
     plain: bool
+    shows_input: bool
 
     @property
     def inputs(self) -> int:
@@ -135,6 +137,8 @@ def graph_facts() -> GraphFacts | None:
 def facts_of(metadata: Any) -> GraphFacts:
     """What a record of AOTAutograd's says. What it does not say is taken to be so."""
     inputs, outputs = metadata.input_info, metadata.output_info
+    kinds = getattr(schemas, "OutputType", None)
+    inputs_shown = [getattr(kinds, name, None) for name in ("alias_of_input", "is_input")]
     return GraphFacts(
         static=tuple(getattr(metadata, "static_input_indices", None) or ()),
         requires_grad=tuple(bool(getattr(info, "requires_grad", True)) for info in inputs),
@@ -142,6 +146,7 @@ def facts_of(metadata: Any) -> GraphFacts:
         outputs=len(outputs),
         output_requires_grad=any(getattr(info, "requires_grad", True) for info in outputs),
         plain=not any(differences()) and _is_plain(metadata),
+        shows_input=any(getattr(info, "output_type", None) in inputs_shown for info in outputs),
     )
 
 

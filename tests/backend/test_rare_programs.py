@@ -107,6 +107,22 @@ def test_what_is_written_to_elements_that_share_memory(
         torch.testing.assert_close(mine, theirs)
 
 
+def test_a_view_of_an_input_that_shares_memory_with_another_and_is_changed() -> None:
+    """AOTAutograd takes both for views of one tensor, and would make the output from that one."""
+
+    def function(x: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        row.relu_()
+        return row.unfold(0, 1, 1), x + 2
+
+    compiled = torch.compile(function, backend="fpga", options=GREEDY)
+    for number in (-1.5, 2.5):
+        mine, theirs = torch.tensor(number), torch.tensor(number)
+        made, wanted = compiled(mine, mine.unsqueeze(0)), function(theirs, theirs.unsqueeze(0))
+        assert made[0].untyped_storage().data_ptr() == mine.untyped_storage().data_ptr()
+        for tensor, other in zip((*made, mine), (*wanted, theirs), strict=True):
+            torch.testing.assert_close(tensor, other, rtol=0, atol=0)
+
+
 def test_a_whole_graph_in_eager_is_an_error_if_that_is_asked_for() -> None:
     with pytest.raises(BackendCompilerFailed, match=r"NotLoweredError.*share memory"):
         on_card(_fill_first, strict=True)(torch.ones(1).expand(3))

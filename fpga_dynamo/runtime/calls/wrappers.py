@@ -12,6 +12,10 @@ from fpga_dynamo.torch_internals.aot import OVERLAP, graph_facts
 from fpga_dynamo.torch_internals.dispatch import autocast_active
 
 
+MERGED = "it writes to inputs that share memory, and returns a view of one"
+"""AOTAutograd makes such a view anew of what all of them are parts of, as if that were the input."""
+
+
 def why_not_replayed(example_inputs: Sequence[Any]) -> str | None:
     """What AOTAutograd has traced but does not do as eager at run time; None if there is no such thing.
 
@@ -22,6 +26,8 @@ def why_not_replayed(example_inputs: Sequence[Any]) -> str | None:
         return None
     changed: Sequence[bool] = facts.changed
     if len(changed) != len(example_inputs):  # some were merged: whichever it is
+        if facts.shows_input:
+            return MERGED
         changed = [any(changed)] * len(example_inputs)
     overlap = any(at and _may_overlap(given) for at, given in zip(changed, example_inputs, strict=True))
     return OVERLAP if overlap else None
