@@ -16,7 +16,7 @@ FRACTION = 22
 """Bits behind the point of biases and factors."""
 NIBBLE = 4
 SHIFTS = 8
-_LARGEST_MANTISSA = 2.0**26 - 1
+LARGEST_MANTISSA = 2.0**26 - 1
 _LARGEST_BIAS = 2.0**31 - 1
 _EXACT = 2.0**53 * 0.9375
 _SUMS = 2.0**31
@@ -49,7 +49,7 @@ class Channels:
 
 def factor(scale: float) -> int:
     """`scale` of a residual or middle over the output's, in units of 2^-22. Raises RequantizeError from 16 on."""
-    if not abs(scale) < 16 or abs(units := round(scale * 2.0**FRACTION)) > _LARGEST_MANTISSA:
+    if not abs(scale) < 16 or abs(units := round(scale * 2.0**FRACTION)) > LARGEST_MANTISSA:
         raise RequantizeError("a residual or middle has 16 or more times the scale of the output")
     return units
 
@@ -85,7 +85,7 @@ def channels(
         rounded = torch.round(scale * 2.0**places)
         left = bias - moved * rounded * 2.0**-places
         added = left.abs().clamp(max=512) + residual
-        fits = (rounded.abs() <= _LARGEST_MANTISSA) & (greatest * rounded.abs() + added * 2.0**places <= _EXACT)
+        fits = (rounded.abs() <= LARGEST_MANTISSA) & (greatest * rounded.abs() + added * 2.0**places <= _EXACT)
         chosen = fits & (shift < 0)
         mantissa, rest = torch.where(chosen, rounded, mantissa), torch.where(chosen, left, rest)
         shift = torch.where(chosen, candidate, shift)

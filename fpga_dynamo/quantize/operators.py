@@ -12,6 +12,7 @@ An operator is of one of these kinds:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +43,7 @@ PRODUCTS: dict[object, Product] = {
 
 BATCH_NORM = (aten.batch_norm.default,)
 ADDITIONS = (aten.add.Tensor, aten.add_.Tensor)
+MULTIPLICATIONS = (aten.mul.Tensor, aten.mul_.Tensor)
 LIMITS = (
     aten.relu.default, aten.relu_.default, aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default,
     aten.clamp_.default, aten.relu6.default,
@@ -78,6 +80,7 @@ VALUES: dict[object, str] = {
         )
     },
     **{addition: "addition" for addition in ADDITIONS},
+    **{multiplication: "multiplication" for multiplication in MULTIPLICATIONS},
 }  # fmt: skip
 
 EMBEDDING = aten.embedding.default
@@ -90,11 +93,33 @@ CAPABILITIES = frozenset(
 
 def is_image_sum(node: Node) -> bool:
     """Whether an addition is of two tensors of one shape, as a residual is, unscaled."""
-    left, right = node.args[:2]
-    if not (isinstance(left, Node) and isinstance(right, Node)) or node.kwargs.get("alpha", 1) != 1:
+    shapes = _shapes_of_two(node)
+    return shapes is not None and shapes[0] == shapes[1] and bool(node.kwargs.get("alpha", 1) == 1)
+
+
+def is_image_product(node: Node) -> bool:
+    """Whether a multiplication is of two tensors of one shape, or of images by a number for each channel of each.
+
+    Nothing else is annotated: a parameter's scale would be that of one step of training.
+    """
+    shapes = _shapes_of_two(node)
+    if shapes is None or any(is_parameter(arg) for arg in node.args[:2]):
         return False
-    shapes = [getattr(value.meta.get("val"), "shape", None) for value in (left, right)]
-    return shapes[0] is not None and shapes[0] == shapes[1]
+    large, small = sorted((tuple(size) for size in shapes), key=math.prod, reverse=True)
+    return large == small or (len(large) == 4 and small == (*large[:2], 1, 1))
+
+
+def _shapes_of_two(node: Node) -> tuple[torch.Size, torch.Size] | None:
+    """Those of two float operands; None if one of them is a number."""
+    shapes = [arg.meta["val"].shape for arg in node.args[:2] if isinstance(arg, Node) and is_float(arg)]
+    return (shapes[0], shapes[1]) if len(shapes) == 2 else None
+
+
+def is_parameter(node: object) -> bool:
+    """Whether a node is a parameter or constant, or a view of one."""
+    while isinstance(node, Node) and node.op == "call_function" and node.target in MOVES:
+        node = node.args[0]
+    return isinstance(node, Node) and node.op == "get_attr"
 
 
 def is_float(node: object) -> bool:

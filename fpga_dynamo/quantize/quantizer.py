@@ -17,11 +17,14 @@ from fpga_dynamo.quantize.operators import (
     JOINS,
     LIMITS,
     MOVES,
+    MULTIPLICATIONS,
     PRODUCTS,
     VALUES,
     Product,
     is_float,
+    is_image_product,
     is_image_sum,
+    is_parameter,
 )
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
 
@@ -33,8 +36,8 @@ class FPGAQuantizer(Quantizer):
 
     A product (convolution, linear, matmul) and what follows it in one command (batch norm, the addition of a residual,
     ReLU and other limits) are one step with one rounding at its end. Activations by table (hardswish, GELU, ...),
-    pooling, means, additions, resize, softmax and layer norms read and write 8 bits, as do the rows of embeddings. All
-    else stays in the model's own type.
+    pooling, means, additions and multiplications of two tensors, resize, softmax and layer norms read and write 8 bits,
+    as do the rows of embeddings. All else stays in the model's own type.
 
     scales: ``"float"``, or ``"pow2"`` for powers of two, with which eager and every engine agree to the bit.
     bias: ``"float"``, or ``"int32"`` in units of the sums.
@@ -114,7 +117,7 @@ class FPGAQuantizer(Quantizer):
         annotation.input_qspec_map[data] = self.specs.activation
         if product.weight_axis is None:
             annotation.input_qspec_map[second] = self.specs.activation
-        elif not _is_parameter(second):
+        elif not is_parameter(second):
             return  # a weight that is computed: its scale would be that of one call
         else:
             annotation.input_qspec_map[second] = self.specs.weight_of(product.weight_axis)
@@ -156,15 +159,18 @@ class FPGAQuantizer(Quantizer):
         return node.target in ADDITIONS and "addition" in self.capabilities and is_image_sum(node)
 
     def _value(self, node: Node, taken: set[Node]) -> None:
-        operands = [arg for arg in node.args[:2] if is_float(arg)] if node.target in ADDITIONS else [node.args[0]]
-        if node.target in ADDITIONS and not is_image_sum(node):
+        of_two = node.target in (*ADDITIONS, *MULTIPLICATIONS)
+        if (node.target in ADDITIONS and not is_image_sum(node)) or (
+            node.target in MULTIPLICATIONS and not is_image_product(node)
+        ):
             return
+        operands = node.args[:2] if of_two else node.args[:1]
         annotation = QuantizationAnnotation(_annotated=True)
         for operand in operands:
             assert isinstance(operand, Node)
             annotation.input_qspec_map[operand] = self.specs.activation
         last = node
-        if node.target in ADDITIONS:
+        if of_two:
             user = _only_user(node)
             if user is not None and user.target in LIMITS and user not in taken:
                 last = user
@@ -176,7 +182,7 @@ class FPGAQuantizer(Quantizer):
 
     def _embedding(self, node: Node) -> None:
         table = node.args[0]
-        if isinstance(table, Node) and _is_parameter(table):
+        if isinstance(table, Node) and is_parameter(table):
             annotation = QuantizationAnnotation(_annotated=True)
             annotation.input_qspec_map[table] = self.specs.weight
             annotation.output_qspec = self.specs.activation
@@ -212,13 +218,6 @@ class FPGAQuantizer(Quantizer):
 
 def _only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
-
-
-def _is_parameter(node: Node) -> bool:
-    """Whether a node is a parameter or constant, or a view of one."""
-    while node.op == "call_function" and node.target in MOVES and isinstance(node.args[0], Node):
-        node = node.args[0]
-    return node.op == "get_attr"
 
 
 def _is_quantized(node: Node) -> bool:

@@ -65,6 +65,21 @@ class _Cut(nn.Module):
         return result
 
 
+class _Squeezed(nn.Module):
+    """Squeeze and excitation: channels scaled by what the means over them say; and a product of two maps."""
+
+    def __init__(self, channels: int = 20) -> None:
+        super().__init__()
+        self.image, self.gate = nn.Conv2d(3, channels, 3, padding=1), nn.Conv2d(channels, channels, 1)
+        self.down, self.up = nn.Conv2d(channels, 8, 1), nn.Conv2d(8, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.hardswish(self.image(x))
+        scale = self.up(torch.relu(self.down(x.mean((2, 3), keepdim=True))))
+        result: Tensor = (x * nn.functional.hardsigmoid(scale) * self.gate(x)).mean((2, 3))
+        return result
+
+
 def _stack(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(*layers)
 
@@ -72,6 +87,13 @@ def _stack(*layers: nn.Module) -> nn.Module:
 def _encoder() -> nn.Module:
     layer = nn.TransformerEncoderLayer(32, 2, 64, batch_first=True, activation="gelu")
     return nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+
+def _between() -> nn.Module:
+    """Every sixth mean lies between two integers: that of 6 numbers whose scale is the result's."""
+    image = nn.Conv2d(16, 40, 1)
+    nn.init.constant_(image.bias, 2.0)  # type: ignore[arg-type]
+    return _stack(image, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Conv2d(40, 8, 1))
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -90,10 +112,22 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "rows": (lambda: _stack(nn.Linear(40, 70), nn.GELU(), nn.Linear(70, 9)), (13, 40)),
     "sums of rows": (_Rows, (1, 13, 32)),
     "encoder": (_encoder, (1, 21, 32)),
+    "squeezed": (_Squeezed, (1, 3, 14, 14)),
+    "squeezed images": (lambda: _Squeezed(40), (2, 3, 11, 13)),
+    "means between integers": (_between, (3, 16, 2, 3)),
 }
 
 
-COMMANDS = {"cut into channels": 3, "residual": 6, "joined": 4, "rows": 2, "sums of rows": 3, "encoder": 9}
+COMMANDS = {
+    "cut into channels": 3,
+    "residual": 6,
+    "joined": 4,
+    "rows": 2,
+    "sums of rows": 3,
+    "encoder": 9,
+    "squeezed": 12,
+    "means between integers": 6,
+}
 """Of networks whose sums, activations and concatenations are parts of other commands."""
 
 

@@ -166,3 +166,11 @@ def test_what_it_does_not_take_is_said() -> None:
     (gelu, why), (transposed, other) = program.left.items()
     assert gelu.name == "gelu" and why == "the engine has no command for aten.gelu.default"
     assert transposed.name == "convolution_1" and other.startswith("it is a transposed convolution")
+
+
+def test_an_item_of_what_the_host_makes_goes_back_to_the_card() -> None:
+    model = nn.Sequential(nn.Linear(32, 48), nn.LayerNorm(48), nn.Linear(48, 16))
+    program, captured = lowered(model, "fp32", 5, 32)
+    assert [node.name for node in program.left] == ["native_layer_norm"] and len(program.lists.launches) == 2
+    run = EngineRun(program, card("fp32"), captured.tensors())
+    torch.testing.assert_close(run.results()[0], captured.results[0], rtol=1e-5, atol=1e-5)

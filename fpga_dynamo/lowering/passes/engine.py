@@ -8,6 +8,7 @@ maps, in the order of hls_kernels/engine/layout.hpp. An engine of bfloat16 or fl
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -174,6 +175,8 @@ def _ready(node: Node, stages: Mapping[Node, int], owner: Mapping[Node, Match]) 
 
 
 def _is_made_by_host(node: Node, outputs: Collection[Node]) -> bool:
+    if node.target is operator.getitem:  # an item of what the host makes is written to the card, the tuple is not
+        return node not in outputs and not is_view(node.all_input_nodes[0])
     return node not in outputs and not is_view(node)
 
 

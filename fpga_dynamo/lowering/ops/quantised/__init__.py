@@ -10,6 +10,7 @@ from fpga_dynamo.lowering.ops.quantised import (  # noqa: F401
     casts,
     convolution,
     elementwise,
+    engine_multiply,
     integer_products,
     matmul,
     own_scales,

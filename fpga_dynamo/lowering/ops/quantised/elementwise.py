@@ -35,8 +35,8 @@ for _name, _operands in (("add_int8", 3), ("lookup_int8", 2)):
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
-def match_add(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-    """The sum of two dequantised values, [limits], rounded to eight bits."""
+def match_two(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """The sum, or product, of two dequantised values, [limits], rounded to eight bits."""
     if len(node.args) != 2 or node.kwargs or any(dequantized(arg) is None for arg in node.args):
         return None
     nodes, act = [node], Activation()
@@ -50,13 +50,13 @@ def match_add(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     if user is None or quantizes(user) is None or not graph.claimed.isdisjoint((*nodes, user)):
         return None
     sources = tuple(dict.fromkeys(node.all_input_nodes))
-    return Match(pattern, (*sources, *nodes, user), (user,), {"sum": node, "activation": act})
+    return Match(pattern, (*sources, *nodes, user), (user,), {"node": node, "activation": act})
 
 
 def check_add(match: Match, graph: GraphInfo) -> str | None:
     scale = quantizes(match.root)
     assert scale is not None
-    node = match.bound["sum"]
+    node = match.bound["node"]
     for arg in node.args:
         found = dequantized(arg)
         assert found is not None
@@ -72,7 +72,7 @@ def check_add(match: Match, graph: GraphInfo) -> str | None:
 
 
 def lower_add(match: Match, emitter: Emitter) -> Sequence[View]:
-    node, scale = match.bound["sum"], quantizes(match.root)
+    node, scale = match.bound["node"], quantizes(match.root)
     assert scale is not None
     (left, a_scale), (right, b_scale) = (dequantized(arg) for arg in node.args)  # type: ignore[misc]
     a, b = (emitter.in_arena(emitter.integers(part)) for part in (left, right))
@@ -153,7 +153,7 @@ def lower_lookup(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def engine_add(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """On the vector side, element by element as the maps lie."""
-    node, scale = match.bound["sum"], quantizes(match.root)
+    node, scale = match.bound["node"], quantizes(match.root)
     assert scale is not None
     if any(shape(arg) != shape(match.root) for arg in node.args):
         raise RefusedError("one of its operands is broadcast")
@@ -188,7 +188,7 @@ TABLE.add(
     Pattern(
         "add_int8",
         (aten.add.Tensor,),
-        match_add,
+        match_two,
         check_add,
         lower_add,
         frozenset({"add_int8", "move"}),

@@ -18,7 +18,7 @@ from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import RequantizeError, channels
 from fpga_dynamo.ir.dtypes import BYTES
@@ -30,6 +30,7 @@ from fpga_dynamo.ir.view import View, align, ceil_div
 from fpga_dynamo.lowering.ops.engine.images import uniform_windows, windows
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
+from fpga_dynamo.lowering.ops.quantised.engine_mean import mean_of_images
 from fpga_dynamo.lowering.ops.quantised.packing import pack_one_scale
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
@@ -244,7 +245,7 @@ def engine_maxima(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 
 
 def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    """A depthwise convolution by ones."""
+    """A depthwise convolution by ones; of whole images a product by a row of ones, where that one has no way."""
     source, node, last = match.nodes
     found, scale, window = dequantized(source), quantizes(last), _of_average(node)
     assert found is not None and scale is not None
@@ -252,6 +253,11 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         raise RefusedError(window)
     integers, given = found
     size, out = shape(integers)[-2:], _result_size(node)
+    whole = node.target is aten.mean.dim or (window.adaptive and tuple(out) == (1, 1))
+    halves = _may_be_halves(given.scale / scale.scale, size[0] * size[1])
+    if whole and (halves or size[0] * size[1] > emitter.sizes.taps):
+        x = _engine_input(integers, emitter)
+        return [mean_of_images(last, x, given, scale, emitter, halves=halves)]
     scales = _divisors(window, size, out, given, scale)
     if isinstance(scales, str):
         raise RefusedError(scales)
@@ -282,16 +288,20 @@ def _on_engine(
     root: Node, source: Node, window: Window, fields: dict[str, Any], constants: tuple[Any, ...], emitter: EngineEmitter
 ) -> View:
     """The command and its result; constants: of `pack_one_scale`."""
-    of_engine(source, "its input", emitter.sizes)
-    if len(shape(source)) != 4:
-        raise RefusedError("it is of an image without a batch")
-    x = images_of(emitter.view(source), "its input")
+    x = _engine_input(source, emitter)
     words = 3 * align(x.channels, CHANNELS)
 
     def params(cut: MacCommand, first: int) -> int:
         return emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
 
     return windows(root, x, window, fields, params, emitter)
+
+
+def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
+    of_engine(source, "its input", emitter.sizes)
+    if len(shape(source)) != 4:
+        raise RefusedError("it is of an image without a batch")
+    return images_of(emitter.view(source), "its input")
 
 
 _OPCODES = frozenset({"pool_int8", "move"})

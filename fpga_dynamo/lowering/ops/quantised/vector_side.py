@@ -22,6 +22,7 @@ from fpga_dynamo.codegen.engine.vector import (
     EXPONENT_BITS,
     GAMMA_FRACTION,
     VectorCommand,
+    VectorFlags,
     VectorOperation,
 )
 from fpga_dynamo.codegen.requantize import channels
@@ -34,10 +35,10 @@ from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine, sole_u
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
-def scale_of_elements(scale: float) -> int:
-    """What differences of two integers of eight bits are scaled by, as a command holds it."""
+def scale_of_elements(scale: float, greatest: float = 255.0) -> int:
+    """What integers of at most `greatest` in size are scaled by, differences of two of eight bits if left out."""
     with without_modes():
-        return int(channels(torch.tensor([scale], dtype=torch.float64), 0.0, 255.0, residual=256.0).scale[0])
+        return int(channels(torch.tensor([scale], dtype=torch.float64), 0.0, greatest, residual=256.0).scale[0])
 
 
 def element_wise(
@@ -48,7 +49,10 @@ def element_wise(
     table: tuple[int, ...] | None,
     emitter: EngineEmitter,
 ) -> View:
-    """A command whose operands and result lie alike; where that is so the engine does not mind how. The result."""
+    """A command whose operands and result lie alike; where that is so the engine does not mind how. The result.
+
+    The right operand may be of a single pixel, or row, of each image.
+    """
     x = emitter.view(left)
     other = None if right is None else emitter.view(right)
     of_engine(left, "its operand", emitter.sizes)
@@ -67,8 +71,12 @@ def element_wise(
         out = emitter.result(root) if placed is None else placed
         a, y = taken(x, "its operand"), taken(out, "its result")
         b = None if other is None else taken(other, "its other operand")
-        if b is not None and (b.channels, b.pixels, b.images) != (a.channels, a.pixels, a.images):
+        if b is not None and (b.channels, b.images) != (a.channels, a.images):
             raise RefusedError("its operands lie differently")
+        if b is not None and b.pixels != a.pixels:
+            if b.pixels != 1:
+                raise RefusedError("its operands lie differently")
+            command = replace(command, flags=command.flags | VectorFlags.SHARED)
     if not (a.whole and y.whole and (b is None or b.whole)):
         raise RefusedError("one of its operands is a part of the rows of a map")
     params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
