@@ -13,6 +13,7 @@ from ..hls.arrays import COPIES, Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import Dependence
 from ..hls.instances import base_of
+from .banks import Lane, Moved, Place, may_meet, moving
 
 _MOST_CHOICES = 8  # between pointers, one behind the other
 BEAT_BYTES = 64  # of a port that Vitis HLS widens (UG1399, config_interface -m_axi_max_widen_bitwidth)
@@ -225,28 +226,46 @@ class Accesses:
         """Accesses a cycle that a bank takes in this loop: in all, reads, writes."""
         return (COPIES + 1, COPIES, 1) if array.replicated and self.copies else array.ports
 
-    def banks(self, array: Array, group: Iterable[Access]) -> list[tuple[int | None, ...]]:
+    def banks(self, array: Array, group: Iterable[Access]) -> list[tuple[Place, ...]]:
         """The bank that each access goes to, dimension by dimension; None where that is known at run time only."""
-        known: dict[object, tuple[bool, ...]] = {}
-        found: list[tuple[int | None, ...]] = []
+        known: dict[object, list[tuple[Moved, int] | None]] = {}
+        found: list[tuple[Place, ...]] = []
         for access in group:
             if access.variable not in known:
-                known[access.variable] = static_dimensions(array, access.variable)
-            places = zip(array.bank(access.constant), known[access.variable], strict=True)
-            found.append(tuple(place if fixed else None for place, fixed in places))
+                known[access.variable] = [
+                    None if moved and not self._fixed(moved, size) else (moved, count)
+                    for moved, size, count in moving(array, access.variable)
+                ]
+            places: list[Place] = []
+            for place, told in zip(array.bank(access.constant), known[access.variable], strict=True):
+                if told is None:
+                    places.append(None)
+                else:
+                    start, count = told
+                    places.append(Lane(start, place % count, count) if start and count else None if start else place)
+            found.append(tuple(places))
         return found
+
+    def _fixed(self, moved: Moved, size: int) -> bool:
+        """Whether what moves an index does so by whole steps, and is the same in every iteration of this loop."""
+        return all(
+            step % size == 0 and key[:1] in "#%" and key != self._counter and key not in self._inside
+            for key, step in moved
+        )
 
     def by_bank(self, array: Array, group: Iterable[Access]) -> dict[str, list[Access]]:
         """Accesses by bank; one whose bank is known at run time only counts for every bank that it may go to."""
-        by_place: dict[tuple[int | None, ...], list[Access]] = defaultdict(list)
+        by_place: dict[tuple[Place, ...], list[Access]] = defaultdict(list)
         accesses = list(group)
         for place, access in zip(self.banks(array, accesses), accesses, strict=True):
             by_place[place].append(access)
         found: dict[str, list[Access]] = {}
-        floating = [place for place in by_place if None in place]
+        floating = [place for place in by_place if not all(isinstance(p, int) for p in place)]
         for place, there in by_place.items():
             more = [a for other in floating if other != place and may_meet(place, other) for a in by_place[other]]
             name = ",".join("any" if p is None else str(p) for p in place) or "0"
+            while name in found:
+                name += "'"
             found[name] = there + more
         return found
 
@@ -314,30 +333,6 @@ def stated(dependences: list[Dependence], array: Array) -> int | None:
 def _about(dependence: Dependence, array: Array) -> bool:
     """A pragma about one array of a structure counts for all of them: it is known by the structure's address."""
     return dependence.array in (None, array.value, array.value.rpartition(".")[0])
-
-
-def may_meet(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> bool:
-    """Whether two banks may be the same one."""
-    return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
-
-
-def static_dimensions(array: Array, variable: Iterable[tuple[str, int]]) -> tuple[bool, ...]:
-    """Of each partitioned dimension, in the order of `Array.bank`, whether the bank of an address is known when the
-    loop is built: its variable part moves by whole turns."""
-    strides: list[int] = []
-    stride = array.element_bytes
-    for extent in reversed(array.extents):
-        strides.insert(0, stride)
-        stride *= max(1, extent)
-    found = []
-    for extent, partition in array.by_dimension():
-        size = strides[partition.dimension - 1]
-        turn = size * (max(1, partition.factor) if partition.kind == "cyclic" else max(1, extent))
-        # What moves within an element of this dimension does not change its index; a step that is only known at run
-        # time ("?#") may.
-        moved = (step % turn and (abs(step) >= size or key.startswith("?#")) for key, step in variable)
-        found.append(partition.reshape or not any(moved))
-    return tuple(found)
 
 
 def _reshaped(array: Array | None) -> int:

@@ -10,7 +10,8 @@ from ..hls import cfg, ir
 from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import Instance
-from .accesses import Access, Accesses, forgiven, may_meet, stated
+from .accesses import Access, Accesses, forgiven, stated
+from .banks import may_meet
 from .timing import Cost, Timing
 
 _MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each other

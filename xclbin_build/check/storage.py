@@ -37,13 +37,13 @@ def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -
         assert array is not None  # they were grouped by it
         whole = value.partition(".")[0]
         own = whole not in parameters or (whole in kernel.passed and not kernel.passed[whole].port)
-        if array.kind is not Kind.MEMORY or array.storage or not own:
+        if array.kind is not Kind.MEMORY or not own:
             continue
-        if not array.partitions and not array.constant and whole not in parameters:
+        if not array.partitions and not array.storage and not array.constant and whole not in parameters:
             _divide(array, groups_of)
         for group in asked[value]:
             _interleave(array, group)
-        if not array.complete():
+        if not array.storage and not array.complete():
             _replicate(array, regions, groups_of)
 
 

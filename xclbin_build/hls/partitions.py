@@ -96,8 +96,8 @@ def _partition(array: Array, probe: Said) -> None:
     if pragma.kind in ("array_partition", "array_reshape"):
         kind = next((k for k in ("complete", "cyclic", "block") if k in words), "complete")
         dimension = probe.values.get("dim", 1)
-        array.partitions.append(
-            Partition(kind, dimension, probe.values.get("factor", 0), pragma.kind == "array_reshape")
-        )
+        made = Partition(kind, dimension, probe.values.get("factor", 0), pragma.kind == "array_reshape")
+        if made not in array.partitions:  # a process may say again what its region says
+            array.partitions.append(made)
     elif pragma.kind in ("bind_storage", "resource"):
         array.storage = pragma.value("type", "core") or array.storage

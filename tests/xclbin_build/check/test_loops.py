@@ -161,6 +161,43 @@ def test_distance_in_iterations_hides_latency(load: Load) -> None:
     assert (near >= 7, far) == (True, 1)
 
 
+ROWS = """
+    extern "C" void top(const int* in, int* out, long begin) {
+    #pragma HLS interface m_axi port = in bundle = m0
+    #pragma HLS interface m_axi port = out bundle = m1
+        int block[16][64];
+    #pragma HLS array_partition variable = block dim = 1 complete
+    #pragma HLS bind_storage variable = block type = ram_1p
+        for (int i = 0; i < 1024; i++) block[i / 64][i % 64] = in[i];
+    sums:
+        for (int n = 0; n < 64; n++) {
+    #pragma HLS pipeline II = 1
+            int sum = 0;
+            for (int lane = 0; lane < 8; lane++) {
+    #pragma HLS unroll
+                sum += block[begin + lane][n];
+            }
+            out[n] = sum;
+        }
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "ii"),
+    [
+        (("", ""), 1),  # whatever `begin` is, each lane has a bank of its own
+        (("dim = 1 complete", "dim = 1 cyclic factor = 4"), 2),
+        (("dim = 1 complete", "dim = 1 cyclic factor = 3"), 3),
+        (("dim = 1 complete", "dim = 2 cyclic factor = 4"), 8),  # all lanes in one column
+        (("begin + lane", "begin * lane"), 8),
+    ],
+)
+def test_lanes_at_run_time_places_go_to_different_banks(load: Load, change: tuple[str, str], ii: int) -> None:
+    found = loop(check(load(ROWS.replace(*change)), inferred=False), "sums")
+    assert (found.ii, found.kind) == (ii, "memory" if ii > 1 else "")
+
+
 def test_bursts_and_what_prevents_them(load: Load) -> None:
     found = check(
         load("""

@@ -136,6 +136,14 @@ def test_neighbours_that_are_written_together_are_interleaved(load: Load) -> Non
     assert fill.ii == 8 and fill.kind == "memory"
 
 
+def test_an_array_with_a_storage_of_its_own_is_interleaved_too(load: Load) -> None:
+    """The same logs: `x_local_1` is a ram_1p of LUTs, and has 16 banks in each of its 8."""
+    kept = "signed char kept[4][256];\n"
+    text = LANES.replace(kept, kept + "    #pragma HLS bind_storage variable = kept type = ram_1p\n")
+    assert loop(check(load(text)), "fill").ii == 1
+    assert loop(check(load(text), inferred=False), "fill").ii == 16
+
+
 @pytest.mark.parametrize(
     ("partition", "ii"), [("", 2), ("#pragma HLS array_partition variable = kept cyclic factor = 4", 1)]
 )

@@ -1,0 +1,65 @@
+"""Banks of divided arrays: which one an address goes to, and which two may be the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..hls.arrays import Array
+
+Moved = tuple[tuple[str, int], ...]  # terms of an address: what counts, and bytes a step
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A bank that is known beside others only: `number` banks, modulo `count`, behind one that `start` leads to. start:
+    the part of an address that does not change in the loop."""
+
+    start: Moved
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"any+{self.number}" if self.number else "any"
+
+
+Place = int | Lane | None  # a bank in one dimension; None: known at run time only
+
+
+def may_meet(a: tuple[Place, ...], b: tuple[Place, ...]) -> bool:
+    """Whether two banks may be the same one."""
+    return all(_may_be(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _may_be(a: Place, b: Place) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if isinstance(a, Lane) and isinstance(b, Lane) and a.start == b.start:
+        return a.number == b.number
+    return True
+
+
+def moving(array: Array, variable: Iterable[tuple[str, int]]) -> list[tuple[Moved, int, int]]:
+    """Of each partitioned dimension, in the order of `Array.bank`: the terms of an address that move it from bank to
+    bank, none where the bank is known when the loop is built; the bytes from one index to the next; and how many banks
+    there are, one behind the other, 0 where they do not follow each other around."""
+    terms = list(variable)
+    strides: list[int] = []
+    stride = array.element_bytes
+    for extent in reversed(array.extents):
+        strides.insert(0, stride)
+        stride *= max(1, extent)
+    found = []
+    for extent, partition in array.by_dimension():
+        size = strides[partition.dimension - 1]
+        banks = max(1, partition.factor) if partition.kind == "cyclic" else max(1, extent)
+        turn = size * banks
+        # What moves within an element of this dimension does not change its index; a step that is only known at run
+        # time ("?#") may.
+        moved = [(key, step) for key, step in terms if step % turn and (abs(step) >= size or key.startswith("?#"))]
+        # An index that wraps around its extent does so in its bank as well only if whole turns lie in the extent.
+        around = partition.kind == "complete" or (
+            partition.kind == "cyclic" and (partition.dimension == 1 or extent % banks == 0)
+        )
+        found.append((() if partition.reshape else tuple(moved), size, banks if around else 0))
+    return found
