@@ -109,8 +109,8 @@ _CONVOLUTIONS: dict[str, dict[str, int]] = {
     "depthwise": {"padding": 1, "groups": CHANNELS},
 }
 KINDS = (
-    *_KERNELS, "products", "max", "mean of 2x2", "add", "cat", "table", "number", "relu", "view", "pad",
-    "nearest", "bilinear", "softmax", "layer norm",
+    *_KERNELS, "products", "max", "mean of 2x2", "add", "multiply", "scale channels", "cat", "table", "number", "relu",
+    "view", "pad", "nearest", "bilinear", "softmax", "layer norm",
 )  # fmt: skip
 
 REAL_NUMBERS = ("softmax", "layer norm")
@@ -197,6 +197,8 @@ class Network(nn.Module):
             "max": lambda: F.max_pool2d(x, 2) if x.shape[-1] > 2 else x,
             "mean of 2x2": lambda: F.avg_pool2d(x, 2) if x.shape[-1] > 2 else x,
             "add": lambda: x + dequantize(other, scale),
+            "multiply": lambda: x * dequantize(other, scale),
+            "scale channels": lambda: x * rounded(x.mean((2, 3), keepdim=True), step.also),
             "cat": lambda: torch.cat([x, rounded(dequantize(other, scale), step.also)], 1)[:, 4 : 4 + CHANNELS],
             "table": lambda: F.hardswish(x),
             "number": lambda: x * 0.25,
