@@ -19,6 +19,8 @@ CHANNELS = 16
 
 CHANNEL, PIXEL, IMAGE = 1, 1 << 24, 1 << 48
 """Strides of a view of a map: to the next channel, pixel and image."""
+CHANNELS_FIRST = (IMAGE, CHANNEL, PIXEL)
+"""Those of images of one row, as values of three dimensions."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Blocked:
     """A map of `images` of `pixels` pixels of `channels` each, whose planes take `plane` beats.
 
     pixel_channels: those that lie side by side, CHANNELS of a map in blocks. filling: what the host writes as channels
-    that fill a block. strides, offset: of a result, where its elements lie, in terms of CHANNEL, PIXEL and IMAGE.
+    that fill a block. strides, offset: of a result, where its elements lie, in terms of CHANNEL, PIXEL and IMAGE; of
+    what the host writes CHANNELS_FIRST, or nothing.
     """
 
     images: int
@@ -53,6 +56,8 @@ class Blocked:
 
     def laid_out(self, value: Tensor) -> Tensor:
         """The map's content, of one dimension, for an image (n, channels, height, width) or rows of features."""
+        if self.strides == CHANNELS_FIRST:
+            value = value.unsqueeze(2)
         if value.dim() == 4 and value.shape[0] == self.images and value.shape[1] == self.channels:
             rows = value.permute(0, 2, 3, 1).reshape(self.images, self.pixels, self.channels)
         else:

@@ -89,6 +89,23 @@ def _encoder() -> nn.Module:
     return nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
 
 
+class _Signal(nn.Module):
+    """Convolutions over one dimension, as M5 has them for speech: pooled, added, averaged or flattened at the end."""
+
+    def __init__(self, channels: int, pixels: int = 1) -> None:
+        super().__init__()
+        self.pixels = pixels
+        self.first, self.norm = nn.Conv1d(channels, 20, 9, stride=4, padding=3), nn.BatchNorm1d(20)
+        self.second, self.third = nn.Conv1d(20, 20, 3, padding=1), nn.Conv1d(20, 20, 1, groups=20)
+        self.classes = nn.Linear(20 * pixels, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.max_pool1d(torch.relu(self.norm(self.first(x))), 2)
+        x = nn.functional.gelu(self.second(x)) + self.third(x)
+        result: Tensor = self.classes(x.flatten(1) if self.pixels > 1 else x.mean(2))
+        return result
+
+
 def _between() -> nn.Module:
     """Every sixth mean lies between two integers: that of 6 numbers whose scale is the result's."""
     image = nn.Conv2d(16, 40, 1)
@@ -115,6 +132,9 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "squeezed": (_Squeezed, (1, 3, 14, 14)),
     "squeezed images": (lambda: _Squeezed(40), (2, 3, 11, 13)),
     "means between integers": (_between, (3, 16, 2, 3)),
+    "signal": (lambda: _Signal(1), (1, 1, 200)),
+    "signals": (lambda: _Signal(24), (3, 24, 90)),
+    "flattened signals": (lambda: _Signal(24, 5), (2, 24, 43)),
 }
 
 

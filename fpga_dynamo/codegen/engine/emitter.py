@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen import views
 from fpga_dynamo.codegen.requantize import RequantizeError
-from fpga_dynamo.ir.blocked import CHANNEL, IMAGE, PIXEL
+from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS_FIRST, IMAGE, PIXEL
 from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
@@ -145,9 +145,12 @@ class EngineEmitter:
 
     def _given_view(self, node: Node) -> View:
         size = shape(node)
-        if len(size) > 2 and _is_read_as_matrices(node):  # a map for each head
+        if len(size) > 2 and _is_read_as(node, aten.bmm.default):  # a map for each head
             found = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, node.name)
             view = View(found, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))
+        elif len(size) == 3 and _is_read_as(node, aten.convolution.default):
+            found = Map(size[0], size[2], size[1], self.sizes, node.name, channels_first=True)
+            view = View(found, tuple(size), CHANNELS_FIRST)
         else:
             found = Map(*as_map(size), self.sizes, node.name)
             view = dense_view(found, size)
@@ -158,10 +161,12 @@ class EngineEmitter:
         """The image that the host writes for `node`, few channels side by side; None if a command writes it."""
         if not self._is_given(node):
             return None
-        images, pixels, channels = as_map(shape(node))
-        key = (node, pixel_channels)
+        size, key = shape(node), (node, pixel_channels)
+        images, pixels, channels = as_map((*size[:2], 1, size[-1]) if len(size) == 3 else size)
         if key not in self.given:
-            self.given[key] = Map(images, pixels, channels, self.sizes, node.name, pixel_channels)
+            self.given[key] = Map(
+                images, pixels, channels, self.sizes, node.name, pixel_channels, channels_first=len(size) == 3
+            )
         return self.given[key]
 
     def result(self, node: Node, size: Sequence[int] | None = None) -> View:
@@ -310,12 +315,12 @@ class _NoCopies:
 _NO_COPIES = _NoCopies()
 
 
-def _is_read_as_matrices(node: Node) -> bool:
-    """Whether a value is an operand of products of matrices, behind views and dequantising nodes."""
+def _is_read_as(node: Node, operator: Any) -> bool:
+    """Whether a value is an operand of a product of matrices, or a convolution, behind views and dequantising nodes."""
     waiting = list(node.users)
     while waiting:
         user = waiting.pop()
-        if user.target is aten.bmm.default:
+        if user.target is operator:
             return True
         if is_view(user) or user.target is DEQUANTIZE:
             waiting += user.users

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
-from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, IMAGE, PIXEL, Blocked
+from fpga_dynamo.ir.blocked import CHANNEL, CHANNELS, CHANNELS_FIRST, IMAGE, PIXEL, Blocked
 from fpga_dynamo.ir.graph import value
 from fpga_dynamo.ir.view import Buffer, View
 
@@ -29,13 +29,23 @@ class Map(Buffer):
     """`images` images of `pixels` pixels of so many channels each, blocked, or `pixel_channels` side by side.
 
     at: its first line, once somebody has asked for it, and launch, for which list that was. writer: the last command
-    that writes to it, as its list and place there.
+    that writes to it, as its list and place there. channels_first: the host writes it for a value of three dimensions
+    whose second one are channels, an image of one row.
     """
 
     def __init__(
-        self, images: int, pixels: int, channels: int, sizes: EngineSizes, name: str, pixel_channels: int = CHANNELS
+        self,
+        images: int,
+        pixels: int,
+        channels: int,
+        sizes: EngineSizes,
+        name: str,
+        pixel_channels: int = CHANNELS,
+        *,
+        channels_first: bool = False,
     ) -> None:
         self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
+        self.channels_first = channels_first
         blocks = divide_up(channels, CHANNELS) if pixel_channels == CHANNELS else 1
         self.plane = divide_up(pixels * pixel_channels, sizes.line_elements)
         self.image_lines = blocks * self.plane
@@ -46,7 +56,8 @@ class Map(Buffer):
 
     def blocked(self, dtype: torch.dtype, filling: int = 0, view: View | None = None) -> Blocked:
         """How the host lays it out, or reads `view` of it."""
-        strides, offset = ((), 0) if view is None else (tuple(view.strides), int(view.offset))
+        written = CHANNELS_FIRST if self.channels_first else ()
+        strides, offset = (written, 0) if view is None else (tuple(view.strides), int(view.offset))
         sizes = (self.images, self.pixels, self.channels, self.plane)
         return Blocked(*sizes, dtype, self.pixel_channels, filling, strides, offset)
 

@@ -25,6 +25,7 @@ from fpga_dynamo.lowering.ops.engine.images import (
     convolution_command,
     convolution_input,
     convolution_weights,
+    image_result,
     refuse_convolution,
 )
 from fpga_dynamo.lowering.ops.engine.rows import linear, matrix_weights
@@ -56,7 +57,7 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     of_engine(weight, "its weight", emitter.sizes)
     command = convolution_command(node, **fields(end, emitter))
     x, command = convolution_input(operand(node, 0), command, emitter)
-    out = emitter.result(match.root)
+    out = image_result(match.root, emitter)
     y = images_of(as_image(out), "its result")
     bias = node.args[2] if isinstance(node.args[2], Node) else None
     given, other = emitter.expression(weight), residual(end, emitter, as_image, images_of)

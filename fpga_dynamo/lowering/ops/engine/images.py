@@ -87,6 +87,12 @@ def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter)
     return images_of(as_image(emitter.view(source)), "its input"), command
 
 
+def image_result(root: Node, emitter: EngineEmitter) -> View:
+    """Where a convolution's result goes: images, of one row if it has three dimensions."""
+    size = shape(root)
+    return emitter.result(root, (*size[:2], 1, size[2])).select(2, 0) if len(size) == 3 else emitter.result(root)
+
+
 def as_image(view: View) -> View:
     """A view of four dimensions: an image of one dimension has a height of 1."""
     return view.unsqueeze(2) if len(view.shape) == 3 else view

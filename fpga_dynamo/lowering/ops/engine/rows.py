@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import torch
@@ -15,10 +16,10 @@ from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, pair, shape
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, shape
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.ir.weights import Expression
-from fpga_dynamo.lowering.ops.engine.images import Line, element_of
+from fpga_dynamo.lowering.ops.engine.images import Line, as_image, element_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ def linear(left: Node, node: Node, root: Node, columns: int, emitter: EngineEmit
     except RefusedError:
         if (image := _flattened_image(left)) is None:
             raise
-        x, kernel = images_of(emitter.view(image), "its left operand"), pair(shape(image)[2:])
+        x = images_of(as_image(emitter.view(image)), "its left operand")
+        kernel = (x.height, x.width)
     same = shape(root) == shape(node)
     out = emitter.result(root, None if same else shape(node))
     if x.images > 1:  # the rows are images of a pixel each
@@ -99,10 +101,10 @@ def pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tens
 
 
 def _flattened_image(rows: Node) -> Node | None:
-    """The image of several pixels whose elements are the features of rows, channel by channel."""
+    """The image of several pixels, maybe in one row, whose elements are the features of rows, channel by channel."""
     if rows.target not in RESHAPE_TARGETS or len(shape(rows)) != 2:
         return None
     image = rows.all_input_nodes[0]
     size: Sequence[int] = shape(image)
-    is_image = len(size) == 4 and size[0] == shape(rows)[0] and size[2] * size[3] > 1
+    is_image = len(size) in (3, 4) and size[0] == shape(rows)[0] and prod(size[2:]) > 1
     return image if is_image else None

@@ -30,6 +30,7 @@ from fpga_dynamo.lowering.ops.engine.images import (
     convolution_command,
     convolution_input,
     convolution_weights,
+    image_result,
     refuse_convolution,
 )
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
@@ -272,7 +273,7 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     bias = node.args[2] if isinstance(node.args[2], Node) else None
     parameters = Parameters(weights, bias, found[1], end)
     x, command = convolution_input(found[0], command, emitter)
-    out = emitter.result(match.root)
+    out = image_result(match.root, emitter)
     y, residual = images_of(as_image(out), "its result"), engine_residual(end, emitter, as_image, images_of)
     emitter.mac(
         command,

@@ -27,7 +27,7 @@ from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import PoolInt8
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View, align, ceil_div
-from fpga_dynamo.lowering.ops.engine.images import uniform_windows, windows
+from fpga_dynamo.lowering.ops.engine.images import as_image, uniform_windows, windows
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
 from fpga_dynamo.lowering.ops.quantised.engine_mean import mean_of_images
@@ -247,17 +247,25 @@ def engine_maxima(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """A depthwise convolution by ones; of whole images a product by a row of ones, where that one has no way."""
     source, node, last = match.nodes
-    found, scale, window = dequantized(source), quantizes(last), _of_average(node)
+    found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
+    integers, given = found
+
+    def whole(x: Images) -> Sequence[View]:
+        return [mean_of_images(last, x, given, scale, emitter, halves=_may_be_halves(ratio, x.pixels))]
+
+    ratio = given.scale / scale.scale
+    if _is_of_one_row(node):
+        of_engine(integers, "its input", emitter.sizes)
+        return whole(images_of(as_image(emitter.view(integers)), "its input"))
+    window = _of_average(node)
     if isinstance(window, str):
         raise RefusedError(window)
-    integers, given = found
     size, out = shape(integers)[-2:], _result_size(node)
-    whole = node.target is aten.mean.dim or (window.adaptive and tuple(out) == (1, 1))
-    halves = _may_be_halves(given.scale / scale.scale, size[0] * size[1])
-    if whole and (halves or size[0] * size[1] > emitter.sizes.taps):
-        x = _engine_input(integers, emitter)
-        return [mean_of_images(last, x, given, scale, emitter, halves=halves)]
+    pixels = size[0] * size[1]
+    is_whole = node.target is aten.mean.dim or (window.adaptive and tuple(out) == (1, 1))
+    if is_whole and (pixels > emitter.sizes.taps or _may_be_halves(ratio, pixels)):
+        return whole(_engine_input(integers, emitter))
     scales = _divisors(window, size, out, given, scale)
     if isinstance(scales, str):
         raise RefusedError(scales)
@@ -295,6 +303,14 @@ def _on_engine(
         return emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
 
     return windows(root, x, window, fields, params, emitter)
+
+
+def _is_of_one_row(node: Node) -> bool:
+    """Whether it is a mean over the last of three dimensions, of which the second may be channels."""
+    if node.target is not aten.mean.dim or argument(node, "dtype", 3) is not None:
+        return False
+    size = shape(operand(node, 0))
+    return len(size) == 3 and normalise_dims(argument(node, "dim", 1), 3) == (2,)
 
 
 def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
