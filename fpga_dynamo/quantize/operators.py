@@ -100,10 +100,11 @@ def is_image_sum(node: Node) -> bool:
 def is_image_product(node: Node) -> bool:
     """Whether a multiplication is of two tensors of one shape, or of images by a number for each channel of each.
 
-    Nothing else is annotated: a parameter's scale would be that of one step of training.
+    Nothing else is annotated: a parameter's scale would be that of one step of training, and squares are parts of
+    norms, whose sums need more than eight bits.
     """
     shapes = _shapes_of_two(node)
-    if shapes is None or any(is_parameter(arg) for arg in node.args[:2]):
+    if shapes is None or node.args[0] is node.args[1] or any(is_parameter(arg) for arg in node.args[:2]):
         return False
     large, small = sorted((tuple(size) for size in shapes), key=math.prod, reverse=True)
     return large == small or (len(large) == 4 and small == (*large[:2], 1, 1))

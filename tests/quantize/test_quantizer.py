@@ -74,6 +74,34 @@ def test_a_residual_block_is_two_steps() -> None:
             assert not any("quantize" in str(user.target) for user in node.users)
 
 
+@pytest.mark.parametrize(
+    ("product", "annotated"),
+    [
+        (lambda x, scale: x * torch.sigmoid(x), True),
+        (lambda x, scale: x * torch.sigmoid(x.mean((2, 3), keepdim=True)), True),
+        (lambda x, scale: x * torch.sigmoid(x.mean(1, keepdim=True)), False),
+        (lambda x, scale: x * scale, False),
+        (lambda x, scale: x * x, False),
+        (lambda x, scale: x * 0.5, False),
+    ],
+    ids=["tensors", "channels", "pixels", "parameter", "square", "number"],
+)
+def test_which_multiplications_are_annotated(product: Any, annotated: bool) -> None:
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.scale = nn.Conv2d(4, 8, 3), nn.Parameter(torch.ones(8, 8, 8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = product(self.conv(x), self.scale)
+            return result
+
+    graph = quantize(Product().eval(), [torch.randn(1, 4, 10, 10)], progress=False)
+    (node,) = (node for node in graph.graph.nodes if node.target is torch.ops.aten.mul.Tensor)
+    around = [*node.all_input_nodes, *node.users]
+    assert all("quantize" in str(other.target) for other in around) == annotated
+
+
 def test_moves_keep_the_scale_of_their_operand() -> None:
     class Moves(nn.Module):
         def __init__(self) -> None:
