@@ -13,6 +13,8 @@ An operator is of one of these kinds:
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -47,6 +49,11 @@ MULTIPLICATIONS = (aten.mul.Tensor, aten.mul_.Tensor)
 LIMITS = (
     aten.relu.default, aten.relu_.default, aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default,
     aten.clamp_.default, aten.relu6.default,
+)  # fmt: skip
+
+NON_NEGATIVE = (
+    aten.softmax.int, aten.sigmoid.default, aten.hardsigmoid.default, aten.hardsigmoid_.default, aten.relu.default,
+    aten.relu_.default, aten.relu6.default,
 )  # fmt: skip
 
 MOVES = (
@@ -121,6 +128,22 @@ def is_parameter(node: object) -> bool:
     while isinstance(node, Node) and node.op == "call_function" and node.target in MOVES:
         node = node.args[0]
     return isinstance(node, Node) and node.op == "get_attr"
+
+
+def moved(node: Node) -> Node:
+    """What a value's elements come from, in front of moves and items of tuples."""
+    while node.op == "call_function" and (node.target in MOVES or node.target is operator.getitem):
+        source = node.args[0]
+        assert isinstance(source, Node)
+        node = source
+    return node
+
+
+def second_operands(nodes: Iterable[Node]) -> set[Node]:
+    """What moves to the second operands of products of two activations, but for what is non-negative anyway."""
+    products = [node for node in nodes if (kind := PRODUCTS.get(node.target)) and kind.weight_axis is None]
+    found = {moved(node.args[1]) for node in products if isinstance(node.args[1], Node)}
+    return {node for node in found if node.target not in NON_NEGATIVE}
 
 
 def is_float(node: object) -> bool:

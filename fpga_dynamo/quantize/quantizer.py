@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, Quantizer, SharedQuantizationSpec
+from torchao.quantization.pt2e.quantizer import (
+    QuantizationAnnotation,
+    QuantizationSpec,
+    Quantizer,
+    SharedQuantizationSpec,
+)
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize import attention
@@ -25,6 +30,8 @@ from fpga_dynamo.quantize.operators import (
     is_image_product,
     is_image_sum,
     is_parameter,
+    moved,
+    second_operands,
 )
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
 
@@ -37,7 +44,9 @@ class FPGAQuantizer(Quantizer):
     A product (convolution, linear, matmul) and what follows it in one command (batch norm, the addition of a residual,
     ReLU and other limits) are one step with one rounding at its end. Activations by table (hardswish, GELU, ...),
     pooling, means, additions and multiplications of two tensors, resize, softmax and layer norms read and write 8 bits,
-    as do the rows of embeddings. All else stays in the model's own type.
+    as do the rows of embeddings. All else stays in the model's own type. The second operand of a product of two
+    activations, as keys and values of attention are, has the zero point 0 unless it is made non-negative: an engine
+    without sums of rows (KV260) takes no other.
 
     scales: ``"float"``, or ``"pow2"`` for powers of two, with which eager and every engine agree to the bit.
     bias: ``"float"``, or ``"int32"`` in units of the sums.
@@ -65,6 +74,7 @@ class FPGAQuantizer(Quantizer):
         self.specs = specs(scales, bias, training)
         self.keep_float = frozenset(keep_float)
         self.capabilities = frozenset(capabilities)
+        self._symmetric: Collection[Node] = ()
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Takes fused attention apart, so that its two products can be in 8 bits."""
@@ -75,6 +85,7 @@ class FPGAQuantizer(Quantizer):
     def annotate(self, model: GraphModule) -> GraphModule:
         kept = self._kept(model.graph.nodes)
         taken: set[Node] = set(kept)
+        self._symmetric = second_operands(node for node in model.graph.nodes if node not in kept)
         for node in model.graph.nodes:
             product = PRODUCTS.get(node.target)
             if product is not None and node not in taken and product.name in self.capabilities:
@@ -109,14 +120,17 @@ class FPGAQuantizer(Quantizer):
             raise OptionError(f"keep_float: the graph has no node or module named {', '.join(map(repr, missing))}")
         return kept
 
+    def _activation(self, node: Node) -> QuantizationSpec:
+        return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
+
     def _product(self, node: Node, product: Product, taken: set[Node]) -> None:
         data, second = node.args[:2]
         if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
             return
         annotation = QuantizationAnnotation(_annotated=True)
-        annotation.input_qspec_map[data] = self.specs.activation
+        annotation.input_qspec_map[data] = self._activation(data)
         if product.weight_axis is None:
-            annotation.input_qspec_map[second] = self.specs.activation
+            annotation.input_qspec_map[second] = self._activation(second)
         elif not is_parameter(second):
             return  # a weight that is computed: its scale would be that of one call
         else:
@@ -129,7 +143,7 @@ class FPGAQuantizer(Quantizer):
         last = self._epilogue(node, taken)
         if last is not node:
             last.meta.setdefault(_KEY, QuantizationAnnotation(_annotated=True))
-        last.meta[_KEY].output_qspec = self.specs.activation
+        last.meta[_KEY].output_qspec = self._activation(last)
 
     def _epilogue(self, node: Node, taken: set[Node]) -> Node:
         """The last node of the command: what each follows the only use of the one before."""
@@ -142,10 +156,10 @@ class FPGAQuantizer(Quantizer):
                 taken.add(user)
             elif kind == "addition" and self._adds(user):
                 other = user.args[1] if user.args[0] is last else user.args[0]
-                if other is last:
+                if other is last or not isinstance(other, Node):
                     break
                 annotation = QuantizationAnnotation(_annotated=True)
-                annotation.input_qspec_map[other] = self.specs.activation
+                annotation.input_qspec_map[other] = self._activation(other)
                 user.meta[_KEY] = annotation
                 taken.add(user)
             elif kind == "limit" and user.target in LIMITS:
@@ -168,7 +182,7 @@ class FPGAQuantizer(Quantizer):
         annotation = QuantizationAnnotation(_annotated=True)
         for operand in operands:
             assert isinstance(operand, Node)
-            annotation.input_qspec_map[operand] = self.specs.activation
+            annotation.input_qspec_map[operand] = self._activation(operand)
         last = node
         if of_two:
             user = _only_user(node)
@@ -177,7 +191,7 @@ class FPGAQuantizer(Quantizer):
                 taken.add(user)
                 user.meta[_KEY] = QuantizationAnnotation(_annotated=True)
         node.meta[_KEY] = annotation
-        last.meta[_KEY].output_qspec = self.specs.activation
+        last.meta[_KEY].output_qspec = self._activation(last)
         taken.add(node)
 
     def _embedding(self, node: Node) -> None:
@@ -185,7 +199,7 @@ class FPGAQuantizer(Quantizer):
         if isinstance(table, Node) and is_parameter(table):
             annotation = QuantizationAnnotation(_annotated=True)
             annotation.input_qspec_map[table] = self.specs.weight
-            annotation.output_qspec = self.specs.activation
+            annotation.output_qspec = self._activation(node)
             node.meta[_KEY] = annotation
 
     def _move(self, node: Node) -> None:
@@ -194,7 +208,7 @@ class FPGAQuantizer(Quantizer):
         if not isinstance(source, Node) or not _is_quantized(source):
             return
         annotation = QuantizationAnnotation(_annotated=True)
-        annotation.input_qspec_map[source] = self.specs.activation
+        annotation.input_qspec_map[source] = self._activation(source)
         if is_float(node):
             annotation.output_qspec = SharedQuantizationSpec((source, node))
         node.meta[_KEY] = annotation
@@ -208,7 +222,7 @@ class FPGAQuantizer(Quantizer):
             return
         first = nodes[0]
         annotation = QuantizationAnnotation(_annotated=True)
-        annotation.input_qspec_map[first] = self.specs.activation
+        annotation.input_qspec_map[first] = self._activation(first)
         for part in nodes[1:]:
             if part is not first:
                 annotation.input_qspec_map[part] = SharedQuantizationSpec((first, node))

@@ -71,9 +71,11 @@ class PowerOfTwoMovingAveragePerChannelObserver(_PowerOfTwo, MovingAveragePerCha
 
 @dataclass(frozen=True)
 class Specs:
-    """The specifications of one quantizer. bias: None where biases stay float32."""
+    """The specifications of one quantizer. symmetric: an activation's with the zero point 0. bias: None where biases
+    stay float32."""
 
     activation: QuantizationSpec
+    symmetric: QuantizationSpec
     weight: QuantizationSpec
     transposed_weight: QuantizationSpec
     bias: BiasType
@@ -111,6 +113,7 @@ def specs(scales: Scales, bias: BiasType, training: bool) -> Specs:
         raise OptionError(f"bias={bias!r}: there are 'float' and 'int32'")
     return Specs(
         _spec("activation", _activation_observer(scales, training), torch.per_tensor_affine, None),
+        _spec("activation", _activation_observer(scales, training), torch.per_tensor_symmetric, None),
         _spec("weight", _weight_observer(scales, training), torch.per_channel_symmetric, 0),
         _spec("weight", _weight_observer(scales, training), torch.per_channel_symmetric, 1),
         bias,

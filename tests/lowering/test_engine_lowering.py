@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -115,9 +116,12 @@ def test_a_concatenation_within_a_block_is_left_to_the_host() -> None:
     assert len(program.lists.launches) == 2
 
 
-def test_an_encoder_is_one_launch() -> None:
+@pytest.mark.parametrize("row_sums", [True, False], ids=["any zero points", "keys and values without"])
+def test_an_encoder_is_one_launch(row_sums: bool) -> None:
     layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, activation="gelu")
-    program = lowered(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), torch.randn(1, 21, 64))
+    engine = replace(ENGINE, sizes=replace(ENGINE.sizes, row_sums=row_sums))
+    x = torch.randn(1, 21, 64)
+    program = lowered(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), x, engine=engine)
     launch = only_launch(program)
     assert left_of(program) == []
     kinds = [command.weight_kind for command in products(launch)]

@@ -177,6 +177,7 @@ def test_attention_is_products_and_a_softmax_in_8_bits() -> None:
     for node in graph.graph.nodes:
         if node.target is torch.ops.aten.matmul.default:
             assert all("dequantize" in str(argument.target) for argument in node.args)
+            assert node.args[1].args[2] == 0, "keys and values have no zero point"
     with torch.no_grad():
         error = (graph(*inputs[:1]) - layer(*inputs[:1])).square().mean()
         assert float(error) < 1e-3 * float(layer(*inputs[:1]).square().mean())
