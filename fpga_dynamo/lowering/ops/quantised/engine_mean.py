@@ -5,7 +5,7 @@ two, may lie between two integers, where a product with the rounded inverse is a
 made twice, with the inverse rounded down and up. The two differ by one where the sum lies between two integers, and
 nowhere else; half of their sum is rounded to the even one, as the mean itself is in eager.
 
-Tests: tests/lowering/test_engine_bits.py.
+Tests: tests/lowering/test_engine_mean.py, test_engine_bits.py.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
 from fpga_dynamo.lowering.ops.quantised.vector_side import scale_of_elements
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
-_MOST_PIXELS = 1 << 15
-"""Further apart than the inverse's error lie sums over so many pixels from what is between two integers."""
-
 
 def mean_of_images(
     root: Node, x: Images, source: Scale, result: Scale, emitter: EngineEmitter, *, halves: bool
@@ -42,13 +39,11 @@ def mean_of_images(
     The value of `root` has images and channels, and may have a height and width of 1. Raises RefusedError, or
     RequantizeError for scales that no command holds.
     """
-    if x.pixels > _MOST_PIXELS:
-        raise RefusedError(f"it is a mean over {x.pixels} pixels, more than {_MOST_PIXELS}")
     rank = len(shape(root))
     out = emitter.result(root, None if rank == 4 else (x.images, x.channels, 1, 1))
     y = images_of(out, "its result")
     ones = _ones(x, emitter)
-    parameters = {way: _parameters(x.pixels, source, result, way) for way in ((-1, 1) if halves else (0,))}
+    parameters = {way: mean_parameters(x.pixels, source, result, way) for way in ((-1, 1) if halves else (0,))}
     if not halves:
         _product(ones, x, y, result, (x.channels, *parameters[0]), root, emitter)
     else:
@@ -132,8 +127,11 @@ def _halved(below: Images, above: Images, y: Images, result: Scale, emitter: Eng
     emitter.vector(command, below, y, 0, above)
 
 
-def _parameters(pixels: int, source: Scale, result: Scale, way: int) -> tuple[int, int]:
-    """Offset and scale of a mean's channels. way: -1 and 1 round the scale's mantissa down and up."""
+def mean_parameters(pixels: int, source: Scale, result: Scale, way: int) -> tuple[int, int]:
+    """Offset and scale of a mean's channels. way: -1 and 1 round the scale's mantissa down and up.
+
+    Raises RefusedError where the bits of the mean are defined and the mantissa is too short for them.
+    """
     scale = source.scale / (result.scale * pixels)
     with without_modes():
         made = channels(torch.tensor([scale]).double(), 0.0, float(pixels * source.farthest), -pixels * source.zero)
@@ -141,6 +139,12 @@ def _parameters(pixels: int, source: Scale, result: Scale, way: int) -> tuple[in
     exact = math.ldexp(scale, FRACTION + NIBBLE * shift)
     if math.ceil(exact) > LARGEST_MANTISSA:  # one shift less has room
         shift, exact = shift - 1, math.ldexp(exact, -NIBBLE)
+    if math.frexp(source.scale / result.scale)[0] == 0.5:  # a power of two: the bits of the mean are well defined
+        # How near a mean may come to what lies between two integers, and what a mantissa off by one changes at most.
+        apart = min(1.0, 2 * source.scale / result.scale) / (2 * pixels)
+        error = math.ldexp(min(pixels * source.farthest, 256 / scale), -FRACTION - NIBBLE * shift)
+        if error >= apart:
+            raise RefusedError(f"it is a mean over {pixels} pixels, whose inverse is not held exactly enough")
     rounded = (round(exact), math.ceil(exact), math.floor(exact))[way]
     return int(made.offset), rounded << 5 | shift
 
