@@ -32,7 +32,10 @@ class Captured:
 
 
 def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Captured:
-    """Traces `model` in inference, and calls it once in eager. Raises NotLoweredError if it is more than one graph."""
+    """Traces `model` in inference, and calls it once in eager. Raises NotLoweredError if it is more than one graph.
+
+    Sizes are those of `inputs`, however many of the same model have been traced before.
+    """
     found: list[Captured] = []
 
     def compiler(module: GraphModule, _: Sequence[Any]) -> Callable[[list[Any]], Any]:
@@ -61,7 +64,8 @@ def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Captured:
             return traced(gm, list(examples))  # type: ignore[no-any-return]
 
     with torch.no_grad():
-        torch.compile(model, backend=backend)(*inputs)
+        compiled = torch.compile(model, backend=backend, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
+        compiled(*inputs)
     if len(found) != 1:
         raise NotLoweredError(
             f"the model is {len(found)} graphs, and one is looked at: TORCH_LOGS=graph_breaks says where it breaks"

@@ -22,8 +22,10 @@ from tests.marks import EXTENDED
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 ARRAYS = {"bf16": "2x32x4", "fp32": "3x16x2"}
-OF_EAGERS = 2.0
-"""Times eager's error that the card's may be; sums are rounded in another order."""
+OF_EAGERS = {"bf16": 2.0, "fp32": 4.0}
+"""Times eager's error that the card's may be. Sums are rounded in another order: the card's one after the other,
+eager's by lanes, and in float32 nothing else is rounded (2.3 times eager's has been seen; it depends on eager's CPU).
+"""
 
 
 @functools.cache
@@ -133,7 +135,7 @@ def test_errors_are_of_the_size_of_eagers(name: str, dtype: str) -> None:
     assert found
     unit = torch.finfo(DTYPES[dtype]).eps / 4
     for node, error in found.items():
-        assert error.card <= OF_EAGERS * max(error.eager, unit), (node, error)
+        assert error.card <= OF_EAGERS[dtype] * max(error.eager, unit), (node, error)
 
 
 def test_a_network_is_one_launch_with_its_endings_in_the_commands() -> None:
