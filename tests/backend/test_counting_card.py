@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.export import Dim
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import fpga_dynamo
 import xclbin_build
 from fpga_dynamo.errors import NotLoweredError
-from fpga_dynamo.quantize import quantize
+from fpga_dynamo.quantize import FPGAQuantizer, quantize
 from fpga_dynamo.runtime.observe.card_time import in_card_time
 from fpga_dynamo.runtime.observe.events import CommandEvent, CountedCommand, CountedEvent, Event, TaskEvent
 from tests.lowering import engine_kit
@@ -61,6 +63,37 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = self.layers(x)
         return result
+
+
+class Sized(nn.Module):
+    """Images of any size, and the mean of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.classes = nn.Conv2d(3, 20, 3, 2, 1), nn.Linear(20, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.classes(torch.relu(self.first(x)).mean((2, 3)))
+        return result
+
+
+@torch.no_grad()
+def test_each_of_many_sizes_has_a_launch_of_its_own() -> None:
+    torch.manual_seed(0)
+    sizes = {0: Dim("images", min=1), 2: Dim("height", min=8), 3: Dim("width", min=8)}
+    first = torch.randn(2, 3, 32, 32)
+    exported = torch.export.export(Sized().eval(), (first,), dynamic_shapes=(sizes,)).module()
+    prepared = prepare_pt2e(exported, FPGAQuantizer("pow2", bias="int32"))
+    prepared(first)
+    model = convert_pt2e(prepared)
+    run = compiled(model)
+    for size in ((2, 32, 32), (1, 32, 32), (3, 24, 40), (1, 24, 40), (2, 30, 38)):
+        x = torch.randn(size[0], 3, *size[1:])
+        before = fpga_dynamo.stats()
+        assert torch.equal(run(x), model(x))
+        after = fpga_dynamo.stats()
+        assert after["pl_launches"] - before["pl_launches"] == 1
+        assert after["ps_nodes"] - before["ps_nodes"] == 2  # the bytes in, and the floats out
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def mean_parameters(pixels: int, source: Scale, result: Scale, way: int) -> tupl
     scale = source.scale / (result.scale * pixels)
     with without_modes():
         made = channels(torch.tensor([scale]).double(), 0.0, float(pixels * source.farthest), -pixels * source.zero)
-    shift = int(made.scale) & (SHIFTS - 1)
+        offset, shift = int(made.offset), int(made.scale) & (SHIFTS - 1)
     exact = math.ldexp(scale, FRACTION + NIBBLE * shift)
     if math.ceil(exact) > LARGEST_MANTISSA:  # one shift less has room
         shift, exact = shift - 1, math.ldexp(exact, -NIBBLE)
@@ -146,7 +146,7 @@ def mean_parameters(pixels: int, source: Scale, result: Scale, way: int) -> tupl
         if error >= apart:
             raise RefusedError(f"it is a mean over {pixels} pixels, whose inverse is not held exactly enough")
     rounded = (round(exact), math.ceil(exact), math.floor(exact))[way]
-    return int(made.offset), rounded << 5 | shift
+    return offset, rounded << 5 | shift
 
 
 def pack_mean(params: tuple[Any, ...]) -> torch.Tensor:
