@@ -178,7 +178,18 @@ class _Sums:
         )
 
 
-_PRODUCTS = {"conv1d", "conv2d", "conv3d", "conv_transpose2d", "linear", "matmul", "bmm", "addmm", "convolution"}
+_PRODUCTS = {
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "linear",
+    "matmul",
+    "bmm",
+    "addmm",
+    "convolution",
+}
 
 
 def _values(reference: GraphModule, inputs: Inputs) -> dict[str, Any]:

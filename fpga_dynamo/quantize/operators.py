@@ -37,6 +37,7 @@ PRODUCTS: dict[object, Product] = {
     aten.conv1d.default: Product("convolution"),
     aten.conv2d.default: Product("convolution"),
     aten.conv3d.default: Product("convolution"),
+    aten.conv_transpose1d.default: Product("transposed convolution", 1),
     aten.conv_transpose2d.input: Product("transposed convolution", 1),
     aten.linear.default: Product("linear"),
     aten.matmul.default: Product("matmul", None, None),
@@ -92,9 +93,7 @@ VALUES: dict[object, str] = {
 
 EMBEDDING = aten.embedding.default
 
-CAPABILITIES = frozenset(
-    {product.name for product in PRODUCTS.values()} | set(VALUES.values()) | {"cat", "embedding"}
-)
+CAPABILITIES = frozenset({product.name for product in PRODUCTS.values()} | set(VALUES.values()) | {"cat", "embedding"})
 """What a recipe may be able to do in 8 bits, by name."""
 
 

@@ -146,6 +146,16 @@ inline void set_word(line_t& line, int j, const word_t& w) {
         set_element(line, j * CHANNELS + i, w.lane[i]);
     }
 }
+// A word more of a line, the others of which move towards its begin.
+inline void add_word(line_t& line, const word_t& w) {
+#pragma HLS inline
+    constexpr int BYTES = CHANNELS * ELEMENT_BYTES;
+    for (int b = 0; b < LINE_BYTES - BYTES; b++) {
+#pragma HLS unroll
+        line.byte[b] = line.byte[b + BYTES];
+    }
+    set_word(line, BEAT - 1, w);
+}
 // A beat more of a line, which comes as several of them.
 template <class BEAT_TYPE>
 void add_beat(line_t& line, const BEAT_TYPE& beat) {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
-from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, vector_cycles
+from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, interleaved, vector_cycles
 from hls_kernels import ROOT
 from tests.hls_kernels.engine_kit import SIZES, Mutation, assert_noticed, compile_bench, run_bench
 from tests.marks import EXTENDED
@@ -24,6 +25,7 @@ LANES = {
     "8": {**SIZES["8x32x16"], "VECTOR_LANES": 8, "VECTOR_DEPTH": 256, "VECTOR_BLOCKS": 16},
     "16": {"VECTOR_LANES": 16, "VECTOR_DEPTH": 512},
 }
+_GROUP = "                const rows_t rows = rows_of(job, first);\n                CYCLES(vector_group);\n"
 MUTATIONS = {
     "greatest of all": Mutation("vector/arithmetic.hpp", "exists && !masked ? x", "exists ? x"),
     "channels that fill": Mutation("vector/arithmetic.hpp", "exists ? square : 0", "square"),
@@ -48,6 +50,18 @@ MUTATIONS = {
     "waiting for the other": Mutation("vector/move.hpp", "if (c.other_after)", "if (false)"),
     "told too early": Mutation("vector/streams.hpp", "done_pixels_t(behind << LINE_SHIFT)",
                                "done_pixels_t(ALL_PIXELS)"),
+    "turns": Mutation("vector/interleave.hpp", "turn_ends ? next : fewer", "turn_ends ? first : fewer"),
+    "rows": Mutation("vector/interleave.hpp", "!row_ends && from_other", "from_other"),
+    "turn of a row": Mutation("vector/interleave.hpp", "row_ends ? first : turn_ends", "turn_ends"),
+    "place of a word": Mutation("vector/interleave.hpp", "if (from_other)\n            other_place",
+                                "if (true)\n            other_place"),
+    "last line": Mutation("vector/interleave.hpp", "words = job.p.plane << LINE_SHIFT", "words = job.c.pixels"),
+    "behind the last word": Mutation("vector/interleave.hpp", "real = n < pixels;", "real = true;"),
+    "told of each group": Mutation("vector/move.hpp", "if (interleaves(c) && !ends) continue;", ""),
+    "a group of a block": Mutation("vector/move.hpp", f"first != 0) break;\n{_GROUP}                progress",
+                                   f"false) break;\n{_GROUP}                progress"),
+    "a part of what is interleaved": Mutation("vector/move.hpp", "interleaves(c) ? done_pixels_t(ALL_PIXELS) : ", ""),
+    "the CPU's rows": Mutation("vector/plan.hpp", "row * (c.row - of_input)", "row * of_input"),
     "the CPU's sum": Mutation("vector/cpu.hpp", "smaller((line + 1) * BEAT, c_.pixels)", "(line + 1) * BEAT"),
 }  # fmt: skip
 QUICK = ("masked weights", "told too early")
@@ -105,11 +119,17 @@ def test_the_cost_model_tells_the_cycles(tmp_path: Path) -> None:
     options = {"VECTOR_LANES": 8, "VECTOR_DEPTH": 2048, "VECTOR_BLOCKS": 64}
     program = compile_bench(tmp_path, options, sanitized=False, counting=True, source="vector/count.cpp")
     shapes = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2), (1, 1, 128, 768, 8), (2, 1, 3136, 64, 32)]
+    shapes += [(4, 4, 3136, 16, 64), (4, 16, 98, 16, 64), (4, 1, 200, 16, 8)]
     for operation, heads, pixels, channels, lines in shapes:
         sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines)]
-        result = subprocess.run([str(program), *sizes_of], capture_output=True, text=True, check=True)
+        interleaves = VectorOperation(operation) is VectorOperation.INTERLEAVE
+        result = subprocess.run(
+            [str(program), *sizes_of, *["other"] * interleaves], capture_output=True, text=True, check=True
+        )
         counted = json.loads(result.stdout)["cycles"]
         command = VectorCommand(
             operation=VectorOperation(operation), heads=(1, heads), pixels=pixels, channels=channels, group_lines=lines
         )
+        if interleaves:
+            command = replace(interleaved(pixels, pixels, (1, 1)), heads=(1, heads), group_lines=lines)
         assert abs(vector_cycles(command, sizes, Memory(1e6, 60, 60)) / counted - 1) < 0.05, sizes_of

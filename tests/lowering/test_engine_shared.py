@@ -16,6 +16,7 @@ from fpga_dynamo.quantize import quantize
 from fpga_dynamo.tools.estimate.counting import EngineRun, SharedCard, counted
 from tests.lowering.test_engine_floats import Deep
 from tests.lowering.test_engine_lowering import CARD, Residual
+from tests.lowering.test_engine_phases import Skipped
 
 SIZES = EngineSizes(2, 16, lanes=16, window_rows=1024, weight_steps=128, vector_lanes=16, vector_depth=256)
 
@@ -25,10 +26,11 @@ def engine(units: int, sizes: EngineSizes = SIZES) -> EngineTarget:
 
 
 @pytest.mark.slow
-def test_two_units_have_eagers_bits() -> None:
+@pytest.mark.parametrize("network", [Residual, Skipped])
+def test_two_units_have_eagers_bits(network: type[nn.Module]) -> None:
     torch.manual_seed(0)
-    x = torch.randn(1, 3, 33, 35)
-    converted = quantize(Residual().eval(), [(x,)], scales="pow2", bias="int32", progress=False)
+    x = torch.randn(1, 3, 34, 36)
+    converted = quantize(network().eval(), [(x,)], scales="pow2", bias="int32", progress=False)
     captured = capture(converted, (x,))
     program = lower_for_engine(captured.module, engine(2), captured.static)
     assert all(len(emitted.working) == 2 for emitted in program.lists.launches[0][:3])

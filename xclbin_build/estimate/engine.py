@@ -78,7 +78,10 @@ def params(engine: Engine) -> Resources:
     line = memories.Memory(32 * WORD, 2 * engine.set_tiles * blocks, "lutram" if blocks == 2 else "bram")
     found = memories.cost(line) * 3
     if engine.element == "int8":
-        found += memories.cost(memories.Memory(8, 512, "lutram")) * engine.lanes
+        if engine.lanes == WORD:  # a copy for two lanes, of each of both tables (processes/epilogue.hpp)
+            found += memories.cost(memories.Memory(8, 256, "bram")) * engine.lanes
+        else:
+            found += memories.cost(memories.Memory(8, 512, "lutram")) * engine.lanes
     return found
 
 
@@ -91,7 +94,7 @@ def vector_memories(engine: Engine) -> Resources:
 def vector_streams(engine: Engine) -> Resources:
     lines = _SHORT_LINES if engine.out_channels == WORD else _LINE_STREAM
     found = stream(_JOB_BITS, _JOB_WORDS) * _VECTOR_JOB_STREAMS
-    found += stream(LINE_BITS, _LINE_STREAM) * 2 + stream(LINE_BITS, lines) * 3
+    found += stream(LINE_BITS, _LINE_STREAM) * 2 + stream(LINE_BITS, lines) * 4
     return found + stream(_ROW_SUMS_BITS, _VECTOR_ROWS) * 2 + stream(_ROW_SCALE_BITS, _VECTOR_ROWS)
 
 

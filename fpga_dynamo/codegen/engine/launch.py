@@ -14,7 +14,7 @@ from fpga_dynamo.ir.command import OwnRecord
 from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.weights import WeightBuffer
 
-from .command import COMMAND_BYTES, NO_OPERAND, IdleCommand, MacCommand
+from .command import COMMAND_BYTES, IdleCommand, MacCommand
 from .cycles import moved_lines
 from .emitter import Emitted, Lists
 from .sizes import LINE_BYTES, EngineSizes
@@ -42,8 +42,7 @@ def moved_bytes(command: MacCommand | VectorCommand, sizes: EngineSizes) -> int:
     """What passes the ports for a command, by how it is cut."""
     if isinstance(command, MacCommand):
         return moved_lines(command, sizes) * LINE_BYTES
-    operands = 2 if command.other == NO_OPERAND else 3
-    return (operands * command.lines(sizes) + command.params_lines) * LINE_BYTES
+    return command.moved_lines(sizes) * LINE_BYTES
 
 
 def modelled_ends(launch: Sequence[Emitted], engine: EngineTarget) -> list[float]:

@@ -43,9 +43,10 @@ def _heads(command: MacCommand | VectorCommand, base: int, step: tuple[int, int]
 def _reads(command: MacCommand | VectorCommand, sizes: EngineSizes) -> Iterator[tuple[Peers, Iterator[_Run]]]:
     c = command
     if isinstance(c, VectorCommand):
-        yield Peers.INPUT, _rows(c, c.input, c.input_head, sizes)
+        first, second, _ = c.planes(sizes)
+        yield Peers.INPUT, _rows(c, c.input, c.input_head, first)
         if c.has_other:
-            yield Peers.RESIDUAL, _rows(c, c.other, c.other_head, sizes)
+            yield Peers.RESIDUAL, _rows(c, c.other, c.other_head, second)
         return
     yield Peers.INPUT, _input(c, sizes)
     if c.has_residual:
@@ -57,12 +58,11 @@ def _reads(command: MacCommand | VectorCommand, sizes: EngineSizes) -> Iterator[
 def _writes(command: MacCommand | VectorCommand, sizes: EngineSizes) -> Iterator[_Run]:
     c = command
     if isinstance(c, VectorCommand):
-        return _rows(c, c.output, c.output_head, sizes)
+        return _rows(c, c.output, c.output_head, c.planes(sizes)[2])
     return _output(c, c.output, c.output_head, c.output_image, sizes)
 
 
-def _rows(c: VectorCommand, base: int, step: tuple[int, int], sizes: EngineSizes) -> Iterator[_Run]:
-    lines = divide_up(c.pixels, sizes.beat)
+def _rows(c: VectorCommand, base: int, step: tuple[int, int], lines: int) -> Iterator[_Run]:
     for at in _heads(c, base, step):
         for block in range(c.blocks):
             yield at + block * (c.plane or lines), lines

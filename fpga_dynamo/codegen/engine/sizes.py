@@ -57,6 +57,10 @@ class EngineSizes:
         return self.element_bytes > 1
 
     @property
+    def has_vector_side(self) -> bool:
+        return self.element_bytes == 1 and self.vector_lanes > 0
+
+    @property
     def line_elements(self) -> int:
         return LINE_BYTES // self.element_bytes
 

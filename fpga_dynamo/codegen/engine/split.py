@@ -62,7 +62,7 @@ def vector_shares(
             part = replace(c, heads=_with(c.heads, axis, count), input=c.input + first * c.input_head[axis])
             part = replace(part, output=c.output + first * c.output_head[axis])
             found.append(replace(part, other=c.other + first * c.other_head[axis]) if c.has_other else part)
-    elif units > 1:
+    elif units > 1 and not c.interleaves:
         lines = divide_up(c.pixels, sizes.beat)
         for first, count in _runs(lines, units):
             pixels = min(count * sizes.beat, c.pixels - first * sizes.beat)

@@ -26,7 +26,7 @@ _GROUP = 10
 """Cycles of a process between two groups: rows of the group, and a lock."""
 _BURST = 6
 """Of a loader or the store for a burst, beside its lines."""
-_COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE = 16, 14, 84, 34, 3
+_COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE, _INTERLEAVE = 16, 14, 84, 34, 3, 4
 """Depths of the loops, as in hls_kernels/engine/qor.toml."""
 _EXPONENTIALS, _TABLE = 256, 256
 """Cycles of filling tables at the begin of a command."""
@@ -34,6 +34,8 @@ _PARAMS_EARLIER = 20
 """By how much parameters begin to fill tables before the first group's loader begins, fitted to counted commands."""
 _BEGIN = 260
 """From the begin of a list until a first command's loader begins: its record is fetched, its plan worked out."""
+_LAST_JOB = 150
+"""By which a first command's store begins later than it has lines, if these pass by no memories: its job comes last."""
 
 
 class VectorOperation(IntEnum):
@@ -41,6 +43,7 @@ class VectorOperation(IntEnum):
     NORM = 1
     ADD = 2
     MULTIPLY = 3
+    INTERLEAVE = 4
 
 
 class VectorFlags(IntFlag):
@@ -81,6 +84,9 @@ class VectorCommand:
     high: int = 127
     peers: Peers = Peers.NONE
     plane: int = 0
+    turns: tuple[int, int] = (0, 0)
+    row: int = 0
+    taken: tuple[int, int] = (0, 0)
 
     def words(self) -> bytes:
         """The record: 64 little-endian words."""
@@ -111,9 +117,24 @@ class VectorCommand:
         own = {VectorOperation.SOFTMAX: 16, VectorOperation.NORM: 2 * self.blocks}.get(self.operation, 0)
         return own + (4 if VectorFlags.TABLE in self.flags else 0)
 
+    @property
+    def interleaves(self) -> bool:
+        return self.operation is VectorOperation.INTERLEAVE
+
+    def planes(self, sizes: EngineSizes) -> tuple[int, int, int]:
+        """Lines of a block of the input, of the second operand, and of the result."""
+        own = divide_up(self.pixels, sizes.beat)
+        if self.interleaves:
+            return divide_up(self.taken[0], sizes.beat), divide_up(self.taken[1], sizes.beat), own
+        return own, (0 if not self.has_other else 1 if self.shares_other else own), own
+
     def lines(self, sizes: EngineSizes) -> int:
         """Lines of the input."""
-        return self.heads[0] * self.heads[1] * self.blocks * divide_up(self.pixels, sizes.beat)
+        return self.heads[0] * self.heads[1] * self.blocks * self.planes(sizes)[0]
+
+    def moved_lines(self, sizes: EngineSizes) -> int:
+        """Lines that pass the ports."""
+        return self.heads[0] * self.heads[1] * self.blocks * sum(self.planes(sizes)) + self.params_lines
 
     def refusal(self, sizes: EngineSizes) -> str | None:
         """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
@@ -137,9 +158,22 @@ class VectorCommand:
         return None
 
 
+def interleaved(input_pixels: int, other_pixels: int, turns: tuple[int, int], rows: int = 1) -> VectorCommand:
+    """The command for words of two maps in turn, but for addresses and heads. rows: of the output, which begin anew."""
+    pixels = input_pixels + other_pixels
+    return VectorCommand(
+        operation=VectorOperation.INTERLEAVE,
+        channels=CHANNELS,
+        pixels=pixels,
+        turns=turns,
+        row=pixels // rows,
+        taken=(input_pixels, other_pixels),
+    )
+
+
 def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> float:
     """Cycles of a command alone, from the begin of its list to the last line's response."""
-    return vector_stores(command, sizes, memory, _BEGIN)[-1][1]
+    return vector_stores(command, sizes, memory, _BEGIN + _LAST_JOB * command.interleaves)[-1][1]
 
 
 def vector_stores(
@@ -158,6 +192,8 @@ def vector_stores(
     tests/hls_kernels/test_engine_vector.py.
     """
     c = command
+    if c.interleaves:
+        return _interleave_stores(c, sizes, memory, begin, there)
     plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat * sizes.vector_parts
     lines_ahead = 128
     load, found = begin, []
@@ -189,6 +225,26 @@ def vector_stores(
             stored = _GROUP + lines * c.blocks + c.blocks * _BURST + memory.write * (bursts > 1)
             store = max(store + stored, apply[-1] + _MOVE)
             found.append((0 if heads > 1 else pixels, store + memory.write))
+    return found
+
+
+def _interleave_stores(
+    c: VectorCommand, sizes: EngineSizes, memory: Memory, begin: float, there: Callable[[int | None], float]
+) -> list[tuple[int, float]]:
+    """Of words that pass one by one, block after block: the loaders are ahead by what their streams hold."""
+    first, second, plane = c.planes(sizes)
+    load, passed, store, found = max(begin, there(None)), 0.0, 0.0, []
+    moved = round((first + second + plane) / memory.lines_per_cycle)
+    for _head in range(c.heads[0] * c.heads[1]):
+        loaded = _GROUP + memory.read + max(first, second) * sizes.line_beats
+        load = max(load + loaded, passed)
+        start = max(passed, load - loaded + _GROUP + memory.read)
+        passed = max(start + _GROUP + max(c.pixels, moved), load) + _INTERLEAVE
+        groups = divide_up(plane, c.group_lines)
+        stored = plane + groups * (_GROUP + _BURST)
+        last = plane - (groups - 1) * c.group_lines
+        store = max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
+        found += [(0, store + memory.write)] * groups
     return found
 
 

@@ -123,6 +123,11 @@ inline void epilogue(job_stream<epilogue_fields>& jobs, uint32_t count, sums_str
 #if ENGINE_ELEMENT == 0
 #pragma HLS array_partition variable = tables.middle dim = 1 complete
 #pragma HLS array_partition variable = tables.last dim = 1 complete
+#if ENGINE_LANES == 16
+// The tables of so few lanes take few block RAMs; LUTs are what a small card has least of.
+#pragma HLS bind_storage variable = tables.middle type = ram_t2p impl = bram
+#pragma HLS bind_storage variable = tables.last type = ram_t2p impl = bram
+#endif
 #endif
 epilogue_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {

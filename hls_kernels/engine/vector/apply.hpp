@@ -114,6 +114,7 @@ inline void apply(vector_jobs_t& jobs, short_stream& params_in, row_group_blocks
 #pragma HLS array_partition variable = params.table dim = 1 complete
 apply_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+        if (interleaves(job.c)) continue;
         sim::command(job.position);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params_in, params.exponentials);
         if (job.c.operation == VECTOR_NORM) take_norm(params_in, job.p.blocks, params);

@@ -15,8 +15,10 @@ inline void vector_bounds(const vector_command& c, fpga::bounds& b) {
             .dim(c.heads[1], int64_t{head[1]} * LINE_FLOATS);
     };
     const auto at = [](uint32_t line) { return int64_t{line} * LINE_FLOATS; };
-    b.read(fpga::REGION_ARENA, at(c.input), map(p.pitch, p.plane, c.input_head));
-    if (has_other(c))
+    b.read(fpga::REGION_ARENA, at(c.input), map(p.pitch, interleaves(c) ? p.taken_lines[0] : p.plane, c.input_head));
+    if (interleaves(c))
+        b.read(fpga::REGION_ARENA, at(c.other), map(p.pitch, p.taken_lines[1], c.other_head));
+    else if (has_other(c))
         b.read(fpga::REGION_ARENA, at(c.other),
                map(is_shared(c) ? 1 : p.pitch, is_shared(c) ? 1 : p.plane, c.other_head));
     b.read(fpga::REGION_WEIGHTS, at(c.params),

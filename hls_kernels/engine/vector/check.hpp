@@ -9,13 +9,24 @@ inline const char* refusal(const vector_command& c) {
     if (ELEMENT != ELEMENT_INT8) return "works on int8 maps, of which this engine has none";
     if (!ENGINE_HAS_VECTOR) return "needs the vector side, which this engine does not have";
     if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
-    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_MULTIPLY) return "has an unknown operation";
+    if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_INTERLEAVE) return "has an unknown operation";
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
         if (x < 1) return "has a size that is not positive";
     if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
-    if (!has_other(c) && (c.operation == VECTOR_MULTIPLY || is_shared(c))) return "has no second operand";
+    const bool has_two = c.operation == VECTOR_MULTIPLY || interleaves(c) || is_shared(c);
+    if (has_two && !has_other(c)) return "has no second operand";
     const vector_plan_t p = plan_of(c);
     if (c.plane && c.plane < p.plane) return "has blocks that lie nearer to each other than their pixels take";
+    if (interleaves(c)) {
+        if (c.flags || c.channels > CHANNELS) return "interleaves more than words of one block";
+        for (const int32_t x : {c.turns[0], c.turns[1], c.row, c.taken[0], c.taken[1]})
+            if (x < 1) return "has a size that is not positive";
+        if (c.turns[0] >= c.row || (c.row | c.turns[1]) >> PIXEL_BITS) return "has turns that are longer than its rows";
+        if (c.pixels % c.row) return "has rows that are no whole part of the output";
+        const int64_t rows = c.pixels / c.row, of_input = input_of_row(c);
+        if (rows * of_input != c.taken[0] || rows * (c.row - of_input) != c.taken[1])
+            return "takes other words than its maps have";
+    }
     const int32_t lines = smaller(c.group_lines, p.plane);
     if (lines * BEAT > VECTOR_ROWS) return "has groups of more rows than the memory of their sums";
     if (int64_t{lines} * p.blocks * BEAT > VECTOR_DEPTH)

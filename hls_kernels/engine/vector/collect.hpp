@@ -1,6 +1,6 @@
 // First sweep: puts the lines of a group of rows into a memory, and takes each row's greatest key and sums.
 #pragma once
-#include "streams.hpp"
+#include "interleave.hpp"
 
 namespace engine {
 
@@ -49,10 +49,18 @@ inline void collect_group(line_stream& in, short_stream& other_in, const vector_
 }
 
 inline void collect(vector_jobs_t& jobs, line_stream& in, short_stream& other, row_group_blocks& out,
-                    row_sums_stream& sums) {
+                    row_sums_stream& sums, short_stream& interleaved) {
 collect_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
         sim::command(job.position);
+        if (interleaves(job.c)) {
+        collect_blocks:
+            for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
+                CYCLES(vector_group);
+                interleave_block(in, other, job, interleaved);
+            }
+            continue;
+        }
         for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
         collect_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {

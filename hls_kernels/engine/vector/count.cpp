@@ -31,14 +31,20 @@ int main(int argc, char** argv) {
     c.high = 127;
     const int32_t one = static_cast<int32_t>(engine::map_lines(c.pixels, c.channels)), all = one * c.heads[1];
     c.input = 1;
-    c.output = static_cast<uint32_t>(1 + all);
-    c.other = argc > 6 ? static_cast<uint32_t>(1 + 2 * all) : engine::NO_OPERAND;
+    c.other = argc > 6 ? static_cast<uint32_t>(1 + all) : engine::NO_OPERAND;
+    c.output = static_cast<uint32_t>(1 + 2 * all);
     c.input_head[1] = c.output_head[1] = c.other_head[1] = one;
+    if (engine::interleaves(c)) {  // two maps of so many pixels, word by word
+        c.turns[0] = c.turns[1] = 1;
+        c.taken[0] = c.taken[1] = c.pixels;
+        c.pixels = c.row = 2 * c.pixels;
+        c.output_head[1] = 2 * one;
+    }
     if (const char* why = engine::refusal(c)) {
         std::fprintf(stderr, "count: the command %s\n", why);
         return 2;
     }
-    std::vector<engine::line_t> list(4), maps(static_cast<std::size_t>(1 + 3 * all)), parameters(600);
+    std::vector<engine::line_t> list(4), maps(static_cast<std::size_t>(1 + 4 * all)), parameters(600);
     std::memcpy(static_cast<void*>(list.data()), &c, sizeof c);
     sim::memory memory;
     sim::bank* bank = memory.add(std::make_unique<sim::ideal_bank>("DDR[0]", 60));

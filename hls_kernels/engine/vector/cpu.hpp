@@ -22,7 +22,8 @@ public:
         const int64_t lines = int64_t{p_.heads} * p_.plane;  // no two slices write to the same one
         for (int64_t l = lines * slice / slices; l < lines * (slice + 1) / slices; l++) {
             const int32_t head = static_cast<int32_t>(l / p_.plane), line = static_cast<int32_t>(l % p_.plane);
-            for (int32_t pixel = line * BEAT; pixel < smaller((line + 1) * BEAT, c_.pixels); pixel++) row(head, pixel);
+            for (int32_t pixel = line * BEAT; pixel < smaller((line + 1) * BEAT, c_.pixels); pixel++)
+                interleaves(c_) ? interleave(head, pixel) : row(head, pixel);
         }
     }
 
@@ -62,6 +63,13 @@ private:
                 to[b * plane].lane[k] = c_.flags & VECTOR_TABLE ? table_[result + 128] : static_cast<int8_t>(result);
             }
         }
+    }
+    void interleave(int32_t head, int32_t pixel) const {
+        const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
+        const taken_word from = place_of(c_, pixel);
+        const uint32_t base = from.other ? c_.other + h0 * c_.other_head[0] + h1 * c_.other_head[1]
+                                         : c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1];
+        words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1])[pixel] = words(base)[from.word];
     }
     int32_t exponential(const row_sums_t& sums, int8_t key, int8_t mask) const {
         return mask ? 0 : static_cast<int32_t>(exponentials_[distance(sums.greatest, key)]);

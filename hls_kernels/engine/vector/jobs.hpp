@@ -8,7 +8,7 @@ namespace engine {
 template <class F, class JOB>
 void visit_vector(F& f, JOB& j) {
 #pragma HLS inline
-    f(j.c.operation, bits<2>());
+    f(j.c.operation, bits<3>());
     f(j.c.flags, bits<2>());
     f(j.c.input, bits<32>());
     f(j.c.other, bits<32>());
@@ -42,6 +42,12 @@ void visit_vector(F& f, JOB& j) {
     f(j.c.peers, bits<3>());
     f(j.p.group_map_lines, bits<ELEMENT_BITS>());
     f(j.p.params_lines, bits<VECTOR_PARAMS_BITS>());
+    for (int d = 0; d < 2; d++) {
+#pragma HLS unroll
+        f(j.c.turns[d], bits<PIXEL_BITS>());
+        f(j.p.taken_lines[d], bits<PIXEL_BITS>());
+    }
+    f(j.c.row, bits<PIXEL_BITS>());
 }
 
 class vector_jobs_t {

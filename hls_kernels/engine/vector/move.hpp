@@ -7,14 +7,15 @@ namespace engine {
 
 #if ENGINE_HAS_VECTOR
 
-// Lines of a group of a map, each block's in one burst; in a single one where these are whole planes.
+// Lines of a group of a map, each block's in one burst; in a single one where these are whole planes, or the block of a map
+// that is interleaved, of so many lines.
 template <int BEATS, class PORT, class STREAM>  // beats of a line
-void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, STREAM& out) {
+void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, int32_t taken, STREAM& out) {
     typedef number<BLOCK_BITS + 1> bursts_t;
     typedef number<ELEMENT_BITS> beats_t;
-    const bool whole = rows.lines == job.p.pitch;
+    const bool whole = interleaves(job.c) || rows.lines == job.p.pitch;
     const bursts_t blocks = job.p.blocks, bursts = whole ? bursts_t(1) : blocks;
-    const beats_t lines = rows.lines, all = job.p.group_map_lines;
+    const beats_t lines = rows.lines, all = interleaves(job.c) ? taken : job.p.group_map_lines;
     const beats_t length = (whole ? all : lines) * BEATS;
     const uint32_t plane = job.p.pitch;
     uint32_t ask = (base + static_cast<uint32_t>(rows.first)) * BEATS;
@@ -47,15 +48,18 @@ inline void load_vector_input(vector_side& vector, input_port_t& maps, done_stre
         for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.input_head[1])
         vector_input_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+                // A block that is interleaved is read, and told of by store, as one group.
+                if (interleaves(c) && first != 0) break;
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 progress.at_most_ahead(done, started, WINDOWS_AHEAD);
                 if (c.input_after) {
-                    progress.until(done, here - c.input_after, pixels_read(job, rows));
+                    progress.until(done, here - c.input_after,
+                                   interleaves(c) ? done_pixels_t(ALL_PIXELS) : pixels_read(job, rows));
                     if (c.peers & PEERS_INPUT) heard.until(peers.input, job.position - c.input_after);
                 }
                 started = started + 1;
-                read_group<LINE_BEATS>(maps, base, job, rows, vector.input);
+                read_group<LINE_BEATS>(maps, base, job, rows, job.p.taken_lines[0], vector.input);
             }
     }
 }
@@ -77,10 +81,11 @@ inline void load_vector_other(vector_side& vector, input_port_t& maps, done_stre
         for (number<SMALL_BITS> h1 = 0; h1 < c.heads[1]; h1++, base += c.other_head[1])
         vector_other_groups:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+                if (interleaves(c) && first != 0) break;
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
                 if (!is_shared(c)) {
-                    read_group<LINE_BEATS>(maps, base, job, rows, vector.other);
+                    read_group<LINE_BEATS>(maps, base, job, rows, job.p.taken_lines[1], vector.other);
                     continue;
                 }
                 // A line a block.
@@ -135,7 +140,7 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                 const int32_t asked = whole ? job.p.group_map_lines : static_cast<int32_t>(rows.lines);
                 const group_lines_t last_line = rows.lines - 1;
                 number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
-                answers.current = 0;
+                if (first == 0 || !interleaves(c)) answers.current = 0;
                 CYCLES(store_pass);
             store_blocks:
                 for (number<BLOCK_BITS + 1> block = 0; block < job.p.blocks; block++) {
@@ -152,10 +157,12 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                     PIPELINED(store_vector_lines) for (group_lines_t n = 0; n < rows.lines; n++) {
 #pragma HLS pipeline II = 1
                         ITERATION(store_vector_lines);
-                        maps.write(vector.output.read(), strobe_of(0, ends && n == last_line ? rest : 0));
+                        const line_t line = interleaves(c) ? vector.interleaved.read() : vector.output.read();
+                        maps.write(line, strobe_of(0, ends && n == last_line ? rest : 0));
                     }
                 }
                 tell(maps, answers, to_input);
+                if (interleaves(c) && !ends) continue;
                 answers.before = {here, pixels_until(job, rows)};
                 answers.told = false;
             }

@@ -31,6 +31,7 @@ struct vector_plan_t {
     int32_t group_lines;      // of the command, no more than a plane has
     int32_t group_map_lines;  // of all blocks of a group
     int32_t params_lines;     // without the table
+    int32_t taken_lines[2];   // of interleave: lines of a block of the input and of other
 };
 
 inline vector_plan_t plan_of(const vector_command& c) {
@@ -43,8 +44,30 @@ inline vector_plan_t plan_of(const vector_command& c) {
     p.group_map_lines =
         static_cast<int32_t>(ap_uint<GROUP_LINES_BITS>(p.group_lines) * ap_uint<bits_for(VECTOR_DEPTH + 1)>(p.blocks));
     p.params_lines = c.operation == VECTOR_SOFTMAX ? EXPONENT_LINES : c.operation == VECTOR_NORM ? 2 * p.blocks : 0;
+    for (int d = 0; d < 2; d++) {
+#pragma HLS unroll
+        p.taken_lines[d] = (c.taken[d] + (BEAT - 1)) >> LINE_SHIFT;
+    }
     return p;
 }
+
+#ifndef __VITIS_HLS__
+// Where a word of what is interleaved comes from, and the words of the input in a row.
+struct taken_word {
+    bool other;
+    int64_t word;
+};
+inline int64_t input_of_row(const vector_command& c) {
+    const int32_t both = c.turns[0] + c.turns[1];
+    return int64_t{c.row / both} * c.turns[0] + smaller(c.row % both, c.turns[0]);
+}
+inline taken_word place_of(const vector_command& c, int32_t word) {
+    const int32_t both = c.turns[0] + c.turns[1], row = word / c.row, at = word % c.row, turn = at % both;
+    const int64_t of_input = input_of_row(c);
+    if (turn < c.turns[0]) return {false, row * of_input + int64_t{at / both} * c.turns[0] + turn};
+    return {true, row * (c.row - of_input) + int64_t{at / both} * c.turns[1] + turn - c.turns[0]};
+}
+#endif
 
 struct vector_job_t {
     vector_command c;
@@ -62,9 +85,9 @@ struct rows_t {
     group_rows_t rows;    // in these lines
     group_rows_t walked;  // and those that the loops with sums go through
 };
-inline rows_t rows_of(const vector_job_t& job, const plane_line_t& first) {
+inline rows_t rows_of(const vector_job_t& job, const plane_line_t& first, const plane_line_t& plane) {
 #pragma HLS inline
-    const plane_line_t left = plane_line_t(job.p.plane) - first;
+    const plane_line_t left = plane - first;
     const group_lines_t most = job.p.group_lines, rest = left;
     rows_t r;
     r.first = first;
@@ -72,6 +95,11 @@ inline rows_t rows_of(const vector_job_t& job, const plane_line_t& first) {
     r.rows = r.lines << LINE_SHIFT;
     r.walked = r.rows < LEAST_ROWS ? group_rows_t(LEAST_ROWS) : r.rows;
     return r;
+}
+
+inline rows_t rows_of(const vector_job_t& job, const plane_line_t& first) {
+#pragma HLS inline
+    return rows_of(job, first, plane_line_t(job.p.plane));
 }
 
 }  // namespace engine

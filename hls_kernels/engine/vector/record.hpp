@@ -14,6 +14,7 @@ enum vector_operation : int32_t {
     VECTOR_NORM = 1,
     VECTOR_ADD = 2,  // without other: one map, rescaled
     VECTOR_MULTIPLY = 3,
+    VECTOR_INTERLEAVE = 4,
 };
 
 enum vector_flags : int32_t {
@@ -31,6 +32,9 @@ enum vector_flags : int32_t {
 //   add       y = (x - input_zero) . input_scale + (r - other_zero) * other_factor
 //   multiply  y = ((x - input_zero) * (r - other_zero)) . input_scale
 //   result = clamp(zero + round(y), low, high), then table[result] where VECTOR_TABLE
+// Of interleave a head is one block of an image, and a result is a word as it is: a row begins with turns[0] words of the
+// input, then come turns[1] of other, and so on in turn until it ends. So phases of a transposed convolution become an image,
+// and maps lie behind each other.
 // A row's scale is worked out in float32, each operation with its rounding, and becomes a scale of 23 bits (scale_of_float).
 // Sums are of integers and so the same in any order. Channels that fill the last block get y = 0. The scale of the output is
 // divided out beforehand: in row_scale, input_scale and other_factor, or gamma and beta.
@@ -63,14 +67,18 @@ struct vector_command {
     int32_t zero;
     int32_t low;
     int32_t high;
-    int32_t peers;  // peer_operands
-    int32_t plane;  // lines from a block of all maps to the next; 0: as many as the pixels take
+    int32_t peers;     // peer_operands
+    int32_t plane;     // lines from a block of all maps to the next; 0: as many as the pixels take
+    int32_t turns[2];  // of interleave, as the rest: words of the input, then of other
+    int32_t row;       // words of the output until it begins with the input again
+    int32_t taken[2];  // words of the input and of other that the output's pixels take
 };
 
 static_assert(sizeof(vector_command) <= 64 * 4, "a command has 64 words");
 
 inline bool has_other(const vector_command& c) { return c.other != NO_OPERAND; }
 inline bool is_shared(const vector_command& c) { return (c.flags & VECTOR_SHARED) != 0; }
+inline bool interleaves(const vector_command& c) { return c.operation == VECTOR_INTERLEAVE; }
 // Needs sums over a row before its first result.
 inline bool reduces(const vector_command& c) { return c.operation == VECTOR_SOFTMAX || c.operation == VECTOR_NORM; }
 

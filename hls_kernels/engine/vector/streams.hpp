@@ -28,6 +28,7 @@ struct vector_side {
     vector_jobs_t apply_jobs{"jobs of apply"};
     line_stream input{"vector_input"}, output{"vector_output"};
     short_stream other{"vector_other"}, params{"vector_params"}, weigh_params{"vector_weigh_params"};
+    short_stream interleaved{"vector_interleaved"};
     row_sums_stream collected{"collected"}, weighed{"weighed"};
     row_scales_stream scales{"scales"};
     row_group_blocks first{"first group"}, second{"second group"};

@@ -60,6 +60,7 @@ inline void weigh(vector_jobs_t& jobs, short_stream& params, row_group_blocks& i
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
 weigh_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+        if (interleaves(job.c)) continue;
         sim::command(job.position);
         if (job.c.operation == VECTOR_SOFTMAX) load_exponentials(params, exponentials);
         for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)

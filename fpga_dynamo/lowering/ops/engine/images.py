@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +18,9 @@ from fpga_dynamo.ir.elements import BF16, F32, I8, Element
 from fpga_dynamo.ir.graph import argument, operand, pair, shape
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.ir.weights import Expression
-from fpga_dynamo.lowering.ops.convolution.axes import axes
+from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
 from fpga_dynamo.lowering.ops.convolution.convolution import is_depthwise
+from fpga_dynamo.lowering.ops.packing import Form, formed
 from fpga_dynamo.lowering.ops.pooling import Window
 
 _ELEMENTS = {element.dtype: element for element in (I8, BF16, F32)}
@@ -39,29 +40,32 @@ def element_of(sizes: EngineSizes) -> Element:
 def refuse_convolution(node: Node, emitter: EngineEmitter) -> None:
     """Raises RefusedError for one that no command computes."""
     rank, bias = len(shape(node)) - 2, node.args[2]
-    if bool(argument(node, "transposed", 6)):
-        raise RefusedError("it is a transposed convolution, whose phases the engine's store cannot interleave")
+    if bool(argument(node, "transposed", 6)) and not emitter.sizes.has_vector_side:
+        raise RefusedError("it is a transposed convolution, whose phases an int8 engine's vector side interleaves")
     if rank not in (1, 2):
         raise RefusedError(f"it is a convolution over {rank} dimensions, and the engine's maps have two")
     if isinstance(bias, Node) and not emitter.graph.from_inputs(bias):
         raise RefusedError("its bias is computed in the graph")
 
 
-def convolution_command(node: Node, **fields: Any) -> MacCommand:
-    """The command for images as they are, but for addresses and the order of its input."""
+def convolution_command(node: Node, place: Sequence[Axis] | None = None, **fields: Any) -> MacCommand:
+    """The command for images as they are, but for addresses and the order of its input.
+
+    place: of a transposed convolution a phase of each axis.
+    """
     size, channels, groups = shape(node), shape(operand(node, 0))[1], argument(node, "groups", 8)
-    phases = axes(node)
-    height, width = phases[0][0] if len(phases) == 2 else None, phases[-1][0]
+    place = [phases[0] for phases in axes(node)] if place is None else place
+    height, width = place[0] if len(place) == 2 else None, place[-1]
     out_blocks = ceil_div(size[1], CHANNELS)
     dense = groups == 1
     return MacCommand(
-        weight_kind=WeightKind.DIAGONAL if is_depthwise(node) else WeightKind.PACKED,
+        weight_kind=WeightKind.DIAGONAL if is_depthwise(node) and channels == size[1] else WeightKind.PACKED,
         in_blocks=ceil_div(channels, CHANNELS),
         in_height=shape(operand(node, 0))[2] if height else 1,
         in_width=shape(operand(node, 0))[-1],
         out_blocks=out_blocks,
-        out_height=size[2] if height else 1,
-        out_width=size[-1],
+        out_height=height.count if height else 1,
+        out_width=width.count,
         kernel=(len(height.taps) if height else 1, len(width.taps)),
         stride=(height.stride if height else 1, width.stride),
         padding=(height.padding if height else 0, width.padding),
@@ -99,13 +103,20 @@ def as_image(view: View) -> View:
 
 
 def convolution_weights(
-    weight: Expression, name: str, emitter: EngineEmitter, channels: tuple[int, int] | None = None
+    weight: Expression,
+    name: str,
+    emitter: EngineEmitter,
+    channels: tuple[int, int] | None = None,
+    form: Form = None,
 ) -> Line:
-    """The weights of cut commands. channels: of the input, from the first to before the second; all if left out."""
+    """The weights of cut commands.
+
+    channels: of the input, from the first to before the second; all if left out. form: which weights; all.
+    """
 
     def pack(cut: MacCommand, first: int) -> int:
         # Of units that share it, and channel by channel, a command has some of the output's channels.
-        own = (cut, emitter.sizes, first * CHANNELS, channels)
+        own = (cut, emitter.sizes, first * CHANNELS, channels, form)
         element = element_of(emitter.sizes)
         count = weight_bytes(cut, emitter.sizes) // element.bytes
         return emitter.put(
@@ -116,8 +127,9 @@ def convolution_weights(
 
 
 def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
-    """The weights of a cut command; params end with its first output channel and the input channels."""
-    command, sizes, first, channels = params
+    """The weights of a cut command; params: also its first output channel, the input channels, and the form."""
+    command, sizes, first, channels, form = params
+    weight = formed(form, weight)
     if channels is not None:
         weight = weight[:, channels[0] : channels[1]]
     weight = weight[first : first + command.out_blocks * CHANNELS]

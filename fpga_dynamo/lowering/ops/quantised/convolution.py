@@ -36,6 +36,7 @@ from fpga_dynamo.lowering.ops.engine.images import (
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
+from fpga_dynamo.lowering.ops.quantised.engine_transposed import engine_transposed
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
     ending,
     engine_fields,
@@ -136,8 +137,6 @@ def _refuse_sizes(node: Node, weights: Weights, target: Target) -> str | None:
         return "its weight has a scale for each input channel"
     if not transposed and weights.axis not in (None, 0):
         return "its weight has a scale for each input channel"
-    if transposed and groups > 1 and weights.axis is not None:
-        return "its weight has a scale for each channel of a group"
     if is_depthwise(node) and rank < 3:
         return None
     if groups > 1 and channels % QUAD:
@@ -267,6 +266,8 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     if isinstance(weights, str):
         raise RefusedError(weights)
     refuse_convolution(node, emitter)
+    if argument(node, "transposed", 6):
+        return engine_transposed(match, weights, emitter)
     if weights.axis not in (None, 0):
         raise RefusedError("its weight has a scale for each input channel")
     command = convolution_command(node, pad=found[1].zero, **engine_fields(end, emitter))

@@ -178,6 +178,8 @@ def pack_parameters(
     count = rows.shape[0]
     scales = torch.full((count,), one_scale, dtype=torch.float64) if scale is None else scale.double().flatten()
     scales = scales.expand(count) if scales.numel() == 1 else scales
+    if form is not None and form[1] and scales.numel() * form[0] == count:
+        scales = scales.repeat(form[0])  # of each channel of a group
     if scales.numel() != count:
         raise NotExactError(f"a weight of {count} output channels has {scales.numel()} scales along axis {axis}")
     real = torch.zeros(count, dtype=torch.float64) if bias is None else bias.double().flatten()

@@ -7,6 +7,7 @@
 #include "../../tb/tensors.hpp"
 #include "../check.hpp"
 #include "../cpu.hpp"
+#include "turns.hpp"
 
 namespace bench {
 
@@ -41,6 +42,7 @@ public:
     void add_random(random_source& random) {
         const matrix in = some_map(random);
         if (in.heads[0] * in.heads[1] == 1 && random.chance(0.15)) return add_maximum(in, random);
+        if (random.chance(0.25)) return add_interleaved(in, random);
         vector_command c = {};
         c.opcode = engine::ENGINE_VECTOR;
         c.slices = 1;
@@ -210,6 +212,58 @@ private:
         c.group_lines = random.integer(1, 12);
         while (c.group_lines > 1 && engine::refusal(c)) c.group_lines--;
     }
+    // Of the blocks of a map without heads, and another one of them; or of both halves of one map's rows.
+    void add_interleaved(matrix in, random_source& random) {
+        if (in.heads[0] * in.heads[1] != 1 || random.chance(0.2)) {  // more than streams hold
+            in = {random.integer(300, 2500), random.pick({1, 16, 20}), {1, 1}, 0, {0, 0}, -1};
+            place(in);
+        }
+        const int blocks = (in.channels + 15) / 16;
+        vector_command c = {};
+        c.opcode = engine::ENGINE_VECTOR;
+        c.slices = 1;
+        c.operation = engine::VECTOR_INTERLEAVE;
+        c.channels = 16;
+        c.low = -128;
+        c.high = 127;
+        // Turns that give each row of the output so many words of the input that all of it comes to be whole rows.
+        std::vector<int> rows;
+        for (int n = 1; n <= in.rows; n++)
+            if (in.rows % n == 0) rows.push_back(n);
+        const int count = rows[static_cast<std::size_t>(random.integer(0, static_cast<int>(rows.size()) - 1))];
+        const int of_input = in.rows / count;
+        c.turns[0] = random.integer(1, of_input);
+        c.turns[1] = random.integer(1, 5);
+        const int whole = of_input / c.turns[0], rest = of_input % c.turns[0];
+        int of_other = whole * c.turns[1];
+        if (!rest) of_other -= random.integer(0, c.turns[1] - (whole == 1));
+        c.row = of_input + of_other;
+        matrix other = in;
+        other.rows = count * of_other;
+        for (const matrix& m : maps_)
+            if (m.rows == other.rows && m.channels == in.channels && m.heads[0] * m.heads[1] == 1) other = m;
+        if (other.rows != in.rows || other.producer < 0 || other.at == in.at) other.producer = -1, place(other);
+        matrix out = in;
+        out.rows = count * c.row;
+        out.producer = size();
+        place(out);
+        c.pixels = out.rows;
+        c.taken[0] = in.rows;
+        c.taken[1] = other.rows;
+        c.heads[0] = 1;
+        c.heads[1] = blocks;
+        c.input = in.at;
+        c.other = other.at;
+        c.output = out.at;
+        c.input_after = after(in);
+        c.other_after = after(other);
+        c.input_head[1] = static_cast<int32_t>(engine::map_lines(in.rows, 16));
+        c.other_head[1] = static_cast<int32_t>(engine::map_lines(other.rows, 16));
+        c.output_head[1] = static_cast<int32_t>(engine::map_lines(out.rows, 16));
+        choose_group(c, random);
+        maps_.push_back(out);
+        append(c, mac_command());
+    }
     // A pooling of the MAC side, for the order between both.
     void add_maximum(const matrix& in, random_source& random) {
         matrix out = in;
@@ -247,6 +301,7 @@ private:
 
     // record.hpp's definition, word for word.
     void reference(const vector_command& c, std::vector<line_t>& memory) const {
+        if (c.operation == engine::VECTOR_INTERLEAVE) return reference_of_turns(c, memory);
         const std::vector<line_t>& params = all_parameters();
         const std::vector<line_t> before = memory;  // the output may be an input
         auto element = [&](const std::vector<line_t>& of, int64_t line, int64_t rows, int row, int channel) {

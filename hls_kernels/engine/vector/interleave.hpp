@@ -1,0 +1,39 @@
+// Words of two maps in turn: as fast as they come, past the lanes and memories of the other operations.
+#pragma once
+#include "streams.hpp"
+
+namespace engine {
+
+inline void interleave_block(line_stream& in, short_stream& other, const vector_job_t& job, short_stream& out) {
+    typedef number<PIXEL_BITS> words_t;
+    typedef ap_uint<bits_for(BEAT)> turn_t;  // word of a line
+    const words_t words = job.p.plane << LINE_SHIFT, pixels = job.c.pixels;
+    const words_t row = job.c.row, first = job.c.turns[0], second = job.c.turns[1];
+    words_t of_turn = first, of_row = row;  // words that are left
+    bool from_other = false;
+    turn_t place = 0, input_place = 0, other_place = 0;
+    line_t line = {}, input_line = {}, other_line = {};
+    PIPELINED(interleave_words) for (words_t n = 0; n < words; n++) {
+#pragma HLS pipeline II = 1
+        ITERATION(interleave_words);
+        const bool real = n < pixels;  // behind the last one the line is filled
+        if (real && !from_other && input_place == 0) input_line = in.read();
+        if (real && from_other && other_place == 0) other_line = other.read();
+        const word_t x = word_of(input_line, static_cast<int>(input_place));
+        const word_t r = word_of(other_line, static_cast<int>(other_place));
+        add_word(line, from_other ? r : x);
+        if (place == BEAT - 1) out.write(line);
+        place = (static_cast<int>(place) + 1) & (BEAT - 1);
+        if (from_other)
+            other_place = (static_cast<int>(other_place) + 1) & (BEAT - 1);
+        else
+            input_place = (static_cast<int>(input_place) + 1) & (BEAT - 1);
+        const bool row_ends = of_row == words_t(1), turn_ends = of_turn == words_t(1);
+        const words_t next = from_other ? first : second, fewer = of_turn - 1, rest = of_row - 1;
+        of_row = row_ends ? row : rest;
+        of_turn = row_ends ? first : turn_ends ? next : fewer;
+        from_other = !row_ends && from_other != turn_ends;
+    }
+}
+
+}  // namespace engine

@@ -1,0 +1,31 @@
+// What interleave has to leave in memory, by plain loops.
+#pragma once
+#include "../../tb/tensors.hpp"
+#include "../record.hpp"
+
+namespace bench {
+
+using engine::line_t;
+using engine::vector_command;
+
+// Words in turn, one by one.
+inline void reference_of_turns(const vector_command& c, std::vector<line_t>& memory) {
+    const std::vector<line_t> before = memory;
+    for (int block = 0; block < c.heads[1]; block++) {
+        int64_t taken[2] = {0, 0};
+        for (int row = 0; row < c.pixels / c.row; row++)
+            for (int at = 0, map = 0, turn = 0; at < c.row; at++, turn++) {
+                if (turn == c.turns[map]) map = 1 - map, turn = 0;
+                const int64_t from = map ? c.other + int64_t{block} * c.other_head[1]
+                                         : c.input + int64_t{block} * c.input_head[1];
+                const int64_t word = taken[map]++, to = int64_t{row} * c.row + at;
+                for (int k = 0; k < 16; k++)
+                    memory[static_cast<std::size_t>(c.output + int64_t{block} * c.output_head[1] + to / 4)]
+                        .byte[static_cast<std::size_t>(to % 4 * 16 + k)] =
+                        before[static_cast<std::size_t>(from + word / 4)]
+                            .byte[static_cast<std::size_t>(word % 4 * 16 + k)];
+            }
+    }
+}
+
+}  // namespace bench
