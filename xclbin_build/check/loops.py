@@ -10,9 +10,9 @@ from ..hls.instance import Instance
 from . import bursts, graph, storage
 from .accesses import Accesses
 from .interval import Scheduler, components
-from .timing import Timing
+from .timing import Cost, Timing
 
-_MOST_CODE = 20_000  # instructions of a loop after unrolling
+_MOST_CODE = 60_000  # instructions of a loop after unrolling
 
 
 @dataclass
@@ -68,6 +68,16 @@ def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True) -> C
     return _Checker(kernel, inferred, bursts_need_width=memories).run()
 
 
+def depth(kernel: Kernel) -> tuple[Cost, Timing] | None:
+    """From the operands of a function without loops to its result, with the reports that its units are from; None of a
+    function with loops."""
+    if kernel.flow.loops:
+        return None
+    checker = _Checker(kernel, inferred=False, bursts_need_width=False)
+    whole = checker.longest(set(kernel.flow.order), waits=0)
+    return Cost(int(whole), whole % 1 * checker.timing.period_ns), checker.timing
+
+
 class _Checker:
     def __init__(self, kernel: Kernel, inferred: bool, *, bursts_need_width: bool) -> None:
         self._kernel = kernel
@@ -75,7 +85,7 @@ class _Checker:
         self._flow = kernel.flow
         self._evolution = scev.parse(kernel.scev, kernel.top)
         self._bursts = bursts.Finder(kernel, self._evolution, same_width=bursts_need_width)
-        self._timing = Timing(kernel)
+        self.timing = Timing(kernel)
         self._notes = list(kernel.notes)
         self._found: dict[str, Loop] = {}
         self._accesses: dict[str, tuple[list[ir.Instruction], Accesses]] = {}
@@ -91,10 +101,10 @@ class _Checker:
         dataflow = any(p.kind == "dataflow" for p in self._kernel.source.pragmas.values())
         latency = None if total is None or dataflow else total + outside
         in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
-        notes = self._notes + sorted(self._timing.doubts)
+        notes = self._notes + sorted(self.timing.doubts)
         code, accesses = self._accesses.get("", ([], None))
         copies = self._bursts.outside(accesses, code) if accesses else []
-        return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self._timing.sources, copies)
+        return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self.timing.sources, copies)
 
     def _survey(self) -> None:
         """Accesses of all innermost loops, and what Vitis HLS makes of local arrays by looking at them together."""
@@ -191,13 +201,13 @@ class _Checker:
             found.note = f"{accesses.unknown} accesses whose array is not known are left out"
         found.bursts = self._bursts.of_loop(loop, accesses, code)
         in_burst = {index for burst in found.bursts if burst.inferred for index in burst.indices}
-        made = graph.build(self._kernel, loop, accesses, code, self._timing, in_burst, instance)
+        made = graph.build(self._kernel, loop, accesses, code, self.timing, in_burst, instance)
         if instance is not None and instance.pipeline and instance.target_ii:
             for index in {n for group in components(made) for n in group}:
-                made.costs[index] = self._timing.carried(code[index]) or made.costs[index]
+                made.costs[index] = self.timing.carried(code[index]) or made.costs[index]
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
-        interval = Scheduler(made, self._timing.period_ns).run(found.target_ii, accesses.bounds())
+        interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, accesses.bounds())
         found.depth = interval.depth
         trips = found.trips[1] if found.trips else None
         if not found.pipelined:
@@ -230,6 +240,10 @@ class _Checker:
 
     def _straight(self, blocks: set[str]) -> int:
         """Cycles of code without loops: the longest chain of operators, one after the other."""
+        return int(self.longest(blocks)) + 1
+
+    def longest(self, blocks: set[str], waits: int = 1) -> float:
+        """Cycles of the longest chain of operators. waits: cycles of a load."""
         ready: dict[str, float] = {}
         last = 0.0
         for block in self._flow.order:
@@ -238,15 +252,15 @@ class _Checker:
             for i in self._flow.function.blocks[block]:
                 start = max((ready.get(v, 0.0) for v in i.values), default=0.0)
                 if i.opcode in ("load", "store"):
-                    cost = self._timing.of_access(None, write=False, burst=False)
-                    start += i.opcode == "load"
+                    cost = self.timing.of_access(None, write=False, burst=False)
+                    start += waits * (i.opcode == "load")
                 else:
-                    cost = self._timing.of(i)
-                part = min(1.0, cost.ns / self._timing.period_ns)
+                    cost = self.timing.of(i)
+                part = min(1.0, cost.ns / self.timing.period_ns)
                 if start % 1 + part > 1:
                     start = float(int(start) + 1)
                 end = float(int(start) + cost.cycles) if cost.cycles else start + part
                 if i.name:
                     ready[i.name] = end
                 last = max(last, end)
-        return int(last) + 1
+        return last

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ..errors import BuildError
 from ..hls import frontend
 from ..hls.processes import Process
-from .loops import Check, check
+from .loops import Check
+from .whole import checked
 
 PROCESSORS = os.cpu_count() or 1
 
@@ -30,12 +31,10 @@ class Question:
     def answer(self) -> Check | str:
         """What is found; why it could not be checked, if it could not be."""
         try:
-            kernel = frontend.analysed(
-                self.unit, self.process.symbol, clock_ns=self.clock_ns, said=self.process.said,
-                passed=self.process.passed,
+            return checked(
+                self.unit, self.process, clock_ns=self.clock_ns, part=self.part, memories=self.memories,
+                inferred=self.inferred,
             )  # fmt: skip
-            kernel.part = self.part
-            return check(kernel, memories=self.memories, inferred=self.inferred)
         except BuildError as error:
             return str(error)
 

@@ -42,6 +42,7 @@ class Timing:
         self._widths = Widths(kernel.function, kernel.scev)
         self.period_ns = self._operators.period_ns
         self._clock_ns = kernel.clock_ns
+        self._functions = kernel.operators
         self.doubts: set[str] = set()
         self.sources: dict[str, str] = {}
 
@@ -53,6 +54,8 @@ class Timing:
             return Cost(0, _CHOICE_NS)
         if i.opcode in ("call", "invoke") and (i.callee or "").startswith(("__hls_fifo", "__hls_burst")):
             return Cost(0, _STREAM_NS)
+        if i.opcode in ("call", "invoke") and i.callee in self._functions:
+            return Cost(*self._functions[i.callee])
         if i.opcode in ("call", "invoke") and not self._operators.shared_kind(i):
             known = (i.callee or "").startswith(("llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin", "llvm.abs"))
             return Cost(0, 1.4 if known else 0.0)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import cfg, clang, ir, source
+from . import cfg, clang, ir, pure, source
 from .arrays import Array, Member
 from .instance import Instance
 from .instances import make_plan
@@ -53,11 +53,16 @@ _STREAM_CALL = re.compile(r"( call ptr @__hls_(?:fifo|burst)_\w+\([^\n]*\)) #\d+
 _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\))[^\n]*$", re.M)
 
 
+class TooLarge(clang.SourceError):
+    """A function with too many loops once everything is inlined, or with loops of too much code."""
+
+
 @dataclass
 class Kernel:
     """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
     scalar evolution. notes: what could not be understood. members: of structures and blocks, the arrays in them. said:
-    what pragmas say of parameters; passed: what those of a process lead to. part: the FPGA's name, "" for any."""
+    what pragmas say of parameters; passed: what those of a process lead to. part: the FPGA's name, "" for any.
+    operators: cycles, and nanoseconds behind them, of functions that became operators (pure.py), by what is called."""
 
     top: str
     source: Source
@@ -73,6 +78,7 @@ class Kernel:
     said: list[tuple[str, Said]] = field(default_factory=list)
     passed: dict[str, Passed] = field(default_factory=dict)
     part: str = ""
+    operators: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
         """What a loop of the IR is in the source."""
@@ -131,22 +137,30 @@ def analysed(
     automatic: bool = True,
     said: Mapping[int, Sequence[Said]] | None = None,
     passed: Mapping[int, Passed] | None = None,
+    operators: Mapping[pure.Pure, tuple[int, float]] | None = None,
+    most_loops: int = MOST_LOOPS,
+    whole: bool = False,
 ) -> Kernel:
     """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol. said: what
-    pragmas of a region around it say of its parameters, by their places; passed: what those lead to.
+    pragmas of a region around it say of its parameters, by their places; passed: what those lead to. operators:
+    functions that are not inlined, with the cycles that they take and the nanoseconds behind those. whole: refuse a
+    function with loops that are left as they are, as they would become too much code.
 
-    Raises SourceError if there is no such function.
+    Raises SourceError if there is no such function, TooLarge if it has more than `most_loops`.
     """
     symbol = find_top(unit.raw, top, unit.path)
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         files = Path(folder)
-        inlined = _optimised(_prepared(unit.raw, symbol), symbol, _INLINE, files)
-        if (loops := inlined.count(", !llvm.loop ")) > MOST_LOOPS:
-            raise clang.SourceError(
+        raw = pure.rewritten(unit.raw, operators or ())
+        inlined = _optimised(_prepared(raw, symbol), symbol, _INLINE, files)
+        if (loops := inlined.count(", !llvm.loop ")) > most_loops:
+            raise TooLarge(
                 f"{unit.path.name}: '{top}' has about {loops:,} loops once everything is inlined, and more than "
-                f"{MOST_LOOPS:,} are not checked."
+                f"{most_loops:,} are not checked."
             )
         plan = make_plan(inlined, symbol, unit.source, _scev(inlined, files), automatic=automatic)
+        if whole and any(instance.too_large for instance in plan.instances.values()):
+            raise TooLarge(f"{unit.path.name}: '{top}' has loops of too much code.")
         final = _optimised(_edited(inlined, symbol, plan), symbol, _UNROLL, files)
         scev = _scev(final, files)
     module = ir.parse(final)
@@ -160,6 +174,7 @@ def analysed(
         symbol, unit.source, module, function, cfg.analyse(function), plan.instances, plan.arrays, scev, clock_ns,
         [*unit.source.notes, *plan.notes], plan.members, plan.said,
         passed={function.parameters[place][0]: what for place, what in (passed or {}).items()},
+        operators={one.operator: takes for one, takes in (operators or {}).items()},
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from .plan import Plan, Said
 from .pragma import Pragma
 from .source import PROBE, PROBED, Source
 
-MOST_UNROLLED = 60_000  # instructions of a loop before they are simplified
+MOST_UNROLLED = 80_000  # instructions of a loop before they are simplified
 
 
 def make_plan(text: str, symbol: str, source: Source, evolution: str, *, automatic: bool) -> Plan:

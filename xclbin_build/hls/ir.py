@@ -66,13 +66,17 @@ class Function:
     name: str
     parameters: list[tuple[str, str]]
     blocks: dict[str, list[Instruction]]
+    _definitions: dict[str, Instruction] = field(default_factory=dict, repr=False)  # once they are asked for
 
     def instructions(self) -> Iterator[Instruction]:
         for block in self.blocks.values():
             yield from block
 
     def definitions(self) -> dict[str, Instruction]:
-        return {i.name: i for i in self.instructions() if i.name}
+        """Instructions by their values."""
+        if not self._definitions:
+            self._definitions = {i.name: i for i in self.instructions() if i.name}
+        return self._definitions
 
 
 @dataclass(frozen=True)

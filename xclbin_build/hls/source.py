@@ -250,7 +250,9 @@ def _function_before(items: list[Token], brace: int) -> str | None:
                     index = opening - 2
                     continue
                 return before.text
-            if before.text in ("operator", "]", ">") or before.kind == "sign":
+            if any(item.text == "operator" for item in items[max(0, opening - 4) : opening]):
+                return "operator"  # whose name is up to three signs, such as `<<=`
+            if before.text in ("]", ">") or before.kind == "sign":
                 return "operator" if before.text not in ("=", "(", ",") else None
             index = opening - 1
             continue

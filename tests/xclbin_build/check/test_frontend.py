@@ -173,3 +173,21 @@ def test_short_loops_unroll_in_the_one_around_them_unless_a_pragma_speaks(
     assert sorted(names) == sorted(left)
     products = [i for i in kernel.function.instructions() if i.opcode == "fmul"]
     assert len(products) == (1 if pragma else 9)
+
+
+def test_pragmas_in_compound_assignments_are_seen(load: Load) -> None:
+    kernel = load("""
+        struct lanes {
+            int v[8];
+            lanes& operator<<=(const lanes& o) {
+                for (int i = 0; i < 8; i++) {
+        #pragma HLS unroll
+                    v[i] <<= o.v[i];
+                }
+                return *this;
+            }
+        };
+        void top(lanes* a, const lanes* b) { *a <<= *b; }
+    """)
+    assert [(i.source.function, i.unroll) for i in kernel.instances.values() if i.source] == [("operator", 0)]
+    assert not kernel.flow.loops

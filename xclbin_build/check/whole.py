@@ -1,0 +1,55 @@
+"""A function that is checked, and all that it calls: inlined, or, where that would be too much, as operators."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from ..errors import BuildError
+from ..hls import frontend, pure
+from ..hls.processes import Process
+from .loops import Check, check, depth
+
+# Loops: of a function with more of them, or with loops of too much code, those that it calls become operators if they
+# have no effects.
+MOST_INLINED = 3_000
+
+
+def checked(
+    unit: frontend.Compiled, process: Process, *, clock_ns: float, part: str, memories: bool, inferred: bool
+) -> Check:
+    """Checks a process of a source. memories, inferred: as for `loops.check`.
+
+    Raises BuildError if it cannot be checked.
+    """
+    operators: dict[pure.Pure, tuple[int, float]] = {}
+    sources: dict[str, str] = {}
+    doubts: set[str] = set()
+
+    def analysed(unit: frontend.Compiled, process: Process, *, whole: bool) -> frontend.Kernel:
+        kernel = frontend.analysed(
+            unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, operators=operators,
+            most_loops=MOST_INLINED if whole else frontend.MOST_LOOPS, whole=whole,
+        )  # fmt: skip
+        kernel.part = part
+        return kernel
+
+    try:
+        kernel = analysed(unit, process, whole=True)
+    except frontend.TooLarge:
+        calls = pure.Calls(unit.raw)
+        for one in pure.find(unit.raw, frontend.find_top(unit.raw, process.symbol, unit.path), calls):
+            alone = replace(unit, raw=calls.alone(one))
+            with suppress(BuildError):  # then it is inlined
+                found = depth(analysed(alone, Process(one.symbol), whole=False))
+                if found is None:
+                    continue
+                cost, timing = found
+                operators[one] = cost.cycles, cost.ns
+                sources |= timing.sources
+                doubts |= timing.doubts
+        kernel = analysed(unit, process, whole=False)
+    result = check(kernel, memories=memories, inferred=inferred)
+    result.sources = sources | result.sources
+    result.notes += sorted(doubts - set(result.notes))
+    return result
