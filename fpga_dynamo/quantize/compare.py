@@ -18,6 +18,8 @@ from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize.capture import Watch, rounded
 from fpga_dynamo.quantize.flow import Inputs, arguments, exported
+from fpga_dynamo.quantize.operators import MULTIPLICATIONS
+from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 
 Score = Callable[[nn.Module], float]
@@ -29,9 +31,9 @@ class LayerNoise:
     """A layer of the quantised graph beside the same of the float one.
 
     own_db: signal-to-noise ratio of the layer alone, given the float model's values as its inputs. total_db: that of
-    the network up to here. worst_channel, worst_db: the channel (dimension 1) of the least own ratio. macs: whether it
-    is a product. Ratios are 10 log10(mean square of the signal / mean square of the error), infinite where nothing
-    differs.
+    the network up to here. worst_channel, worst_db: the channel (dimension 1, of features the last) of the least own
+    ratio. macs: whether it is a product. Ratios are 10 log10(mean square of the signal / mean square of the error),
+    infinite where nothing differs.
     """
 
     name: str
@@ -109,6 +111,10 @@ def compare(model: nn.Module, quantised: GraphModule, data: Iterable[Inputs], sc
         raise OptionError("data is empty: give inputs to compare the models on")
     reference = exported(model, items[0])
     _fuse_conv_bn_(reference)
+    there = {node.name for node in quantised.graph.nodes}
+    fold_scales(
+        reference, [node for node in reference.graph.nodes if node.target in MULTIPLICATIONS and node.name in there]
+    )
     sums: dict[str, _Sums] = {}
     output, same, rows = _Power(), 0, 0
     with torch.no_grad():
@@ -153,12 +159,14 @@ class _Sums:
         self.node = node
         self.own, self.total = _Power(), _Power()
         self.channels: tuple[Tensor, Tensor] | None = None
+        self.operator = str(node.target).removeprefix("aten.").split(".")[0]
 
     def add_own(self, exact: Tensor, ours: Tensor) -> None:
         self.own.add(exact, ours)
         if exact.dim() < 2:
             return
-        others = [d for d in range(exact.dim()) if d != 1]
+        axis = exact.dim() - 1 if self.operator in _OF_FEATURES else 1
+        others = [d for d in range(exact.dim()) if d != axis]
         signal = exact.double().square().sum(others)
         error = (exact.double() - ours.double()).square().sum(others)
         if self.channels is None:
@@ -172,9 +180,8 @@ class _Sums:
             ratios = [_db(s, e) for s, e in zip(*(part.tolist() for part in self.channels), strict=True)]
             channel = min(range(len(ratios)), key=ratios.__getitem__)
             worst = ratios[channel]
-        operator = str(self.node.target).removeprefix("aten.").split(".")[0]
         return LayerNoise(
-            self.node.name, operator, self.own.db(), self.total.db(), channel, worst, operator in _PRODUCTS
+            self.node.name, self.operator, self.own.db(), self.total.db(), channel, worst, self.operator in _PRODUCTS
         )
 
 
@@ -190,6 +197,9 @@ _PRODUCTS = {
     "addmm",
     "convolution",
 }
+
+_OF_FEATURES = {"linear", "matmul", "bmm", "addmm", "layer_norm", "softmax"}
+"""Whose channels are the last dimension; else they are the second one."""
 
 
 def _values(reference: GraphModule, inputs: Inputs) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from fpga_dynamo.quantize.operators import (
     moved,
     second_operands,
 )
+from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
 
 _KEY = "quantization_annotation"
@@ -77,7 +78,8 @@ class FPGAQuantizer(Quantizer):
         self._symmetric: Collection[Node] = ()
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Takes fused attention apart, so that its two products can be in 8 bits."""
+        """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
+        fold_scales(model, self._kept(model.graph.nodes))
         if "matmul" in self.capabilities:
             attention.take_apart(model)
         return model

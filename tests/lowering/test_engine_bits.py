@@ -112,6 +112,39 @@ def _between() -> nn.Module:
     return _stack(image, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Conv2d(40, 8, 1))
 
 
+def _channels_last() -> nn.Module:
+    """Whose mean has other strides than the number of its pixels says."""
+    return _between().to(memory_format=torch.channels_last)  # type: ignore[no-any-return, call-overload]
+
+
+class _Scaled(nn.Module):
+    """A block of ConvNeXt: rows of features between images, and a scale for each channel before the sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image, self.depthwise = nn.Conv2d(3, 32, 4, 4), nn.Conv2d(32, 32, 7, padding=3, groups=32)
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+        self.scale = nn.Parameter(torch.empty(32, 1, 1).uniform_(-1.0, 1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.image(x)
+        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
+        y = self.down(nn.functional.gelu(self.up(y))).permute(0, 3, 1, 2)
+        return self.scale * y + x
+
+
+class _Pooled(nn.Module):
+    """The mean of a sequence's rows, and the mean again as a row that a layer reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.classes, self.kept = nn.Linear(24, 40), nn.Linear(40, 6), nn.Linear(40, 5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = torch.relu(self.rows(x))
+        return self.classes(x.mean(1)), self.kept(x.mean(1, keepdim=True))
+
+
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "residual": (Residual, (1, 3, 33, 35)),
     "three images": (Residual, (3, 3, 17, 19)),
@@ -134,6 +167,10 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "signal": (lambda: _Signal(1), (1, 1, 200)),
     "signals": (lambda: _Signal(24), (3, 24, 90)),
     "flattened signals": (lambda: _Signal(24, 5), (2, 24, 43)),
+    "channels last": (_channels_last, (1, 16, 7, 7)),
+    "scaled": (_Scaled, (1, 3, 24, 32)),
+    "means of rows": (_Pooled, (1, 21, 24)),
+    "means of many rows": (_Pooled, (1, 200, 24)),
 }
 
 
@@ -146,6 +183,7 @@ COMMANDS = {
     "encoder": 9,
     "squeezed": 12,
     "means between integers": 6,
+    "scaled": 6,
 }
 """Of networks whose sums, activations and concatenations are parts of other commands."""
 

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, is_view, value
+from fpga_dynamo.ir.quantised import quantizes
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.lowering.passes.embeddings import gather_integers
 from fpga_dynamo.lowering.passes.qparams import open_choices
@@ -24,10 +25,29 @@ def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
             _replace_by_empty(module, node)
         elif (number := _filling(node)) is not None:
             _replace_by_full(module, node, number)
+        elif _is_the_same_to_quantisers(node):
+            node.replace_all_uses_with(node.all_input_nodes[0])
+            module.graph.erase_node(node)
     name_roundings(module)
     open_choices(module)
     hoist_scales(module, static_inputs)
     gather_integers(module)
+
+
+def _is_the_same_to_quantisers(node: Node) -> bool:
+    """Whether it only gives dimensions of size 1 other strides, as pooling of channels-last images to one pixel does.
+
+    What rounds to integers then is next to what makes the values, as patterns look for it.
+    """
+    if node.target is not aten.as_strided.default or not node.users:
+        return False
+    before, after = value(node.all_input_nodes[0]), value(node)
+    return (
+        before.shape == after.shape
+        and before.storage_offset() == after.storage_offset()
+        and all(a == b for n, a, b in zip(after.shape, before.stride(), after.stride(), strict=True) if n != 1)
+        and all(quantizes(user) is not None for user in node.users)
+    )
 
 
 def _is_empty_item(node: Node) -> bool:

@@ -23,6 +23,7 @@ from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import VectorCommand
 from fpga_dynamo.codegen.requantize import FRACTION, LARGEST_MANTISSA, NIBBLE, SHIFTS, channels, factor
+from fpga_dynamo.ir.blocked import PIXEL
 from fpga_dynamo.ir.graph import shape
 from fpga_dynamo.ir.quantised import Scale
 from fpga_dynamo.ir.view import View, align, ceil_div
@@ -32,12 +33,12 @@ from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
 def mean_of_images(
-    root: Node, x: Images, source: Scale, result: Scale, emitter: EngineEmitter, *, halves: bool
+    root: Node, x: Images, source: Scale, result: Scale, emitter: EngineEmitter, *, halves: bool, features: bool = False
 ) -> View:
     """The mean over all pixels of each image and channel. halves: whether it may lie between two integers.
 
-    The value of `root` has images and channels, and may have a height and width of 1. Raises RefusedError, or
-    RequantizeError for scales that no command holds.
+    The value of `root` has images and channels, and may have a height and width of 1; of rows of `features`, it may
+    have a row between the two. Raises RefusedError, or RequantizeError for scales that no command holds.
     """
     rank = len(shape(root))
     out = emitter.result(root, None if rank == 4 else (x.images, x.channels, 1, 1))
@@ -51,7 +52,8 @@ def mean_of_images(
         for way, to in ((-1, below), (1, above)):
             _product(ones, x, to, result, (x.channels, *parameters[way]), root, emitter)
         _halved(below, above, y, result, emitter)
-    return View(out.buffer, tuple(shape(root)), out.strides[:rank], out.offset)
+    strides = (out.strides[0], PIXEL, out.strides[1]) if features and rank == 3 else out.strides[:rank]
+    return View(out.buffer, tuple(shape(root)), strides, out.offset)
 
 
 def _like(y: Images, emitter: EngineEmitter, name: str) -> Images:

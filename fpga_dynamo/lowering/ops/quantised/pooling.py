@@ -251,13 +251,16 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     assert found is not None and scale is not None
     integers, given = found
 
-    def whole(x: Images) -> Sequence[View]:
-        return [mean_of_images(last, x, given, scale, emitter, halves=_may_be_halves(ratio, x.pixels))]
+    def whole(x: Images, *, features: bool = False) -> Sequence[View]:
+        halves = _may_be_halves(ratio, x.pixels)
+        return [mean_of_images(last, x, given, scale, emitter, halves=halves, features=features)]
 
     ratio = given.scale / scale.scale
-    if _is_of_one_row(node):
+    axis = _axis_of_rows(node)
+    if axis is not None:
         of_engine(integers, "its input", emitter.sizes)
-        return whole(images_of(as_image(emitter.view(integers)), "its input"))
+        x = emitter.view(integers)
+        return whole(images_of(as_image(x if axis == 2 else x.permute((0, 2, 1))), "its input"), features=axis == 1)
     window = _of_average(node)
     if isinstance(window, str):
         raise RefusedError(window)
@@ -305,12 +308,14 @@ def _on_engine(
     return windows(root, x, window, fields, params, emitter)
 
 
-def _is_of_one_row(node: Node) -> bool:
-    """Whether it is a mean over the last of three dimensions, of which the second may be channels."""
+def _axis_of_rows(node: Node) -> int | None:
+    """Of a mean over one of three dimensions that one: 2 where channels are the second, 1 where they are the last."""
     if node.target is not aten.mean.dim or argument(node, "dtype", 3) is not None:
-        return False
-    size = shape(operand(node, 0))
-    return len(size) == 3 and normalise_dims(argument(node, "dim", 1), 3) == (2,)
+        return None
+    if len(shape(operand(node, 0))) != 3:
+        return None
+    dims = normalise_dims(argument(node, "dim", 1), 3)
+    return dims[0] if dims in ((1,), (2,)) else None
 
 
 def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
