@@ -11,6 +11,7 @@ from fpga_dynamo.lowering.ops.quantised import (  # noqa: F401
     convolution,
     elementwise,
     engine_multiply,
+    engine_norm,
     integer_products,
     matmul,
     own_scales,

@@ -19,7 +19,7 @@ from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale, pack_parameters
 
-_LAYOUTS: dict[str, Callable[..., torch.Tensor]] = {
+LAYOUTS: dict[str, Callable[..., torch.Tensor]] = {
     "pack_parameters": pack_parameters,
     "pack_one_scale": pack_one_scale,
 }
@@ -46,6 +46,6 @@ def engine_params(constants: Buffer, end: Ending, emitter: EngineEmitter) -> Cal
 def pack_with_table(params: tuple[Any, ...], *operands: Any) -> torch.Tensor:
     """int32: the parameters of `blocks` blocks of channels from block `first` on, and 256 bytes behind them."""
     layout, own, first, blocks, table = params
-    words = _LAYOUTS[layout](own, *operands)
+    words = LAYOUTS[layout](own, *operands)
     entries = torch.tensor(table, dtype=torch.uint8).view(torch.int32)
     return torch.cat([words.view(torch.int32)[first * _BLOCK : (first + blocks) * _BLOCK], entries])
