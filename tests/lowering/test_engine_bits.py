@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -145,6 +146,22 @@ class _Pooled(nn.Module):
         return self.classes(x.mean(1)), self.kept(x.mean(1, keepdim=True))
 
 
+class _Pyramid(nn.Module):
+    """A map that is enlarged, beside what it is put together with; twice, and by 3 in one direction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fine, self.coarse = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 24, 3, 2, 1)
+        self.last = nn.Conv2d(40, 8, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        fine = torch.relu(self.fine(x))
+        coarse = torch.relu(self.coarse(fine))
+        upper = nn.functional.interpolate(coarse, scale_factor=2)
+        wide = nn.functional.interpolate(self.fine(x), size=(x.shape[2], 3 * x.shape[3]))
+        return self.last(torch.cat([fine, upper], 1)), torch.relu(self.coarse(wide))
+
+
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "residual": (Residual, (1, 3, 33, 35)),
     "three images": (Residual, (3, 3, 17, 19)),
@@ -168,6 +185,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "signals": (lambda: _Signal(24), (3, 24, 90)),
     "flattened signals": (lambda: _Signal(24, 5), (2, 24, 43)),
     "channels last": (_channels_last, (1, 16, 7, 7)),
+    "pyramid": (_Pyramid, (1, 3, 12, 10)),
+    "pyramids": (_Pyramid, (2, 3, 6, 8)),
     "scaled": (_Scaled, (1, 3, 24, 32)),
     "means of rows": (_Pooled, (1, 21, 24)),
     "means of many rows": (_Pooled, (1, 200, 24)),
@@ -204,6 +223,31 @@ def test_every_value_has_eager_s_bits(name: str) -> None:
     assert all(most <= 1 for _, _, most in found.values())
     if name != "joined on the host":
         assert left_of(program) == []
+
+
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        ({"scale_factor": 1.5}, "it is no enlargement by whole factors of at most 8"),
+        ({"scale_factor": 9}, "it is no enlargement by whole factors of at most 8"),
+        ({"scale_factor": 2, "mode": "bilinear"}, "it is bilinear, and the engine repeats pixels"),
+    ],
+    ids=["half", "large", "bilinear"],
+)
+def test_other_resizes_are_the_host_s_with_the_reason(way: dict[str, Any], why: str) -> None:
+    class Resized(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Conv2d(3, 16, 3), nn.Conv2d(16, 8, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = self.b(nn.functional.interpolate(torch.relu(self.a(x)), **way))
+            return result
+
+    torch.manual_seed(3)
+    program, captured = lowered(Resized(), torch.randn(1, 3, 8, 8))
+    assert why in program.left.values()
+    assert apart(program, captured) == {}
 
 
 def test_what_the_host_makes_in_between_goes_back_to_the_card() -> None:

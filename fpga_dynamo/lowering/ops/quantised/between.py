@@ -20,6 +20,7 @@ from fpga_dynamo.ir.view import VEC, View, align
 from fpga_dynamo.lowering.ops.ends import Ends, takes_bytes
 from fpga_dynamo.lowering.ops.movement.resampling import BILINEAR, NEAREST, emit_resize
 from fpga_dynamo.lowering.ops.normalization.normalization import check_norm, match_norm
+from fpga_dynamo.lowering.ops.quantised.engine_resize import engine_resize
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise, softmax_kind
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, sole_user
 
@@ -159,6 +160,7 @@ for _name, _anchors, _match, _check, _lower, _opcode in (
             _lower,
             frozenset({_opcode, "move"}),
             in_place=_opcode == "resample",
+            engine=engine_resize if _opcode == "resample" else None,
         ),
         first=True,
     )
