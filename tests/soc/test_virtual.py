@@ -218,9 +218,24 @@ def test_a_core_is_left_to_what_only_it_can_run() -> None:
     both = Workload.of([Source(shape(), kind="periodic") for shape in (pulse_doppler, temporal_mitigation)])
     rate = 0.95 * capacity(made, [made.compiled(one) for one in both.applications], both.shares)
     both = Workload.of(both.sources, rate=rate, instances=300)
-    # With this seed's phases, what piled up once stayed: without that charge, 10.8 times the response of MET.
+    # With this seed's phases, what piled up once stayed: without that charge 10.8 times the response of MET, and 1.6
+    # times where the core may go on taking some hundredths more than its share.
     responses = {policy: simulate(made, both, policy, seed=201).mean_response for policy in ("met", "least_work")}
-    assert responses["least_work"] < 2 * responses["met"]
+    assert responses["least_work"] < 1.15 * responses["met"]
+
+
+def test_a_core_is_left_to_what_only_it_can_run_of_the_same_application() -> None:
+    tasks = [ApplicationTask("z", {"a53": 1.0, "zip": 1.1}), *[ApplicationTask(n, {"a53": 1.0}) for n in "ab"]]
+    run = simulate(system(1, zip=1), workload(Application("x", tasks)), "least_work", arrivals=at((0.0, 0)))
+    assert run.ended[0] == 2.0
+
+
+def test_who_has_little_left_on_a_core_goes_first_there() -> None:
+    """Convolutions with a short task on the core after each, beside an application of fewer seconds in all."""
+    network = chain("network", *[{"conv2d": 1.0}, {"a53": 0.125}] * 5)
+    products = Application("products", [ApplicationTask(f"p{index}", {"a53": 1.0}) for index in range(3)])
+    run = simulate(system(1, conv2d=1), workload(network, products), "least_work", arrivals=at((0.0, 0), (0.0, 1)))
+    assert run.ended.tolist() == [5 * 1.125, 3 + 2 * 0.125]
 
 
 def test_capacity_is_what_the_linear_program_says() -> None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
 
@@ -24,8 +25,9 @@ constexpr double STEP = 0.1, AVERAGING = 0.02, LEAST_PRICE = 1e-3;
 constexpr int FIRST_ROUNDS = 400, ROUNDS = 32, ARRIVALS = 4;  // rounds at the first arrival, and after each so many
 constexpr double MEMORY = 64;                                 // arrivals that the traffic is an average over
 
-// How much more a kind costs that was given twice its share of the last so many tasks, and the most that this may change.
-constexpr double BALANCE = 0.2, MOST_BALANCE = 0.2, GIVEN = 500;
+// How much more a kind costs that was given more than its share of the last so many tasks, by how much more, and the most
+// that this may add and take away.
+constexpr double BALANCE = 10, MOST_ADDED = 0.3, MOST_TAKEN = 0.15, GIVEN = 500;
 
 }  // namespace
 
@@ -129,11 +131,14 @@ std::shared_ptr<const estimates::summary> estimates::current(const system_model&
     refresh();
     if (summary_ && version == version_) return summary_;
     auto made = std::make_shared<summary>();
+    made->on.assign(graph_->kinds, 0.0);
     for (int task = 0; task < graph_->tasks(); ++task) {
         const int best = cheapest(task, prices);
         const double share = (1 - WORK_BY_PRICE) / system.members[best].size() + WORK_BY_PRICE * prices[best];
         const double work = (*this)(task, best) * (share + WORK_ALONE);
         made->work.push_back(work);
+        made->cheapest.push_back(best);
+        made->on[best] += work;
         made->total += work;
     }
     made->place = place_;
@@ -149,6 +154,7 @@ least_work::least_work(std::shared_ptr<const system_model> system) : system_(std
     lone_.assign(system_->kinds(), 0);
     given_.assign(system_->kinds(), 0.0);
     charge_.assign(system_->kinds(), 0.0);
+    excess_.assign(system_->kinds(), 0.0);
     free_.resize(system_->kinds());
 }
 
@@ -186,8 +192,9 @@ void least_work::reprice(int rounds) {
     ++prices_;
 }
 
-// Makes `charge_`: of each kind, how many seconds others lose for a second of a PE. Shares are in terms of the prices, by
-// which a full system gives each kind that counts as many seconds a PE.
+// Makes `charge_` and `excess_`: of each kind, how many seconds others lose for a second of a PE, and how many of them are
+// for its having been given more than its share. Shares are in terms of the prices, by which a full system gives each kind
+// that counts as many seconds a PE.
 void least_work::charge() {
     const int others = in_flight_ - 1;
     double mean = 0.0;
@@ -195,10 +202,11 @@ void least_work::charge() {
         mean += price_[kind] * system_->members[kind].size() * given_[kind];
     for (int kind = 0; kind < system_->kinds(); ++kind) {
         if (system_->members[kind].empty()) continue;
-        const double excess = mean > 0 ? BALANCE * (given_[kind] / mean - 1) : 0.0;
-        const double balance = std::exp(std::min(MOST_BALANCE, std::max(-MOST_BALANCE, excess)));
-        const double waiting = static_cast<double>(std::min(lone_[kind], others)) / system_->members[kind].size();
-        charge_[kind] = PRICE * others * price_[kind] * balance + LONE_PRICE * waiting;
+        const double priced = PRICE * others * price_[kind];
+        const double waiting = static_cast<double>(std::min(lone_[kind], in_flight_)) / system_->members[kind].size();
+        const double off = mean > 0 ? BALANCE * (given_[kind] / mean - 1) : 0.0;
+        charge_[kind] = priced + LONE_PRICE * waiting;
+        excess_[kind] = priced * std::min(MOST_ADDED, std::max(-MOST_TAKEN, off));
     }
 }
 
@@ -261,25 +269,34 @@ int least_work::arrive(int graph, double arrival, double share) {
     if (arrived_++ % ARRIVALS == 0) reprice(arrived_ == 1 ? FIRST_ROUNDS : ROUNDS);
     one.facts = graphs_[graph]->current(*system_, price_, prices_);
     one.arrival = arrival;
-    one.left = one.facts->total * share;
     one.slowdown = slowdown_of(one.facts->total);
-    one.key = key_of(one);
+    one.parts.resize(system_->kinds());
+    for (int kind = 0; kind < system_->kinds(); ++kind) one.parts[kind].left = one.facts->on[kind] * share;
     one.unbound = std::max(1, static_cast<int>(std::lround(graphs_[graph]->graph().tasks() * share)));
     ++in_flight_;
     return handle;
 }
 
-void least_work::enter(int handle) { order_.emplace(frames_[handle].key, handle); }
-void least_work::withdraw(int handle) { order_.erase({frames_[handle].key, handle}); }
+void least_work::enter(int handle, int kind) {
+    frame& one = frames_[handle];
+    part& of = one.parts[kind];
+    of.key = one.arrival + one.slowdown * of.left;
+    order_.emplace(of.key, handle, kind);
+}
+
+void least_work::withdraw(int handle, int kind) { order_.erase({frames_[handle].parts[kind].key, handle, kind}); }
 
 void least_work::add(int handle, int task, std::array<double, memories> crossing, uint64_t tag) {
     frame& one = frames_[handle];
-    if (one.ready.empty()) enter(handle);
+    const int kind = one.facts->cheapest[task];
+    std::vector<ready_task>& ready = one.parts[kind].ready;
+    if (ready.empty()) enter(handle, kind);
     const std::vector<int>& order = *one.facts->place;
-    const auto place =
-        std::upper_bound(one.ready.begin(), one.ready.end(), task,
-                         [&](int wanted, const ready_task& other) { return order[wanted] < order[other.task]; });
-    one.ready.insert(place, {task, crossing, tag});
+    const auto place = std::upper_bound(ready.begin(), ready.end(), task, [&](int wanted, const ready_task& other) {
+        return order[wanted] < order[other.task];
+    });
+    ready.insert(place, {task, crossing, tag});
+    ++one.ready;
     count(graphs_[one.graph]->graph().supporting, task, 1);
     ++waiting_;
 }
@@ -295,28 +312,34 @@ void least_work::release(int handle) {
 void least_work::leave(int handle) {
     frame& one = frames_[handle];
     if (one.graph < 0) return;
-    if (!one.ready.empty()) withdraw(handle);
     const rows& kinds = graphs_[one.graph]->graph().supporting;
-    for (const ready_task& item : one.ready) count(kinds, item.task, -1);
-    waiting_ -= one.ready.size();
-    one.ready.clear();
+    for (int kind = 0; kind < system_->kinds(); ++kind) {
+        std::vector<ready_task>& ready = one.parts[kind].ready;
+        if (!ready.empty()) withdraw(handle, kind);
+        for (const ready_task& item : ready) count(kinds, item.task, -1);
+        ready.clear();
+    }
+    waiting_ -= one.ready;
+    one.ready = 0;
     release(handle);
 }
 
 void least_work::settle(bound& made) {
     frame& one = frames_[made.frame];
-    withdraw(made.frame);
+    const int kind = one.facts->cheapest[made.task];
+    part& of = one.parts[kind];
+    withdraw(made.frame, kind);
     const std::vector<int>& order = *one.facts->place;
     const auto place =
-        std::lower_bound(one.ready.begin(), one.ready.end(), made.task,
+        std::lower_bound(of.ready.begin(), of.ready.end(), made.task,
                          [&](const ready_task& other, int wanted) { return order[other.task] < order[wanted]; });
-    one.ready.erase(place);
-    one.left = std::max(0.0, one.left - one.facts->work[made.task]);
+    of.ready.erase(place);
+    of.left = std::max(0.0, of.left - one.facts->work[made.task]);
     count(graphs_[one.graph]->graph().supporting, made.task, -1);
     --waiting_;
-    one.key = key_of(one);
-    if (!one.ready.empty()) enter(made.frame);
-    made.last = --one.unbound <= 0 && one.ready.empty();
+    --one.ready;
+    if (!of.ready.empty()) enter(made.frame, kind);
+    made.last = --one.unbound <= 0 && !one.ready;
     if (made.last) release(made.frame);
 }
 
@@ -341,18 +364,27 @@ double least_work::decide(double now, const double* available, std::vector<bound
     const size_t first = out.size();
     double evaluations = 0;
     int looked = 0;
-    for (const auto& [_, handle] : order_) {
+    for (const auto& [_, handle, part_of] : order_) {
         const frame& one = frames_[handle];
         const estimates& believed = *graphs_[one.graph];
         const rows& supporting = believed.graph().supporting;
-        for (const ready_task& item : one.ready) {
+        for (const ready_task& item : one.parts[part_of].ready) {
             const int begin = supporting.begin[item.task], end = supporting.begin[item.task + 1];
             int choice = -1;
             double least = 0.0, cost = 0.0;
+            double fastest = std::numeric_limits<double>::infinity(), second = fastest;
+            for (int at = begin; at < end; ++at) {
+                const int kind = supporting.items[at];
+                const double seconds = believed(item.task, kind) + item.crossing[system_->memory_of[kind]];
+                second = std::min(second, std::max(seconds, fastest));
+                fastest = std::min(fastest, seconds);
+            }
             for (int at = begin; at < end; ++at) {  // what the cheapest one costs is in all scores, and so in none
                 const int kind = supporting.items[at];
                 const double seconds = believed(item.task, kind) + item.crossing[system_->memory_of[kind]];
-                const double score = free_[kind].front().first + seconds * (1 + charge_[kind]);
+                const double other = seconds > fastest ? fastest : second;
+                const double charged = charge_[kind] + excess_[kind] * std::min(1.0, seconds / other);
+                const double score = free_[kind].front().first + seconds * (1 + charged);
                 if (choice < 0 || score < least) choice = kind, least = score, cost = seconds;
                 if (hungry[kind] == 1) --searching;
                 if (hungry[kind] > 0) --hungry[kind];

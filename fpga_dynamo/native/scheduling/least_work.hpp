@@ -1,7 +1,10 @@
 // Least remaining work first, bound late: the default policy.
 //
-// Applications are served in the order of  key = arrival + slowdown * left, left being the work of the tasks that are not
-// yet bound: mostly their seconds on their cheapest kind over the number of its PEs, in part by the kind's price (below).
+// On each kind of PE, applications are served in the order of  key = arrival + slowdown * left, left being the work of the
+// tasks that this kind runs cheapest and that are not yet bound: mostly their seconds there over the number of its PEs, in
+// part by the kind's price (below). Only work on the same kind counts, for only that can be in another one's way: a network
+// of long convolutions holds up nobody on a core by the short tasks between them, and would leave its unit idle by waiting
+// there behind those who have little left elsewhere.
 // So of two that arrive together the one with less to do goes first, for what that gains in mean response; but none is
 // overtaken by what arrives later than slowdown times its own work, which is what bounds the response of long ones. (Boost
 // scheduling: first come first served, short ones as if they had come earlier; a slowdown of infinity is shortest remaining
@@ -25,15 +28,19 @@
 // tasks go where they finish first, in a full one where they leave most to the others.
 //
 // Where two kinds are as cheap, the program leaves open how much of a task goes to each: it knows fractions, prices do not.
-// Two things then decide. A kind that was given more than its share costs up to a fifth more, one that was given less costs
-// less. And a kind is charged for ready tasks that nothing else can run, which wait while it does what others could: without
-// that, a core takes short transforms of the first application from idle units, while products of the next one, which
-// those units wait for, are left.
+// Two things then decide. A kind that was given more than its share costs more, up to three tenths, and one that was given
+// less up to three twentieths less: ten times what it is off, so that shares are kept to a few hundredths, which is what a
+// system near its capacity has left. It costs more only as far as another kind takes no longer for the task: a unit that
+// is twenty times as fast as a core is given more than its share for a reason, and what a core took from it would gain a
+// twentieth of what it costs. And a kind is charged for ready tasks that nothing else can run, which wait while it does what
+// others could, be they of the same application: without that, a core takes short transforms from idle units, while products
+// that those units wait for are left.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -57,6 +64,8 @@ public:
     // application in flight keeps the one that it came with, or its sums would not come to zero.
     struct summary {
         std::vector<double> work;                       // by task: what it takes of the system, in seconds
+        std::vector<int> cheapest;                      // by task: the kind that it is work of
+        std::vector<double> on;                         // by kind: the work of its tasks
         std::shared_ptr<const std::vector<int>> place;  // by task: in the order in which ready ones are served
         double total = 0.0;
     };
@@ -121,21 +130,25 @@ private:
         std::array<double, memories> crossing;
         uint64_t tag;
     };
+    // What a frame has to do on one kind, where it is cheapest.
+    struct part {
+        double left = 0, key = 0;       // work that is not bound
+        std::vector<ready_task> ready;  // by place
+    };
     struct frame {
         int graph = -1;
         std::shared_ptr<const estimates::summary> facts;
-        double left = 0, arrival = 0, slowdown = COMMON_SLOWDOWN, key = 0;
-        int unbound = 0;                // tasks that are not bound, ready or not
-        std::vector<ready_task> ready;  // by place
+        double arrival = 0, slowdown = COMMON_SLOWDOWN;
+        int unbound = 0, ready = 0;  // tasks that are not bound, ready or not; those that are ready
+        std::vector<part> parts;     // by kind
     };
 
     void reprice(int rounds);
     void charge();
     void count(const rows& kinds, int task, int by);
     double slowdown_of(double work);
-    static double key_of(const frame& one) { return one.arrival + one.slowdown * one.left; }
-    void enter(int handle);
-    void withdraw(int handle);
+    void enter(int handle, int kind);
+    void withdraw(int handle, int kind);
     void release(int handle);
     void settle(bound& made);
 
@@ -143,16 +156,17 @@ private:
     std::vector<std::unique_ptr<estimates>> graphs_;
     std::vector<frame> frames_;
     std::vector<int> unused_, unused_graphs_;
-    std::set<std::pair<double, int>> order_;  // (key, frame) of those with ready tasks
-    std::vector<double> price_, trial_;       // by kind: the averaged ones, which count, and the last ones
-    int prices_ = 0;                          // how often they have changed
-    std::vector<double> traffic_;             // by graph: instances that arrived, the latest counting most
-    double weight_ = 1.0;                     // of the next one
+    std::set<std::tuple<double, int, int>> order_;  // (key, frame, kind) of the parts with ready tasks
+    std::vector<double> price_, trial_;             // by kind: the averaged ones, which count, and the last ones
+    int prices_ = 0;                                // how often they have changed
+    std::vector<double> traffic_;                   // by graph: instances that arrived, the latest counting most
+    double weight_ = 1.0;                           // of the next one
     uint64_t arrived_ = 0;
     std::vector<int> supported_;  // by kind: ready tasks that it supports
     std::vector<int> lone_;       // by kind: those of them that no other kind supports
     std::vector<double> given_;   // by kind: seconds bound to each of its PEs, the latest counting most
     std::vector<double> charge_;  // by kind: what a second of it costs the others, in this decision
+    std::vector<double> excess_;  // by kind: what is added to that where others are as fast
     size_t waiting_ = 0;
     int in_flight_ = 0;
     double latency_ = 0.0;

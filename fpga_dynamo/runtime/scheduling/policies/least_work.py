@@ -33,11 +33,11 @@ class _Core:
 class LeastWork(Adaptive):
     """Applications in the order of their remaining work, each task bound only when a PE is about to be free for it.
 
-    Remaining work is the best seconds of tasks not yet bound, over the number of PEs of that type, in part by that
-    type's price. An application is served as if it had arrived seven times that later (the longest few per cent of
-    arrivals: up to sixty times), so it is overtaken by shorter ones, but not for ever. A PE that
-    is not a task's best is charged for what others need it for. Which task goes where is decided in C++
-    (native/scheduling/least_work.hpp has the whole rule), by estimates that follow what is measured as
+    Remaining work is counted for each type of PE on its own: the best seconds of tasks not yet bound there, over the
+    number of PEs of that type, in part by that type's price. An application is served as if it had arrived seven times
+    that later (the longest few per cent of arrivals: up to sixty times), so it is overtaken by shorter ones, but not
+    for ever. A PE that is not a task's best is charged for what others need it for. Which task goes where is decided in
+    C++ (native/scheduling/least_work.hpp has the whole rule), by estimates that follow what is measured as
     :class:`Adaptive`'s do.
     """
 
