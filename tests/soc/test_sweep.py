@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import linecache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge, save
 from fpga_dynamo.runtime.scheduling.policies import Policy
 from fpga_dynamo.tools.cli import main
+from fpga_dynamo.tools.soc import provenance
 from fpga_dynamo.tools.soc.optimum import optimum
 from fpga_dynamo.tools.soc.results import load_results, pareto, saturation
 from fpga_dynamo.tools.soc.sweep import Sweep, run_sweep
@@ -82,6 +84,47 @@ def test_a_sweep_goes_on_where_it_was(study: Path) -> None:
     assert sorted((out / "runs.csv").read_text().splitlines()) == whole
     assert len(rows(out / "applications.csv")) == 12
     assert run_sweep(sweep, out) == 0
+
+
+PATIENT = """
+from fpga_dynamo.runtime.scheduling.policies import Policy
+
+
+class Patient(Policy):
+    name = "patient"
+
+    def assign(self, ready, pes, now, available):
+        return [(item, self.earliest_finish(item.task, pes, now, available)[1]) for item in ready]
+"""
+
+
+def test_what_would_come_out_differently_is_made_again(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, out = study / "patient_policy.py", study / "out"
+    module.write_text(PATIENT)
+    monkeypatch.syspath_prepend(str(study))
+    asked = SWEEP.replace('"least_work"]', '"patient_policy:Patient"]')
+
+    def swept(text: str) -> str:
+        (study / "sweep.toml").write_text(text)
+        assert main(["soc", "sweep", str(study), "--out", str(out)]) == 0
+        return capsys.readouterr().out.replace("\n", " ")
+
+    assert "12 runs, 12 in all" in swept(asked)
+    assert swept(asked).startswith("0 runs, 12 in all")
+    module.write_text(PATIENT + "\n# Another rule.\n")
+    linecache.checkcache()
+    told = swept(asked)
+    assert "6 runs are made again: the code of patient_policy:Patient changed 6 runs, 12 in all" in told
+    # More of the same is no change, and says nothing; another core or another task is one.
+    assert swept(asked.replace("[1000, ", "[500, 1000, ")).startswith("4 runs, 16 in all")
+    assert swept(asked).startswith("0 runs, 12 in all")
+    more = asked.replace("a53 = 2", "a53 = 3")
+    assert "12 runs are made again: the systems changed 12 runs, 12 in all" in swept(more)
+    assert "12 runs are made again: the workload changed" in swept(more.replace("= 40", "= 30"))
+    monkeypatch.setattr(provenance, "_version", lambda: "0.0.1")
+    assert "12 runs are made again: the package's version, the workload changed" in swept(more)
 
 
 def test_results_say_what_the_runs_gave(study: Path) -> None:

@@ -119,6 +119,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.parquet:
         write_parquet(arguments.out, check=True)
     sweep = load_sweep(arguments.sweep)
+    again = sweep.made_again(arguments.out)
+    if again:
+        _console.print(again, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
         task = progress.add_task("runs", total=None)

@@ -12,14 +12,15 @@ As a table (`sweep.toml`)::
     "scheduler.decision" = ["native", "a53"]
 
 The results are `runs.csv` (a row for each run) and `applications.csv` (a row for each run and application) in a folder,
-beside `study.json`, which says what was asked. A sweep that was interrupted goes on where it was.
+beside `study.json`, which says what was asked and what the runs were made by. A sweep that was interrupted goes on
+where it was; what was made by another version of the package or another policy's code, or of another system or
+workload, is made again.
 """
 
 from __future__ import annotations
 
 import copy
 import csv
-import hashlib
 import itertools
 import json
 import os
@@ -33,6 +34,7 @@ import numpy as np
 
 from fpga_dynamo.tools.soc.bounds import capacity
 from fpga_dynamo.tools.soc.outcome import Run
+from fpga_dynamo.tools.soc.provenance import digest, made_again, made_by, of_policy
 from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table
 from fpga_dynamo.tools.soc.virtual import simulate
@@ -147,6 +149,8 @@ class Sweep:
             "applications": [
                 {"name": one.name, "tasks": len(one.tasks), "source": one.source} for one in self.workload.applications
             ],
+            "workload": self._workload_text(),
+            "made_by": made_by(self.policies or [one.policy for one in self.systems]),
         }
 
     def capacity(self, number: int) -> float:
@@ -166,21 +170,29 @@ class Sweep:
             else:
                 rates = [self.workload.rate]
             for rate, policy, seed in itertools.product(rates, self.policies or [system.policy], self.workload.seeds):
-                text = json.dumps([self.study["systems"][number], policy, rate, seed], sort_keys=True, default=str)
-                key = hashlib.sha256((text + self._workload_text()).encode()).hexdigest()[:16]
+                asked = [self.study["systems"][number], policy, rate, seed]
+                made = of_policy(self.study["made_by"], policy)
+                key = digest(json.dumps(asked, sort_keys=True, default=str), self.study["workload"], *made)
                 yield Point(key, number, policy, rate, seed)
 
     def _workload_text(self) -> str:
-        if not hasattr(self, "_text"):
-            workload = self.workload
-            self._text = repr(
-                [
-                    (source.application, source.share, source.kind, source.burst, source.trace)
-                    for source in workload.sources
-                ]
-            ) + repr((workload.until, workload.instances, workload.spread, workload.tail))
-            self._text = hashlib.sha256(self._text.encode()).hexdigest()
-        return self._text
+        workload = self.workload
+        sources = [
+            (source.application, source.share, source.kind, source.burst, source.trace) for source in workload.sources
+        ]
+        return digest(repr(sources), repr((workload.until, workload.instances, workload.spread, workload.tail)))
+
+    def made_again(self, out: Path) -> str:
+        """A sentence on the runs in `out` that were asked for before and have to be made again; empty if none has."""
+        try:
+            old = json.loads((out / STUDY).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return ""
+        places = {
+            point.key: (self.settings[point.system], point.policy, float(f"{point.rate:.9g}"), point.seed)
+            for point in self.points()
+        }
+        return made_again(old, self.study, out / RUNS, places)
 
     def run(self, point: Point) -> tuple[RunRow, list[ApplicationRow]]:
         system = self.systems[point.system]
