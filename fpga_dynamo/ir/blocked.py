@@ -29,7 +29,8 @@ class Blocked:
 
     pixel_channels: those that lie side by side, CHANNELS of a map in blocks. filling: what the host writes as channels
     that fill a block. strides, offset: of a result, where its elements lie, in terms of CHANNEL, PIXEL and IMAGE; of
-    what the host writes CHANNELS_FIRST, or nothing.
+    what the host writes CHANNELS_FIRST, or nothing. patch: rows and columns of an image that the host writes as
+    channels of one pixel, channel by channel; what is left at the right and below is left out.
     """
 
     images: int
@@ -41,6 +42,7 @@ class Blocked:
     filling: int = 0
     strides: tuple[int, ...] = ()
     offset: int = 0
+    patch: tuple[int, int] = (1, 1)
 
     @property
     def blocks(self) -> int:
@@ -58,6 +60,9 @@ class Blocked:
         """The map's content, of one dimension, for an image (n, channels, height, width) or rows of features."""
         if self.strides == CHANNELS_FIRST:
             value = value.unsqueeze(2)
+        if self.patch != (1, 1):
+            parts = value.unfold(2, self.patch[0], self.patch[0]).unfold(3, self.patch[1], self.patch[1])
+            value = parts.permute(0, 1, 4, 5, 2, 3).flatten(1, 3)
         if value.dim() == 4 and value.shape[0] == self.images and value.shape[1] == self.channels:
             rows = value.permute(0, 2, 3, 1).reshape(self.images, self.pixels, self.channels)
         else:

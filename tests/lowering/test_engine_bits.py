@@ -171,6 +171,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "groups": (lambda: _stack(nn.Conv2d(48, 96, 3, groups=3, padding=1), nn.Conv2d(96, 24, 1)), (1, 48, 9, 9)),
     "narrow groups": (lambda: _stack(nn.Conv2d(40, 40, 3, groups=10), nn.Conv2d(40, 24, 1)), (1, 40, 9, 9)),
     "cut into channels": (_Cut, (1, 16, 5, 40)),
+    "patches": (lambda: _stack(nn.Conv2d(3, 40, 16, 16), nn.ReLU(), nn.Conv2d(40, 8, 1)), (2, 3, 35, 48)),
+    "patches of a row": (lambda: _stack(nn.Conv2d(5, 24, (12, 13), (12, 13)), nn.ReLU()), (1, 5, 25, 41)),
     "dilated": (lambda: _stack(nn.Conv2d(20, 16, 3, dilation=2, padding=2), nn.ReLU6()), (1, 20, 11, 13)),
     "flattened": (_Flattened, (1, 16, 5, 5)),
     "flattened images": (_Flattened, (2, 16, 5, 5)),

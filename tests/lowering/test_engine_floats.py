@@ -89,6 +89,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "deep": (lambda: Deep(), (1, 160, 6, 7)),
     "deep rows": (lambda: nn.Sequential(nn.Linear(2304, 20), nn.ReLU()), (3, 2304)),
     "sums": (_Sums, (1, 16, 9, 11)),
+    "patches": (lambda: nn.Sequential(nn.Conv2d(3, 24, 16, 16), nn.ReLU()), (2, 3, 35, 48)),
     "attention": (_Attention, (1, 16, 32)),
 }
 

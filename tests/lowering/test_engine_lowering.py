@@ -143,6 +143,14 @@ def test_an_engine_without_a_vector_side_leaves_its_rows_to_the_host() -> None:
     assert len(program.lists.launches) == 3
 
 
+def test_an_image_that_the_host_does_not_write_has_no_patches() -> None:
+    program = lowered(
+        nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 24, 12, 12)), torch.randn(1, 3, 24, 24)
+    )
+    (why,) = left_of(program)
+    assert why == "it has a kernel of 144 positions, more than the 128 of the engine's table"
+
+
 @pytest.mark.parametrize(
     ("model", "size", "why"),
     [

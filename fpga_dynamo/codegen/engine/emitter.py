@@ -71,8 +71,9 @@ class Lists:
 class EngineEmitter:
     """Builds the command lists of a graph.
 
-    given: whether the host writes a node's value before a launch. placements: the part of another's map that a node's
-    value is to be written to.
+    given: whether the host writes a node's value before a launch; as an attribute the maps that it writes, by node and
+    channels side by side, or a number below 0 for patches. placements: the part of another's map that a node's value is
+    to be written to.
     """
 
     def __init__(self, graph: GraphInfo, engine: EngineTarget, given: Callable[[Node], bool]) -> None:
@@ -168,6 +169,18 @@ class EngineEmitter:
                 images, pixels, channels, self.sizes, node.name, pixel_channels, channels_first=len(size) == 3
             )
         return self.given[key]
+
+    def patches(self, node: Node, patch: tuple[int, int]) -> Images | None:
+        """The image that the host writes for `node` with patches of pixels as channels; None if a command writes it."""
+        if not self._is_given(node):
+            return None
+        images, channels, height, width = shape(node)
+        rows, columns, key = height // patch[0], width // patch[1], (node, -(patch[0] << 16 | patch[1]))
+        if key not in self.given:
+            of_pixel = channels * patch[0] * patch[1]
+            self.given[key] = Map(images, rows * columns, of_pixel, self.sizes, node.name, patch=patch)
+        found = self.given[key]
+        return Images(found, images, found.channels, rows, columns)
 
     def result(self, node: Node, size: Sequence[int] | None = None) -> View:
         """A map for the value of `node`, or the place that somebody has for it. size: the value's, seen anew."""

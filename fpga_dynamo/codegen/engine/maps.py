@@ -30,7 +30,7 @@ class Map(Buffer):
 
     at: its first line, once somebody has asked for it, and launch, for which list that was. writer: the last command
     that writes to it, as its list and place there. channels_first: the host writes it for a value of three dimensions
-    whose second one are channels, an image of one row.
+    whose second one are channels, an image of one row. patch: rows and columns that it writes as channels of a pixel.
     """
 
     def __init__(
@@ -43,9 +43,10 @@ class Map(Buffer):
         pixel_channels: int = CHANNELS,
         *,
         channels_first: bool = False,
+        patch: tuple[int, int] = (1, 1),
     ) -> None:
         self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
-        self.channels_first = channels_first
+        self.channels_first, self.patch = channels_first, patch
         blocks = divide_up(channels, CHANNELS) if pixel_channels == CHANNELS else 1
         self.plane = divide_up(pixels * pixel_channels, sizes.line_elements)
         self.image_lines = blocks * self.plane
@@ -59,7 +60,7 @@ class Map(Buffer):
         written = CHANNELS_FIRST if self.channels_first else ()
         strides, offset = (written, 0) if view is None else (tuple(view.strides), int(view.offset))
         sizes = (self.images, self.pixels, self.channels, self.plane)
-        return Blocked(*sizes, dtype, self.pixel_channels, filling, strides, offset)
+        return Blocked(*sizes, dtype, self.pixel_channels, filling, strides, offset, self.patch)
 
     @property
     def lines(self) -> int:

@@ -81,6 +81,9 @@ def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter)
     """Where the input lies, blocked, or with few channels side by side if the host can write it so."""
     of_engine(source, "its input", emitter.sizes)
     channels = shape(source)[1]
+    if (patches := _patches(source, command, emitter)) is not None:
+        command = replace(command, in_blocks=patches.blocks, in_height=patches.height, in_width=patches.width)
+        return patches, replace(command, kernel=(1, 1), stride=(1, 1), group_in=patches.channels)
     side_by_side = next((n for n in (1, 2, 4, 8) if n >= channels), CHANNELS)
     fits = command.dilation[1] == 1 and (CHANNELS // side_by_side) % command.stride[1] == 0
     if side_by_side < CHANNELS and fits and not command.one_to_one and command.group_in == channels:
@@ -89,6 +92,18 @@ def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter)
             x = Images(folded, folded.images, channels, command.in_height, command.in_width)
             return x, replace(command, pixel_channels=side_by_side)
     return images_of(as_image(emitter.view(source)), "its input"), command
+
+
+def _patches(source: Node, command: MacCommand, emitter: EngineEmitter) -> Images | None:
+    """Where the input lies with patches as channels, of a kernel with more positions than the engine's table has.
+
+    That the host can write so if no two windows overlap, as where a vision transformer embeds patches.
+    """
+    c = command
+    apart = c.kernel == c.stride and c.padding == (0, 0) and c.dilation == (1, 1)
+    if not apart or c.one_to_one or c.group_in != shape(source)[1] or len(shape(source)) != 4:
+        return None
+    return emitter.patches(source, c.kernel) if c.kernel[0] * c.kernel[1] > emitter.sizes.taps else None
 
 
 def image_result(root: Node, emitter: EngineEmitter) -> View:
@@ -130,6 +145,8 @@ def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tens
     """The weights of a cut command; params: also its first output channel, the input channels, and the form."""
     command, sizes, first, channels, form = params
     weight = formed(form, weight)
+    if weight.dim() == 4 and tuple(weight.shape[2:]) != command.kernel:  # of patches, whose pixels are channels
+        weight = weight.flatten(1).view(weight.shape[0], -1, 1, 1)
     if channels is not None:
         weight = weight[:, channels[0] : channels[1]]
     weight = weight[first : first + command.out_blocks * CHANNELS]
