@@ -13,6 +13,7 @@ from .interval import Scheduler, components
 from .timing import Cost, Timing
 
 _MOST_CODE = 60_000  # instructions of a loop after unrolling
+NOT_CHECKED = "not checked"  # what the note of a loop begins with that is too large
 
 
 @dataclass
@@ -135,7 +136,7 @@ class _Checker:
         found = self._described(loop, instance, trips)
         self._found[loop.header] = found
         if instance is not None and instance.too_large:
-            found.note = f"not checked: about {instance.too_large:,} instructions after unrolling"
+            found.note = f"{NOT_CHECKED}: about {instance.too_large:,} instructions after unrolling"
             return None
         if not children:
             self._innermost(loop, instance, found)
@@ -194,7 +195,7 @@ class _Checker:
     def _innermost(self, loop: cfg.Loop, instance: Instance | None, found: Loop) -> None:
         if loop.header not in self._accesses:
             count = sum(len(self._flow.function.blocks[block]) for block in loop.blocks)
-            found.note = f"not checked: {count} instructions after unrolling, more than {_MOST_CODE}"
+            found.note = f"{NOT_CHECKED}: {count} instructions after unrolling, more than {_MOST_CODE}"
             return
         code, accesses = self._accesses[loop.header]
         if accesses.unknown:

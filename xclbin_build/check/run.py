@@ -19,7 +19,7 @@ from ..generate import hls_sources, stage
 from ..hls import frontend, ir
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
-from .loops import Check, Loop
+from .loops import NOT_CHECKED, Check, Loop
 from .questions import PROCESSORS, Question, answers
 
 
@@ -66,11 +66,25 @@ class Checked:
         return found
 
     @property
+    def unchecked(self) -> list[str]:
+        """Parts that clang refuses or that are too large, and loops that a contract names and that are too large."""
+        found = []
+        for part in self.parts:
+            if part.check is None:
+                found.append(f"{part.name}: {part.note}")
+                continue
+            for loop in part.check.loops:
+                by, asked = asked_of(loop, part.contract)
+                if by == "contract" and asked is not None and loop.ii is None and loop.note.startswith(NOT_CHECKED):
+                    found.append(f"{part.name}.{loop.name}: {loop.note}")
+        return found
+
+    @property
     def passes(self) -> bool | None:
-        """Whether every loop keeps its contract; None where the known ones do, and a part could not be checked."""
+        """Whether every loop keeps its contract; None where the known ones do, and one could not be checked."""
         if self.misses:
             return False
-        return None if any(part.check is None for part in self.parts) else True
+        return None if self.unchecked else True
 
 
 def asked_of(loop: Loop, contract: qor.Contract | None) -> tuple[str, int | None]:

@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from ..errors import ToolchainError
 
@@ -67,15 +69,22 @@ def run(tool: str, arguments: list[str], *, text: str | None = None) -> tuple[st
     Raises SourceError with what it complains about if it fails, ToolchainError if it takes longer than five minutes.
     """
     command = [getattr(find(), tool), *arguments]
-    try:
-        result = subprocess.run(
-            command, input=text, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ToolchainError(f"{tool} ran for more than {_TIMEOUT_S} s; check a smaller source.") from error
+    # Files, not pipes: `opt` writes what it says of scalar evolution word by word, and each would wake this process.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as told:
+        try:
+            given = text.encode() if text is not None else None
+            result = subprocess.run(command, input=given, stdout=out, stderr=told, timeout=_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise ToolchainError(f"{tool} ran for more than {_TIMEOUT_S} s; check a smaller source.") from error
+        printed, complaints = (_read(file) for file in (out, told))
     if result.returncode:
-        raise SourceError(*_complaint(tool, result.stderr))
-    return result.stdout, result.stderr
+        raise SourceError(*_complaint(tool, complaints))
+    return printed, complaints
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int, str], ...]]:

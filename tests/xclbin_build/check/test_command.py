@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from xclbin_build.check import uncertainty
-from xclbin_build.check.run import check_source
+from xclbin_build import qor
+from xclbin_build.check import loops, uncertainty
+from xclbin_build.check.run import Checked, check_source
 from xclbin_build.cli import main
 
 SUM = """
@@ -200,3 +201,14 @@ def test_an_interval_of_one_that_reports_confirm_has_no_band() -> None:
     assert uncertainty.of_interval(1) == (1, 1)
     assert uncertainty.of_interval(4) == (2, 9)
     assert uncertainty.of_latency(0) == (0, 0)
+
+
+def test_a_loop_of_a_contract_that_is_too_large_does_not_pass(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = kernel.parent / "qor.toml"
+    contract.write_text("[loop.adds]\nii = 6\ndepth = 9\nwhy = 'a sum'\n")
+    whole = Checked(check_source(kernel, "top", contract=qor.load(contract)))
+    assert whole.passes is True and not whole.unchecked
+    monkeypatch.setattr(loops, "_MOST_CODE", 4)
+    cut = Checked(check_source(kernel, "top", contract=qor.load(contract)))
+    assert cut.passes is None
+    assert [words.partition(":")[0] for words in cut.unchecked] == ["top.adds"]
