@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples.soc.shapes import pulse_doppler, temporal_mitigation
+from fpga_dynamo._native import graph_model, least_work, system_model
 from fpga_dynamo.runtime.application import Application, ApplicationTask, Edge
 from fpga_dynamo.runtime.scheduling import simulate as python_simulation
 from fpga_dynamo.runtime.scheduling.arrivals import At
@@ -236,6 +238,24 @@ def test_who_has_little_left_on_a_core_goes_first_there() -> None:
     products = Application("products", [ApplicationTask(f"p{index}", {"a53": 1.0}) for index in range(3)])
     run = simulate(system(1, conv2d=1), workload(network, products), "least_work", arrivals=at((0.0, 0), (0.0, 1)))
     assert run.ended.tolist() == [5 * 1.125, 3 + 2 * 0.125]
+
+
+def test_an_arrival_costs_no_more_beside_a_thousand_graphs_than_beside_a_hundred() -> None:
+    """Prices look at the graphs of late, and the less often the more of them there are: it was 12 times as much."""
+    model = system_model([0, 0, 1], [0, 0])
+    seconds = {}
+    for count in (100, 1000):
+        policy = least_work(model)
+        for number in range(count):
+            costs = [cost for task in range(10) for cost in (1e-4 + 1e-6 * ((7 * number + task) % 50), 2e-5)]
+            edges = [[task - 1] if task else [] for task in range(10)]
+            policy.add_graph(graph_model(model, costs, [0.0] * 20, edges, [0.0] * 9))
+        for turn in range(2):  # the first time, all are new
+            begun = perf_counter()
+            for number in range(count):
+                policy.arrive(number, 1e-4 * (turn * count + number), 1.0)
+            seconds[count] = (perf_counter() - begun) / count
+    assert seconds[1000] < 4 * seconds[100]
 
 
 def test_capacity_is_what_the_linear_program_says() -> None:

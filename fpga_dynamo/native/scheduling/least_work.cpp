@@ -25,6 +25,11 @@ constexpr double STEP = 0.1, AVERAGING = 0.02, LEAST_PRICE = 1e-3;
 constexpr int FIRST_ROUNDS = 400, ROUNDS = 32, ARRIVALS = 4;  // rounds at the first arrival, and after each so many
 constexpr double MEMORY = 64;                                 // arrivals that the traffic is an average over
 
+// Of a graph that has not arrived for so long that all its arrivals together count less than so much of a new one, prices
+// take no notice, and a round is made after each so many arrivals of the others: what an arrival costs, on average, does
+// not grow with the number of graphs. Both begin to matter where there are more of them than a workload has applications.
+constexpr double FORGOTTEN = 0.01, GRAPHS_AN_ARRIVAL = 16;
+
 // How much more a kind costs that was given more than its share of the last so many tasks, by how much more, and the most
 // that this may add and take away.
 constexpr double BALANCE = 10, MOST_ADDED = 0.3, MOST_TAKEN = 0.15, GIVEN = 500;
@@ -158,13 +163,15 @@ least_work::least_work(std::shared_ptr<const system_model> system) : system_(std
     free_.resize(system_->kinds());
 }
 
+bool least_work::counts(size_t graph) const { return graphs_[graph] && traffic_[graph] > FORGOTTEN * weight_; }
+
 void least_work::reprice(int rounds) {
     const int kinds = system_->kinds();
     std::vector<double> load(kinds);
     for (int round = 0; round < rounds; ++round) {
         std::fill(load.begin(), load.end(), 0.0);
         for (size_t number = 0; number < traffic_.size(); ++number) {
-            if (!graphs_[number] || traffic_[number] <= 0) continue;
+            if (!counts(number)) continue;
             estimates& believed = *graphs_[number];
             for (const estimates::group& alike : believed.groups()) {
                 const int kind = believed.cheapest(alike.task, trial_);
@@ -241,7 +248,7 @@ void least_work::forget_graph(int graph) {
 double least_work::slowdown_of(double work) {
     double arrivals = 0.0, as_long = 0.0;
     for (size_t number = 0; number < traffic_.size(); ++number) {
-        if (!graphs_[number] || traffic_[number] <= 0) continue;
+        if (!counts(number)) continue;
         arrivals += traffic_[number];
         if (graphs_[number]->current(*system_, price_, prices_)->total >= work) as_long += traffic_[number];
     }
@@ -266,7 +273,13 @@ int least_work::arrive(int graph, double arrival, double share) {
         for (double& traffic : traffic_) traffic /= weight_;
         weight_ = 1.0;
     }
-    if (arrived_++ % ARRIVALS == 0) reprice(arrived_ == 1 ? FIRST_ROUNDS : ROUNDS);
+    if (--until_priced_ <= 0) {
+        reprice(arrived_ ? ROUNDS : FIRST_ROUNDS);
+        int counting = 0;
+        for (size_t number = 0; number < traffic_.size(); ++number) counting += counts(number);
+        until_priced_ = std::max(ARRIVALS, static_cast<int>(counting / GRAPHS_AN_ARRIVAL));
+    }
+    ++arrived_;
     one.facts = graphs_[graph]->current(*system_, price_, prices_);
     one.arrival = arrival;
     one.slowdown = slowdown_of(one.facts->total);

@@ -143,6 +143,7 @@ private:
         std::vector<part> parts;     // by kind
     };
 
+    bool counts(size_t graph) const;  // in the traffic
     void reprice(int rounds);
     void charge();
     void count(const rows& kinds, int task, int by);
@@ -162,6 +163,7 @@ private:
     std::vector<double> traffic_;                   // by graph: instances that arrived, the latest counting most
     double weight_ = 1.0;                           // of the next one
     uint64_t arrived_ = 0;
+    int until_priced_ = 1;        // arrivals
     std::vector<int> supported_;  // by kind: ready tasks that it supports
     std::vector<int> lone_;       // by kind: those of them that no other kind supports
     std::vector<double> given_;   // by kind: seconds bound to each of its PEs, the latest counting most
