@@ -1,5 +1,5 @@
 # make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
-# wheel | models | quantised | transformers | soc | soak | clean; each installs into a virtual environment of its own first.
+# wheel | models | quantised | transformers | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
@@ -32,7 +32,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soak lint tidy format wheel models quantised transformers clean
+.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soc-graphs soak lint tidy format wheel models quantised transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -145,12 +145,16 @@ $(VENV)/.transformers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[transformers]'
 	touch $@
 
-# The study of docs/soc.md: sweep, report, figures, tables.
+# The study of docs/soc.md: sweep, report, figures, tables. `make soc-graphs` makes its task graphs anew; nothing in them is
+# measured on the host.
 soc: $(installed)
 	$(bin)/fpga-dynamo soc sweep examples/soc --out out/soc
 	$(bin)/fpga-dynamo soc report out/soc --figures out/soc/figures
 	cp $(addprefix out/soc/figures/,response-by-policy.svg execution-by-application.svg fronts.svg) docs/soc
 	$(bin)/python -m examples.soc.page out/soc docs/soc.md
+
+soc-graphs: $(installed)
+	$(bin)/python -m examples.soc.make_graphs
 
 # Eight applications in real time for so long: none is lost, nothing leaks.
 soak: $(installed)
