@@ -81,6 +81,38 @@ CASES: dict[str, tuple[Any, tuple[int, ...], int]] = {
 }  # fmt: skip
 
 
+class Behind(nn.Module):
+    """Three parts along rows or columns."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim, self.parts = dim, nn.ModuleList(nn.Conv2d(3, 20, 3, padding=1) for _ in range(3))
+        self.last = nn.Conv2d(20, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b, c = (torch.relu(part(x)) for part in self.parts)
+        b = torch.max_pool2d(b, (2, 1) if self.dim == 2 else (1, 2))
+        result: Tensor = self.last(torch.cat([a, b, c], self.dim))
+        return result
+
+
+class Token(nn.Module):
+    """As a vision transformer begins: a token in front of patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.token, self.last = (
+            nn.Conv2d(3, 24, 4, 4),
+            nn.Parameter(torch.randn(1, 1, 24)),
+            nn.Linear(24, 9),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.patches(x).flatten(2).transpose(1, 2)
+        result: Tensor = self.last(torch.cat([self.token.expand(x.shape[0], -1, -1), rows], 1))
+        return result
+
+
 def interleaving(program: Any) -> list[VectorCommand]:
     commands = [emitted.command for launch in program.lists.launches for emitted in launch]
     return [c for c in commands if isinstance(c, VectorCommand) and c.interleaves]
@@ -93,6 +125,18 @@ def test_every_value_has_eager_s_bits(name: str) -> None:
     program, captured = lowered(make(), torch.randn(size))
     assert left_of(program) == []
     assert len(program.lists.launches) == 1
+    assert len(interleaving(program)) == count
+    assert apart(program, captured) == {}
+
+
+@pytest.mark.parametrize(
+    ("make", "size", "count"),
+    [(lambda: Behind(2), (2, 3, 6, 7), 2), (lambda: Behind(3), (2, 3, 5, 8), 2), (Token, (1, 3, 12, 20), 1)],
+)
+def test_parts_lie_behind_each_other(make: Any, size: tuple[int, ...], count: int) -> None:
+    torch.manual_seed(6)
+    program, captured = lowered(make(), torch.randn(size))
+    assert left_of(program) == [] and len(program.lists.launches) == 1
     assert len(interleaving(program)) == count
     assert apart(program, captured) == {}
 

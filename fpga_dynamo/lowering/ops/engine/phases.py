@@ -53,3 +53,12 @@ def _put_together(parts: Sequence[Images], out: Images | None, emitter: EngineEm
 def _map(like: Images, height: int, width: int, emitter: EngineEmitter) -> Images:
     made = Map(like.images, height * width, like.channels, emitter.sizes, like.map.name)
     return Images(made, like.images, like.channels, height, width)
+
+
+def join(parts: Sequence[Images], sizes: Sequence[int], out: Images, rows: int, emitter: EngineEmitter) -> None:
+    """Commands by which each of `rows` runs of `out` is `sizes` pixels of the parts, one behind the other."""
+    made, size = parts[0], sizes[0]
+    for count, (part, more) in enumerate(zip(parts[1:], sizes[1:], strict=True), 2):
+        to = out if count == len(parts) else _map(made, rows, size + more, emitter)
+        interleave(made, part, to, (size, more), rows, emitter)
+        made, size = to, size + more

@@ -30,6 +30,7 @@ from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.lowering.ops.engine.phases import join
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
 from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
@@ -259,7 +260,7 @@ def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """Parts that were not written to their place are copied there."""
     node = match.root
     if not channel_axis(node):
-        raise RefusedError("it is along another axis than the channels, and the engine moves no pixels")
+        return [_join_pixels(node, match.bound["parts"], emitter)]
     out = emitter.result(node)
     axis, first = (1 if len(shape(node)) == 4 else len(shape(node)) - 1), 0
     for part in match.bound["parts"]:
@@ -273,6 +274,25 @@ def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
             x, y = taken(emitter.view(part), "a part"), taken(place, "its result")
             _emit(VectorCommand(input_scale=scale_of_elements(1.0)), x, y, 0, None, emitter)
     return [out]
+
+
+def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> View:
+    """Parts behind each other along rows of features, or rows or columns of images: words in turn."""
+    size = shape(node)
+    dim = argument(node, "dim", 1, 0) % len(size)
+    if (len(size), dim) not in ((3, 1), (4, 2), (4, 3)):
+        raise RefusedError("it is along an axis whose parts no command puts behind each other")
+    taken = images_of if len(size) == 4 else rows_of
+    out = emitter.result(node)
+    y = taken(out, "its result")
+    rows = {(3, 1): size[0], (4, 2): 1, (4, 3): size[2]}[len(size), dim]
+    given = [taken(emitter.view(part), "a part") for part in parts]
+    if not y.whole or any(not x.whole or x.images != y.images for x in given):
+        raise RefusedError("a part lies as several images, or is a part of one itself")
+    if len(given) > 1:
+        join(given, [x.pixels // rows for x in given], y, rows, emitter)
+        return out
+    raise RefusedError("it has a single part")
 
 
 only_on_engine("softmax_int8", (aten._softmax.default,), match_softmax, engine_softmax)
