@@ -40,7 +40,7 @@ def compiled(model: Any, **more: Any) -> Any:
 
 
 class Upsampled(nn.Module):
-    """What the engine does, what it does not (a transposed convolution), and a value that both launches read."""
+    """What the engine does, what it does not (a transposed convolution and an addition), and a value that both read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Upsampled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.relu(self.first(x))
-        x = torch.relu(self.last(self.up(x)) + x)
+        x = torch.relu(self.last(self.up(x) + x) + x)
         result: Tensor = self.classes(x.mean((2, 3)))
         return result
 
@@ -87,7 +87,7 @@ def test_each_of_many_sizes_has_a_launch_of_its_own() -> None:
     prepared(first)
     model = convert_pt2e(prepared)
     run = compiled(model)
-    for size in ((2, 32, 32), (1, 32, 32), (3, 24, 40), (1, 24, 40), (2, 30, 38)):
+    for size in ((2, 32, 32), (1, 32, 32), (1, 24, 40), (2, 30, 38)):
         x = torch.randn(size[0], 3, *size[1:])
         before = fpga_dynamo.stats()
         assert torch.equal(run(x), model(x))

@@ -154,7 +154,7 @@ def test_an_image_that_the_host_does_not_write_has_no_patches() -> None:
 @pytest.mark.parametrize(
     ("model", "size", "why"),
     [
-        (nn.ConvTranspose2d(16, 16, 2, 2, 1), (1, 16, 8, 8), "its windows begin right of the image's first column"),
+        (nn.ConvTranspose2d(16, 16, 2, 2, 1), (1, 16, 8, 8), "whose windows begin right of the image's first column"),
         (nn.Conv3d(16, 16, 3), (1, 16, 8, 8, 8), "a convolution over 3 dimensions"),
         (nn.AvgPool2d(12), (1, 16, 24, 24), "it has a kernel of 144 positions, more than the 128"),
         (nn.Sequential(nn.Conv2d(16, 16, 3), nn.AvgPool2d(3, 2, 1, count_include_pad=False)), (1, 16, 9, 9), "border"),

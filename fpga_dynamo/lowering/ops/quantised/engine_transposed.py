@@ -58,7 +58,7 @@ def _phase(match: Match, weights: Weights, place: Sequence[Axis], y: Images | No
     found, end = dequantized(source), match.bound["ending"]
     assert found is not None
     if place[-1].padding < 0:
-        raise RefusedError("its windows begin right of the image's first column, which the engine's do not")
+        raise RefusedError("it is a transposed convolution whose windows begin right of the image's first column")
     command = convolution_command(node, place, pad=found[1].zero, **engine_fields(end, emitter))
     x, command = convolution_input(found[0], command, emitter)
     size = (command.out_height, command.out_width)
