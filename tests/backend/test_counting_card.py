@@ -87,7 +87,7 @@ def test_each_of_many_sizes_has_a_launch_of_its_own() -> None:
     prepared(first)
     model = convert_pt2e(prepared)
     run = compiled(model)
-    for size in ((2, 32, 32), (1, 32, 32), (1, 24, 40), (2, 30, 38)):
+    for size in ((2, 32, 32), (1, 24, 40), (2, 30, 38)):
         x = torch.randn(size[0], 3, *size[1:])
         before = fpga_dynamo.stats()
         assert torch.equal(run(x), model(x))

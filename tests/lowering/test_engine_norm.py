@@ -59,7 +59,7 @@ def test_what_float32_holds_has_eager_s_bits(last: nn.Module) -> None:
     assert apart(program, captured) == {}
 
 
-@pytest.mark.parametrize("scales", [pytest.param("pow2", marks=EXTENDED), "float"])
+@pytest.mark.parametrize("scales", [pytest.param(scales, marks=EXTENDED) for scales in ("pow2", "float")])
 def test_any_statistics_are_within_a_step(scales: str) -> None:
     torch.manual_seed(2)
     program, captured = lowered(Dense(), torch.randn(1, 3, 65, 97), scales=scales)
