@@ -23,6 +23,7 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import NotExactError
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_packable, value_of
 from fpga_dynamo.lowering.ops.engine.images import windows
+from fpga_dynamo.lowering.ops.packing import folded
 from fpga_dynamo.lowering.ops.pooling import Window
 from fpga_dynamo.lowering.ops.quantised.engine_params import LAYOUTS, engine_params
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
@@ -87,12 +88,7 @@ def pack_norm(
 ) -> torch.Tensor:
     """int32 [block][offset, scale, bias][16]. Raises :class:`NotExactError` for what requantizing cannot hold."""
     source_scale, source_zero, farthest, result_scale, residual, eps, count = params
-    scale = torch.rsqrt(variance.double() + eps)
-    if gamma is not None:
-        scale = scale * gamma.double()
-    shift = -mean.double() * scale
-    if beta is not None:
-        shift = shift + beta.double()
+    scale, shift = folded(eps, torch.ones_like(mean), None, gamma, beta, mean, variance)
     try:
         found = channels(
             scale * source_scale / result_scale,
