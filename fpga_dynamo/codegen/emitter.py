@@ -204,8 +204,7 @@ class Emitter:
 
     def format_of(self, view: View | Buffer) -> int:
         """What a record calls the elements of an operand; 0 for words, which every core takes."""
-        element = view.element
-        return self.target.enums[f"FORMAT_{element.name}"] if element.is_narrow else 0
+        return self.target.format_of(view.element)
 
     def convert(self, source: View, target: View) -> None:
         """A command that widens `source` or narrows into `target`, whichever is narrow; both dense and alike."""

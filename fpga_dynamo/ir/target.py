@@ -199,6 +199,10 @@ class Target:
         """What a record's field of the type ``element_format`` names."""
         return self._elements[format]
 
+    def format_of(self, element: Element) -> int:
+        """What a record calls such elements; 0 for words, which every core takes."""
+        return self.enums[f"FORMAT_{element.name}"] if element.is_narrow else 0
+
     @cached_property
     def _elements(self) -> Mapping[int, Element]:
         return {self.enums[f"FORMAT_{name}"]: e for name, e in ELEMENTS.items() if f"FORMAT_{name}" in self.enums}

@@ -8,18 +8,22 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import fpga_dynamo
 from fpga_dynamo import explain
 from fpga_dynamo.ir.command import Command
+from fpga_dynamo.ir.elements import U8
 from fpga_dynamo.ir.program import CardTask
 from fpga_dynamo.ir.tuning import BandLimits, Tuning
 from fpga_dynamo.ir.view import Buffer
+from fpga_dynamo.lowering.passes.bands import in_bands
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.testing.reference import measure
 from tests.lowering.lowering_cases import GREEDY, programs_of, randomise
+from tests.lowering.quantised_kit import POSITIVE, Layer, Weights
 from tests.lowering.test_memory import assert_disjoint
 
 FRESH: dict[str, Any] = {**GREEDY, "cache": False, "winograd": False}
@@ -126,6 +130,41 @@ def test_bands_give_the_bits_of_the_whole(lanes: int) -> None:
         torch._dynamo.reset()
         in_bands = torch.compile(model, backend="fpga", options=FRESH)(x)
     torch.testing.assert_close(in_bands, whole, rtol=0, atol=0)
+
+
+def quantised(*weights: Weights) -> nn.Module:
+    """Convolutions between integers: 1 x 1, depthwise, 1 x 1."""
+    first, middle, end = weights
+    return nn.Sequential(
+        Layer(first, lambda x, w, b: F.conv2d(x, w, b).relu()),
+        Layer(middle, lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=len(w)).relu(), POSITIVE),
+        Layer(end, F.conv2d, POSITIVE),
+    )
+
+
+def test_bands_of_integers_have_eagers_bits(lanes: int) -> None:
+    """Rows that the next band needs move as bytes."""
+    model = quantised(Weights(48, 16, 1, 1), Weights(48, 1, 3, 3), Weights(16, 48, 1, 1))
+    x = torch.randn(1, 16, 40, 23, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="fpga", options={**FRESH, "strict": True})
+        compiled(-x)  # what is not written anew stays visible
+        torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
+    (task,) = tasks_of(model, x)
+    (head,) = groups(task)
+    assert len(lengths(head)) == lanes
+    moves = [command for command in task.commands if command.pattern == "bands" and command.opcode == "move"]
+    assert moves and all(command.fields["format"] == open_card(Options()).target.format_of(U8) for command in moves)
+
+
+@pytest.mark.parametrize("lanes", [2], indirect=True)
+def test_a_kernel_that_cannot_move_rows_gets_no_bands(lanes: int) -> None:
+    target = open_card(Options()).target
+    (task,) = tasks_of(randomise(Residual(32, 32)), torch.randn(1, 32, 10, 12), bands=False)
+    (kernel,) = (kernel for kernel in target.kernels if kernel.name == task.kernel)
+    assert len(in_bands(task.commands, target, kernel)) > len(task.commands)
+    unmoved = replace(kernel, opcodes=kernel.opcodes - {"move"})
+    assert in_bands(task.commands, target, unmoved) == task.commands
 
 
 def test_streams_that_run_side_by_side_share_no_memory_that_one_of_them_writes(lanes: int) -> None:

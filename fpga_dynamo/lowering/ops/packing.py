@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from fpga_dynamo._native import pack_panels
 from fpga_dynamo.ir.dtypes import HALVES
-from fpga_dynamo.ir.elements import F32, WORD_BYTES
+from fpga_dynamo.ir.elements import WORD_BYTES
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
 from fpga_dynamo.ir.weights import NotFiniteError, all_finite
@@ -27,7 +27,7 @@ def panel_vectors(channels: int, most: int) -> int:
 
 def format_of(weights: Buffer, target: Target) -> int:
     """What packed weights are, for the field of a record that says so: 0 for floats, which every xclbin takes."""
-    return 0 if weights.element is F32 else target.enums[f"FORMAT_{weights.element.name}"]
+    return target.format_of(weights.element)
 
 
 def weight_words(count: int, format: int | None, target: Target) -> int:

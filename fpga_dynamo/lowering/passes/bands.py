@@ -20,23 +20,23 @@ from dataclasses import dataclass, replace
 from fpga_dynamo.codegen.core import CORES, Bands
 from fpga_dynamo.ir.command import Command, FieldValue, ImageRows, Operand
 from fpga_dynamo.ir.records import MOST_STREAMS, Move
-from fpga_dynamo.ir.target import Target
+from fpga_dynamo.ir.target import KernelInfo, Target
 from fpga_dynamo.ir.tuning import BandLimits
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align, ceil_div
 from fpga_dynamo.lowering.passes.streams import group
 
 
-def in_bands(commands: Sequence[Command], target: Target) -> list[Command]:
-    """`commands` with chains that gain from it in bands; as they are for a card without lanes, or limits."""
+def in_bands(commands: Sequence[Command], target: Target, kernel: KernelInfo) -> list[Command]:
+    """`commands` of `kernel`, chains that gain from it in bands; as they are for a card without lanes, or limits."""
     limits = target.tuning.bands
     if limits is None or not 1 <= target.lanes <= MOST_STREAMS:
         return list(commands)
     result: list[Command] = []
-    finder = _Finder(commands, target.lanes, limits)
+    finder = _Finder(commands, target, kernel, limits)
     i = 0
     while i < len(commands):
         chain = finder.chain_from(i)
-        streams = _streams(chain, target.lanes, limits) if chain else None
+        streams = _streams(chain, target, limits) if chain else None
         result += [commands[i]] if streams is None else group(streams)
         i += 1 if streams is None or chain is None else len(chain.layers)
     return result
@@ -79,9 +79,10 @@ class _Chain:
 class _Finder:
     """Finds chains in a command list."""
 
-    def __init__(self, commands: Sequence[Command], lanes: int, limits: BandLimits) -> None:
+    def __init__(self, commands: Sequence[Command], target: Target, kernel: KernelInfo, limits: BandLimits) -> None:
         self._commands = commands
-        self._lanes = lanes
+        self._lanes = target.lanes
+        self._kernel = kernel
         self._limits = limits
         self._uses: dict[Buffer, list[int]] = {}
         for i, command in enumerate(commands):
@@ -122,9 +123,11 @@ class _Finder:
         return large and buffer in self._commands[i + 1].reads and self._private(i, buffer)
 
     def _private(self, i: int, buffer: Buffer) -> bool:
-        """Whether the whole buffer is the image of command i and is read as that."""
+        """Whether the whole buffer is the image of command i and is read as that, and rows of it can be moved."""
         image = self._commands[i].image
         assert image is not None
+        if not self._kernel.takes("move", buffer.element):
+            return False
         if buffer.role is not Role.TEMPORARY or self._uses[buffer][0] != i:
             return False
         pitch = image.output_pitch
@@ -182,10 +185,10 @@ def _output(command: Command) -> Operand:
     return operand
 
 
-def _streams(chain: _Chain, lanes: int, limits: BandLimits) -> list[list[Command]] | None:
+def _streams(chain: _Chain, target: Target, limits: BandLimits) -> list[list[Command]] | None:
     """The commands of each stream; None if bands would be too small, or seams too large."""
     rows = chain.layers[-1].image.count
-    count = min(lanes, rows)
+    count = min(target.lanes, rows)
     shares = [(rows * s // count, rows * (s + 1) // count) for s in range(count)]
     made = [chain.needed(*share) for share in shares]
     work = sum(layer.command.macs for layer in chain.layers)
@@ -198,7 +201,7 @@ def _streams(chain: _Chain, lanes: int, limits: BandLimits) -> list[list[Command
     schedules = [_schedule(chain, *share, limits) for share in shares]
     if any(schedule is None for schedule in schedules):
         return None
-    return [schedule.commands() for schedule in schedules if schedule is not None]
+    return [schedule.commands(target) for schedule in schedules if schedule is not None]
 
 
 @dataclass(frozen=True)
@@ -228,7 +231,7 @@ class _Schedule:
         layers = zip(self.heights, self.chain.layers, strict=False)
         return sum(height * layer.image.output_pitch * _written(layer).element.bytes for height, layer in layers)
 
-    def commands(self) -> list[Command]:
+    def commands(self, target: Target) -> list[Command]:
         layers = self.chain.layers
         own = {}
         for i, (layer, height) in enumerate(zip(layers, self.heights, strict=False)):
@@ -236,7 +239,7 @@ class _Schedule:
             length = align(height * layer.image.output_pitch, whole.element.lanes)
             own[whole] = (i, Buffer(length, name=whole.name, element=whole.element))
         return [
-            _kept(layers[step.layer], own[layers[step.layer].command.writes[0]][1], step)
+            _kept(layers[step.layer], own[_written(layers[step.layer])][1], step, target)
             if step.distance
             else _band(layers[step.layer], own, step)
             for step in self.steps
@@ -289,7 +292,7 @@ def _still_needed(chain: _Chain, made: Sequence[int], ends: Sequence[int]) -> li
     return lows
 
 
-def _kept(layer: _Layer, buffer: Buffer, step: _Step) -> Command:
+def _kept(layer: _Layer, buffer: Buffer, step: _Step, target: Target) -> Command:
     """The move of rows that the next band still needs to the front of the buffer."""
     pitch = layer.image.output_pitch
     count, element = (step.end - step.begin) * pitch, buffer.element
@@ -299,6 +302,7 @@ def _kept(layer: _Layer, buffer: Buffer, step: _Step) -> Command:
         dims=(1, 1, 1, 1, 1, count),
         in_stride=(0, 0, 0, 0, 0, 1),
         out_stride=(0, 0, 0, 0, 0, 1),
+        format=target.format_of(element),
     )
     return Command(move, (buffer,), (buffer,), layer.command.nodes, "bands", bytes=2 * element.bytes * count)
 

@@ -40,7 +40,7 @@ def emit_segment(graph: GraphInfo, segment: Segment, *, watch: bool = False, ban
     outputs = {node: _output_view(node, emitter, layout_change=node in asked) for node in wanted}
     input_buffers = [view.buffer for view in inputs.values()]
     output_buffers = [view.buffer for view in outputs.values()]
-    commands = in_bands(emitter.commands, graph.target) if bands else emitter.commands
+    commands = in_bands(emitter.commands, graph.target, segment.kernel) if bands else emitter.commands
     plan = plan_memory(commands, input_buffers, output_buffers)
     patches = None if graph.sizes is None else Patches()
     return Lowered(
