@@ -61,7 +61,7 @@ MUTATIONS = {
                                "f(j.c.in_height, bits<2>());\n        f(j.c.in_width"),
     "padding, folded": Mutation("processes/fill_window.hpp", ": pad_of(c)", ": element_t(0)"),
     "wrap": Mutation("processes/fill_window.hpp", "[to & (WINDOW_ROWS - 1)]", "[to + 1 & (WINDOW_ROWS - 1)]"),
-    "groups": Mutation("processes/feed.hpp", "if (at.set != set) set_begin = set_end;", ""),
+    "groups": Mutation("processes/feed.hpp", "find_tiles(job, tiles, set_end,", "find_tiles(job, tiles, {0, 0},"),
     "phases": Mutation("processes/feed.hpp", "phase_x + p.tap_rest[1], y_phase", "phase_x, y_phase"),
     "first line": Mutation("processes/fill_window.hpp", "(rows.first_element() >> 4) % PORT_WORDS", "0"),
     "ties to even": Mutation("../lib/requantize.hpp", "(more || (whole & 1))", "true"),

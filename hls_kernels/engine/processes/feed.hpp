@@ -223,7 +223,7 @@ feed_commands:
             pass_t at = {0, 0, 0};
             number<BLOCK_BITS> set = -1;
             number<SIZE_BITS> top = -job.c.padding[0];
-            group_t set_begin = {0, 0}, set_end = {0, 0};
+            group_t set_end = {0, 0};
         feed_windows:
             for (number<LOAD_BITS> w = 0; w < job.p.window_loads; w++) {
                 const band_t b = band_of(job, at.band);
@@ -236,10 +236,12 @@ feed_commands:
                 for (number<LOAD_BITS> pass = 0; pass < job.p.window_passes; pass++) {
                     CYCLES(feed_pass);
                     const int32_t tiles = tiles_of_set(job, at.set);
-                    if (at.set != set) set_begin = set_end;  // the next set begins behind this one
-                    if (at.set == 0) set_begin = {0, 0};
+                    // The next set begins behind this one; the same one has the same rows in every window.
+                    if (job.p.grouped && at.set != set) {
+                        if (at.set == 0) set_end = {0, 0};
+                        set_end = find_tiles(job, tiles, set_end, tile_rows);
+                    }
                     set = at.set;
-                    if (job.p.grouped) set_end = find_tiles(job, tiles, set_begin, tile_rows);
                     feed_pass(window, job, b, top, tiles, tile_rows, taps, origin, most, out);
                     next_pass(at, job);
                 }
