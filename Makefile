@@ -67,8 +67,8 @@ benches-sampled: $(installed)
 # All of the hardware engine: random shapes and mistakes by thousands, networks on three platforms beside the cost model.
 engine: $(installed)
 	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m slow tests/hls_kernels/test_engine.py \
-	    tests/hls_kernels/test_engine_networks.py tests/hls_kernels/test_engine_units.py tests/lowering/test_engine_shared.py \
-	    tests/backend/test_engines_together.py
+	    tests/hls_kernels/test_engine_vector.py tests/hls_kernels/test_engine_networks.py \
+	    tests/hls_kernels/test_engine_units.py tests/lowering/test_engine_shared.py tests/backend/test_engines_together.py
 	$(bin)/python -m benchmarks.engine
 	$(bin)/python -m benchmarks.engine --platform u250 --cus 4
 

@@ -199,9 +199,7 @@ def emit_rowwise(
     assert all(strides == affine[0] for strides in affine)
     extra = affine[0] if affine else (0,) * len(x.shape)
     x, kept, reduced = _in_rows(emitter, x, dims, extra)
-    out = emitter.tensor(
-        x.shape, x.order(), dtype=ends.element.dtype, pitch=_pitch_like(x), element=ends.element
-    )
+    out = emitter.tensor(x.shape, x.order(), dtype=ends.element.dtype, pitch=_pitch_like(x), element=ends.element)
     sizes = {}
     for name, group in (("kept", kept), ("reduced", reduced)):
         triples = [[v[d] for d in group] for v in (x.strides, out.strides, extra)]
