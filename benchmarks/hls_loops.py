@@ -109,7 +109,7 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
                 )
             except BuildError:
                 continue
-            kernel.part = part
+            kernel.part, kernel.vitis = part, project.get("vitis", "")
             found.append(check(kernel, memories=project.get("memories", False)))
     return found
 
@@ -136,27 +136,35 @@ def measured(project: dict[str, Any], rows: list[dict[str, Any]], bursts: list[d
     """Checks one project, and compares."""
     result = Result()
     clock, part = float(rows[0]["clock_ns"]), rows[0]["part"]
+    project = project | {"vitis": rows[0].get("vitis") or ""}
     where = f"{project['repo'].partition('/')[2]}/{project['log']}"
     try:
         checks = checks_of(root, project, clock, part)
     except (BuildError, RecursionError) as error:
         checks, result.note = [], f"{where}: {str(error)[:200]}"
+    result.rows = compared(where, rows, checks)
+    result.bursts = [
+        (f"{where} {place}", yes, ours)
+        for place, yes, ours in burst_sites(bursts, checks, {row["loop"] for row in rows})
+    ]
+    return result
+
+
+def compared(where: str, rows: Iterable[dict[str, Any]], checks: Iterable[Check]) -> list[Row]:
+    """The loops of one report, each beside the checker's. What is named several times with one figure counts once."""
     loops = named(checks)
+    found: list[Row] = []
     seen = set()
     for row in rows:
         key = (re.sub(r"_\d+(?=_|$)|\d+$", "", row["module"]), row["loop"], row["final_ii"])
         if key in seen:
             continue
         seen.add(key)
-        found = _match(row, loops)
-        ii, limit = (found.ii, found.limit) if found else (None, "")
-        depths = (int(row["depth"]), found.depth) if found and row.get("depth") else None
-        result.rows.append(Row(where, row["module"], row["loop"], row["final_ii"], ii, limit, depths))
-    result.bursts = [
-        (f"{where} {place}", yes, ours)
-        for place, yes, ours in burst_sites(bursts, checks, {row["loop"] for row in rows})
-    ]
-    return result
+        loop = _match(row, loops)
+        ii, limit = (loop.ii, loop.limit) if loop else (None, "")
+        depths = (int(row["depth"]), loop.depth) if loop and row.get("depth") else None
+        found.append(Row(where, row["module"], row["loop"], row["final_ii"], ii, limit, depths))
+    return found
 
 
 def _match(row: dict[str, Any], loops: dict[str, list[tuple[Loop, tuple[str, ...]]]]) -> Loop | None:

@@ -6,17 +6,17 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..hls import cfg, ir, scev
 from ..hls.arrays import COPIES, Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import Dependence
 from ..hls.instances import base_of
-from .banks import Lane, Moved, Place, may_meet, moving
+from .banks import Lane, Moved, Place, lanes, may_meet, moving
 
 _MOST_CHOICES = 8  # between pointers, one behind the other
-BEAT_BYTES = 64  # of a port that Vitis HLS widens (UG1399, config_interface -m_axi_max_widen_bitwidth)
+_MOST_ELEMENTS = 64  # of one access; a copy of more is a loop of its own
 _POP, _PUSH = ("__hls_fifo_pop", "__hls_burst_pop"), ("__hls_fifo_push", "__hls_burst_push")
 
 
@@ -101,9 +101,10 @@ class Accesses:
         if not arrays or len(arrays) < len(bases or ()):
             self.unknown += 1
             return []
-        return [
+        found = [
             self._to(array, index, i, pointer, size, write=write) for array in arrays if array.kind is not Kind.STREAM
         ]
+        return [part for access in found for part in _elements(access)]
 
     def _to(self, array: Array, index: int, i: ir.Instruction, pointer: str, size: int, *, write: bool) -> Access:
         form = dict(self._form(pointer))
@@ -139,11 +140,27 @@ class Accesses:
 
     def _form(self, pointer: str) -> scev.Linear:
         words = self._evolution.values.get(pointer)
-        return scev.linear(words) if words else {pointer: 1}
+        if words:
+            return scev.linear(words)
+        base, offset = base_of({}, self._kernel.module, pointer)
+        return {base or pointer: 1, "": offset}
 
     def varies(self, access: Access) -> bool:
         """Whether the address changes from iteration to iteration in a way that is no constant step."""
-        return any(key[:1] == "?" or key in self._inside for key in access.form)
+        return any(self._moves(key) for key in access.form)
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is known, before the loop begins, how often it runs."""
+        return self._evolution.counts(self._loop.header)
+
+    def _moves(self, key: str) -> bool:
+        """Whether a term changes in this loop, its counter's own step left out. What is no sum stays the same if it is
+        made of values from outside only: a row's begin, `n * i`, in the loop over its elements."""
+        if key[:1] != "?":
+            return key in self._inside
+        names = re.findall(r"[#%]([\w.$\-]+|\"[^\"]*\")", key)
+        return any(name.strip('"') == self._loop.header or "%" + name in self._inside for name in names) or not names
 
     def step(self, access: Access) -> int:
         """Bytes from one iteration to the next."""
@@ -226,30 +243,32 @@ class Accesses:
         """Accesses a cycle that a bank takes in this loop: in all, reads, writes."""
         return (COPIES + 1, COPIES, 1) if array.replicated and self.copies else array.ports
 
-    def banks(self, array: Array, group: Iterable[Access]) -> list[tuple[Place, ...]]:
-        """The bank that each access goes to, dimension by dimension; None where that is known at run time only."""
+    def banks(self, array: Array, group: Iterable[Access], *, at_once: bool = False) -> list[tuple[Place, ...]]:
+        """The bank that each access goes to, dimension by dimension; None where that is known at run time only.
+        at_once: of accesses of one iteration, whose lanes are apart wherever the iteration begins."""
         known: dict[object, list[tuple[Moved, int] | None]] = {}
         found: list[tuple[Place, ...]] = []
         for access in group:
             if access.variable not in known:
                 known[access.variable] = [
-                    None if moved and not self._fixed(moved, size) else (moved, count)
+                    None if moved and not self._fixed(moved, size, at_once=at_once) else (moved, count)
                     for moved, size, count in moving(array, access.variable)
                 ]
             places: list[Place] = []
-            for place, told in zip(array.bank(access.constant), known[access.variable], strict=True):
+            offsets = lanes(array, access.constant)
+            for place, offset, told in zip(array.bank(access.constant), offsets, known[access.variable], strict=True):
                 if told is None:
                     places.append(None)
                 else:
                     start, count = told
-                    places.append(Lane(start, place % count, count) if start and count else None if start else place)
+                    places.append(Lane(start, offset % count, count) if start and count else None if start else place)
             found.append(tuple(places))
         return found
 
-    def _fixed(self, moved: Moved, size: int) -> bool:
+    def _fixed(self, moved: Moved, size: int, *, at_once: bool) -> bool:
         """Whether what moves an index does so by whole steps, and is the same in every iteration of this loop."""
         return all(
-            step % size == 0 and key[:1] in "#%" and key != self._counter and key not in self._inside
+            step % size == 0 and key[:1] in "#%" and (at_once or (key != self._counter and key not in self._inside))
             for key, step in moved
         )
 
@@ -257,7 +276,7 @@ class Accesses:
         """Accesses by bank; one whose bank is known at run time only counts for every bank that it may go to."""
         by_place: dict[tuple[Place, ...], list[Access]] = defaultdict(list)
         accesses = list(group)
-        for place, access in zip(self.banks(array, accesses), accesses, strict=True):
+        for place, access in zip(self.banks(array, accesses, at_once=True), accesses, strict=True):
             by_place[place].append(access)
         found: dict[str, list[Access]] = {}
         floating = [place for place in by_place if not all(isinstance(p, int) for p in place)]
@@ -312,12 +331,27 @@ class Accesses:
             covered = len({a.constant for a in group}) * group[0].size
             step = abs(self.step(group[0]))
             if high - low == covered and step in (0, covered):
-                total += max(1, math.ceil(covered / BEAT_BYTES)) if covered > group[0].size else 1
+                beat = max([group[0].size, *(a.array.beat_bytes for a in group if a.array)])
+                total += max(1, math.ceil(covered / beat)) if covered > group[0].size else 1
             else:
                 # Parts of an element share a beat; an element is one access.
                 element = max(1, *(a.array.element_bytes for a in group if a.array), group[0].size)
                 total += len({a.constant // element for a in group})
         return total
+
+
+def _elements(access: Access) -> list[Access]:
+    """The elements of a memory that an access of several touches, as a vector that is read from an array of numbers."""
+    array = access.array
+    if array is None or array.kind is not Kind.MEMORY or not array.element_bytes:
+        return [access]
+    count, rest = divmod(access.size, array.element_bytes)
+    if rest or not 1 < count <= _MOST_ELEMENTS:
+        return [access]
+    return [
+        replace(access, form={**access.form, "": access.constant + n * array.element_bytes}, size=array.element_bytes)
+        for n in range(count)
+    ]
 
 
 def forgiven(dependences: list[Dependence], array: Array) -> bool:

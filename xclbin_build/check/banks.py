@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -57,9 +58,20 @@ def moving(array: Array, variable: Iterable[tuple[str, int]]) -> list[tuple[Move
         # What moves within an element of this dimension does not change its index; a step that is only known at run
         # time ("?#") may.
         moved = [(key, step) for key, step in terms if step % turn and (abs(step) >= size or key.startswith("?#"))]
-        # An index that wraps around its extent does so in its bank as well only if whole turns lie in the extent.
-        around = partition.kind == "complete" or (
-            partition.kind == "cyclic" and (partition.dimension == 1 or extent % banks == 0)
-        )
+        around = partition.kind in ("complete", "cyclic")
         found.append((() if partition.reshape else tuple(moved), size, banks if around else 0))
+    return found
+
+
+def lanes(array: Array, offset: int) -> list[int]:
+    """Of each partitioned dimension, how far a place lies from where its index begins: an index stays within its
+    extent, so what lies more than half of that ahead lies behind."""
+    found = []
+    for extent, partition in array.by_dimension():
+        size = array.element_bytes * math.prod(max(1, e) for e in array.extents[partition.dimension :])
+        index = offset // size
+        if extent > 0 and partition.dimension > 1:
+            index %= extent
+            index -= extent if index > extent // 2 else 0
+        found.append(index)
     return found

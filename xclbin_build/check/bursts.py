@@ -7,7 +7,7 @@ rules; docs/checking-hls.md says where each was seen."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..hls import cfg, ir, scev
@@ -20,7 +20,8 @@ from .accesses import Access, Accesses
 class Burst:
     """Accesses of one kind to one port in a loop. inferred: whether they become bursts; why: the reason if not.
     indices: of the instructions. bytes: that an iteration reads or writes. places: FILE:LINE of the accesses and of
-    the calls that they were inlined through."""
+    the calls that they were inlined through. blocked: whether nothing but a loop in it, which accesses another array of
+    the same bundle and channel, stands against it."""
 
     port: str
     bundle: str
@@ -30,6 +31,18 @@ class Burst:
     bytes: int
     indices: tuple[int, ...]
     places: tuple[str, ...] = ()
+    channel: str = ""
+    blocked: bool = False
+
+
+def beside(burst: Burst, outer: Iterable[Burst]) -> Burst:
+    """A burst of an inner loop, taken back if those of a loop around it would go on around it but for its bundle."""
+    for other in outer:
+        same = (other.bundle, other.channel, other.write) == (burst.bundle, burst.channel, burst.write)
+        if burst.inferred and other.blocked and same and other.port != burst.port:
+            why = f"the loop around it {'writes' if burst.write else 'reads'} '{other.port}' of the same bundle, too"
+            return replace(burst, inferred=False, why=why)
+    return burst
 
 
 class Finder:
@@ -57,25 +70,30 @@ class Finder:
                 self._of_port(array)
                 or self._of_code(loop, code, group)
                 or self._of_addresses(loop, accesses, group)
-                or _disturbed(array, write, own, deeper)
+                or _disturbed(array, write, own, [])
             )
-            found.append(self._burst(array, write, group, code, why))
+            inside = "" if why else _disturbed(array, write, [], deeper)
+            burst = self._burst(array, write, group, code, why or inside)
+            found.append(replace(burst, blocked="same bundle" in inside))
         return found
 
     def outside(self, accesses: Accesses, code: list[ir.Instruction]) -> list[Burst]:
-        """Of what lies in no loop: the accesses of a line, side by side, as a loop leaves them that is unrolled."""
+        """Of what lies in no loop: accesses side by side, of a line, as a loop leaves them that is unrolled, or of
+        lines that run one after the other."""
         own = [access for access in _to_ports(accesses) if self._kernel.flow.around(access.block) is None]
         found = [self._copy(access, code) for access in own if _is_copy(access, code)]
         for array, write, group in _by_port(access for access in own if not _is_copy(access, code)):
-            lines: dict[object, list[Access]] = {}
+            places: dict[object, list[Access]] = {}
             for access in group:
                 line = tuple(self._kernel.module.places_of(code[access.index].debug)[:1])
-                lines.setdefault((access.variable, line), []).append(access)
-            for side_by_side in lines.values():
-                alone = (
-                    "it lies in no loop, and not side by side with others of its line" if _gaps(side_by_side) else ""
-                )
-                found.append(self._burst(array, write, side_by_side, code, self._of_port(array) or alone))
+                places.setdefault((access.variable, line), []).append(access)
+                places.setdefault((access.variable, access.block), []).append(access)
+            beside = {id(a) for some in places.values() for a in some if not _alone(a, some)}
+            for joined in (True, False):
+                there = [a for a in group if (id(a) in beside) == joined]
+                why = "" if joined else "it lies in no loop, and not side by side with others of its line or block"
+                for one in [there] if joined and there else [[a] for a in there]:
+                    found.append(self._burst(array, write, one, code, self._of_port(array) or why))
         return found
 
     def _copy(self, access: Access, code: list[ir.Instruction]) -> Burst:
@@ -88,7 +106,7 @@ class Finder:
         lines = {place for a in group for place in self._lines(code[a.index])}
         places = tuple(sorted(f"{Path(file).name}:{line}" for file, line in lines))
         indices = tuple(a.index for a in group)
-        return Burst(array.name, array.bundle or "gmem", write, not why, why, covered, indices, places)
+        return Burst(array.name, array.bundle or "gmem", write, not why, why, covered, indices, places, array.channel)
 
     def _lines(self, access: ir.Instruction) -> list[tuple[str, int]]:
         """Where an access stands. One that was moved out of a loop has lost its line: that of its first use, then."""
@@ -200,7 +218,6 @@ def _bundle(array: Array) -> str:
     return f"{array.bundle or 'gmem'} {array.channel}"
 
 
-def _gaps(group: list[Access]) -> bool:
+def _alone(access: Access, group: list[Access]) -> bool:
     """Whether an access has no neighbour."""
-    places = {a.constant for a in group}
-    return any(p - group[0].size not in places and p + group[0].size not in places for p in places)
+    return not any(abs(other.constant - access.constant) == access.size for other in group)

@@ -94,8 +94,23 @@ def build(
         ):
             for condition in conditions.get(i.block, ()):
                 graph.edge(condition, index)
+    _exit_edges(graph, kernel.flow, loop, by_index, place)
     _memory_edges(graph, instance)
     return graph
+
+
+def _exit_edges(
+    graph: Graph, flow: cfg.Flow, loop: cfg.Loop, by_index: dict[int, Access], place: dict[str, int]
+) -> None:
+    """What is seen from outside waits until it is known that there is an iteration, where the loop may end early."""
+    if graph.accesses.counted:
+        return
+    exits = [block for block in loop.blocks if any(after not in loop.blocks for after in flow.successors[block])]
+    decided = {place[v] for block in exits for v in flow.terminator(block).operands if v in place}
+    for index, i in enumerate(graph.code):
+        if (i.callee or "").startswith("__hls_") or _is_port(by_index.get(index)):
+            for condition in decided:
+                graph.edge(condition, index, distance=1)
 
 
 def _sums(code: list[ir.Instruction], place: dict[str, int]) -> dict[int, int]:

@@ -14,6 +14,7 @@ from .timing import Cost, Timing
 
 _MOST_CODE = 60_000  # instructions of a loop after unrolling
 NOT_CHECKED = "not checked"  # what the note of a loop begins with that is too large
+NOT_PIPELINED = "not pipelined"  # and of one that a pragma or a contract may ask for, in vain
 
 
 @dataclass
@@ -122,8 +123,9 @@ class _Checker:
             return
         instances = {h: self._kernel.instance_of(self._flow.loops[h]) for h in self._accesses if h}
         asked = {h for h, instance in instances.items() if instance and instance.pipeline}
+        intervals = {h for h, instance in instances.items() if instance and instance.pipeline and instance.target_ii}
         for header, (_, accesses) in self._accesses.items():
-            accesses.copies = header not in asked
+            accesses.copies = header not in intervals
         pipelined = {number for number, header in enumerate(self._accesses) if header in asked}
         storage.choose(self._kernel, [accesses for _, accesses in self._accesses.values()], pipelined)
 
@@ -142,7 +144,9 @@ class _Checker:
             self._innermost(loop, instance, found)
             return found.latency
         found.bursts = self._outer_bursts(loop)
+        self._take_back(loop, found)
         own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
+        found.note = self._stays(children)
         if len(children) == 1 and self._flattens(loop, children[0], instance):
             only = self._found[children[0].header]
             if trips and only.trips and only.ii is not None:
@@ -191,6 +195,21 @@ class _Checker:
         beside = [(child, accesses) for child, (_, accesses) in self._accesses.items()
                   if child in loop.blocks and child != loop.header]  # fmt: skip
         return self._bursts.of_loop(loop, own, code, [accesses for _, accesses in beside])
+
+    def _stays(self, children: list[cfg.Loop]) -> str:
+        """Why a loop has no interval: Vitis HLS unrolls the loops in one that it pipelines, and where it cannot, it
+        leaves the pipeline out with a warning (UG1399, pragma HLS pipeline; a loop in it with a variable bound)."""
+        names = ", ".join(f"'{self._found[child.header].name}'" for child in children)
+        known = all(child.header in self._evolution.trips for child in children)
+        why = "" if known else ", as how often that one runs is not known when the kernel is built"
+        return f"{NOT_PIPELINED}: {names} in it stays a loop{why}"
+
+    def _take_back(self, loop: cfg.Loop, found: Loop) -> None:
+        """Of a bundle that a loop and one in it burst from, neither does: what would go on around the inner one and
+        that one come between each other."""
+        for header in loop.blocks & self._found.keys() - {loop.header}:
+            other = self._found[header]
+            other.bursts = [bursts.beside(burst, found.bursts) for burst in other.bursts]
 
     def _innermost(self, loop: cfg.Loop, instance: Instance | None, found: Loop) -> None:
         if loop.header not in self._accesses:

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from . import uncertainty
 from .bursts import Burst
-from .loops import Loop
-from .run import Checked, Part, asked_of
+from .loops import NOT_PIPELINED, Loop
+from .run import Checked, Part, asked_of, slower
 
 RESTS_ON = (
     "Initiation intervals, depths and bursts are worked out from clang's IR; no synthesis has confirmed them. "
@@ -32,7 +32,7 @@ def document(checked: Checked) -> dict[str, Any]:
                 "ii": miss.loop.ii,
                 "asked": miss.asked,
                 "by": miss.by,
-                "limit": miss.loop.limit,
+                "limit": miss.loop.limit or miss.loop.note,
             }
             for miss in checked.misses
         ],
@@ -109,7 +109,8 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
             table.add_row(part.name, "-", "", "?", "", "", "", f"not checked: {part.note}")
             continue
         for loop in part.check.loops:
-            if loop.ii is None and not every and not loop.note:
+            quiet = loop.note.startswith(NOT_PIPELINED) and asked_of(loop, part.contract)[1] is None
+            if loop.ii is None and not every and (not loop.note or quiet):
                 continue
             _row(table, part, loop)
     console.print(table)
@@ -126,13 +127,13 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
 
 def _row(table: Table, part: Part, loop: Loop) -> None:
     _, asked = asked_of(loop, part.contract)
-    slow = asked is not None and loop.ii is not None and loop.ii > asked
+    slow = asked is not None and slower(loop, asked)
     trips = "?" if loop.trips is None else "-".join(str(n) for n in dict.fromkeys(loop.trips))
     single = [
         f"{'write' if b.write else 'read'} of {b.port} is no burst: {b.why}" for b in loop.bursts if not b.inferred
     ]
     words = "; ".join(word for word in (loop.limit, *single, loop.note) if word)
-    ii = "-"
+    ii = "[bold red]-[/]" if slow else "-"
     if loop.ii is not None:
         ii = (f"[bold red]{loop.ii}[/]" if slow else str(loop.ii)) + _band(uncertainty.of_interval(loop.ii))
     depth = f"{loop.depth}{_band(uncertainty.of_depth(loop.depth))}"

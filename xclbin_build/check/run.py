@@ -19,7 +19,7 @@ from ..generate import hls_sources, stage
 from ..hls import frontend, ir
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
-from .loops import NOT_CHECKED, Check, Loop
+from .loops import NOT_CHECKED, NOT_PIPELINED, Check, Loop
 from .questions import PROCESSORS, Question, answers
 
 
@@ -40,7 +40,8 @@ _Asked = tuple[Part, Question | None]  # a part to be filled in; None where its 
 
 @dataclass(frozen=True)
 class Miss:
-    """A loop that takes longer than it should. asked: the interval of its contract, or else of its pragma."""
+    """A loop that takes longer than it should, or is not pipelined at all (`ii` is None). asked: the interval of its
+    contract, or else of its pragma."""
 
     part: Part
     loop: Loop
@@ -56,12 +57,12 @@ class Checked:
 
     @property
     def misses(self) -> list[Miss]:
-        """Loops whose initiation interval is above what their contract or their pragma asks for."""
+        """Loops whose initiation interval is above what their contract or their pragma asks for, or that have none."""
         found = []
         for part in self.parts:
             for loop in part.check.loops if part.check else ():
                 by, asked = asked_of(loop, part.contract)
-                if asked is not None and loop.ii is not None and loop.ii > asked:
+                if asked is not None and slower(loop, asked):
                     found.append(Miss(part, loop, asked, by))
         return found
 
@@ -85,6 +86,11 @@ class Checked:
         if self.misses:
             return False
         return None if self.unchecked else True
+
+
+def slower(loop: Loop, asked: int) -> bool:
+    """Whether a loop takes longer than `asked` cycles an iteration; one that is no pipeline does."""
+    return loop.note.startswith(NOT_PIPELINED) if loop.ii is None else loop.ii > asked
 
 
 def asked_of(loop: Loop, contract: qor.Contract | None) -> tuple[str, int | None]:

@@ -15,6 +15,7 @@ from .accesses import Access, Accesses
 
 _MOST_BANKS = 1024
 _MOST_INTERLEAVED = 64
+_INTERLEAVES = "2023"  # the version since which it does: AMD-Pervasive-AI (2022.2) has none, dfs_accel (2024.1) has
 
 
 def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -> None:
@@ -41,9 +42,11 @@ def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -
             continue
         if not array.partitions and not array.storage and not array.constant and whole not in parameters:
             _divide(array, groups_of)
-        for group in asked[value]:
-            _interleave(array, group)
-        if not array.storage and not array.complete():
+        if not kernel.vitis or kernel.vitis >= _INTERLEAVES:
+            for group in asked[value]:
+                _interleave(array, group)
+        # What lasts from call to call is not copied: larm60/ECE8893 (2022.1).
+        if value[:1] != "@" and not array.storage and not array.complete():
             _replicate(array, regions, groups_of)
 
 

@@ -37,9 +37,9 @@ class Array:
     """What addresses lead to.
 
     value: in the IR (`%x`, `@table`). name: in the source. extents: elements of each dimension, -1 where not known.
-    element_bytes: of one. bundle, channel: of an m_axi port. ports: accesses a cycle and bank, reads and writes
-    together, then reads alone and writes alone. replicated: whether Vitis HLS keeps copies of it, each of which is read
-    (RAM_1WNR).
+    element_bytes: of one. bundle, channel: of an m_axi port; beat_bytes: that it may be widened to. ports: accesses a
+    cycle and bank, reads and writes together, then reads alone and writes alone. replicated: whether Vitis HLS keeps
+    copies of it, each of which is read (RAM_1WNR).
     """
 
     value: str
@@ -50,6 +50,7 @@ class Array:
     partitions: list[Partition] = field(default_factory=list)
     bundle: str | None = None
     channel: str = ""
+    beat_bytes: int = 0
     storage: str | None = None
     constant: bool = False
     element_type: str = ""
@@ -75,7 +76,7 @@ class Array:
     @property
     def ports(self) -> tuple[int, int, int]:
         """Accesses a cycle that a bank takes: in all, reads, writes. UG1399, bind_storage."""
-        kind = (self.storage or "").lower()
+        kind = (self.storage or ("rom_np" if self.constant else "")).lower()
         if "1wnr" in kind or "rom_np" in kind:
             return (10**6, 10**6, 1)
         if "1p" in kind:

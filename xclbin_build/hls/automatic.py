@@ -19,6 +19,9 @@ _COUNTING = frozenset(
 
 def unroll_short_loops(flow: cfg.Flow, by_header: dict[str, Instance], evolution: scev.Evolution) -> None:
     """Marks the loops that unroll for being short. by_header: instances by the headers of their loops."""
+    for instance in by_header.values():
+        if instance.count == 1 and instance.pipeline is None and instance.unroll is None:
+            instance.unroll = FULL  # a loop of one iteration is none: tiles of 1 x 1 of sharc-lab/FPGA_ECE8893 (2022.1)
     for header, loop in flow.loops.items():
         if loop.parent is None:
             _visit(header, flow, by_header, evolution)
@@ -42,7 +45,8 @@ def _visit(header: str, flow: cfg.Flow, by_header: dict[str, Instance], evolutio
         for nested in _nest(flow, child):
             if by_header[nested].unroll is None:
                 by_header[nested].unroll = FULL
-    return own if loop.parent is not None and 0 < own <= THRESHOLD else None
+    together = own * sum(count or 1 for count in counts) if counts else own
+    return together if loop.parent is not None and 0 < together <= THRESHOLD else None
 
 
 def _nest(flow: cfg.Flow, header: str) -> list[str]:

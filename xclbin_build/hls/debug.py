@@ -42,6 +42,11 @@ class Types:
         kind = _number(self._metadata.get(number, ""), "type")
         return None if kind is None else self._type(kind, 0)
 
+    def of_global(self, number: int | None) -> Type | None:
+        """The type of a global: `number` is that of what the debug information says of it."""
+        variable = _number(self._metadata.get(number, ""), "var") if number is not None else None
+        return None if variable is None else self.of_variable(variable)
+
     def refers_to(self, number: int) -> Type | None:
         """What a reference leads to: `number` is that of the variable."""
         return self._behind(number, "reference_type")

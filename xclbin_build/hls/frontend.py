@@ -62,6 +62,7 @@ class Kernel:
     """The IR of one top function. instances: its loops by the number in their metadata. scev: what `opt` prints of
     scalar evolution. notes: what could not be understood. members: of structures and blocks, the arrays in them. said:
     what pragmas say of parameters; passed: what those of a process lead to. part: the FPGA's name, "" for any.
+    vitis: the version of Vitis HLS whose rules count, "" for the newest.
     operators: cycles, and nanoseconds behind them, of functions that became operators (pure.py), by what is called."""
 
     top: str
@@ -78,6 +79,7 @@ class Kernel:
     said: list[tuple[str, Said]] = field(default_factory=list)
     passed: dict[str, Passed] = field(default_factory=dict)
     part: str = ""
+    vitis: str = ""
     operators: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:

@@ -43,7 +43,7 @@ def base_of(definitions: dict[str, ir.Instruction], module: ir.Module, pointer: 
     """What a pointer leads to, and the constant part of the offset in bytes; None where several things are possible."""
     offset = 0
     for _ in range(64):
-        found = definitions.get(pointer)
+        found = definitions.get(pointer) or ir.constant_expression(pointer)
         if found is None:
             return pointer, offset
         if found.opcode == "getelementptr" and found.source_type:

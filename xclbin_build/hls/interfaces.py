@@ -12,6 +12,10 @@ from .arrays import Array, Kind, extents_of
 from .frontend import Kernel
 from .partitions import apply, members_of
 
+# Of a port that Vitis HLS widens: the Vitis flow's default, the Vivado flow's is 0 (UG1399, config_interface
+# -m_axi_max_widen_bitwidth).
+BEAT_BYTES = 64
+
 
 def classify(kernel: Kernel, *, memories: bool = False) -> None:
     """Sets the kind and the bundle of every parameter, and finds the members of blocks (`Kernel.members`).
@@ -56,7 +60,7 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
         elif array.kind is Kind.PORT and not what:
             to = types.points_to(variables[name]) if name in variables else None
             array.element_bytes = (to.element_bytes or to.size if to else 0) or array.element_bytes
-    _pragmas(kernel, set(parameters))
+    _pragmas(kernel, set(parameters), 0 if memories else BEAT_BYTES)
 
 
 def _memory(kernel: Kernel, array: Array, type: str) -> None:
@@ -70,8 +74,10 @@ def _memory(kernel: Kernel, array: Array, type: str) -> None:
             apply(said, array, [])
 
 
-def _pragmas(kernel: Kernel, parameters: set[str]) -> None:
+def _pragmas(kernel: Kernel, parameters: set[str], beat_bytes: int) -> None:
     """Interfaces, by the names of the kernel's own parameters: a process may call them otherwise."""
+    for each in kernel.arrays.values():
+        each.beat_bytes = beat_bytes
     ports = [(kernel.passed[a.value].name if a.value in kernel.passed else a.name, a) for a in kernel.arrays.values()
              if a.value in parameters]  # fmt: skip
     by_name = dict(ports)
@@ -85,6 +91,9 @@ def _pragmas(kernel: Kernel, parameters: set[str]) -> None:
         if "m_axi" in words:
             array.kind, array.bundle = Kind.PORT, pragma.value("bundle") or "gmem"
             array.channel = pragma.value("channel") or ""
+            widest = pragma.value("max_widen_bitwidth")
+            if widest is not None:
+                array.beat_bytes = int(widest) // 8 if widest.isdigit() else BEAT_BYTES
         elif words & {"ap_memory", "bram"}:
             array.kind = Kind.MEMORY
 

@@ -81,11 +81,12 @@ class Function:
 
 @dataclass(frozen=True)
 class Global:
-    """type: of what it holds. constant: whether nothing writes it."""
+    """type: of what it holds. constant: whether nothing writes it. debug: its metadata's number."""
 
     name: str
     type: str
     constant: bool
+    debug: int | None = None
 
 
 @dataclass
@@ -221,7 +222,10 @@ def parse(text: str) -> Module:
     variables = {}
     for match in _GLOBAL.finditer(text):
         kind = _type_at(match["rest"])[0]
-        variables["@" + match[1]] = Global("@" + match[1], kind, match["kind"] == "constant")
+        debug = re.search(r", !dbg !(\d+)", match["rest"])
+        variables["@" + match[1]] = Global(
+            "@" + match[1], kind, match["kind"] == "constant", int(debug[1]) if debug else None
+        )
     metadata = {int(match[1]): match[2] for match in _METADATA.finditer(text)}
     structs = {match[1].strip('"'): match[2] for match in _STRUCT.finditer(text)}
     return Module(text, variables, structs, metadata)
@@ -287,6 +291,12 @@ def _blocks(body: str) -> dict[str, list[Instruction]]:
             blocks[current] = []
         blocks[current].append(_instruction(words, current))
     return blocks
+
+
+def constant_expression(operand: str) -> Instruction | None:
+    """A getelementptr that stands as an operand, as the instruction that it would be: a place in a global."""
+    match = re.fullmatch(r"(getelementptr [^(]*)\((.*)\)", operand)
+    return _instruction(f"{match[1]}{match[2]}", "") if match else None
 
 
 def _instruction(text: str, block: str) -> Instruction:

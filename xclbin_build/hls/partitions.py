@@ -44,6 +44,9 @@ def find_arrays(
             held.name, name, Kind.MEMORY if extents else Kind.REGISTERS, extents, module.size_of(element),
             constant=held.constant, element_type=element,
         )  # fmt: skip
+        whole = types.of_global(held.debug)
+        if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
+            plan.members[held.name] = members_of(plan.arrays[held.name], whole)
     for parameter, kind_of in function.parameters:
         if kind_of == "ptr":
             plan.arrays[parameter] = Array(parameter, names.get(parameter, parameter[1:]), Kind.PORT, [-1], 0)

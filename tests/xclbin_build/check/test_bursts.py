@@ -89,7 +89,9 @@ def test_a_burst_goes_on_around_loops_that_leave_its_bundle_alone(load: Load, in
     """
     found = check(load(PORTS.replace("CODE", code)))
     assert bursts(found, "rows") == {("a", "read"): why, ("w", "write"): ""}
-    assert bursts(found, "columns") == {(inner, "read"): ""}
+    # Neither of two that share a bundle is one: what goes on around the inner loop comes between that one's.
+    taken_back = "the loop around it reads 'a' of the same bundle, too" if inner == "b" else ""
+    assert bursts(found, "columns") == {(inner, "read"): taken_back}
 
 
 def test_what_lies_side_by_side_in_no_loop_is_a_burst(load: Load) -> None:
@@ -104,7 +106,7 @@ def test_what_lies_side_by_side_in_no_loop_is_a_burst(load: Load) -> None:
         }
         __builtin_memset(z, 0, 4096);
     """
-    gaps = "it lies in no loop, and not side by side with others of its line"
+    gaps = "it lies in no loop, and not side by side with others of its line or block"
     assert bursts(check(load(PORTS.replace("CODE", code)))) == {
         ("a", "read"): "",
         ("w", "write"): "",
