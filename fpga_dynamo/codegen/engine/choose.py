@@ -104,7 +104,8 @@ def _cuts(command: MacCommand, sizes: EngineSizes) -> Iterator[MacCommand]:
     most = min(sizes.set_tiles, sizes.weight_steps // least.steps if command.has_weights else sizes.set_tiles)
     fewest = divide_up(least.tiles, max(most, 1))
     for rows in _rows(command.out_height):
-        for sets in dict.fromkeys((fewest, min(2 * fewest, least.tiles), min(4 * fewest, least.tiles))):
+        # One more than the fewest may be more alike.
+        for sets in dict.fromkeys(min(n, least.tiles) for n in (fewest, fewest + 1, 2 * fewest, 4 * fewest)):
             cut = replace(command, band_rows=rows, set_tiles=divide_up(least.tiles, sets))
             yield replace(cut, order=Order.WINDOWS)
             if sets > 1 and rows < command.out_height:

@@ -127,6 +127,10 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     found = sum(find_tiles(g, i) for i in range(g.sets))
     sets = [set_load(g, i) for i in range(g.sets)]
     weights = round(g.heads * (g.set_loads // g.sets) * sum(took for _, took in sets))
+    if g.sets > 1:
+        # The next command's first set waits for the memory of this one's last but one, while the last one is loaded.
+        busy = min(band.groups for band in g.all_bands) * c.set_tiles * g.steps
+        weights += max(0, round(busy - sets[-1][1]))
     weight_lines = g.heads * (g.set_loads // g.sets) * sum(read for read, _ in sets)
     store = images * sum(g.output_lines(band) for band in g.all_bands) * c.out_blocks
     others = images * c.out_blocks * g.out_plane if c.has_residual else 0
