@@ -16,7 +16,7 @@ ONE_RIGHT, ONE = 89, 92
 SLOW = Held(0.25, 2.10, 14)
 SLOW_RIGHT = 8
 DEPTH = Held(0.67, 2.06, 106)
-LATENCY = Held(0.99, 1.22, 449)
+LATENCY = Held(0.99, 1.19, 449)
 
 _SURE = 0.9  # of an interval of 1: the share from which on it has no band
 
