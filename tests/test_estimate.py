@@ -46,6 +46,21 @@ class Tangled(Small):
         return super().forward(x) if float(x.detach().sum()) > 0 else x
 
 
+class Video(nn.Module):
+    """Nothing of it is the engine's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.only = nn.Conv3d(3, 16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.only(x)
+        return result
+
+    def example_inputs(self, batch: int) -> tuple[torch.Tensor, ...]:
+        return (torch.randn(batch, 3, 4, 6, 6),)
+
+
 SMALL = f"{__name__}:Small"
 
 
@@ -109,6 +124,7 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
         ),
         ((SMALL, "--platform", "u250", "--calibration", "nowhere.pt"), "--calibration nowhere.pt"),
         ((f"{__name__}:Tangled", "--platform", "u250"), "cannot be exported"),
+        ((f"{__name__}:Video", "--platform", "u250"), "convolution: it is a convolution over 3 dimensions"),
     ],
     ids=[
         "model",
@@ -121,6 +137,7 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
         "dtype",
         "calibration",
         "export",
+        "nothing",
     ],
 )
 def test_refusals_are_a_sentence(arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:

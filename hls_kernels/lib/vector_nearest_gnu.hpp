@@ -122,30 +122,33 @@ FPGA_INLINE vec16 smaller(const vec16& a, const vec16& b) {
 #endif
 }
 
-// The larger size of two in each lane, `a` being one already.
-FPGA_INLINE vec16 larger_size(const vec16& a, const vec16& b) {
-#if defined(__AVX512DQ__) && !defined(__clang__)
-    constexpr int CURRENT_ROUNDING = 4, LARGER_SIZE = 0b1011;
-    vec16 r;
-    r.part[0] = __builtin_ia32_rangeps512_mask(a.part[0], b.part[0], LARGER_SIZE, native_float{}, -1, CURRENT_ROUNDING);
+// The smaller of two in each half of a lane, as unsigned words.
+FPGA_INLINE ivec16 smaller_halves(const ivec16& a, const ivec16& b) {
+    typedef uint16_t native_halves __attribute__((vector_size(4 * NATIVE_LANES)));
+    ivec16 r;
+    EACH_PART {
+        const native_halves x = (native_halves)a.part[p], y = (native_halves)b.part[p];
+        r.part[p] = (native_int)(x < y ? x : y);
+    }
     return r;
-#else
-    return larger(a, from_bits(bits_of(b) & ivec16(0x7fffffff)));
-#endif
 }
 
-// Whether some lane of x is above `limit`.
-FPGA_INLINE bool some_above(const vec16& x, const vec16& limit) {
-#if defined(__AVX512F__) && !defined(__clang__)
-    constexpr int CURRENT_ROUNDING = 4, GREATER = 30;
-    return __builtin_ia32_cmpps512_mask(x.part[0], limit.part[0], GREATER, -1, CURRENT_ROUNDING) != 0;
-#elif defined(__AVX2__) && !defined(__AVX512F__)
-    const ivec16 above = vgt(x, limit);
+// Whether the lower half of some lane of x is `limit`, at most 2^16 - 1, or less.
+FPGA_INLINE bool some_lower_half_within(const ivec16& x, const ivec16& limit) {
+#if defined(__AVX512BW__)
+    typedef int16_t native_words __attribute__((vector_size(64)));
+    constexpr int AT_MOST = 2;
+    constexpr uint32_t LOWER = 0x55555555;
+    return __builtin_ia32_ucmpw512_mask((native_words)x.part[0], (native_words)limit.part[0], AT_MOST, LOWER) != 0;
+#else
+    const ivec16 beyond = (x & ivec16(0xffff)) - limit - ivec16(1);
+#if defined(__AVX2__) && !defined(__AVX512F__)
     int lanes = 0;
-    EACH_PART lanes |= __builtin_ia32_movmskps256((native_float)above.part[p]);
+    EACH_PART lanes |= __builtin_ia32_movmskps256((native_float)beyond.part[p]);
     return lanes != 0;
 #else
-    return any(vgt(x, limit));
+    return any(beyond >> ivec16(31));
+#endif
 #endif
 }
 

@@ -1,15 +1,16 @@
 // Vectors of 32 bits to bytes and back, many at once: for software alone, what the int8 epilogue and the depthwise loops need
 // beside vector_int8_gnu.hpp.
 //
-//   store_saturated<VECTORS>(to, x, limits, lanes)   the lanes of 1 to 4 vectors, each clamped to limits from 0 to 255 and
-//                                                    flipped, as bytes one behind the other; `lanes`: of the last vector
+//   store_saturated<VECTORS>(to, x, limits, lanes)   the upper halves of the lanes of 1 to 4 vectors, each clamped to limits
+//                                                    from 0 to 255 and flipped, as bytes one behind the other; `lanes`: of
+//                                                    the last vector
 //
 // Where the host packs whole registers (FPGA_PACKS), a *line* is 64 bytes, and takes four vectors of 32 bits in line order:
 // lane 4 l + i of vector k has byte 16 l + 4 k + i, as x86 takes bytes apart and packs them within 128 bits.
 //
 //   line_order(x)             four vectors from the order of bytes to that of a line, or back
 //   quads_of_lines(a, b, c, d, x)   lanes of x, in line order: bytes a, b, c, d of a byte's place
-//   packed_line(x, limits)    the bytes of four vectors in line order, clamped and flipped
+//   packed_line(x, limits)    the upper halves of four vectors' lanes in line order, clamped and flipped, as bytes
 //   join_quarters(a, b, c, d), join_halves(a, b)   lines of what lies in several places
 //   store_part<QUARTERS>(to, line, part)
 #pragma once
@@ -35,13 +36,11 @@ struct byte_limits {
 typedef int16_t native_words __attribute__((vector_size(64)));
 typedef char native_chars __attribute__((vector_size(64)));
 
-// In each 128 bits: four lanes of a, then those of b, as words.
+// In each 128 bits the upper halves of four lanes of a, then those of b.
 FPGA_INLINE native_words packed_words(const ivec16& a, const ivec16& b) {
-#if defined(__clang__)
-    return (native_words)__builtin_ia32_packssdw512(a.part[0], b.part[0]);
-#else
-    return (native_words)__builtin_ia32_packssdw512_mask(a.part[0], b.part[0], native_words{}, ~0u);
-#endif
+    return __builtin_shufflevector((native_words)a.part[0], (native_words)b.part[0], 1, 3, 5, 7, 33, 35, 37, 39, 9, 11,
+                                   13, 15, 41, 43, 45, 47, 17, 19, 21, 23, 49, 51, 53, 55, 25, 27, 29, 31, 57, 59, 61,
+                                   63);
 }
 
 FPGA_INLINE native_beat packed_bytes(const native_words& a, const native_words& b) {
@@ -178,7 +177,7 @@ FPGA_INLINE void store_saturated(uint8_t* to, const ivec16 (&x)[VECTORS], const 
 template <int VECTORS>
 FPGA_INLINE void store_saturated(uint8_t* to, const ivec16 (&x)[VECTORS], const byte_limits& limits, int lanes) {
     UNROLL for (int v = 0; v < VECTORS; v++) {
-        const ivec16 r = vclamp(x[v], ivec16(limits.low), ivec16(limits.high)) ^ ivec16(limits.flip);
+        const ivec16 r = vclamp(x[v] >> ivec16(16), ivec16(limits.low), ivec16(limits.high)) ^ ivec16(limits.flip);
         store_bytes(reinterpret_cast<vec16*>(to), v * VEC, r, v == VECTORS - 1 ? lanes : VEC);
     }
 }

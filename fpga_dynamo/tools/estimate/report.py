@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.weights import NotExactError
 from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.quantize.specs import Scales
@@ -94,8 +94,8 @@ def estimate(
         given = model.floating(name, batch, dtype)
     program = lower_for_engine(given.graph.module, card.engine, given.graph.static)
     if not any(program.lists.launches):
-        reasons = Counter(program.left.values())
-        raise EstimateError(f"the engine takes nothing of '{name}': {reasons.most_common(1)[0][0]}")
+        node = max(program.left, key=macs)
+        raise EstimateError(f"the engine takes nothing of '{name}': {node.name}: {program.left[node]}")
     times, moved, counting = modelled(program), None, None
     if simulate:
         modelled_ms = sum(launch[-1] for launch in times if launch) / card.engine.platform.clock_hz * 1e3

@@ -77,6 +77,8 @@ each_block:
                 loaded_group = group;
             }
             int8_panel panel = int8_panel_of(c, p, at);
+            // Behind the last block the next slice's, or the next command's, are likely to follow.
+            panel.followed = at + 1 < grid.panel_end || unit + run.units >= grid.unit_end;
 #ifdef __SYNTHESIS__
             multiply_block<bytes_product>(sums, weight_block, slab, block, panel, weights,
                                           c.weight / (4 * VEC) + at * p.quads * c.vectors, p.runs, p.run_count);

@@ -36,7 +36,8 @@ struct line_constants {
     int8_channels exact[LINE_BLOCKS];  // of the blocks, in their own order
     ivec16 weight[2][LINE_TAPS][4];    // of the first row of output of a pair, and of the second
     ivec16 begin[4];
-    vec16 scale[4], constant[4], tie;
+    vec16 scale[4], constant[4];
+    ivec16 slack;  // the largest, nearly_gnu.hpp
 };
 
 // Rows of output that a line works on: at place i those from row[i] on, or nothing.
@@ -57,8 +58,7 @@ FPGA_INLINE void line_order(vec16 (&x)[4]) {
 inline void load_line(line_constants& of, const depthwise_int8_command& c, const line_group& group,
                       const int8_epilogue& e, const vec16* weights) {
     const int32_t taps = c.kernel[1] * column_quads(c);
-    ivec16 sum[4];
-    vec16 tie[4];
+    ivec16 sum[4], slack[4];
     const dot_inputs ones(ivec16(0x01010101));
     UNROLL for (int i = 0; i < 4; i++) sum[i] = ivec16(0);
     for (int32_t t = 0; t < taps; t++) {
@@ -84,12 +84,12 @@ inline void load_line(line_constants& of, const depthwise_int8_command& c, const
         const int8_channels& block = of.exact[i % group.blocks];
         of.scale[i] = block.nearly_scale;
         of.constant[i] = block.nearly_constant;
-        tie[i] = block.nearly_tie;
+        slack[i] = block.nearly_slack;
     }
     line_order(of.scale);
     line_order(of.constant);
-    line_order(tie);
-    of.tie = smaller(smaller(tie[0], tie[1]), smaller(tie[2], tie[3]));
+    line_order(slack);
+    of.slack = larger(larger(slack[0], slack[1]), larger(slack[2], slack[3]));
 }
 
 // A row of the image at each place of a line; outside of the image the padding, at no distance.
@@ -195,18 +195,18 @@ inline void line_pixels(const ivec16* column, const depthwise_int8_command& c, i
     const int32_t quads = column_quads(c), taps = c.kernel[1] * quads, step = c.stride[1] * quads * 4;
     const byte_limits limits = limits_of_bytes(e);
     const line_results to = results;
-    const vec16 tie = of.tie;
+    const ivec16 slack = of.slack;
     int32_t place[LINE_TAPS], left[LINE_COLUMNS + 1], lefts = 0;
     for (int32_t t = 0; t < taps; t++) place[t] = (t / quads * c.dilation[1] * quads + t % quads) * 4;
     for (int32_t x = 0; x < pixels; x++) {
         ivec16 sum[4], result[4];
         add_taps<TAPS>(sum, column + x * step, place, taps, of.weight[shifted], of.begin);
-        vec16 off(0.0f);
+        ivec16 least(-1);
         UNROLL for (int k = 0; k < 4; k++) {
-            result[k] = nearly_rounded(to_float(sum[k]) * of.scale[k] + of.constant[k], off);
+            result[k] = nearly_rounded(to_float(sum[k]) * of.scale[k] + of.constant[k], least);
         }
         left[lefts] = x;
-        lefts += some_above(off, tie);
+        lefts += some_lower_half_within(least, slack);
         store_line<BLOCKS>(to, x, packed_line(result, limits));
     }
     for (int32_t i = 0; i < lefts; i++) {

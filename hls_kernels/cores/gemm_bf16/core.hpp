@@ -152,6 +152,7 @@ each_block:
             panel.quads = p.pairs;
             panel.vectors = minimum(c.vectors, ceil_div(c.columns - column, VEC));
             panel.flipped = false;
+            panel.followed = at + 1 < grid.panel_end && c.b_packed;
             const int64_t packed = at * p.pairs * c.vectors;  // vectors of pairs in front of these weights
             const vec16* own = b_block + (at - packed_begin) * p.pairs * p.packed_pitch;
 #ifdef __SYNTHESIS__

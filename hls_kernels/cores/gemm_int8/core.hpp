@@ -199,6 +199,7 @@ each_block:
             panel.stride = c.vectors * VEC;
             panel.lanes = VEC;
             panel.flipped = p.flipped;
+            panel.followed = at + 1 < grid.panel_end && c.b_packed;
             panel.column_term = nullptr;
             if (!c.b_packed) {
                 pack_int8_b(b_block, column_term, b, arena, column, p.quads, panel.vectors, pitch_of_b(c));

@@ -225,11 +225,14 @@ inline void quantize_planes(const quantize_command& c, const loop_nest& n, vec16
     const int outer = n.dims - 2, channel = n.dims - 1;
     const int32_t pixels = n.size[outer], groups = ceil_div(pixels, VEC);
     const int64_t count = iterations(n, outer) * groups, end = slice_begin(count, slice + 1, slices);
+    int64_t i = slice_begin(count, slice, slices);
+    if (i >= end) return;
+    nest_position p = position_at(n, outer, i / groups);
+    int32_t group = static_cast<int32_t>(i % groups);
 each_group:
-    for (int64_t i = slice_begin(count, slice, slices); i < end; i++) {
+    for (; i < end; i++) {
 #pragma HLS loop_tripcount min = 1 max = 1024
-        const nest_position p = position_at(n, outer, i / groups);
-        const int32_t first = static_cast<int32_t>(i % groups) * VEC, lanes = minimum(pixels - first, VEC);
+        const int32_t first = group * VEC, lanes = minimum(pixels - first, VEC);
         ivec16 quads(0);
     channels:
         for (int32_t k = 0; k < n.size[channel]; k++) {
@@ -243,7 +246,11 @@ each_group:
 #ifndef __SYNTHESIS__
         alignas(64) uint8_t bytes[4 * VEC];
         store(reinterpret_cast<float*>(bytes), 0, from_bits(quads));
-        for (int32_t x = 0; x < lanes; x++) std::memcpy(bytes_of_region(arena) + to + apart * x, bytes + 4 * x, 4);
+        uint8_t* const at = bytes_of_region(arena) + to;
+        if (apart == 4 && lanes == VEC)
+            std::memcpy(at, bytes, sizeof bytes);
+        else
+            for (int32_t x = 0; x < lanes; x++) std::memcpy(at + apart * x, bytes + 4 * x, 4);
 #else
     pixels_of_group:
         for (int32_t x = 0; x < lanes; x++) {
@@ -257,6 +264,10 @@ each_group:
             store_bytes(arena, to + apart * x, byte, 4);
         }
 #endif
+        if (++group == groups) {
+            group = 0;
+            advance(n, outer, p);
+        }
     }
 }
 

@@ -70,7 +70,8 @@ struct product_panel {
     dot_panel weights;
     int32_t quads;  // of k, in all
     int32_t vectors;
-    bool flipped;  // bytes of the source have their sign bits flipped: the sums have 128 too much of each weight
+    bool followed;  // those behind its weights are wanted next
+    bool flipped;   // bytes of the source have their sign bits flipped: the sums have 128 too much of each weight
 };
 
 // What flipped signs add to the sums of vector j, taken off: -128 times the sums of the weights.
@@ -170,26 +171,35 @@ each_run:
 // Pixels that are finished at a time: their sums lie in the nearest cache.
 constexpr int FINISHED_AT_ONCE = 48;
 
-template <class PRODUCT, int ROWS, int VECTORS>
+// Panels from so many bytes on have the next one's weights fetched: smaller ones wait in the nearest cache.
+constexpr int64_t FAR_BYTES = 1 << 15;
+
+template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD = false>
 FPGA_NOINLINE void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel,
-                            const dot_panel& weights, int first, const ivec16* begin) {
+                            const dot_panel& weights, int first, const ivec16* begin, int64_t ahead = 0) {
     uint32_t row[ROWS];
     UNROLL for (int i = 0; i < ROWS; i++) row[i] = pixel[i];
     ivec16 sum[ROWS][VECTORS];
     UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = begin[j]; }
-    dot_tile<PRODUCT, ROWS, VECTORS>(sum, source, row, weights, first);
+    dot_tile<PRODUCT, ROWS, VECTORS, AHEAD>(sum, source, row, weights, first, ahead);
     UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sums[i * pitch + j] = sum[i][j]; }
 }
 
-// As many tiles as fit `count` pixels; the last one is shifted back, and computes some again.
+// As many tiles as fit `count` pixels; the last one is shifted back, and computes some again. ahead: bytes from the weights
+// to those that are wanted next, which some tiles bring near, or 0.
 template <class PRODUCT, int VECTORS>
 inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
-                        const dot_panel& weights, int first, const ivec16* begin) {
+                        const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
     constexpr int ROWS = DOT_ROWS<PRODUCT, VECTORS>, FEW = ROWS > 4 ? 4 : 1;
     if (count >= ROWS) {
         for (int32_t i = 0; i < count; i += ROWS) {
-            const int32_t at = minimum(i, count - ROWS);
-            dot_rows<PRODUCT, ROWS, VECTORS>(sums + at * pitch, pitch, source, pixel + at, weights, first, begin);
+            const int32_t at = minimum(i, count - ROWS), line = i / ROWS - 1;  // the first tile meets the weights
+            ivec16* const to = sums + at * pitch;
+            if (ahead && line >= 0 && line < VECTORS)
+                dot_rows<PRODUCT, ROWS, VECTORS, true>(to, pitch, source, pixel + at, weights, first, begin,
+                                                       ahead + line * 4 * VEC);
+            else
+                dot_rows<PRODUCT, ROWS, VECTORS>(to, pitch, source, pixel + at, weights, first, begin);
         }
         return;
     }
@@ -206,14 +216,19 @@ inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, cons
 
 template <class PRODUCT>
 inline void dot_some(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
-                     const dot_panel& weights, int first, int vectors, const ivec16* begin) {
+                     const dot_panel& weights, int first, int vectors, const ivec16* begin, int64_t ahead) {
     constexpr int MOST = DOT_VECTORS<PRODUCT>;
     switch (vectors) {
-        case 1: return dot_columns<PRODUCT, 1>(sums, pitch, source, pixel, count, weights, first, begin);
-        case 2: return dot_columns<PRODUCT, minimum(2, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
-        case 3: return dot_columns<PRODUCT, minimum(3, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
+        case 1: return dot_columns<PRODUCT, 1>(sums, pitch, source, pixel, count, weights, first, begin, ahead);
+        case 2:
+            return dot_columns<PRODUCT, minimum(2, MOST)>(sums, pitch, source, pixel, count, weights, first, begin,
+                                                          ahead);
+        case 3:
+            return dot_columns<PRODUCT, minimum(3, MOST)>(sums, pitch, source, pixel, count, weights, first, begin,
+                                                          ahead);
         default:
-            return dot_columns<PRODUCT, minimum(4, MOST)>(sums, pitch, source, pixel, count, weights, first, begin);
+            return dot_columns<PRODUCT, minimum(4, MOST)>(sums, pitch, source, pixel, count, weights, first, begin,
+                                                          ahead);
     }
 }
 
@@ -235,12 +250,14 @@ inline void dot_block(const uint8_t* source, const pixel_block& block, const pro
     ivec16 begin[tile::MAX_VECTORS];
     int32_t row[FINISHED_AT_ONCE];
     for (int32_t i = 0; i < FINISHED_AT_ONCE; i++) row[i] = i;
+    const int64_t panel_bytes = int64_t{panel.quads} * panel.weights.pitch * 4 * VEC;
+    const bool far = panel.followed && panel_bytes >= FAR_BYTES;
     for (int j = 0; j < panel.vectors; j++) begin[j] = flip_correction(panel, j);
     for (int32_t first = 0; first < block.count; first += FINISHED_AT_ONCE) {
         const int32_t count = minimum(block.count - first, FINISHED_AT_ONCE);
         for (int j = 0; j < panel.vectors; j += AT_ONCE)
             dot_some<PRODUCT>(sums + j, panel.vectors, source, block.source + first, count, panel.weights, j,
-                              minimum(AT_ONCE, panel.vectors - j), begin + j);
+                              minimum(AT_ONCE, panel.vectors - j), begin + j, far && first == 0 ? panel_bytes : 0);
         finish(ready_sums{sums, panel.vectors, row, first, count, 0, panel.vectors});
     }
 }

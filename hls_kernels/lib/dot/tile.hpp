@@ -132,14 +132,16 @@ fold_phases:
 
 #else
 
-// Adds to `sum`. The weights begin `first` vectors into the panel.
-template <class PRODUCT, int ROWS, int VECTORS>
+// Adds to `sum`. The weights begin `first` vectors into the panel. AHEAD: each quad has the line `ahead` bytes behind its
+// weights brought near.
+template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD = false>
 FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, const uint32_t (&row)[ROWS],
-                          const dot_panel& panel, int first) {
+                          const dot_panel& panel, int first, int64_t ahead = 0) {
     int64_t quad = 0;
     for (int32_t r = 0; r < panel.run_count; r++) {
         const uint32_t origin = panel.runs[r].offset;
         for (int32_t q = 0; q < panel.runs[r].quads; q++, quad++) {
+            if (AHEAD) __builtin_prefetch(panel.weight + (quad * panel.pitch + first) * 4 * VEC + ahead, 0, 2);
             typename PRODUCT::weights w[VECTORS];
             UNROLL for (int j = 0; j < VECTORS; j++) {
                 w[j] = typename PRODUCT::weights(panel_vector(panel, quad, first + j));

@@ -5,10 +5,20 @@
 //
 // With y counted from the least value of the result's format,
 //     y = sum * scale + constant + residual * factor
-// in floats, with roundings of the sum, both coefficients, the constant and each operation. Results count where |y| <= 256;
-// beyond that they are limits whatever the errors, and less than 2^31, since make_channel keeps terms below 2^53 units. So
-// with |constant| <= C and |residual * factor| <= R the product is at most 256 + C + R in size, and all roundings together
-// are less than 2^-24 (1280 + 4 C + 6 R).
+// in floats. Results count where -1/2 <= y <= 255.5; beyond that they are limits whatever the errors, and less than 2^31,
+// since make_channel keeps terms below 2^53 units. What is computed is t, the integer nearest to 2^16 (y + 1/2) + slack,
+// where slack is at least as large as all errors in this unit. t so is never too small, and at most 2 slack too large: its
+// upper 16 bits are y rounded unless its lower 16 bits are 2 slack or less. Then doubles decide.
+//
+// The errors, in 2^-24 of a step, with |constant| <= C and |residual * factor| <= R, so that the product is at most
+// 256 + C + R in size:
+//     the scale rounded                                                      256 + C + R
+//     a sum of more than 24 bits rounded                                     256 + C + R, if such a sum can count
+//     the constant rounded                                                   C
+//     the result rounded, an ulp of what is less than 256 being 2^-16        128
+//     with a residual its factor rounded, and the sum without it             256 + 2 R
+// C counts the half and the slack, less than a step, too. In the unit of t, to whose integers the result is rounded at last,
+// they are 2^-8 of that, and 1/2.
 #pragma once
 #include "epilogue_parts.hpp"
 #include "lib/vector_pack_gnu.hpp"
@@ -17,18 +27,19 @@ namespace fpga {
 
 constexpr double REQUANTIZE_UNIT = 1.0 / (1 << REQUANTIZE_FRACTION);
 
-constexpr float NEARLY_UNIT = 0x1p-22f;
-constexpr float NEARLY_BASE = 352;
-constexpr float NEARLY_MOST = 0.0625f;    // off by more than this, floats decide too seldom to be worth it
+constexpr float NEARLY_MOST = 4096;       // of slack: with more, floats decide too seldom to be worth it
 constexpr float NEARLY_OFFSET = 0x1p30f;  // smaller ones have not wrapped around
-constexpr float NEVER = -1;
+constexpr float NEARLY_ONE = 0x1p16f;
+constexpr int NEARLY_FRACTION = 16;
+constexpr float NEARLY_TOP = 32767.5f * NEARLY_ONE;  // of what t may be, and far from a tie
+constexpr int32_t ALWAYS_NEAR = 0xffff;
 
 // A vector's channels: as doubles, in which all is exact, and as floats.
 struct int8_channels {
     ivec16 offset;
     dvec16 scale, bias;
-    vec16 nearly_scale, nearly_constant;  // the offset, the bias and all zero points in one
-    vec16 nearly_tie;                     // of a distance to the nearest integer: from here on floats do not tell
+    vec16 nearly_scale, nearly_constant;  // of t: the offset, the bias and all zero points in one
+    ivec16 nearly_slack;                  // twice: up to here the lower half of t does not tell
 };
 
 // The scale of a requantize_channel.
@@ -38,8 +49,12 @@ FPGA_INLINE double scale_of_bits(int32_t scale) {
     return (scale >> 5) * POWER[scale & (REQUANTIZE_SHIFTS - 1)];
 }
 
+// A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
+FPGA_INLINE int32_t flip_of(int32_t format) { return format == FORMAT_I8 ? 0x80 : 0; }
+
 inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue& e, const finished_channels& to) {
     const double factor = e.residual == ABSENT ? 0 : e.tensor.residual_factor * REQUANTIZE_UNIT;
+    const int32_t residual_zero = e.tensor.residual_zero + flip_of(e.residual_format);
     const ivec16 scale = parameter_at(weights, e, to, 1), mantissa = scale >> ivec16(5);
     // 2^-(22 + 4 * shift), of which the exponent's bits are made.
     const ivec16 exponent = ivec16(127 - REQUANTIZE_FRACTION) -
@@ -49,18 +64,26 @@ inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue&
     of.offset = parameter_at(weights, e, to, 0) + to.term;
     of.scale = exact_product(to_double(mantissa), to_double(power));
     of.bias = exact_product(to_double(parameter_at(weights, e, to, 2)), splat_double(REQUANTIZE_UNIT));
-    // A double's rounding of the constant is nothing beside a float's.
-    const double moved = e.tensor.zero - least_of(e.out_format) - e.tensor.residual_zero * factor;
-    const dvec16 bias_and_zeros = exact_fma(of.bias, splat_double(1), splat_double(moved));
-    of.nearly_scale = to_float(mantissa) * power;
-    of.nearly_constant = to_float(exact_fma(to_double(of.offset), of.scale, bias_and_zeros));
     const ivec16 size(0x7fffffff);
-    const vec16 constant = from_bits(bits_of(of.nearly_constant) & size);
+    const double moved = e.tensor.zero - least_of(e.out_format) - residual_zero * factor;
+    // A double's rounding of the constant is nothing beside a float's.
+    const dvec16 all = exact_fma(to_double(of.offset), of.scale,
+                                 exact_fma(of.bias, splat_double(1), splat_double(moved)));
+    const vec16 constant = from_bits(bits_of(to_float(all)) & size) + vec16(1.0f);
     const vec16 offset = from_bits(bits_of(to_float(of.offset)) & size);
-    const vec16 residual(static_cast<float>(2 * 255 * std::fabs(factor)));
-    const vec16 off = (constant + vec16(NEARLY_BASE) + residual) * vec16(NEARLY_UNIT);
+    const vec16 residual(static_cast<float>(255 * std::fabs(factor)));
+    const vec16 product = constant + residual + vec16(256.0f);
+    of.nearly_scale = to_float(mantissa) * (power * vec16(NEARLY_ONE));
+    // Sums that count are less than 2^24: product <= 2^24 scale.
+    const ivec16 exact = vle(product, of.nearly_scale * vec16(0x1p24f / NEARLY_ONE));
+    const vec16 sums = select(exact, vec16(0.0f), product);
+    const vec16 with_residual = factor == 0 ? vec16(0.0f) : residual + residual + vec16(256.0f);
+    const vec16 off = (product + sums + constant + with_residual + vec16(128.0f)) * vec16(0x1p-8f);
+    const ivec16 slack = to_nearest(smaller(off, vec16(NEARLY_MOST)) + vec16(1.0f + 1e-2f));
+    of.nearly_constant =
+        to_float(exact_fma(all, splat_double(NEARLY_ONE), to_double(slack + ivec16(1 << (NEARLY_FRACTION - 1)))));
     const ivec16 enough = vlt(off, vec16(NEARLY_MOST)) & vlt(offset, vec16(NEARLY_OFFSET));
-    of.nearly_tie = select(enough, vec16(0.5f) - off, vec16(NEVER));
+    of.nearly_slack = select(enough, slack + slack, ivec16(ALWAYS_NEAR));
     return of;
 }
 
@@ -96,8 +119,7 @@ inline void finish_exactly_as(const finished_pixels& from, int32_t j, const int8
     const int8_limits limits = limits_of(t.zero, t.low, t.high), middle_limits = limits_of(t.middle_zero, -128, 127);
     const dvec16 residual_factor = splat_double(t.residual_factor * REQUANTIZE_UNIT);
     const dvec16 middle_factor = splat_double(t.middle_factor * REQUANTIZE_UNIT);
-    // A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
-    const ivec16 flip(e.residual_format == FORMAT_I8 ? 0x80 : 0), residual_zero = flip + ivec16(t.residual_zero);
+    const ivec16 flip(flip_of(e.residual_format)), residual_zero = flip + ivec16(t.residual_zero);
     const int64_t output = e.output + to.column, residual = e.residual + to.column, pitch = from.pitch;
     const byte_table table = table_of(weights, MORE ? e.table : ABSENT, e.out_format);
     const byte_table middle_table = table_of(weights, MORE ? e.middle_table : ABSENT, FORMAT_I8);
@@ -148,11 +170,11 @@ FPGA_INLINE byte_limits limits_of_bytes(const int8_epilogue& e) {
     return {e.tensor.low - least, e.tensor.high - least, least & 0x80};
 }
 
-// A sum to the nearest integer of its y; `off` becomes the largest distance to one.
-FPGA_INLINE ivec16 nearly_rounded(const vec16& y, vec16& off) {
-    const ivec16 r = to_nearest(y);
-    off = larger_size(off, y - to_float(r));
-    return r;
+// t of what is nearest to it; the lower half of `least` becomes the least one.
+FPGA_INLINE ivec16 nearly_rounded(const vec16& y, ivec16& least) {
+    const ivec16 t = to_nearest(smaller(y, vec16(NEARLY_TOP)));
+    least = smaller_halves(least, t);
+    return t;
 }
 
 // Pixels that are finished at a time.
@@ -162,16 +184,16 @@ constexpr int32_t NEARLY_AT_ONCE = 128;
 template <int VECTORS, bool RESIDUAL>
 inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
                           const int8_epilogue& e, vec16* arena, const vec16* weights) {
-    vec16 scale[VECTORS], constant[VECTORS], tie = of[0].nearly_tie;
+    vec16 scale[VECTORS], constant[VECTORS];
+    ivec16 slack = of[0].nearly_slack;
     UNROLL for (int v = 0; v < VECTORS; v++) {
         scale[v] = of[v].nearly_scale;
         constant[v] = of[v].nearly_constant;
-        tie = smaller(tie, of[v].nearly_tie);
+        slack = larger(slack, of[v].nearly_slack);
     }
     const byte_limits limits = limits_of_bytes(e);
-    const vec16 factor(static_cast<float>(e.tensor.residual_factor * REQUANTIZE_UNIT));
-    // A signed byte is its bits as an unsigned one, the sign bit flipped, less 128.
-    const ivec16 flip(e.residual_format == FORMAT_I8 ? 0x80 : 0);
+    const vec16 factor(static_cast<float>(e.tensor.residual_factor * REQUANTIZE_UNIT) * NEARLY_ONE);
+    const ivec16 flip(flip_of(e.residual_format));
     const byte_table table = table_of(weights, e.table, e.out_format);
     const int32_t lanes = to[VECTORS - 1].lanes, count = from.count;
     const ivec16* const sums = from.sums + j;
@@ -191,17 +213,17 @@ inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_cha
     for (int32_t i = 0; i < count; i++) {
         const ivec16* sum = sums + rows[i] * pitch;
         ivec16 result[VECTORS];
-        vec16 off(0.0f);
+        ivec16 least(-1);
         UNROLL for (int v = 0; v < VECTORS; v++) {
             vec16 y = to_float(sum[v]) * scale[v] + constant[v];
             if (RESIDUAL) {
                 const ivec16 x = load_bytes(arena, residual + residuals[i] + v * VEC, v == VECTORS - 1 ? lanes : VEC,
                                             false);
-                y = to_float((x ^ flip) - flip) * factor + y;
+                y = to_float(x ^ flip) * factor + y;
             }
-            result[v] = nearly_rounded(y, off);
+            result[v] = nearly_rounded(y, least);
         }
-        const bool near_a_tie = some_above(off, tie);
+        const bool near_a_tie = some_lower_half_within(least, slack);
         if (RESIDUAL && near_a_tie) {
             exactly(i);
             continue;

@@ -23,6 +23,7 @@ from fpga_dynamo.ir.records import Dequantize, Quantize
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.calls import rows
+from fpga_dynamo.lowering.ops.quantised.convolution import QUAD, takes_quads
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
 DIMS = 5
@@ -43,8 +44,13 @@ for _name, _bytes in (("quantize", 5), ("dequantize", 5)):
 
 
 def placed_like(source: View, node: Node, emitter: Emitter, element: Element) -> View:
-    """A new tensor for the value of `node`: an image for those who read it as one, else in the order of `source`."""
+    """A new tensor for the value of `node`: an image for those who read it as one, else in the order of `source`.
+
+    Where nobody but convolutions takes its few channels, a pixel is a quad.
+    """
     size = tuple(shape(node))
+    if node not in emitter.placements and element.bytes == 1 and _for_quads(node):
+        return emitter.tensor(size, CHANNELS_LAST[4], dtype=value(node).dtype, pitch=QUAD, element=element)
     if node in emitter.placements or (len(size) == 4 and (_is_image(source) or _for_images(node))):
         return emitter.image(node, element=element)
     order = source.order() if 0 not in source.strides else tuple(range(len(size)))
@@ -63,6 +69,13 @@ def _for_images(node: Node) -> bool:
     """Whether the readers of a value, past dequantising ones, want channels-last images."""
     readers = [reader for user in node.users for reader in ([user] if user.target is not DEQUANTIZE else user.users)]
     return any(reader.target in _READ_AS_IMAGES for reader in readers)
+
+
+def _for_quads(node: Node) -> bool:
+    """Whether all that reads integers are convolutions that multiply their channels, up to four, at once."""
+    reals = [user for user in node.users if user.target is DEQUANTIZE]
+    readers = [(real, reader) for real in reals for reader in real.users]
+    return 0 < len(reals) == len(node.users) and all(takes_quads(reader, real) for real, reader in readers)
 
 
 def walk(out: View, *sources: View) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...], list[tuple[int, ...]]]:

@@ -150,6 +150,22 @@ def _refuse_sizes(node: Node, weights: Weights, target: Target) -> str | None:
     return f"its windows have {depth} elements, and the core holds {most}" if depth > most else None
 
 
+def takes_quads(node: Node, image: Node) -> bool:
+    """Whether `node` is a convolution of `image` that multiplies all of its channels, up to four, at once."""
+    if node.target is not aten.convolution.default or argument(node, "transposed", 6):
+        return False
+    kernel = shape(operand(node, 1))
+    few = len(kernel) == 4 and kernel[1] <= QUAD and argument(node, "groups", 8) == 1
+    return few and node.args[0] is image and image not in node.args[1:]
+
+
+def _is_quads(x: View) -> bool:
+    """Whether each pixel of an image with few channels begins a quad."""
+    steps = [s for d, (s, n) in enumerate(zip(x.strides, x.shape, strict=True)) if n > 1 and d != 1]
+    together = x.strides[1] == 1 or x.shape[1] == 1
+    return together and not x.buffer.in_weights and all(identical(at % QUAD, 0) for at in (x.offset, *steps))
+
+
 def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
     source, node = match.nodes[:2]
     found, end = dequantized(source), ending_of(match, emitter)
@@ -157,7 +173,9 @@ def lower_convolution(match: Match, emitter: Emitter) -> Sequence[View]:
     assert found is not None and isinstance(weights, Weights)
     integers, scale = found
     out = emitter.image(match.root, element=end.element)
-    x = emitter.channels_last(emitter.in_arena(emitter.integers(integers)))
+    x = emitter.in_arena(emitter.integers(integers))
+    if not (takes_quads(node, source) and _is_quads(x)):
+        x = emitter.channels_last(x)
     residual = residual_integers(end, emitter)
     residual = None if residual is None else emitter.channels_last(residual)
     bias = node.args[2] if isinstance(node.args[2], Node) else None
