@@ -10,11 +10,14 @@
 #include "error.hpp"
 #include "faults.hpp"
 #include "process.hpp"
+#include "red_zone.hpp"
 
 namespace card_model {
 
-staging::staging(uint64_t bytes) : bytes_(bytes) {
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+// In whole pages, as the kernel maps them: ThreadSanitizer forgets of an unmapped range no more than the pages that it is told
+// of, and would find a race with whoever's library is loaded there next.
+staging::staging(uint64_t bytes) : bytes_((bytes + PAGE - 1) / PAGE * PAGE) {
+    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         throw out_of_memory("no host memory for a buffer of " + std::to_string(bytes) + " bytes (" +
                             system_reason("mmap") + ")");
