@@ -101,16 +101,6 @@ FPGA_INLINE ivec16 larger(const ivec16& a, const ivec16& b) {
 }
 
 // Of numbers that are no NaN; g++ 12 makes a comparison and a blend of the operators.
-FPGA_INLINE vec16 larger(const vec16& a, const vec16& b) {
-#if defined(__AVX512F__) && !defined(__clang__)
-    constexpr int CURRENT_ROUNDING = 4;
-    vec16 r;
-    r.part[0] = __builtin_ia32_maxps512_mask(a.part[0], b.part[0], native_float{}, -1, CURRENT_ROUNDING);
-    return r;
-#else
-    return select(vgt(a, b), a, b);
-#endif
-}
 FPGA_INLINE vec16 smaller(const vec16& a, const vec16& b) {
 #if defined(__AVX512F__) && !defined(__clang__)
     constexpr int CURRENT_ROUNDING = 4;

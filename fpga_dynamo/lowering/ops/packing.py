@@ -15,7 +15,7 @@ from fpga_dynamo._native import pack_panels
 from fpga_dynamo.ir.dtypes import HALVES
 from fpga_dynamo.ir.elements import WORD_BYTES
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
+from fpga_dynamo.ir.view import VEC, ceil_div
 from fpga_dynamo.ir.weights import NotFiniteError, all_finite
 
 
@@ -23,11 +23,6 @@ def panel_vectors(channels: int, most: int) -> int:
     """Width of a panel / VEC: of those that give the fewest panels, the narrowest, as it pads `channels` least."""
     panels = ceil_div(channels, VEC * most)
     return ceil_div(channels, VEC * panels)
-
-
-def format_of(weights: Buffer, target: Target) -> int:
-    """What packed weights are, for the field of a record that says so: 0 for floats, which every xclbin takes."""
-    return target.format_of(weights.element)
 
 
 def weight_words(count: int, format: int | None, target: Target) -> int:

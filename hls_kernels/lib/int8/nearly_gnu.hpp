@@ -79,6 +79,7 @@ inline int8_channels int8_channels_of(const vec16* weights, const int8_epilogue&
     const vec16 sums = select(exact, vec16(0.0f), product);
     const vec16 with_residual = factor == 0 ? vec16(0.0f) : residual + residual + vec16(256.0f);
     const vec16 off = (product + sums + constant + with_residual + vec16(128.0f)) * vec16(0x1p-8f);
+    // 1/2 of t's own rounding, 1/2 that this one may take off, and what this sum itself is off by.
     const ivec16 slack = to_nearest(smaller(off, vec16(NEARLY_MOST)) + vec16(1.0f + 1e-2f));
     of.nearly_constant =
         to_float(exact_fma(all, splat_double(NEARLY_ONE), to_double(slack + ivec16(1 << (NEARLY_FRACTION - 1)))));

@@ -19,7 +19,7 @@ from fpga_dynamo.lowering.ops.convolution.parts import (
     panels_of,
     window,
 )
-from fpga_dynamo.lowering.ops.packing import format_of, panel_vectors, weight_words
+from fpga_dynamo.lowering.ops.packing import panel_vectors, weight_words
 
 
 def _cycles(f: Fields, target: Target) -> float:
@@ -73,7 +73,7 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
         weight=Operand(w),
         bias=None if b is None else Operand(b),
         in_stride=_input_strides(c.x),
-        weight_format=format_of(w, emitter.target),
+        weight_format=emitter.format_of(w),
         **_sizes(c.shape, emitter.target),
         **window(c, emitter.target),
     )

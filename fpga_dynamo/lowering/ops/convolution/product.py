@@ -14,7 +14,7 @@ from fpga_dynamo.lowering.ops.convolution.parts import append, packed_bias, pack
 from fpga_dynamo.lowering.ops.epilogue import fields
 from fpga_dynamo.lowering.ops.images import image_strides
 from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
-from fpga_dynamo.lowering.ops.packing import format_of, panel_vectors
+from fpga_dynamo.lowering.ops.packing import panel_vectors
 
 
 def pitches(shape: Shape, x: View, y: View, residual: View | None) -> tuple[int, int, int] | None:
@@ -68,7 +68,7 @@ def _emit(c: Convolution, emitter: Emitter) -> None:
         out_stride=(0, 0, y_pitch),
         residual_stride=(0, 0, residual_pitch),
         alpha=1.0,
-        b_format=format_of(w, emitter.target),
+        b_format=emitter.format_of(w),
         **_sizes(c.shape, emitter.target),
         **fields(c.activation, emitter.target.enums),
     )

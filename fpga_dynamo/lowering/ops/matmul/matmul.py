@@ -32,7 +32,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
     unit_strides,
 )
 from fpga_dynamo.lowering.ops.matmul.flatten import flattened
-from fpga_dynamo.lowering.ops.packing import format_of, panel_vectors
+from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
 
 Image = tuple[int, ...] | None
@@ -147,7 +147,7 @@ def lower_matmul(match: Match, emitter: Emitter) -> Sequence[View]:
     product = Gemm(
         **product_fields(match, a, b, bias, residual, y, emitter),
         vectors=vectors,
-        b_format=format_of(b if isinstance(b, Buffer) else b.buffer, emitter.target),
+        b_format=emitter.format_of(b),
     )
     emitter.command(product, reads=[a, b, bias, residual], writes=[y], macs=macs_matmul(match))
     return [reshaped(y, shape(match.root), emitter)]
