@@ -163,7 +163,9 @@ class Builder:
         params = layout.packed_params(epilogue.channels)[share.first * block : (share.first + share.blocks) * block]
         at = region.put(params) if epilogue.table is None else 0
         commands: list[Command] = []
-        for first, part in share.parts:
+        for of in share.parts:
+            part, first = of.command, of.block
+            assert not (part.raw or part.has_sums), "a layer needs partial sums, which nothing here places"
             command = replace(part, params=at + part.params)
             if epilogue.table is not None:  # which lies behind the parameters of the part's own channels
                 own = params[part.params * LINE_BYTES :][: part.out_blocks * block]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .command import Geometry, MacCommand, Order, WeightKind, divide_up
-from .cycles import PARAMS_LINES, Memory, cycles, short_share
+from .cycles import Memory, cycles, short_share
 from .sizes import CHANNELS, EngineSizes
 
 _MOST_BANDS = 64
@@ -69,34 +69,6 @@ def chosen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> MacComman
     if best is None:
         raise DoesNotFitError(refusal or "has no cut")
     return best[1]
-
-
-def channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[tuple[int, MacCommand]]:
-    """A command that works channel by channel, in as many parts as its window needs: (block, command) each.
-
-    Addresses of input, output, residual and params are the parts'; weights are not: each part is packed by itself.
-    Raises DoesNotFitError if one block of channels is too much.
-    """
-    pieces = 1
-    while True:
-        blocks = divide_up(command.in_blocks, pieces)
-        try:
-            return [_part(command, first, blocks, sizes, memory) for first in range(0, command.in_blocks, blocks)]
-        except DoesNotFitError:
-            if blocks == 1:
-                raise
-        pieces *= 2
-
-
-def _part(command: MacCommand, first: int, blocks: int, sizes: EngineSizes, memory: Memory) -> tuple[int, MacCommand]:
-    c, count = command, min(blocks, command.in_blocks - first)
-    in_plane = divide_up(c.in_height * c.in_width, sizes.beat)
-    out_plane = divide_up(c.out_height * c.out_width, sizes.beat)
-    part = replace(c, in_blocks=count, out_blocks=count, input=c.input + first * in_plane)
-    part = replace(part, output=c.output + first * out_plane, params=c.params + first * PARAMS_LINES)
-    if c.has_residual:
-        part = replace(part, residual=c.residual + first * out_plane)
-    return first, chosen(part, sizes, memory)
 
 
 def _cuts(command: MacCommand, sizes: EngineSizes) -> Iterator[MacCommand]:

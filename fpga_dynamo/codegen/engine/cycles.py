@@ -120,6 +120,8 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         stores += g.sets * STORE + c.out_blocks * (store_bursts(g, band) * BURST + g.output_lines(band))
         if c.has_residual:
             residual += round(residual_load(g, band, g.command.out_blocks, memory)) + (g.sets - 1) * memory.read
+        if c.has_sums:
+            residual += round(sums_load(g, band, c.out_blocks, memory)) + (g.sets - 1) * memory.read
         lines, words = window_cycles(g, band)
         input_lines += lines * again
         load += round(window_load(g, band, memory)) * again
@@ -257,6 +259,14 @@ def residual_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float
     """Cycles of what reads the residual of a pass, of so many blocks: as :func:`window_load`, but behind writes."""
     count, latency = store_bursts(g, band), memory.read + BEHIND_WRITES
     of_burst = g.output_lines(band) / count * g.sizes.line_beats
+    return _RESIDUAL + latency + blocks * count * max(of_burst + REQUEST, latency / REQUESTS_AHEAD)
+
+
+def sums_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
+    """Cycles of what reads the partial sums of a pass, a line for each pixel of a block."""
+    pixels, latency = band.rows * g.command.out_width, memory.read + BEHIND_WRITES
+    count = divide_up(pixels, SEGMENT)
+    of_burst = pixels / count * g.sizes.line_beats
     return _RESIDUAL + latency + blocks * count * max(of_burst + REQUEST, latency / REQUESTS_AHEAD)
 
 

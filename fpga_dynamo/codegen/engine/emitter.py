@@ -17,16 +17,17 @@ from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.ir.view import Buffer, View, dense, numel
-from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
+from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_zeros
 
 from .choose import DoesNotFitError
-from .command import IdleCommand, MacCommand
+from .command import NO_OPERAND, IdleCommand, MacCommand
 from .cycles import PARAMS_LINES
 from .layout import Region
 from .maps import Images, Map, RefusedError, as_map, dense_view
 from .owners import Owners
+from .parts import Part, sums_lines
 from .sizes import CHANNELS
-from .split import shares, vector_shares
+from .split import Share, shares, vector_shares
 from .target import EngineTarget
 from .timeline import Command
 from .vector import VectorCommand
@@ -244,16 +245,17 @@ class EngineEmitter:
         x: Images,
         out: Images,
         params: Callable[[MacCommand, int], int],
-        weight: Callable[[MacCommand, int], int] | None = None,
+        weight: Callable[[Part], int] | None = None,
         *,
         second: Images | None = None,
         residual: Images | None = None,
         macs: int = 0,
     ) -> None:
-        """Cuts a command for the engine and appends it, in several parts where it works channel by channel.
+        """Cuts a command for the engine and appends it, in several parts where it does not fit (parts.py).
 
-        command: all but addresses. params, weight: answer the line of the parameters, and of the weights, of a cut
-        command that begins with block `first` of the channels. Raises DoesNotFitError before anything is appended.
+        command: all but addresses. params, weight: answer the line of the parameters of a cut command that begins with
+        block `first` of the channels, and of the weights of a part, whose block is the whole command's. Raises
+        DoesNotFitError before anything is appended.
         """
         command = replace(command, input_image=x.map.image_lines, output_image=out.map.image_lines)
         command = replace(command, input=self.at(x), input_after=self.after(x.map), output=self.at(out))
@@ -263,23 +265,40 @@ class EngineEmitter:
         if second is not None:
             command = replace(command, weight=self.at(second), weight_after=self.after(second.map))
         found = shares(command, self.engine.units, self.sizes, self.engine.memory)
-        of_units: list[list[MacCommand]] = []
-        for share in found:
-            of_units.append([])
-            for first, part in share.parts if share is not None else ():
-                assert share is not None
-                own = replace(part, params=part.params + share.first * PARAMS_LINES)
-                own = replace(own, params=params(own, share.first + first))
-                if weight is not None:
-                    own = replace(own, weight=weight(own, share.first + first))
-                of_units[-1].append(own)
-        total = sum(part.out_blocks for own in of_units for part in own)
-        shared = [sum(own[k].out_blocks for own in of_units if k < len(own)) for k in range(max(map(len, of_units)))]
-        for k, blocks in enumerate(shared):
+        of_units = [[] if share is None else self._own_parts(share, params, weight) for share in found]
+        steps = [[_steps(part) for part in own] for own in of_units]
+        total = sum(map(sum, steps))
+        for k in range(max(map(len, of_units))):
             # What the first waits for is one command further away for each that follows.
             placed = [_later(own[k], k) if k < len(own) else IdleCommand() for own in of_units]
-            self._append(placed, macs * blocks // total)
+            self._append(placed, macs * sum(own[k] for own in steps if k < len(own)) // total)
         self._written(out.map)
+
+    def _own_parts(
+        self, share: Share, params: Callable[[MacCommand, int], int], weight: Callable[[Part], int] | None
+    ) -> list[MacCommand]:
+        """The commands of a unit's share, with their constants and a place for what sums they pass on."""
+        sums, found = NO_OPERAND, []
+        leaving = [sums_lines(part.command) for part in share.parts if part.command.raw]
+        if leaving:
+            sums = self.lists.maps.reserve(max(leaving))
+        for part in share.parts:
+            own, first = part.command, share.first + part.block
+            own = replace(own, params=own.params + share.first * PARAMS_LINES)
+            own = replace(own, params=self._no_params(own.out_blocks) if own.raw else params(own, first))
+            if own.raw:
+                own = replace(own, output=sums, output_image=sums_lines(own) // own.images)
+            if own.has_sums:
+                own = replace(own, sums=sums)
+            if weight is not None:
+                own = replace(own, weight=weight(replace(part, command=own, block=first)))
+            found.append(own)
+        return found
+
+    def _no_params(self, blocks: int) -> int:
+        """Parameters of a command that leaves sums: offsets of 0, as the last one adds them."""
+        words = blocks * PARAMS_LINES * CHANNELS
+        return self.put(self.pack(pack_zeros, (words,), [], words, f"no parameters of {blocks} blocks"))
 
     def vector(
         self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None
@@ -309,10 +328,19 @@ class EngineEmitter:
 
 
 def _later(command: MacCommand, places: int) -> MacCommand:
-    """A command so many places behind the first of its layer."""
+    """A command so many places behind the first of its layer. Sums are the command's in front of it."""
     waits = {name: getattr(command, name) for name in ("input_after", "residual_after", "weight_after")}
     moved: dict[str, Any] = {name: ago + places for name, ago in waits.items() if ago}
+    if not command.has_residual:
+        moved["residual_after"] = 0
+    if command.has_sums:
+        moved["residual_after"] = 1
     return replace(command, **moved)
+
+
+def _steps(command: MacCommand) -> int:
+    """What the array does for a command, in comparison with others of its layer."""
+    return command.out_blocks * command.tile_depth * command.kernel[0]
 
 
 class _NoCopies:

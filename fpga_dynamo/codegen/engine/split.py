@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from .choose import DoesNotFitError, channel_parts, chosen, flattened, tiled
+from .choose import DoesNotFitError, flattened, tiled
 from .command import MacCommand, divide_up
 from .cycles import Memory, cycles
+from .parts import Part, parts_of
 from .sizes import CHANNELS, EngineSizes
 from .vector import VectorCommand, grouped
 
@@ -24,13 +25,13 @@ from .vector import VectorCommand, grouped
 class Share:
     """What a unit computes of a command. first, blocks: its blocks of output channels, whose weights and params it has.
 
-    parts: (block of the share, command) each, cut for the engine. Addresses are the whole command's with what has to be
+    parts: cut for the engine. Addresses are the whole command's with what has to be
     added, but for `params` and `weight` of constants: these begin where the unit's own do.
     """
 
     first: int
     blocks: int
-    parts: tuple[tuple[int, MacCommand], ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class _Grid:
 def shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory) -> tuple[Share | None, ...]:
     """The share of each unit; None of one that has nothing to do. Raises DoesNotFitError if no split fits.
 
-    command: not yet cut. Partial sums are not split: the first unit has all of such a command.
+    command: not yet cut. Partial sums stay with the unit that makes them.
     """
     return _shares(_without_addresses(command), units, sizes, memory).at(command)
 
@@ -93,11 +94,14 @@ def _without_addresses(command: MacCommand) -> MacCommand:
 def _placed(share: Share, command: MacCommand) -> Share:
     c = command
     parts = []
-    for block, part in share.parts:
+    for of in share.parts:
+        part = of.command
         moved = replace(part, input=part.input + c.input, output=part.output + c.output)
         moved = replace(moved, weight=part.weight + c.weight if c.second_operand_is_map else 0)
         moved = replace(moved, input_after=c.input_after, residual_after=c.residual_after, weight_after=c.weight_after)
-        parts.append((block, replace(moved, residual=part.residual + c.residual) if c.has_residual else moved))
+        if part.has_residual:
+            moved = replace(moved, residual=part.residual + c.residual)
+        parts.append(replace(of, command=moved))
     return replace(share, parts=tuple(parts))
 
 
@@ -125,8 +129,8 @@ def _cut(command: MacCommand, grid: _Grid, sizes: EngineSizes, memory: Memory) -
         # Of two shares of the same sizes the second is cut as the first.
         key = replace(part, input=0, output=0, weight=0, residual=0 if part.has_residual else part.residual)
         if key not in known:
-            cut = channel_parts(key, sizes, memory) if key.one_to_one else [(0, chosen(key, sizes, memory))]
-            known[key] = (cut, sum(cycles(c, sizes, memory).total for _, c in cut))
+            cut = parts_of(key, sizes, memory)
+            known[key] = (cut, sum(cycles(part.command, sizes, memory).total for part in cut))
         cut, total = known[key]
         share = Share(first, blocks, tuple(cut))
         found.append(_placed(share, part))

@@ -19,7 +19,7 @@ from fpga_dynamo.codegen.engine.maps import Images, Map
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.view import ceil_div
 from fpga_dynamo.lowering.ops.engine.endings import WITHOUT_LIMITS, Ending, parameters
-from fpga_dynamo.lowering.ops.engine.images import Line
+from fpga_dynamo.lowering.ops.engine.images import WeightLine
 
 
 def emit(
@@ -28,7 +28,7 @@ def emit(
     y: Images,
     end: Ending,
     bias: Node | None,
-    weights: Callable[[int, int], Line],
+    weights: Callable[[int, int], WeightLine],
     residual: Images | None,
     macs: int,
     emitter: EngineEmitter,

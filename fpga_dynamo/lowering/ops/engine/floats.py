@@ -20,7 +20,7 @@ from fpga_dynamo.lowering.ops.engine.depth import emit
 from fpga_dynamo.lowering.ops.engine.endings import Ending, ending, fields, parameters, residual
 from fpga_dynamo.lowering.ops.engine.heads import heads_product, seen_as
 from fpga_dynamo.lowering.ops.engine.images import (
-    Line,
+    WeightLine,
     as_image,
     convolution_command,
     convolution_input,
@@ -62,7 +62,7 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     bias = node.args[2] if isinstance(node.args[2], Node) else None
     given, other = emitter.expression(weight), residual(end, emitter, as_image, images_of)
 
-    def weights(first: int, behind: int) -> Line:
+    def weights(first: int, behind: int) -> WeightLine:
         return convolution_weights(
             given, weight.name, emitter, None if x.channels == behind - first else (first, behind)
         )
@@ -111,7 +111,7 @@ def _linear(match: Match, addend: Node | None, left: Node, right: Node, emitter:
     of = linear(left, node, match.root, columns, emitter, **fields(end, emitter))
     given, other = emitter.expression(right), residual(end, emitter, lambda view: view, rows_of)
 
-    def weights(first: int, behind: int) -> Line:
+    def weights(first: int, behind: int) -> WeightLine:
         some = None if of.x.channels == behind - first else (first, behind)
         return matrix_weights(given, right.name, of, emitter, turned=False, channels=some)
 

@@ -13,6 +13,7 @@ from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.maps import DTYPES, Images, RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.parts import Part
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.ir.elements import BF16, F32, I8, Element
 from fpga_dynamo.ir.graph import argument, operand, pair, shape
@@ -26,7 +27,10 @@ from fpga_dynamo.lowering.ops.pooling import Window
 _ELEMENTS = {element.dtype: element for element in (I8, BF16, F32)}
 
 Line = Callable[[MacCommand, int], int]
-"""What answers a line of the weights' region for a cut command that begins with a block of channels."""
+"""What answers the line of the parameters for a cut command that begins with a block of channels."""
+
+WeightLine = Callable[[Part], int]
+"""What answers the line of a part's weights."""
 
 
 def element_of(sizes: EngineSizes) -> Element:
@@ -123,17 +127,17 @@ def convolution_weights(
     emitter: EngineEmitter,
     channels: tuple[int, int] | None = None,
     form: Form = None,
-) -> Line:
-    """The weights of cut commands.
+) -> WeightLine:
+    """The weights of parts.
 
     channels: of the input, from the first to before the second; all if left out. form: which weights; all.
     """
 
-    def pack(cut: MacCommand, first: int) -> int:
+    def pack(part: Part) -> int:
         # Of units that share it, and channel by channel, a command has some of the output's channels.
-        own = (cut, emitter.sizes, first * CHANNELS, channels, form)
+        own = (part.command, emitter.sizes, part.block * CHANNELS, part.channels or channels, part.rows, form)
         element = element_of(emitter.sizes)
-        count = weight_bytes(cut, emitter.sizes) // element.bytes
+        count = weight_bytes(part.command, emitter.sizes) // element.bytes
         return emitter.put(
             emitter.pack(pack_for_engine, own, [weight], count, f"{name} as the engine reads it", element)
         )
@@ -142,10 +146,12 @@ def convolution_weights(
 
 
 def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
-    """The weights of a cut command; params: also its first output channel, the input channels, and the form."""
-    command, sizes, first, channels, form = params
+    """The weights of a part; params: also its first output channel, input channels, kernel rows, and the form."""
+    command, sizes, first, channels, rows, form = params
     weight = formed(form, weight)
-    if weight.dim() == 4 and tuple(weight.shape[2:]) != command.kernel:  # of patches, whose pixels are channels
+    if rows is not None:
+        weight = weight[:, :, rows[0] : rows[1]]
+    elif weight.dim() == 4 and tuple(weight.shape[2:]) != command.kernel:  # of patches, whose pixels are channels
         weight = weight.flatten(1).view(weight.shape[0], -1, 1, 1)
     if channels is not None:
         weight = weight[:, channels[0] : channels[1]]
@@ -199,11 +205,11 @@ def uniform_windows(window: Window, size: tuple[int, int], out: tuple[int, int])
     return Window(False, step, step, (0, 0), (1, 1))
 
 
-def ones(emitter: EngineEmitter) -> Line:
+def ones(emitter: EngineEmitter) -> WeightLine:
     """Weights that add up each channel."""
 
-    def pack(cut: MacCommand, first: int) -> int:
-        element = element_of(emitter.sizes)
+    def pack(part: Part) -> int:
+        element, cut = element_of(emitter.sizes), part.command
         count = weight_bytes(cut, emitter.sizes) // element.bytes
         return emitter.put(emitter.pack(pack_ones, (cut, emitter.sizes), [], count, "ones", element))
 

@@ -14,12 +14,13 @@ from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, rows_of
+from fpga_dynamo.codegen.engine.parts import Part
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
 from fpga_dynamo.ir.graph import RESHAPE_TARGETS, shape
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.ir.weights import Expression
-from fpga_dynamo.lowering.ops.engine.images import Line, as_image, element_of
+from fpga_dynamo.lowering.ops.engine.images import WeightLine, as_image, element_of
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,16 @@ def matrix_weights(
     *,
     turned: bool,
     channels: tuple[int, int] | None = None,
-) -> Line:
-    """The weights of cut commands; turned: the matrix is one of output channels by input channels.
+) -> WeightLine:
+    """The weights of parts; turned: the matrix is one of output channels by input channels.
 
     channels: of the input, from the first to before the second; all if left out.
     """
 
-    def pack(cut: MacCommand, first: int) -> int:
-        own, element = (cut, emitter.sizes, turned, of.kernel, first * CHANNELS, channels), element_of(emitter.sizes)
-        count = weight_bytes(cut, emitter.sizes) // element.bytes
+    def pack(part: Part) -> int:
+        of_sum = (part.block * CHANNELS, part.channels or channels, part.rows)
+        own, element = (part.command, emitter.sizes, turned, of.kernel, *of_sum), element_of(emitter.sizes)
+        count = weight_bytes(part.command, emitter.sizes) // element.bytes
         return emitter.put(
             emitter.pack(pack_for_engine, own, [matrix], count, f"{name} as the engine reads it", element)
         )
@@ -94,10 +96,11 @@ def matrix_weights(
 
 
 def pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
-    command, sizes, turned, kernel, first, channels = params
+    command, sizes, turned, kernel, first, channels, rows = params
     weight = (matrix if turned else matrix.t())[first : first + command.out_blocks * CHANNELS]
     weight = weight.reshape(weight.shape[0], -1, *kernel)
-    return pack_weight((command, sizes), weight if channels is None else weight[:, channels[0] : channels[1]])
+    weight = weight if channels is None else weight[:, channels[0] : channels[1]]
+    return pack_weight((command, sizes), weight if rows is None else weight[:, :, rows[0] : rows[1]])
 
 
 def _flattened_image(rows: Node) -> Node | None:

@@ -1,0 +1,151 @@
+"""A command as several, where its weights, a row of its windows or its kernel are more than an engine's memories hold.
+
+What works channel by channel is cut by its channels. Other sums are cut by rows of the kernel and by blocks of the
+input's channels: all parts but the last store their sums, 32 bits each, and all but the first begin with those before,
+so the result has the bits of a single command. Offsets, for zero points, are the last part's alone.
+
+A row that is wider than the window is cut by rows of the kernel as well, and not by columns: a window is filled with
+lines as they lie in memory, whole rows one behind the other, which are long bursts. A part of the columns would be a
+burst for each row and block, with words at both ends that two parts share. Sums cost a line a pixel and block each way,
+which runs beside the array. What has no second row of the kernel to leave out is not cut: a row of one block that is
+wider than the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .choose import DoesNotFitError, chosen, flattened, tiled
+from .command import NO_OPERAND, Flags, Geometry, MacCommand, Operation, divide_up
+from .cycles import PARAMS_LINES, Memory, cycles
+from .sizes import CHANNELS, EngineSizes
+
+Span = tuple[int, int]
+"""The first, and what is behind the last."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command of those that one becomes. block: where in the output's blocks of channels it begins.
+
+    rows, channels: what it sums, of the kernel's rows and of the input's channels; None: all of them.
+    Sums lie at line 0, and what leaves sums has the result's address, until somebody has a place for them.
+    """
+
+    command: MacCommand
+    block: int = 0
+    rows: Span | None = None
+    channels: Span | None = None
+
+
+def parts_of(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[Part]:
+    """A command, cut for the engine, in as many parts as it needs.
+
+    Addresses of input, output, residual and params are the parts'; weights are not: each part is packed by itself.
+    Raises DoesNotFitError if the least that can be a part is too much.
+    """
+    if command.one_to_one:
+        return _channel_parts(command, sizes, memory)
+    try:
+        return [Part(chosen(command, sizes, memory))]
+    except DoesNotFitError as error:
+        return _summed(command, sizes, memory, error)
+
+
+def sums_lines(command: MacCommand) -> int:
+    """Lines of the sums that a part leaves: one for 16 channels of a pixel."""
+    c = command
+    return c.images * c.out_blocks * c.out_height * c.out_width
+
+
+# --- channel by channel -----------------------------------------------------------------------------------------------
+
+
+def _channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[Part]:
+    pieces = 1
+    while True:
+        blocks = divide_up(command.in_blocks, pieces)
+        firsts = range(0, command.in_blocks, blocks)
+        parts = [_of_channels(command, first, blocks, sizes) for first in firsts]
+        try:
+            return [Part(chosen(part, sizes, memory), first) for first, part in zip(firsts, parts, strict=True)]
+        except DoesNotFitError as error:
+            if blocks == 1:
+                summed = (_summed(part, sizes, memory, error) for part in parts)
+                return [replace(part, block=first) for first, cut in zip(firsts, summed, strict=True) for part in cut]
+        pieces *= 2
+
+
+def _of_channels(command: MacCommand, first: int, blocks: int, sizes: EngineSizes) -> MacCommand:
+    c, count = command, min(blocks, command.in_blocks - first)
+    in_plane = divide_up(c.in_height * c.in_width, sizes.beat)
+    out_plane = c.out_plane or divide_up(c.out_height * c.out_width, sizes.beat)
+    part = replace(c, in_blocks=count, out_blocks=count, input=c.input + first * in_plane)
+    part = replace(part, output=c.output + first * out_plane, params=c.params + first * PARAMS_LINES)
+    return replace(part, residual=c.residual + first * out_plane) if c.has_residual else part
+
+
+# --- partial sums -----------------------------------------------------------------------------------------------------
+
+
+def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNotFitError) -> list[Part]:
+    """The parts of fewest cycles by the formula. Raises `why` if there are none."""
+    if command.second_operand_is_map or command.operation is Operation.MAXIMUM or sizes.is_float:
+        raise why  # floats are cut in lowering, and leave a result of each piece (lowering/ops/engine/depth.py)
+    c = flattened(tiled(command, sizes), sizes)
+    if not sizes.partial_sums:
+        if any(_candidates(c, replace(sizes, partial_sums=True))):
+            raise DoesNotFitError(
+                f"{why}, and its recipe leaves out partial sums, as no other than that of a KV260 does"
+            ) from why
+        raise why
+    found: dict[float, list[Part]] = {}
+    for parts in _candidates(c, sizes):
+        # All but the first and the last are like this one.
+        found.setdefault(len(parts) * cycles(chosen(parts[0].command, sizes, memory), sizes, memory).total, parts)
+    if not found:
+        raise why
+    return [replace(part, command=chosen(part.command, sizes, memory)) for part in found[min(found)]]
+
+
+def _candidates(c: MacCommand, sizes: EngineSizes) -> Iterator[list[Part]]:
+    """Ways to cut a command with tiles: for each number of rows the fewest parts of channels that fit, and one more."""
+    dense = not c.one_to_one and c.tile_depth == c.in_blocks and c.out_blocks * CHANNELS <= c.group_out
+    for rows in _shares(c.kernel[0]):
+        all_blocks = _shares(c.in_blocks) if dense else [c.in_blocks]
+        fitting = (found for blocks in all_blocks if _fit(found := list(_cut(c, rows, blocks, sizes)), sizes))
+        for _, parts in zip(range(2), fitting, strict=False):
+            yield parts
+
+
+def _shares(count: int) -> list[int]:
+    """What the largest of 1, 2, … about equal parts has."""
+    return list(dict.fromkeys(divide_up(count, parts) for parts in range(1, count + 1)))
+
+
+def _fit(parts: list[Part], sizes: EngineSizes) -> bool:
+    """Whether all parts fit where they are cut as small as they can be. One alone has been tried."""
+    least = (replace(part.command, band_rows=1, set_tiles=1) for part in parts)
+    return len(parts) > 1 and all(Geometry(command, sizes).refusal() is None for command in least)
+
+
+def _cut(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> Iterator[Part]:
+    """Parts of so many rows of the kernel and blocks of the input's channels."""
+    in_plane = divide_up(c.in_height * c.in_width * c.pixel_channels, sizes.line_elements)
+    for row in range(0, c.kernel[0], rows):
+        for first in range(0, c.in_blocks, blocks):
+            count, behind = min(blocks, c.in_blocks - first), min(row + rows, c.kernel[0])
+            of_rows: Span | None = (row, behind) if rows < c.kernel[0] else None
+            of_channels: Span | None = None
+            part = replace(c, kernel=(behind - row, c.kernel[1]), input=c.input + first * in_plane)
+            part = replace(part, padding=(c.padding[0] - row * c.dilation[0], c.padding[1]))
+            if blocks < c.in_blocks:
+                of_channels = (first * CHANNELS, (first + count) * CHANNELS)
+                part = replace(part, in_blocks=count, tile_depth=count)
+                part = replace(part, group_in=min(c.group_in - of_channels[0], count * CHANNELS))
+            if row or first:
+                part = replace(part, sums=0)
+            if behind < c.kernel[0] or first + count < c.in_blocks:
+                part = replace(part, flags=Flags.RAW, residual=NO_OPERAND)
+            yield Part(part, rows=of_rows, channels=of_channels)
