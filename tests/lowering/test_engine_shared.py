@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 from fpga_dynamo.codegen.engine.target import FITTED, EngineTarget
 from fpga_dynamo.frontend.capture import capture
@@ -37,6 +38,20 @@ def test_two_units_have_eagers_bits(network: type[nn.Module]) -> None:
     found = counted(program, SharedCard(program.engine, "u250"), captured.tensors())
     assert not found.differences and found.values
     assert list(found.ends[0]) == sorted(found.ends[0]) and found.ends[0][-1] > 0
+
+
+@pytest.mark.slow
+def test_each_of_two_units_keeps_its_own_sums() -> None:
+    torch.manual_seed(0)
+    deep, wide = nn.Conv2d(304, 40, 3, padding=1), nn.Conv2d(40, 20, 5, padding=2)
+    x = torch.randn(1, 304, 5, 300)
+    converted = quantize(nn.Sequential(deep, nn.ReLU(), wide).eval(), [(x,)], scales="pow2", progress=False)
+    captured = capture(converted, (x,))
+    program = lower_for_engine(captured.module, engine(2), captured.static)
+    raw = [[c for c in e.working if isinstance(c, MacCommand) and c.raw] for e in program.lists.launches[0]]
+    assert any(len({c.output for c in own}) == 2 for own in raw)
+    found = counted(program, SharedCard(program.engine, "u250"), captured.tensors())
+    assert not found.differences and found.values == 2
 
 
 @pytest.mark.slow
