@@ -1,9 +1,11 @@
 // Vectors of 32 bits to bytes and back, many at once: for software alone, what the int8 epilogue and the depthwise loops need
 // beside vector_int8_gnu.hpp.
 //
-//   store_saturated<VECTORS>(to, x, limits, lanes)   the upper halves of the lanes of 1 to 4 vectors, each clamped to limits
-//                                                    from 0 to 255 and flipped, as bytes one behind the other; `lanes`: of
-//                                                    the last vector
+//   store_saturated<VECTORS>(to, x, limits, lanes)   the upper halves of the lanes of 1 to 4 vectors, VECTORS at each place
+//                                                    `to`, each clamped to limits from 0 to 255 and flipped, as bytes one
+//                                                    behind the other; `lanes`: of a place's last vector, all where there
+//                                                    are several
+//   store_pieces<VECTORS>(to, line, lanes)           the same of bytes
 //
 // Where the host packs whole registers (FPGA_PACKS), a *line* is 64 bytes, and takes four vectors of 32 bits in line order:
 // lane 4 l + i of vector k has byte 16 l + 4 k + i, as x86 takes bytes apart and packs them within 128 bits.
@@ -144,22 +146,22 @@ FPGA_INLINE void store_part(uint8_t* to, const bvec64& line, int part) {
     *reinterpret_cast<memory_part*>(to) = parts[part];
 }
 
-template <int VECTORS>
-FPGA_INLINE void store_saturated(uint8_t* to, const ivec16 (&x)[VECTORS], const byte_limits& limits, int lanes) {
-    const native_words low = packed_words(x[0], x[VECTORS > 1 ? 1 : 0]);
-    const native_words high = VECTORS > 2 ? packed_words(x[VECTORS > 2 ? 2 : 0], x[VECTORS - 1]) : low;
-    const native_int in_turns = (native_int)clamped(packed_bytes(low, high), limits);
-    const native_int places = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    const native_int bytes = __builtin_shuffle(in_turns, places);
-    const int32_t count = (VECTORS - 1) * VEC + lanes;
-    if (count == 4 * VEC) {
-        *reinterpret_cast<memory_beat*>(to) = (native_beat)bytes;
+template <int VECTORS, int PLACES>
+FPGA_INLINE void store_pieces(uint8_t* const (&to)[PLACES], const bvec64& line, int lanes) {
+    if (PLACES > 1) {
+        UNROLL for (int i = 0; i < PLACES; i++) store_part<PLACES == 2 ? 2 : 1>(to[i], line, i);
         return;
     }
-    alignas(64) uint8_t line[4 * VEC];
+    const native_int bytes = (native_int)line.part[0];
+    const int32_t count = (VECTORS - 1) * VEC + lanes;
+    if (count == 4 * VEC) {
+        *reinterpret_cast<memory_beat*>(to[0]) = line.part[0];
+        return;
+    }
     if (count % VEC != 0) {
-        *reinterpret_cast<memory_beat*>(line) = (native_beat)bytes;
-        std::memcpy(to, line, static_cast<size_t>(count));
+        alignas(64) uint8_t all[4 * VEC];
+        *reinterpret_cast<memory_beat*>(all) = line.part[0];
+        std::memcpy(to[0], all, static_cast<size_t>(count));
         return;
     }
     typedef int32_t half_t __attribute__((vector_size(32)));
@@ -167,19 +169,54 @@ FPGA_INLINE void store_saturated(uint8_t* to, const ivec16 (&x)[VECTORS], const 
     const half_t half = __builtin_shufflevector(bytes, bytes, 0, 1, 2, 3, 4, 5, 6, 7);
     const quarter_t first = __builtin_shufflevector(bytes, bytes, 0, 1, 2, 3);
     const quarter_t third = __builtin_shufflevector(bytes, bytes, 8, 9, 10, 11);
-    if (VECTORS > 1) std::memcpy(to, &half, sizeof half);
-    if (VECTORS == 3) std::memcpy(to + sizeof half, &third, sizeof third);
-    if (VECTORS == 1) std::memcpy(to, &first, sizeof first);
+    if (VECTORS > 1) std::memcpy(to[0], &half, sizeof half);
+    if (VECTORS == 3) std::memcpy(to[0] + sizeof half, &third, sizeof third);
+    if (VECTORS == 1) std::memcpy(to[0], &first, sizeof first);
+}
+
+template <int ALL>
+FPGA_INLINE bvec64 saturated_line(const ivec16 (&x)[ALL], const byte_limits& limits) {
+    const native_words low = packed_words(x[0], x[ALL > 1 ? 1 : 0]);
+    const native_words high = ALL > 2 ? packed_words(x[ALL > 2 ? 2 : 0], x[ALL - 1]) : low;
+    const native_int in_turns = (native_int)clamped(packed_bytes(low, high), limits);
+    const native_int places = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    bvec64 line;
+    line.part[0] = (native_beat)__builtin_shuffle(in_turns, places);
+    return line;
+}
+
+template <int VECTORS, int PLACES, int ALL>
+FPGA_INLINE void store_saturated(uint8_t* const (&to)[PLACES], const ivec16 (&x)[ALL], const byte_limits& limits,
+                                 int lanes) {
+    store_pieces<VECTORS>(to, saturated_line(x, limits), lanes);
 }
 
 #else
 
-template <int VECTORS>
-FPGA_INLINE void store_saturated(uint8_t* to, const ivec16 (&x)[VECTORS], const byte_limits& limits, int lanes) {
-    UNROLL for (int v = 0; v < VECTORS; v++) {
-        const ivec16 r = vclamp(x[v] >> ivec16(16), ivec16(limits.low), ivec16(limits.high)) ^ ivec16(limits.flip);
-        store_bytes(reinterpret_cast<vec16*>(to), v * VEC, r, v == VECTORS - 1 ? lanes : VEC);
+template <int VECTORS, int PLACES>
+FPGA_INLINE void store_pieces(uint8_t* const (&to)[PLACES], const bvec64& line, int lanes) {
+    alignas(64) uint8_t all[4 * VEC];
+    std::memcpy(all, &line, sizeof all);
+    const int32_t count = (VECTORS - 1) * VEC + lanes;
+    UNROLL for (int i = 0; i < PLACES; i++) std::memcpy(to[i], all + i * VECTORS * VEC, static_cast<size_t>(count));
+}
+
+template <int VECTORS, int PLACES, int ALL>
+FPGA_INLINE void store_saturated(uint8_t* const (&to)[PLACES], const ivec16 (&x)[ALL], const byte_limits& limits,
+                                 int lanes) {
+    UNROLL for (int i = 0; i < ALL; i++) {
+        const int v = i % VECTORS;
+        const ivec16 r = vclamp(x[i] >> ivec16(16), ivec16(limits.low), ivec16(limits.high)) ^ ivec16(limits.flip);
+        store_bytes(reinterpret_cast<vec16*>(to[i / VECTORS]), v * VEC, r, v == VECTORS - 1 ? lanes : VEC);
     }
+}
+
+template <int ALL>
+FPGA_INLINE bvec64 saturated_line(const ivec16 (&x)[ALL], const byte_limits& limits) {
+    alignas(64) uint8_t line[4 * VEC];
+    uint8_t* const to[1] = {line};
+    store_saturated<ALL>(to, x, limits, VEC);
+    return load_beat(line);
 }
 
 #endif

@@ -174,15 +174,41 @@ constexpr int FINISHED_AT_ONCE = 48;
 // Panels from so many bytes on have the next one's weights fetched: smaller ones wait in the nearest cache.
 constexpr int64_t FAR_BYTES = 1 << 15;
 
-template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD = false>
-FPGA_NOINLINE void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel,
-                            const dot_panel& weights, int first, const ivec16* begin, int64_t ahead = 0) {
-    uint32_t row[ROWS];
-    UNROLL for (int i = 0; i < ROWS; i++) row[i] = pixel[i];
+template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD, class ROW_BYTES>
+FPGA_INLINE void sums_of_rows(ivec16* sums, int32_t pitch, const ROW_BYTES& rows, const dot_panel& weights, int first,
+                              const ivec16* begin, int64_t ahead) {
     ivec16 sum[ROWS][VECTORS];
     UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] = begin[j]; }
-    dot_tile<PRODUCT, ROWS, VECTORS, AHEAD>(sum, source, row, weights, first, ahead);
+    dot_tile<PRODUCT, AHEAD>(sum, rows, weights, first, ahead);
     UNROLL for (int i = 0; i < ROWS; i++) { UNROLL for (int j = 0; j < VECTORS; j++) sums[i * pitch + j] = sum[i][j]; }
+}
+
+template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD>
+FPGA_NOINLINE void dot_any_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel,
+                                const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
+    any_rows<ROWS> rows = {source, {}};
+    UNROLL for (int i = 0; i < ROWS; i++) rows.row[i] = pixel[i];
+    sums_of_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, rows, weights, first, begin, ahead);
+}
+
+template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD>
+FPGA_NOINLINE void dot_even_rows(ivec16* sums, int32_t pitch, const uint8_t* first_row, int64_t apart,
+                                 const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
+    const even_rows<ROWS> rows(first_row, apart);
+    sums_of_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, rows, weights, first, begin, ahead);
+}
+
+template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD = false>
+inline void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel,
+                     const dot_panel& weights, int first, const ivec16* begin, int64_t ahead = 0) {
+    const uint32_t apart = pixel[ROWS > 1 ? 1 : 0] - pixel[0];
+    uint32_t uneven = 0;
+    UNROLL for (int i = 2; i < ROWS; i++) uneven |= pixel[i] - pixel[i - 1] - apart;
+    if (uneven == 0 && pixel[ROWS - 1] >= pixel[0])
+        dot_even_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, source + pixel[0], apart, weights, first, begin,
+                                                     ahead);
+    else
+        dot_any_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, source, pixel, weights, first, begin, ahead);
 }
 
 // As many tiles as fit `count` pixels; the last one is shifted back, and computes some again. ahead: bytes from the weights

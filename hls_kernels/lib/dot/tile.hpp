@@ -132,22 +132,65 @@ fold_phases:
 
 #else
 
+// x, which compilers then keep as it is: they would spread the addresses of a tile's rows over more registers than there are.
+template <class T>
+FPGA_INLINE T kept(T x) {
+    asm("" : "+r"(x));
+    return x;
+}
+
+// Bytes of a tile's rows, from their origins in the source on.
+template <int ROWS>
+struct any_rows {
+    const uint8_t* source;
+    uint32_t row[ROWS];
+
+    FPGA_INLINE any_rows from(uint32_t offset) const {
+        any_rows r = *this;
+        r.source += offset;
+        return r;
+    }
+    FPGA_INLINE int32_t quad(int i) const { return quad_at(source, row[i]); }
+    FPGA_INLINE void next_quad() { source += 4; }
+};
+
+// Of rows `apart` bytes from each other: an address for each four of them, so that all stay in registers.
+template <int ROWS>
+struct even_rows {
+    const uint8_t* fourth[(ROWS + 3) / 4];
+    int64_t apart, thrice;
+
+    FPGA_INLINE even_rows(const uint8_t* first, int64_t apart) : apart(apart), thrice(kept(3 * apart)) {
+        for (int g = 0; g < (ROWS + 3) / 4; g++) fourth[g] = first + 4 * g * apart;
+    }
+    FPGA_INLINE even_rows from(uint32_t offset) const {
+        even_rows r = *this;
+        for (const uint8_t*& at : r.fourth) at = kept(at + offset);
+        return r;
+    }
+    FPGA_INLINE int32_t quad(int i) const { return quad_at(fourth[i / 4], i % 4 == 3 ? thrice : i % 4 * apart); }
+    FPGA_INLINE void next_quad() {
+        for (const uint8_t*& at : fourth) at = kept(at + 4);
+    }
+};
+
 // Adds to `sum`. The weights begin `first` vectors into the panel. AHEAD: each quad has the line `ahead` bytes behind its
 // weights brought near.
-template <class PRODUCT, int ROWS, int VECTORS, bool AHEAD = false>
-FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const uint8_t* source, const uint32_t (&row)[ROWS],
-                          const dot_panel& panel, int first, int64_t ahead = 0) {
-    int64_t quad = 0;
+template <class PRODUCT, bool AHEAD = false, int ROWS, int VECTORS, class ROW_BYTES>
+FPGA_INLINE void dot_tile(ivec16 (&sum)[ROWS][VECTORS], const ROW_BYTES& rows, const dot_panel& panel, int first,
+                          int64_t ahead = 0) {
+    const int64_t step = int64_t{panel.pitch} * 4 * VEC;
+    const uint8_t* weight = panel.weight + int64_t{first} * 4 * VEC;
     for (int32_t r = 0; r < panel.run_count; r++) {
-        const uint32_t origin = panel.runs[r].offset;
-        for (int32_t q = 0; q < panel.runs[r].quads; q++, quad++) {
-            if (AHEAD) __builtin_prefetch(panel.weight + (quad * panel.pitch + first) * 4 * VEC + ahead, 0, 2);
+        ROW_BYTES at = rows.from(panel.runs[r].offset);
+        for (int32_t q = panel.runs[r].quads; q > 0; q--, weight += step, at.next_quad()) {
+            if (AHEAD) __builtin_prefetch(weight + ahead, 0, 2);
             typename PRODUCT::weights w[VECTORS];
             UNROLL for (int j = 0; j < VECTORS; j++) {
-                w[j] = typename PRODUCT::weights(panel_vector(panel, quad, first + j));
+                w[j] = typename PRODUCT::weights(load_quads(weight, int64_t{j} * 4 * VEC));
             }
             UNROLL for (int i = 0; i < ROWS; i++) {
-                const typename PRODUCT::inputs x(ivec16(quad_at(source, int64_t{row[i]} + origin + 4 * q)));
+                const typename PRODUCT::inputs x(ivec16(at.quad(i)));
                 UNROLL for (int j = 0; j < VECTORS; j++) { sum[i][j] = PRODUCT::dot(sum[i][j], x, w[j]); }
             }
         }

@@ -20,6 +20,8 @@
 // C counts the half and the slack, less than a step, too. In the unit of t, to whose integers the result is rounded at last,
 // they are 2^-8 of that, and 1/2.
 #pragma once
+#include <type_traits>
+
 #include "epilogue_parts.hpp"
 #include "lib/vector_pack_gnu.hpp"
 
@@ -181,6 +183,12 @@ FPGA_INLINE ivec16 nearly_rounded(const vec16& y, ivec16& least) {
 // Pixels that are finished at a time.
 constexpr int32_t NEARLY_AT_ONCE = 128;
 
+// Pixels of so many vectors that a line of bytes takes.
+template <int VECTORS>
+constexpr int NEARLY_TOGETHER = VECTORS == 1   ? 4
+                                : VECTORS == 2 ? 2
+                                               : 1;
+
 // Vectors [j, j + VECTORS) of each of at most NEARLY_AT_ONCE pixels.
 template <int VECTORS, bool RESIDUAL>
 inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
@@ -203,44 +211,47 @@ inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_cha
     const int32_t* const rows = from.row;
     const uint32_t *const outputs = from.output, *const residuals = from.residual;
     const bool has_table = e.table != ABSENT;
-    const auto exactly = [&](int32_t i) {
-        const finished_pixels one = {from.sums,         from.pitch, 1,       from.row + i, from.output + i,
-                                     from.residual + i, nullptr,    nullptr, nullptr};
-        for (int v = 0; v < VECTORS; v++) finish_exactly(one, j + v, of[v], to[v], e, arena, weights);
+    const auto exactly = [&](int32_t i, int32_t pixels) {
+        const finished_pixels some = {from.sums,         from.pitch, pixels,  from.row + i, from.output + i,
+                                      from.residual + i, nullptr,    nullptr, nullptr};
+        for (int v = 0; v < VECTORS; v++) finish_exactly(some, j + v, of[v], to[v], e, arena, weights);
     };
-    // Those that doubles decide come last: a branch to them would be guessed wrong each time. But a residual may lie where
-    // its result goes.
-    int32_t left[NEARLY_AT_ONCE + 1], lefts = 0;
-    for (int32_t i = 0; i < count; i++) {
-        const ivec16* sum = sums + rows[i] * pitch;
-        ivec16 result[VECTORS];
+    // Those that doubles decide come last, so that no call is in the loop. But a residual may lie where its result goes.
+    int32_t left[NEARLY_AT_ONCE], lefts = 0;
+    const auto finish = [&](int32_t i, auto together) {
+        constexpr int PIXELS = decltype(together)::value;
+        ivec16 result[PIXELS * VECTORS];
         ivec16 least(-1);
-        UNROLL for (int v = 0; v < VECTORS; v++) {
-            vec16 y = to_float(sum[v]) * scale[v] + constant[v];
-            if (RESIDUAL) {
-                const ivec16 x = load_bytes(arena, residual + residuals[i] + v * VEC, v == VECTORS - 1 ? lanes : VEC,
-                                            false);
-                y = to_float(x ^ flip) * factor + y;
+        uint8_t* at[PIXELS];
+        UNROLL for (int p = 0; p < PIXELS; p++) {
+            const ivec16* sum = sums + rows[i + p] * pitch;
+            at[p] = output + outputs[i + p];
+            UNROLL for (int v = 0; v < VECTORS; v++) {
+                vec16 y = to_float(sum[v]) * scale[v] + constant[v];
+                if (RESIDUAL) {
+                    const ivec16 x = load_bytes(arena, residual + residuals[i + p] + v * VEC,
+                                                v == VECTORS - 1 ? lanes : VEC, false);
+                    y = to_float(x ^ flip) * factor + y;
+                }
+                result[p * VECTORS + v] = nearly_rounded(y, least);
             }
-            result[v] = nearly_rounded(y, least);
         }
-        const bool near_a_tie = some_lower_half_within(least, slack);
-        if (RESIDUAL && near_a_tie) {
-            exactly(i);
-            continue;
+        if (__builtin_expect(some_lower_half_within(least, slack), false)) {
+            if (RESIDUAL) return exactly(i, PIXELS);
+            left[lefts++] = i;
         }
-        left[lefts] = i;
-        lefts += near_a_tie;
-        uint8_t* const at = output + outputs[i];
-        if (!has_table) {
+        if (has_table)
+            store_pieces<VECTORS>(at, lookup(table, saturated_line(result, limits)), lanes);
+        else
             store_saturated<VECTORS>(at, result, limits, lanes);
-            continue;
-        }
-        alignas(64) uint8_t line[4 * VEC];
-        store_saturated<VECTORS>(line, result, limits, lanes);
-        store_beat(reinterpret_cast<vec16*>(at), 0, lookup(table, load_beat(line)), (VECTORS - 1) * VEC + lanes);
-    }
-    for (int32_t i = 0; i < lefts; i++) exactly(left[i]);
+    };
+    constexpr int TOGETHER = NEARLY_TOGETHER<VECTORS>;
+    int32_t i = 0;
+    if (lanes == VEC)
+        for (; i + TOGETHER <= count; i += TOGETHER) finish(i, std::integral_constant<int, TOGETHER>());
+    const int32_t alone = i;
+    for (; i < count; i++) finish(i, std::integral_constant<int, 1>());
+    for (int32_t k = 0; k < lefts; k++) exactly(left[k], left[k] < alone ? TOGETHER : 1);
 }
 
 template <int VECTORS>
