@@ -196,7 +196,7 @@ inline void line_pixels(const ivec16* column, const depthwise_int8_command& c, i
     const byte_limits limits = limits_of_bytes(e);
     const line_results to = results;
     const ivec16 slack = of.slack;
-    int32_t place[LINE_TAPS], left[LINE_COLUMNS + 1], lefts = 0;
+    int32_t place[LINE_TAPS], left[LINE_COLUMNS], lefts = 0;
     for (int32_t t = 0; t < taps; t++) place[t] = (t / quads * c.dilation[1] * quads + t % quads) * 4;
     for (int32_t x = 0; x < pixels; x++) {
         ivec16 sum[4], result[4];
@@ -205,8 +205,7 @@ inline void line_pixels(const ivec16* column, const depthwise_int8_command& c, i
         UNROLL for (int k = 0; k < 4; k++) {
             result[k] = nearly_rounded(to_float(sum[k]) * of.scale[k] + of.constant[k], least);
         }
-        left[lefts] = x;
-        lefts += some_lower_half_within(least, slack);
+        if (__builtin_expect(some_lower_half_within(least, slack), false)) left[lefts++] = x;
         store_line<BLOCKS>(to, x, packed_line(result, limits));
     }
     for (int32_t i = 0; i < lefts; i++) {
