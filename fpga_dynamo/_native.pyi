@@ -179,6 +179,9 @@ class direct_call:
     def __deepcopy__(self, memo: Any) -> direct_call:
         """Itself, as of a function."""
 
+def borrowed_runs() -> int:
+    """How many runs of software cards have had PyTorch's threads as lanes, since they were spinning."""
+
 def direct_totals() -> tuple[int, int, int, int]:
     """Launches, commands, bytes in and bytes out of all direct calls of the process (ours)."""
 

@@ -32,8 +32,10 @@ void* translate(void* card, uint64_t address, uint64_t* bytes) {
     return host;
 }
 
+}  // namespace
+
 // Fills a command's step times if it wants them.
-class step_clock {
+class compute_unit::step_clock {
 public:
     step_clock(ert_command& command, uint32_t steps) : command_(command) {
         command_.steps.clear();
@@ -53,8 +55,6 @@ private:
     ert_command& command_;
     int64_t start_ns_ = 0;
 };
-
-}  // namespace
 
 // A command under way: what its lanes share.
 struct compute_unit::activity {
@@ -265,29 +265,36 @@ void compute_unit::step_through(activity& a) {
         a.call.error[sizeof a.call.error - 1] = '\0';
         return a.fail(outcome::returned, refused, std::string("refused to start: ") + a.call.error);
     }
-    const bool several = team_.lanes() > 1;
-    const slice_task task{[](void* context, uint32_t slice) { static_cast<activity*>(context)->run_slice(slice); }, &a};
     step_clock clock(a.command, a.call.steps);
-    for (; a.step < a.call.steps && !a.failed; ++a.step) {
-        clock.start();
-        volatile uint32_t wanted = 1;
-        if (kernel_.lanes && !a.run("in slices", [&] { wanted = entry_->slices(&a.call, a.step); })) break;
-        if (wanted == 0) {
-            clock.skip();
-            continue;
-        }
-        a.slices = several ? slices_for(team_.lanes(), wanted) : 1;
-        if (a.slices > 1) a.command.sliced.store(true, std::memory_order_relaxed);
-        team_.run(board_, a.slices, task);
-        clock.stop();
-        if (a.failed) break;  // `step` stays at the one that failed
-    }
+    run_steps(a, clock, team_.lanes() > 1);
     // A cancelled run may still tidy up; a second cancellation ends that too.
     const int tolerated = a.failed ? a.command.cancelled.load() : 0;
     a.run("in end", [&] { entry_->end(&a.call, a.status, a.step); }, tolerated);
     const char* volatile counted = nullptr;
     if (counters_ && !a.failed && a.run("in its counters", [&] { counted = counters_(); }))
         a.command.counters = counted;
+}
+
+void compute_unit::run_steps(activity& a, step_clock& clock, bool may_borrow) {
+    const slice_task task{[](void* context, uint32_t slice) { static_cast<activity*>(context)->run_slice(slice); }, &a};
+    for (; a.step < a.call.steps && !a.failed; ++a.step) {
+        clock.start();
+        volatile uint32_t wanted = 1;
+        if (kernel_.lanes && !a.run("in slices", [&] { wanted = entry_->slices(&a.call, a.step); })) return;
+        if (wanted == 0) {
+            clock.skip();
+            continue;
+        }
+        a.slices = team_.lanes() > 1 ? slices_for(team_.lanes(), wanted) : 1;
+        if (a.slices > 1) {
+            a.command.sliced.store(true, std::memory_order_relaxed);
+            if (may_borrow && team_.run_with_borrowed(board_, [&] { run_steps(a, clock, false); })) return;
+            may_borrow = false;
+        }
+        team_.run(board_, a.slices, task);
+        clock.stop();
+        if (a.failed) return;  // `step` stays at the one that failed
+    }
 }
 
 void compute_unit::interrupt_running(ert_command& command, ert_state as) {

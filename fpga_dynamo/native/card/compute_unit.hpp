@@ -35,7 +35,7 @@ public:
 
     unsigned lanes() const { return team_.lanes(); }
     // Has the lanes ready for a command that will come within microseconds.
-    void wake_lanes() { team_.wake(); }
+    void wake_lanes() { team_.announce(); }
 
     // Runs the command on this unit's thread, after those that wait already.
     void enqueue(std::shared_ptr<ert_command> command);
@@ -56,10 +56,13 @@ public:
 
 private:
     struct activity;
+    class step_clock;
     void serve();
     void perform(ert_command& command);
     void load_code();  // throws error
     void step_through(activity& a);
+    // The steps from the next one on. may_borrow: PyTorch's threads may take the place of helpers.
+    void run_steps(activity& a, step_clock& clock, bool may_borrow);
     void interrupt_running(ert_command& command, ert_state as);  // with mutex_ held
 
     const kernel_info& kernel_;

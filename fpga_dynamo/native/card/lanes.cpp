@@ -2,8 +2,10 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "borrowed_threads.hpp"
 #include "cpu.hpp"
 #include "error.hpp"
 #include "faults.hpp"
@@ -62,8 +64,8 @@ void lane_team::run(size_t index, uint32_t count, slice_task task) {
         for (uint32_t slice = 0; slice < count; ++slice) task.run(task.context, slice);
         return;
     }
-    std::call_once(started_, [this] { start_helpers(); });
     board& b = boards_[index];
+    if (!b.borrowed) std::call_once(started_, [this] { start_helpers(); });
     b.finished.store(0, std::memory_order_relaxed);
     b.task = task;
     ++b.epoch;
@@ -71,7 +73,7 @@ void lane_team::run(size_t index, uint32_t count, slice_task task) {
         const uint64_t next = uint64_t{count} * lane / lanes_, end = uint64_t{count} * (lane + 1) / lanes_;
         b.ranges[lane].left.store(uint64_t{b.epoch} << 32 | end << 16 | next, std::memory_order_release);
     }
-    wake();
+    if (!b.borrowed) wake();
     uint32_t slice = 0, mine = 0;
     for (; claim(b, 0, &slice); ++mine) task.run(task.context, slice);
     for (int spins = 0; b.finished.load(std::memory_order_acquire) != count - mine; ++spins)
@@ -79,6 +81,55 @@ void lane_team::run(size_t index, uint32_t count, slice_task task) {
             cpu_relax();
         else
             sched_yield();
+}
+
+bool lane_team::run_with_borrowed(size_t index, const std::function<void()>& steps) {
+    if (lanes_ == 1 || !threads_to_borrow(lanes_ - 1)) return false;
+    struct loan {
+        lane_team& team;
+        board& b;
+        const std::function<void()>& steps;
+        pthread_t borrower = pthread_self();
+        std::atomic<unsigned> lane{1};
+        std::atomic<bool> over{false};
+    } all{*this, boards_[index], steps};
+    all.b.borrowed = true;
+    on_borrowed_threads(
+        [](void* context) {
+            loan& l = *static_cast<loan*>(context);
+            if (!pthread_equal(pthread_self(), l.borrower)) {
+                const unsigned lane = l.lane.fetch_add(1);
+                if (lane < l.team.lanes_) l.team.lend(l.b, lane, l.over);
+                return;
+            }
+            l.steps();
+            l.over.store(true, std::memory_order_release);
+        },
+        &all);
+    all.b.borrowed = false;
+    return true;
+}
+
+void lane_team::lend(board& b, unsigned lane, const std::atomic<bool>& over) {
+    if (!stack_has(stack_)) return;
+    prepare_thread();
+    {
+        std::lock_guard lock(lent_mutex_);
+        lent_.push_back(pthread_self());
+    }
+    for (int spins = 0; !over.load(std::memory_order_acquire);)
+        if (help(b, lane))
+            spins = 0;
+        else if (++spins < RELAXED_SPINS)
+            cpu_relax();
+        else
+            sched_yield();
+    std::lock_guard lock(lent_mutex_);
+    lent_.erase(std::find(lent_.begin(), lent_.end(), pthread_self()));
+}
+
+void lane_team::announce() {
+    if (lanes_ > 1 && !threads_to_borrow(lanes_ - 1)) wake();
 }
 
 void lane_team::wake() {
@@ -127,6 +178,8 @@ void lane_team::serve(unsigned lane) {
 void lane_team::interrupt() {
     const size_t count = helper_count_.load(std::memory_order_acquire);
     for (size_t i = 0; i < count; ++i) card_model::interrupt(helpers_[i].native_handle());
+    std::lock_guard lock(lent_mutex_);
+    for (const pthread_t thread : lent_) card_model::interrupt(thread);
 }
 
 }  // namespace card_model

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -35,8 +36,12 @@ public:
     // never waits for a helper that has not claimed a slice.
     void run(size_t index, uint32_t count, slice_task task);
 
-    // Has parked helpers come back and those that spin go on for as long again, before a run that is about to begin.
-    void wake();
+    // Runs `steps`, which call run() for this board alone, with PyTorch's threads as helpers if these spin; false if they do
+    // not, and nothing has happened.
+    bool run_with_borrowed(size_t index, const std::function<void()>& steps);
+
+    // Has the lanes ready for a run that is about to begin.
+    void announce();
 
     // Makes the helpers look at the cancel level of the slice that they are in.
     void interrupt();
@@ -53,14 +58,17 @@ private:
     struct alignas(64) board {
         std::unique_ptr<range[]> ranges;  // of each lane
         std::atomic<uint32_t> finished{0};
-        slice_task task;     // published by the ranges, stays until all claimed slices have finished
-        uint32_t epoch = 0;  // the caller's
+        slice_task task;        // published by the ranges, stays until all claimed slices have finished
+        uint32_t epoch = 0;     // the caller's
+        bool borrowed = false;  // the caller's: its helpers are PyTorch's threads
     };
 
     bool claim(board& b, unsigned lane, uint32_t* slice) const;
     bool help(board& b, unsigned lane);
+    void lend(board& b, unsigned lane, const std::atomic<bool>& over);
     void serve(unsigned lane);
     void start_helpers();
+    void wake();  // parked helpers come back, those that spin go on for as long again
 
     const unsigned lanes_;
     std::unique_ptr<board[]> boards_;
@@ -69,6 +77,8 @@ private:
     size_t stack_ = 0;
     std::vector<kernel_thread> helpers_;
     std::atomic<size_t> helper_count_{0};  // of helpers_ that interrupt may look at
+    std::mutex lent_mutex_;
+    std::vector<pthread_t> lent_;  // threads that help for the time of a run
     alignas(64) std::atomic<uint32_t> published_{0};
     std::atomic<uint32_t> parked_{0};
     std::atomic<bool> stopping_{false};

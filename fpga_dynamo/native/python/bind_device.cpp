@@ -2,6 +2,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "borrowed_threads.hpp"
 #include "error.hpp"
 #include "interpreter.hpp"
 #include "kernel.hpp"
@@ -126,4 +127,5 @@ void bind_device(nb::module_& module) {
         .def("memory", &memory_of)
         .def("counters", &counters_of);
     module.def("enumerate_devices", &card::count);
+    module.def("borrowed_runs", &card_model::borrowed_runs);
 }
