@@ -50,7 +50,8 @@ def test_a_run_behind_an_operator_of_eager_takes_its_threads(two_lanes: Card) ->
     def steps() -> None:
         data = two_lanes.array(values)
         run = xrt.run(two_lanes.kernel("steps"))
-        for index, value in enumerate((data, 1000, 99, 28)):
+        arguments: tuple[xrt.bo | int, ...] = (data, 1000, 99, 28)
+        for index, value in enumerate(arguments):
             run.set_arg(index, value)
         assert run.execute(60000) == COMPLETED
         np.testing.assert_array_equal(two_lanes.fetch(data, np.uint32), expected_steps(values, 99))
