@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine import parts, split
-from fpga_dynamo.codegen.engine.command import NO_OPERAND, Flags, MacCommand
+from fpga_dynamo.codegen.engine.command import NO_OPERAND, Flags, MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.cycles import cycles
 from fpga_dynamo.codegen.engine.launch import modelled_ends
 from fpga_dynamo.codegen.engine.parts import Part
@@ -211,7 +211,7 @@ def test_an_engine_without_sums_names_what_its_recipe_lacks(model: nn.Module, si
     program = lower_for_engine(captured.module, replace(ENGINE, sizes=sizes), captured.static)
     (left,) = left_of(program)
     assert why in left and left.endswith(
-        ", and its recipe leaves out partial sums, as no other than that of a KV260 does"
+        ", and its recipe leaves out partial sums, which int8 recipes of other platforms have"
     )
 
 
@@ -230,6 +230,28 @@ def test_sums_take_the_cost_model_s_cycles() -> None:
     assert cycles(between, sizes, memory).lines - cycles(plain, sizes, memory).lines == 4 * (2 * 256 - 64)
     assert cycles(between, sizes, memory).epilogue > 2 * cycles(plain, sizes, memory).epilogue
     assert cycles(between, sizes, memory).residual > 4 * 256
+
+
+def test_parts_are_as_few_as_rows_of_a_kernel_allow() -> None:
+    """128 positions are 4 rows of 31; a block of channels is cut as every other."""
+    command = MacCommand(
+        weight_kind=WeightKind.DIAGONAL,
+        in_blocks=3,
+        in_height=56,
+        in_width=56,
+        out_blocks=3,
+        out_height=56,
+        out_width=56,
+        kernel=(31, 31),
+        padding=(15, 15),
+    )
+    found = parts.parts_of(command, ENGINE.sizes, ENGINE.memory)
+    assert [part.block for part in found] == [0] * 8 + [1] * 8 + [2] * 8
+    assert [part.rows for part in found[:8]] == [(row, min(row + 4, 31)) for row in range(0, 31, 4)]
+    plane = 56 * 56 // 4
+    for one, other in zip(found[:8], found[8:16], strict=True):
+        moved = replace(one.command, input=plane, output=plane, params=3)
+        assert other == replace(one, block=1, command=moved)
 
 
 LARGE: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {

@@ -72,9 +72,21 @@ def _channel_parts(command: MacCommand, sizes: EngineSizes, memory: Memory) -> l
             return [Part(chosen(part, sizes, memory), first) for first, part in zip(firsts, parts, strict=True)]
         except DoesNotFitError as error:
             if blocks == 1:
-                summed = (_summed(part, sizes, memory, error) for part in parts)
-                return [replace(part, block=first) for first, cut in zip(firsts, summed, strict=True) for part in cut]
+                cut = _summed(parts[0], sizes, memory, error)
+                return [
+                    _moved(part, parts[0], to, first) for first, to in zip(firsts, parts, strict=True) for part in cut
+                ]
         pieces *= 2
+
+
+def _moved(part: Part, first: MacCommand, to: MacCommand, block: int) -> Part:
+    """What is a part of `first`, as the same part of another block's command."""
+    c = part.command
+    moved = replace(c, input=c.input + to.input - first.input, output=c.output + to.output - first.output)
+    moved = replace(moved, params=c.params + to.params - first.params)
+    if c.has_residual:
+        moved = replace(moved, residual=c.residual + to.residual - first.residual)
+    return replace(part, command=moved, block=block)
 
 
 def _of_channels(command: MacCommand, first: int, blocks: int, sizes: EngineSizes) -> MacCommand:
@@ -97,16 +109,28 @@ def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNo
     if not sizes.partial_sums:
         if any(_candidates(c, replace(sizes, partial_sums=True))):
             raise DoesNotFitError(
-                f"{why}, and its recipe leaves out partial sums, as no other than that of a KV260 does"
+                f"{why}, and its recipe leaves out partial sums, which int8 recipes of other platforms have"
             ) from why
         raise why
     found: dict[float, list[Part]] = {}
     for parts in _candidates(c, sizes):
-        # All but the first and the last are like this one.
-        found.setdefault(len(parts) * cycles(chosen(parts[0].command, sizes, memory), sizes, memory).total, parts)
+        found.setdefault(_cycles(parts, sizes, memory), parts)
     if not found:
         raise why
     return [replace(part, command=chosen(part.command, sizes, memory)) for part in found[min(found)]]
+
+
+def _cycles(parts: list[Part], sizes: EngineSizes, memory: Memory) -> float:
+    """Of all parts; those of a size count as the first of them."""
+    known: dict[tuple[object, ...], float] = {}
+    total = 0.0
+    for part in parts:
+        c = part.command
+        size = (c.kernel, c.in_blocks, c.has_sums, c.raw)
+        if size not in known:
+            known[size] = cycles(chosen(c, sizes, memory), sizes, memory).total
+        total += known[size]
+    return total
 
 
 def _candidates(c: MacCommand, sizes: EngineSizes) -> Iterator[list[Part]]:
@@ -114,7 +138,7 @@ def _candidates(c: MacCommand, sizes: EngineSizes) -> Iterator[list[Part]]:
     dense = not c.one_to_one and c.tile_depth == c.in_blocks and c.out_blocks * CHANNELS <= c.group_out
     for rows in _shares(c.kernel[0]):
         all_blocks = _shares(c.in_blocks) if dense else [c.in_blocks]
-        fitting = (found for blocks in all_blocks if _fit(found := list(_cut(c, rows, blocks, sizes)), sizes))
+        fitting = (found for blocks in all_blocks if (found := _fitting(c, rows, blocks, sizes)))
         for _, parts in zip(range(2), fitting, strict=False):
             yield parts
 
@@ -124,10 +148,14 @@ def _shares(count: int) -> list[int]:
     return list(dict.fromkeys(divide_up(count, parts) for parts in range(1, count + 1)))
 
 
-def _fit(parts: list[Part], sizes: EngineSizes) -> bool:
-    """Whether all parts fit where they are cut as small as they can be. One alone has been tried."""
-    least = (replace(part.command, band_rows=1, set_tiles=1) for part in parts)
-    return len(parts) > 1 and all(Geometry(command, sizes).refusal() is None for command in least)
+def _fitting(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> list[Part]:
+    """Parts of so many rows and blocks; none if one does not fit where it is cut as small as it can be."""
+    found: list[Part] = []
+    for part in _cut(c, rows, blocks, sizes):
+        if Geometry(replace(part.command, band_rows=1, set_tiles=1), sizes).refusal() is not None:
+            return []
+        found.append(part)
+    return found if len(found) > 1 else []  # one alone has been tried
 
 
 def _cut(c: MacCommand, rows: int, blocks: int, sizes: EngineSizes) -> Iterator[Part]:
