@@ -60,39 +60,45 @@ def test_what_float32_holds_has_eager_s_bits(last: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("scales", [pytest.param(scales, marks=EXTENDED) for scales in ("pow2", "float")])
-def test_any_statistics_are_within_a_step(scales: str) -> None:
+def test_norms_of_any_statistics_have_eager_s_bits(scales: str) -> None:
     torch.manual_seed(2)
     program, captured = lowered(Dense(), torch.randn(1, 3, 65, 97), scales=scales)
     assert left_of(program) == [] and len(program.lists.launches) == 1
     found = apart(program, captured)
-    assert all(most <= 1 for _, _, most in found.values())
-    assert sum(count for count, _, _ in found.values()) <= 3
+    norms = {node.name for node, pattern in program.taken.items() if pattern == "batch_norm_int8"}
+    assert norms and not norms & set(found)
+    # Convolutions of other scales are within a step.
+    assert scales == "float" or not found
+    assert all(most <= 1 for _, _, most in found.values()) and sum(count for count, _, _ in found.values()) <= 3
 
 
-def test_the_arithmetic_is_the_norm_s() -> None:
-    """Of all integers, by scales and statistics at random: a step from eager's in 20 of a million at most."""
+def apart_from_eager(source: float, result: float, residual: float) -> Tensor:
+    """By how many steps the card's integers are not eager's, of all and 4,096 channels of random statistics."""
     torch.manual_seed(3)
-    count, source, result, zero = 4096, 0.037, 0.021, 5
+    count, zero = 4096, 5
     module = norm(count, exact=False).eval()
     x = torch.arange(-128, 128, dtype=torch.float32)
     with torch.no_grad():
-        real = module(((x - zero) * source).view(-1, 1, 1, 1).expand(-1, count, 1, 1).contiguous())[:, :, 0, 0]
-        wanted = torch.round(torch.relu(real) * torch.tensor(1 / result)).clamp(0, 127)
-        constants = (source, zero, 133, result, 0.0, module.eps, count)
+        image = ((x - zero) * source).view(1, 1, 8, 32).expand(2, count, 8, 32).contiguous()
+        wanted = torch.round(module(image)[0].view(count, 256) * torch.tensor(1 / result)).clamp(-128, 127)
+        constants = (source, zero, 133, result, residual, module.eps, count)
         mean, variance = module.running_mean, module.running_var
         assert mean is not None and variance is not None
         words = pack_norm(constants, module.weight, module.bias, mean, variance)
-    offset, scale, bias = words.view(-1, 3, 16).transpose(0, 1).reshape(3, -1).double()
+    offset, scale, bias = words.view(-1, 3, 16).transpose(0, 1).reshape(3, -1, 1).double()
     factors = torch.floor(scale / 32) * 2.0 ** -(22 + 4 * torch.remainder(scale, 8))
-    made = torch.round((x[:, None].double() + offset) * factors + bias * 2.0**-22).clamp(0, 127)
-    difference = (made - wanted).abs()
-    assert difference.max() <= 1
-    assert (difference != 0).sum() <= 20e-6 * made.numel()
-    assert 0.2 < (made > 0).double().mean() < 0.8
+    made = torch.round((x.double() + offset) * factors + bias * 2.0**-22).clamp(-128, 127)
+    return (made - wanted).abs()
 
 
-def test_a_norm_that_is_not_rounded_behind_is_the_host_s() -> None:
-    torch.manual_seed(4)
-    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.MaxPool2d(2), norm(16, exact=False))
-    program, _ = lowered(model, torch.randn(1, 3, 9, 9))
-    assert "batch_norm_int8" not in program.taken.values()
+@pytest.mark.parametrize(
+    ("source", "result"), [(0.037, 0.021), (0.037, 0.05), (0.011, 0.04), (2.0**-5, 2.0**-5), (2.0**-7, 2.0**-4)]
+)
+def test_the_arithmetic_is_the_norm_s(source: float, result: float) -> None:
+    assert not apart_from_eager(source, result, 0.0).any()
+
+
+def test_without_a_bias_that_is_chosen_for_them_some_integers_are_a_step_away() -> None:
+    """As where another map is added before the rounding: 20 of a million at most."""
+    found = apart_from_eager(0.037, 0.021, 1e-30)
+    assert found.max() == 1 and (found != 0).sum() <= 20e-6 * found.numel()

@@ -6,6 +6,7 @@ the norm and what limits it; on cores they are made in float32. Tests: tests/low
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from fpga_dynamo.codegen.engine.command import WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.codegen.requantize import RequantizeError, channels
+from fpga_dynamo.codegen.requantize import FRACTION, Channels, RequantizeError, channels
 from fpga_dynamo.ir.graph import GraphInfo, argument, operand, shape
 from fpga_dynamo.ir.quantised import dequantized
 from fpga_dynamo.ir.view import View, align
@@ -36,6 +37,9 @@ from fpga_dynamo.lowering.ops.quantised.epilogue import (
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
 from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine
 
+_INTEGERS = torch.arange(-128, 128, dtype=torch.float64)
+_SEEN = 256
+"""Steps from the zero point beyond which every result is at a limit of its integers."""
 _PIXEL = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
 
@@ -99,9 +103,48 @@ def pack_norm(
         )
     except RequantizeError as error:
         raise NotExactError(str(error)) from error
-    own = torch.stack([found.offset, found.scale, found.bias])
+    bias = found.bias
+    if residual == 0:  # else the sum is rounded with what is added, and not alone
+        eager = _in_float32(source_scale, source_zero, eps, gamma, beta, mean, variance)
+        bias = _fitted(found, torch.round(eager * (1.0 / result_scale)).double())
+    own = torch.stack([found.offset, found.scale, bias])
     own = torch.nn.functional.pad(own, (0, -count % CHANNELS)).reshape(PARAMETERS, -1, CHANNELS)
     return own.permute(1, 0, 2).contiguous().flatten()
+
+
+def _in_float32(
+    scale: float,
+    zero: int,
+    eps: float,
+    gamma: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+) -> torch.Tensor:
+    """What eager makes of each integer from -128 to 127, by channels: (channels, 256) of float32."""
+    real = (_INTEGERS.float() - zero) * scale
+    image = real.view(1, 1, 16, 16).expand(1, len(mean), 16, 16).contiguous()
+    made = torch.nn.functional.batch_norm(image, mean.float(), variance.float(), gamma, beta, eps=eps)
+    return made.view(len(mean), 256)
+
+
+def _fitted(found: Channels, wanted: torch.Tensor) -> torch.Tensor:
+    """Biases by which every integer becomes the one that is `wanted`, if there are such; else they are as they were.
+
+    A norm's result may lie nearer to the border between two integers than a scale of 22 bits and more can tell, and
+    then all of its pixels are a step from eager's. As there are 256 inputs only, each says within which bounds the
+    bias has to be; in most channels these leave room beside the one that is nearest to the real number.
+    """
+    made = (_INTEGERS.view(1, -1) + found.offset.double().view(-1, 1)) * found.factors().view(-1, 1)
+    above, below = ((wanted + half - made) * 2.0**FRACTION for half in (0.5, -0.5))
+    # At the border itself the even integer is taken.
+    even = torch.remainder(wanted, 2) == 0
+    above = torch.where(even, torch.floor(above), torch.ceil(above) - 1)
+    below = torch.where(even, torch.ceil(below), torch.floor(below) + 1)
+    seen = wanted.abs() <= _SEEN
+    most, least = torch.where(seen, above, math.inf).amin(1), torch.where(seen, below, -math.inf).amax(1)
+    bias = found.bias.double()
+    return torch.where(least <= most, torch.minimum(torch.maximum(bias, least), most), bias).int()
 
 
 LAYOUTS["pack_norm"] = pack_norm
