@@ -110,7 +110,7 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
             except BuildError:
                 continue
             kernel.part, kernel.vitis = part, project.get("vitis", "")
-            found.append(check(kernel, memories=project.get("memories", False)))
+            found.append(check(kernel, memories=project.get("memories", False)).of(process))
     return found
 
 
@@ -127,9 +127,11 @@ def named(checks: Iterable[Check]) -> dict[str, list[tuple[Loop, tuple[str, ...]
 
 
 def _joined(loop: Loop) -> list[str]:
-    """Names that a report may have for a loop: its own, and that with those of loops around it before it."""
+    """Names that a report may have for a loop: its own, and that with those of loops around it before it. Of four loops
+    and more that become one, reports leave out the second from outside ("ID_KW_OW" of ID, KH, KW and OW)."""
     outer = [name for name, _ in loop.nest]
-    return ["_".join([*outer[start:], loop.name]) for start in range(len(outer) + 1)]
+    names = [[*outer[start:], loop.name] for start in range(len(outer) + 1)]
+    return ["_".join(name) for name in names + [[name[0], *name[2:]] for name in names if len(name) > 3]]
 
 
 def measured(project: dict[str, Any], rows: list[dict[str, Any]], bursts: list[dict[str, Any]], root: Path) -> Result:
@@ -169,7 +171,8 @@ def compared(where: str, rows: Iterable[dict[str, Any]], checks: Iterable[Check]
 
 def _match(row: dict[str, Any], loops: dict[str, list[tuple[Loop, tuple[str, ...]]]]) -> Loop | None:
     candidates = loops.get(row["loop"], [])
-    beside = [loop for loop, path in candidates if any(row["module"].startswith(name) for name in path if name)]
+    module = row["module"].removeprefix("grp_")  # of an instance
+    beside = [loop for loop, path in candidates if any(module.startswith(name) for name in path if name)]
     beside = beside or [loop for loop, _ in candidates]
     return next((loop for loop in beside if loop.ii == row["final_ii"]), beside[0] if beside else None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 
 from ..hls import cfg, ir, scev
@@ -13,7 +13,7 @@ from ..hls.arrays import COPIES, Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import Dependence
 from ..hls.instances import base_of
-from .banks import Lane, Moved, Place, lanes, may_meet, moving
+from .banks import Lane, Moved, Place, indices, lanes, may_meet, moving
 
 _MOST_CHOICES = 8  # between pointers, one behind the other
 _MOST_ELEMENTS = 64  # of one access; a copy of more is a loop of its own
@@ -64,7 +64,7 @@ class Accesses:
         evolution: scev.Evolution,
         inside: set[str] | None = None,
     ) -> None:
-        self._kernel, self._loop = kernel, loop
+        self._kernel, self._loop, self._code = kernel, loop, code
         self._definitions = kernel.function.definitions()
         self._inside = {i.name for i in code if i.name} if inside is None else inside
         self._counter = "#" + loop.header
@@ -184,8 +184,31 @@ class Accesses:
             return apart // step
         return None
 
+    def never_meet(self, a: Access, b: Access) -> bool:
+        """Whether two accesses to an array lie apart in one of its dimensions, in whatever iterations: an index stays
+        within its extent, and counters of loops around this one do not fall below zero."""
+        array = a.array
+        if array is None or array is not b.array or -1 in array.extents[1:]:
+            return False
+        difference = scev.difference(a.form, b.form)
+        if any(key and key[0] != "#" for key in difference):
+            return False
+        own = [access.form.get(self._counter, 0) for access in (a, b)]
+        steps = [indices(array, step) for step in own]
+        parts = {key: indices(array, value) for key, value in difference.items()}
+        for dimension in range(len(array.extents)):
+            if any(step[dimension] for step in steps):
+                continue  # this loop moves through it
+            terms = [part[dimension] for key, part in parts.items() if key]
+            constant = parts[""][dimension] if "" in parts else 0
+            if (constant > 0 and all(t >= 0 for t in terms)) or (constant < 0 and all(t <= 0 for t in terms)):
+                return True
+        return False
+
     def same(self, a: Access, b: Access) -> bool:
         """Whether two accesses may meet in one iteration."""
+        if self.never_meet(a, b):
+            return False
         difference = scev.difference(a.form, b.form)
         if any(key for key in difference):
             return True
@@ -203,8 +226,9 @@ class Accesses:
                 return 1 << int(wraps[1])
         return None
 
-    def bounds(self) -> list[Bound]:
-        """Limits by the ports of memories, m_axi bundles and streams."""
+    def bounds(self, in_burst: Container[int] = ()) -> list[Bound]:
+        """Limits by the ports of memories, m_axi bundles and streams. in_burst: indices of accesses that are parts of
+        bursts."""
         found: list[Bound] = []
         by_array: dict[str, list[Access]] = defaultdict(list)
         for access in self.all:
@@ -219,7 +243,9 @@ class Accesses:
             elif array is not None and array.kind is Kind.PORT:
                 for write in (False, True):
                     bundle = array.bundle or "gmem"
-                    bundles[bundle, write] += self._beats([a for a in group if a.write == write])
+                    there = [a for a in group if a.write == write]
+                    bundles[bundle, write] += self._beats([a for a in there if a.index in in_burst])
+                    bundles[bundle, write] += self._requests(a for a in there if a.index not in in_burst)
             elif array is not None and array.kind is Kind.MEMORY and not array.complete():
                 found.append(self._memory_bound(array, group))
         for (bundle, write), count in bundles.items():
@@ -316,6 +342,21 @@ class Accesses:
             before = [best[p] for p in flow.predecessors[block] if p in best and p in self._loop.blocks]
             best[block] = max(before, default=0) + count[block]
         return max(best.values(), default=0)
+
+    def _requests(self, accesses: Iterable[Access]) -> int:
+        """Requests of accesses that are no burst: ports widen for bursts only (UG1399, "Automatic Port Width
+        Resizing": its conditions are those of bursts), so each element is a request of its own. What is read of one
+        element comes with it; each field of it that is written by itself is a request (boxes of AC_proj_39, 2025.2).
+        Of two branches one is taken."""
+        single: dict[object, Access] = {}
+        for access in accesses:
+            size = access.array.element_bytes if access.array else 0
+            code = self._code[access.index]
+            own = (code.debug, access.block) if access.write else None  # of a copy's parts, the same place
+            first, end = access.constant // size if size else 0, access.constant + access.size
+            for n in range(first, math.ceil(end / size) if size else 1):
+                single.setdefault((access.variable, n, own), access)
+        return self._on_a_path(single.values())
 
     def _beats(self, accesses: list[Access]) -> int:
         """Beats an iteration of one port: neighbours that fill what an iteration advances by share beats."""

@@ -75,3 +75,17 @@ def lanes(array: Array, offset: int) -> list[int]:
             index -= extent if index > extent // 2 else 0
         found.append(index)
     return found
+
+
+def indices(array: Array, offset: int) -> list[int]:
+    """How far two places so many bytes apart lie from each other in each dimension; what is more than half of an extent
+    ahead lies behind. A place within an element counts as the element's own."""
+    found: list[int] = []
+    rest = offset
+    for dimension in range(1, len(array.extents) + 1):
+        size = array.element_bytes * math.prod(max(1, e) for e in array.extents[dimension:])
+        index, rest = divmod(rest, size)
+        if dimension < len(array.extents) and rest > size // 2:
+            index, rest = index + 1, rest - size
+        found.append(index)
+    return found

@@ -14,6 +14,7 @@ from .accesses import Access, Accesses, forgiven, stated
 from .banks import may_meet
 from .timing import Cost, Timing
 
+_MOST_CHANGES = 8  # of a value's width, one behind the other
 _MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each other
 
 
@@ -80,7 +81,7 @@ def build(
             continue
         for value in i.values:
             if value in place and place[value] != index:
-                carried = _carries(code[place[value]], loop, by_index.get(place[value]))
+                carried = _carries(code, place, place[value], loop, by_index)
                 graph.edge(place[value], sums.get(index, index) if carried else index)
         if i.opcode == "phi":
             for block in kernel.flow.predecessors[i.block]:
@@ -95,26 +96,28 @@ def build(
             for condition in conditions.get(i.block, ()):
                 graph.edge(condition, index)
     _exit_edges(graph, kernel.flow, loop, by_index, place)
-    _memory_edges(graph, instance)
+    _memory_edges(graph, kernel.flow, instance)
     return graph
 
 
 def _exit_edges(
     graph: Graph, flow: cfg.Flow, loop: cfg.Loop, by_index: dict[int, Access], place: dict[str, int]
 ) -> None:
-    """What is seen from outside waits until it is known that there is an iteration, where the loop may end early."""
+    """Memories, ports and streams wait until it is known that there is an iteration, where the loop may end early: a
+    pipeline takes no access back, and begins an iteration with a cycle (do-while loops over a histogram of
+    Xilinx_Summer_School_Dsp_Huffman_Pro, 2021.2: 2; one over a port of AAHLS_LabC, 2022: 10)."""
     if graph.accesses.counted:
         return
     exits = [block for block in loop.blocks if any(after not in loop.blocks for after in flow.successors[block])]
     decided = {place[v] for block in exits for v in flow.terminator(block).operands if v in place}
     for index, i in enumerate(graph.code):
-        if (i.callee or "").startswith("__hls_") or _is_port(by_index.get(index)):
+        if (i.callee or "").startswith("__hls_") or _is_outside(by_index.get(index)):
             for condition in decided:
-                graph.edge(condition, index, distance=1)
+                graph.edge(condition, index, Wait.MEMORY, distance=1)
 
 
 def _sums(code: list[ir.Instruction], place: dict[str, int]) -> dict[int, int]:
-    """For additions of integers that only another addition uses: the last of the chain.
+    """For additions of integers that only another addition uses, perhaps in another width: the last of the chain.
 
     Vitis HLS balances such sums (UG1399, expression_balance), so what comes from the last iteration is added last.
     """
@@ -125,19 +128,66 @@ def _sums(code: list[ir.Instruction], place: dict[str, int]) -> dict[int, int]:
                 users[place[value]].append(index)
     found: dict[int, int] = {}
     for index in range(len(code) - 1, -1, -1):
-        if code[index].opcode == "add" and len(users[index]) == 1:
-            (user,) = users[index]
-            if code[user].opcode == "add" and user > index:
-                found[index] = found.get(user, user)
+        if code[index].opcode != "add":
+            continue
+        at = index
+        while (
+            len(users[at]) == 1 and users[at][0] > at and (_same(code, place, users[at][0]) or _half(code, users, at))
+        ):
+            (at,) = users[at]
+        if len(users[at]) == 1 and users[at][0] > at and code[users[at][0]].opcode == "add":
+            (user,) = users[at]
+            found[index] = found.get(user, user)
     return found
 
 
-def _carries(i: ir.Instruction, loop: cfg.Loop, access: Access | None) -> bool:
-    """Whether a value may come from the last iteration: a phi of the header, or a register that the loop may write."""
-    if i.opcode == "phi":
-        return i.block == loop.header
-    array = access.array if access else None
-    return i.opcode == "load" and array is not None and (array.kind is Kind.REGISTERS or array.complete())
+def _same(code: list[ir.Instruction], place: dict[str, int], index: int) -> int | None:
+    """What an instruction gives in another width, so that sums go through it: extended, or with its upper bits gone."""
+    i = code[index]
+    if i.opcode in ("zext", "sext", "trunc", "freeze"):
+        return place.get(i.operands[0])
+    if i.opcode == "and" and i.operands[1].isdigit() and not int(i.operands[1]) & (int(i.operands[1]) + 1):
+        return place.get(i.operands[0])
+    shifted = place.get(i.operands[0]) if i.opcode in ("ashr", "lshr") else None
+    if shifted is not None and code[shifted].opcode == "shl" and code[shifted].operands[1] == i.operands[1]:
+        return place.get(code[shifted].operands[0])
+    return None
+
+
+def _half(code: list[ir.Instruction], users: dict[int, list[int]], index: int) -> bool:
+    """Whether the user of a value shifts its upper bits out, and the next one shifts back."""
+    (first,) = users[index]
+    if code[first].opcode != "shl" or len(users[first]) != 1:
+        return False
+    back = code[users[first][0]]
+    return back.opcode in ("ashr", "lshr") and back.operands[1] == code[first].operands[1]
+
+
+def _carries(
+    code: list[ir.Instruction], place: dict[str, int], index: int, loop: cfg.Loop, by_index: dict[int, Access]
+) -> bool:
+    """Whether a value may come from the last iteration: a phi of the header, or a register that the loop may write;
+    also in another width, or where one that begins anew is chosen instead."""
+    for _ in range(_MOST_CHANGES):
+        i = code[index]
+        if i.opcode == "phi":
+            return i.block == loop.header
+        if i.opcode == "load":
+            access = by_index.get(index)
+            array = access.array if access else None
+            return array is not None and (array.kind is Kind.REGISTERS or array.complete())
+        inside = [place[value] for value in i.operands[1:] if value in place] if i.opcode == "select" else []
+        before = inside[0] if len(inside) == 1 else _same(code, place, index)
+        if before is None or before >= index:
+            return False
+        index = before
+    return False
+
+
+def _is_outside(access: Access | None) -> bool:
+    """Whether an access goes to a memory, or out of the kernel."""
+    array = access.array if access is not None else None
+    return array is not None and (array.kind is Kind.PORT or (array.kind is Kind.MEMORY and not array.complete()))
 
 
 def _is_port(access: Access | None) -> bool:
@@ -176,7 +226,7 @@ def _conditions(
     return found
 
 
-def _memory_edges(graph: Graph, instance: Instance | None) -> None:
+def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None) -> None:
     """Order between accesses to one array, within an iteration and between iterations."""
     groups: dict[str, list[Access]] = defaultdict(list)
     for access in graph.accesses.all:
@@ -210,8 +260,20 @@ def _memory_edges(graph: Graph, instance: Instance | None) -> None:
                         graph.edge(write.index, other.index, wait)
                     else:
                         graph.edge(other.index, write.index, Wait.ORDER)
-                if free:
+                if free or graph.accesses.never_meet(write, other) or _covered(flow, writes, other):
                     continue
                 distance = told or graph.accesses.distance(write, other)
                 if distance:
                     graph.edge(write.index, other.index, wait, distance)
+
+
+def _covered(flow: cfg.Flow, writes: list[Access], read: Access) -> bool:
+    """Whether an iteration always writes what it reads here before: then nothing of an earlier iteration is read."""
+    return any(
+        write.index < read.index
+        and write.variable == read.variable
+        and write.constant <= read.constant
+        and read.constant + read.size <= write.constant + write.size
+        and flow.dominates(write.block, read.block)
+        for write in writes
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..hls import cfg, interfaces, ir, scev
 from ..hls.frontend import Kernel
 from ..hls.instance import Instance
+from ..hls.processes import Process
 from . import bursts, graph, storage
 from .accesses import Accesses
 from .interval import Scheduler, components
@@ -61,6 +62,13 @@ class Check:
     notes: list[str]
     sources: dict[str, str]
     bursts: list[bursts.Burst] = field(default_factory=list)
+
+    def of(self, process: Process) -> Check:
+        """What counts for a process: of a region's own loops, those alone, without a latency."""
+        if not process.only:
+            return self
+        own = [loop for loop in self.loops if loop.path[:1] and loop.path[0] in process.only]
+        return replace(self, loops=own, latency=None)
 
 
 def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True) -> Check:
@@ -227,7 +235,7 @@ class _Checker:
                 made.costs[index] = self.timing.carried(code[index]) or made.costs[index]
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
-        interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, accesses.bounds())
+        interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, accesses.bounds(in_burst))
         found.depth = interval.depth
         trips = found.trips[1] if found.trips else None
         if not found.pipelined:

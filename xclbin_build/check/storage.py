@@ -6,12 +6,14 @@ The rules are read off logs of HeteroCL_Transformer (Vitis HLS 2022.1), "Partiti
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Container
 
 from ..hls.arrays import Array, Kind, Partition
 from ..hls.frontend import Kernel
 from .accesses import Access, Accesses
+from .banks import indices
 
 _MOST_BANKS = 1024
 _MOST_INTERLEAVED = 64
@@ -42,9 +44,10 @@ def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -
             continue
         if not array.partitions and not array.storage and not array.constant and whole not in parameters:
             _divide(array, groups_of)
-        if not kernel.vitis or kernel.vitis >= _INTERLEAVES:
-            for group in asked[value]:
+        for group in asked[value]:
+            if not kernel.vitis or kernel.vitis >= _INTERLEAVES:
                 _interleave(array, group)
+            _interleave_reads(array, group)
         # What lasts from call to call is not copied: larm60/ECE8893 (2022.1).
         if value[:1] != "@" and not array.storage and not array.complete():
             _replicate(array, regions, groups_of)
@@ -80,6 +83,28 @@ def _interleave(array: Array, group: list[Access]) -> None:
         count = len(places)
         if count > 2 and max(places) - min(places) == count - 1 and variable and count <= _MOST_INTERLEAVED:
             array.partitions.append(Partition("cyclic", last, count))
+            return
+
+
+def _interleave_reads(array: Array, group: list[Access]) -> None:
+    """Cyclically, in every dimension in which an iteration reads neighbours, where they are more than two ports take:
+    what `config_array_partition -throughput_driven` does unless it is switched off (UG1399). Seen: windows of 3 x 3
+    (AC_proj_39, 2025.2: cyclic, factor 3 in two dimensions), of 5 (larm60/ECE8893, 2022.1), rows of 16
+    (mnist_depthwise_hls, 2022.1: 8 banks of two ports)."""
+    divided = {p.dimension for p in array.partitions}
+    if not array.extents or -1 in array.extents or 0 in divided or array.storage:
+        return
+    by_variable: dict[object, list[list[int]]] = defaultdict(list)
+    for access in group:
+        if not access.write and access.variable and access.size <= array.element_bytes:
+            by_variable[access.variable].append(indices(array, access.constant))
+    for places in by_variable.values():
+        sides = [sorted({place[n] for place in places}) for n in range(len(array.extents))]
+        wide = [(n, side) for n, side in enumerate(sides, start=1) if len(side) > 1 and n not in divided]
+        dense = all(side[-1] - side[0] == len(side) - 1 for _, side in wide)
+        count = math.prod(len(side) for _, side in wide)
+        if dense and 2 < count <= _MOST_INTERLEAVED:
+            array.partitions += [Partition("cyclic", dimension, len(side)) for dimension, side in wide]
             return
 
 

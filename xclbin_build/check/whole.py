@@ -49,7 +49,7 @@ def checked(
                 sources |= timing.sources
                 doubts |= timing.doubts
         kernel = analysed(unit, process, whole=False)
-    result = check(kernel, memories=memories, inferred=inferred)
+    result = check(kernel, memories=memories, inferred=inferred).of(process)
     result.sources = sources | result.sources
     result.notes += sorted(doubts - set(result.notes))
     return result

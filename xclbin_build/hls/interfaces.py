@@ -61,6 +61,17 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
             to = types.points_to(variables[name]) if name in variables else None
             array.element_bytes = (to.element_bytes or to.size if to else 0) or array.element_bytes
     _pragmas(kernel, set(parameters), 0 if memories else BEAT_BYTES)
+    for name in parameters:
+        to = types.points_to(variables[name]) if name in variables else None
+        if to is not None and name in kernel.arrays and _odd(to):
+            kernel.arrays[name].beat_bytes = 0
+
+
+def _odd(type: debug.Type) -> bool:
+    """Whether an element's bits are no power of two; then its port is not widened, whatever a pragma says (UG1399,
+    "Automatic Port Width Resizing"; 24 bits of FPGA_ECE8893, 2025.1)."""
+    bits = re.match(r"ap_u?(?:int|fixed)<(\d+)", type.name)
+    return bits is not None and bool(int(bits[1]) & (int(bits[1]) - 1))
 
 
 def _memory(kernel: Kernel, array: Array, type: str) -> None:

@@ -22,11 +22,13 @@ _VARIABLE = "__hls_check8variable"  # as it is mangled
 @dataclass
 class Process:
     """A process of a dataflow region. symbol: of its function. said: what pragmas of the region say of its parameters,
-    by their places; passed: what they lead to."""
+    by their places; passed: what they lead to. only: functions whose loops count, all if empty: loops that stand in
+    the region itself are processes, too, which the region's function is inlined for."""
 
     symbol: str
     said: dict[int, list[Said]] = field(default_factory=dict)
     passed: dict[int, Passed] = field(default_factory=dict)
+    only: frozenset[str] = frozenset()
 
 
 def processes(unit: Compiled, top: str) -> list[Process]:
@@ -44,8 +46,10 @@ def processes(unit: Compiled, top: str) -> list[Process]:
     ports = {
         place: Passed(name[1:], "", True) for place, (name, kind) in enumerate(function.parameters) if kind == "ptr"
     }
-    _collect(unit, module, function, {}, ports, with_loops, found, 0)
-    return list(found.values())
+    regions = {name_of(module, symbol)}
+    _collect(unit, module, function, {}, ports, with_loops, found, regions, 0)
+    own = frozenset(name for name in regions if name.partition("<")[0] in with_loops)
+    return [*found.values(), *([Process(symbol, only=own)] if own else [])]
 
 
 def name_of(module: ir.Module, symbol: str) -> str:
@@ -57,9 +61,10 @@ def name_of(module: ir.Module, symbol: str) -> str:
 
 def _collect(
     unit: Compiled, module: ir.Module, function: ir.Function, given: dict[int, list[Said]], ports: dict[int, Passed],
-    with_loops: set[str], found: dict[str, Process], depth: int,
+    with_loops: set[str], found: dict[str, Process], regions: set[str], depth: int,
 ) -> None:  # fmt: skip
-    """given, ports: what is said of the function's own parameters, and what they lead to."""
+    """given, ports: what is said of the function's own parameters, and what they lead to. regions: functions that are
+    part of the region."""
     known = set(module.names())
     said = _said(unit, function, given)
     leads = _leads(function, ports)
@@ -72,7 +77,8 @@ def _collect(
         passed = {place: said[value] for place, value in enumerate(i.operands) if value in said}
         to = {place: leads[value] for place, value in enumerate(i.operands) if value in leads}
         if _says(unit, called, "inline") and depth < _MOST_DEEP:
-            _collect(unit, module, called, passed, to, with_loops, found, depth + 1)
+            regions.add(name_of(module, called.name))
+            _collect(unit, module, called, passed, to, with_loops, found, regions, depth + 1)
         elif _loops_in(module, called, known, with_loops, set()):
             found[i.callee] = Process(i.callee, passed, to)
 
@@ -139,7 +145,7 @@ def _loops_in(module: ir.Module, function: ir.Function, known: set[str], with_lo
     if function.name in seen:
         return False
     seen.add(function.name)
-    if name_of(module, function.name) in with_loops:
+    if name_of(module, function.name).partition("<")[0] in with_loops:  # an instance of a template has its arguments
         return True
     for i in function.instructions():
         if i.opcode in ("call", "invoke") and i.callee in known:

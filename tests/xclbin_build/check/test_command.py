@@ -88,9 +88,9 @@ def test_processes_of_a_region_are_checked_one_by_one(tmp_path: Path) -> None:
     path = tmp_path / "region.cpp"
     path.write_text(REGION)
     parts = check_source(path, "top")
-    assert [part.name for part in parts] == ["load", "twice"]
+    assert [part.name for part in parts] == ["load", "twice", "top"]  # the last has the region's own loop
     found = {loop.name: (loop.ii, loop.kind) for part in parts if part.check for loop in part.check.loops}
-    assert found == {"read": (1, ""), "pairs": (2, "stream")}
+    assert found == {"read": (1, ""), "pairs": (2, "stream"), "VITIS_LOOP_19_1": (1, "")}
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ SOFTMAX = """
 """
 PRODUCTS = """
     extern "C" void top(const int x[64][16], const int y[16], int out[64]) {
-        int row[64];
+        int row[128];
     rows:
         for (int i = 0; i < 64; i++) {
     ASKED
@@ -50,7 +50,7 @@ PRODUCTS = """
             int sum = 0;
             for (int k = 0; k < 12; k++) {
     #pragma HLS unroll
-                sum += row[i + k];
+                sum += row[i + 3 * k];
             }
             out[i] = sum;
         }
@@ -92,7 +92,7 @@ REGION = """
     add_pairs:
         for (int i = 0; i < 64; i++) {
     #pragma HLS pipeline II = 1
-            out[i] = kept[4 * i] + kept[4 * i + 1] + kept[4 * i + 2] + kept[4 * i + 3];
+            out[i] = kept[3 * i] + kept[3 * i + 5] + kept[3 * i + 10] + kept[3 * i + 15];
         }
     }
     extern "C" void top(const int* in, int* out) {
