@@ -177,6 +177,22 @@ def test_explain_tells_cycles_and_what_they_rest_on() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("target", ["cycles", "emu"])
+def test_a_layer_in_parts_is_a_command_each(target: str) -> None:
+    """Of 152 steps of weights the memory holds 128, of 5 x 480 words the window holds 2,048."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 8, 5, 480)
+    deep, wide = nn.Conv2d(2432, 24, 1), nn.Conv2d(24, 20, 5, padding=2)
+    model = quantised(nn.Sequential(nn.Conv2d(8, 2432, 1), nn.ReLU(), deep, nn.ReLU(), wide), x)
+    run = compiled(model, **options(target))
+    assert torch.equal(run(x), model(x)) and torch.equal(run(-x), model(-x))
+    (graph,) = fpga_dynamo.explain(model, x, options=options(target)).graphs
+    layers = [step.layer for step in graph.steps]
+    assert layers.count("0") == 1 and layers.count("2") > 1 and layers.count("4") > 1
+    assert all(step.cycles > 0 for step in graph.steps)
+
+
+@torch.no_grad()
 def test_what_stays_on_the_host_says_why() -> None:
     x = torch.randn(1, 3, 18, 22)
     found = fpga_dynamo.explain(quantised(Upsampled(), x), x, options=options())
