@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +24,17 @@ PATIENCE = 60.0  # seconds: a thread that a busy machine has just stopped is not
 FACTOR = torch.randn(384, 384)
 
 pytestmark = pytest.mark.skipif(
-    torch.get_num_threads() < 2 or os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive",
-    reason="PyTorch has one thread, or they do not spin",
+    len(os.sched_getaffinity(0)) < 2 or os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive",
+    reason="one CPU, or threads that do not spin",
 )
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -57,13 +65,9 @@ def test_a_run_behind_an_operator_of_eager_takes_its_threads(two_lanes: Card) ->
         np.testing.assert_array_equal(two_lanes.fetch(data, np.uint32), expected_steps(values, 99))
 
     until_borrowed(steps)
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, threads, 1):
-            torch.set_num_threads(count)  # ends the threads that were known
-            steps()
-    finally:
-        torch.set_num_threads(threads)
+    for count in (1, 2, 1, 2):
+        torch.set_num_threads(count)  # ends the threads that were known
+        steps()
     until_borrowed(steps)
 
 
