@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.frontend.capture import Captured, capture
 from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.quantize import quantize
@@ -39,11 +40,15 @@ def card() -> EngineCard:
     return EngineCard(recipe(), "u250")
 
 
+def little() -> EngineTarget:
+    """The engine of the recipe."""
+    return hardware.card("u250", str(recipe()), "int8").engine
+
+
 def lowered(model: nn.Module, *inputs: Any, scales: Any = "pow2") -> tuple[EngineProgram, Captured]:
     converted = quantize(model.eval(), [inputs], scales=scales, bias="int32", progress=False)
     captured = capture(converted, inputs)
-    engine = hardware.card("u250", str(recipe()), "int8").engine
-    return lower_for_engine(captured.module, engine, captured.static), captured
+    return lower_for_engine(captured.module, little(), captured.static), captured
 
 
 def apart(program: EngineProgram, captured: Captured) -> dict[str, tuple[int, int, int]]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers quantized_decomposed)
 
+from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.lowering.ops.quantised.engine_norm import pack_norm
-from tests.lowering.engine_kit import apart, lowered
+from fpga_dynamo.lowering.passes.engine import lower_for_engine
+from tests.lowering.engine_kit import apart, little, lowered
 from tests.lowering.test_engine_lowering import left_of
 from tests.marks import EXTENDED
+
+decomposed = torch.ops.quantized_decomposed
 
 
 def norm(channels: int, *, exact: bool) -> nn.BatchNorm2d:
@@ -45,11 +50,41 @@ class Dense(nn.Module):
         return made[-1]
 
 
+def rounded(x: Tensor, scale: float) -> Tensor:
+    integers = decomposed.quantize_per_tensor(x, scale, 0, -128, 127, torch.int8)
+    return decomposed.dequantize_per_tensor(integers, scale, 0, -128, 127, torch.int8)
+
+
+class Written(nn.Module):
+    """A layer, a norm and a layer, with each rounding written down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = norm(32, exact=True).eval()
+        self.register_buffer("first", torch.randint(-99, 99, (32, 3, 3, 3), dtype=torch.int8))
+        self.register_buffer("second", torch.randint(-99, 99, (16, 32, 1, 1), dtype=torch.int8))
+
+    def layer(self, x: Tensor, weight: Tensor, padding: int) -> Tensor:
+        real = decomposed.dequantize_per_tensor(weight, 2.0**-8, 0, -127, 127, torch.int8)
+        return rounded(nn.functional.conv2d(x, real, padding=padding), 2.0**-4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(rounded(x, 2.0**-5), self.get_buffer("first"), 1)
+        return self.layer(rounded(torch.relu(self.norm(made)), 2.0**-4), self.get_buffer("second"), 0)
+
+
+def test_a_norm_between_two_roundings_has_eager_s_bits() -> None:
+    torch.manual_seed(1)
+    captured = capture(Written().eval(), (torch.randn(2, 3, 9, 11),))
+    program = lower_for_engine(captured.module, little(), captured.static)
+    assert left_of(program) == [] and len(program.lists.launches) == 1
+    assert "batch_norm_int8" in program.taken.values()
+    assert apart(program, captured) == {}
+
+
 # Most of their time is convert_pt2e's, which looks for batch norms of training where a graph has any.
 @pytest.mark.parametrize(
-    "last",
-    [nn.ReLU(), pytest.param(nn.ReLU6(), marks=EXTENDED), pytest.param(nn.Identity(), marks=EXTENDED)],
-    ids=["ReLU", "ReLU6", "Identity"],
+    "last", [pytest.param(last(), marks=EXTENDED) for last in (nn.ReLU, nn.ReLU6, nn.Identity)], ids=str
 )
 def test_what_float32_holds_has_eager_s_bits(last: nn.Module) -> None:
     torch.manual_seed(1)
