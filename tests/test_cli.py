@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fpga_dynamo.tools.cli import main
+from fpga_dynamo.tools.zoo import load
 
 MODELS = """
 import torch
@@ -24,6 +25,10 @@ def a_string():
     return "model"
 def alone():
     return nn.Linear(4, 4)
+def a_tensor():
+    return nn.Conv2d(2, 4, 3), torch.randn(1, 2, 8, 8)
+def a_number():
+    return nn.Linear(4, 4), 4
 class Asking(nn.Module):
     def example_inputs(self, batch):
         return [torch.zeros(batch, self.missing)]
@@ -55,6 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "cli_models:number": "'cli_models:number' is a int, which cannot be called for a model",
         "cli_models:raising": "'cli_models:raising': raising() raised ValueError: no weights here (cli_models.py:11)",
         "cli_models:a_string": "'cli_models:a_string' gives a str, not a module or (module, inputs)",
+        "cli_models:a_number": "'cli_models:a_number' gives inputs of type int, not a tensor or a tuple",
         "cli_models:alone": "'cli_models:alone' gives a module without inputs",
         "cli_models:Asking": "'cli_models:Asking': example_inputs() raised AttributeError: ",
     }.items(),
@@ -66,6 +72,11 @@ def test_a_model_that_cannot_be_made_gets_a_sentence(
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("fpga-dynamo: ") and sentence in err, err
     assert len(err.splitlines()) == 1 and "Traceback" not in err
+
+
+def test_a_tensor_beside_a_model_is_one_input_and_not_its_rows() -> None:
+    found = load("cli_models:a_tensor", batch=3)
+    assert [tuple(x.shape) for x in found.inputs] == [(3, 2, 8, 8)]
 
 
 @pytest.mark.parametrize("by", ["node", "op", "module", "reason"])

@@ -167,13 +167,24 @@ def _called_model(reference: str, batch: int) -> ZooModel:
                 f"'{reference}' gives a module without inputs: return (module, inputs), "
                 "or give the module a method example_inputs(batch)"
             )
-        return ZooModel(reference, made, tuple(_asked(reference, "example_inputs", lambda: example(batch))))
+        return ZooModel(
+            reference, made, _inputs(reference, _asked(reference, "example_inputs", lambda: example(batch)))
+        )
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
         raise ModelNotFoundError(f"'{reference}' gives a {type(made).__name__}, not a module or (module, inputs)")
-    model, inputs = made
+    inputs = _inputs(reference, made[1])
     if batch != 1:
         inputs = tuple(torch.cat([x] * batch) if isinstance(x, torch.Tensor) and x.dim() else x for x in inputs)
-    return ZooModel(reference, model, tuple(inputs))
+    return ZooModel(reference, made[0], inputs)
+
+
+def _inputs(reference: str, given: Any) -> tuple[Any, ...]:
+    """A model's positional arguments; a tensor by itself is one, and is not taken apart into its rows."""
+    if isinstance(given, torch.Tensor):
+        return (given,)
+    if not isinstance(given, (tuple, list)):
+        raise ModelNotFoundError(f"'{reference}' gives inputs of type {type(given).__name__}, not a tensor or a tuple")
+    return tuple(given)
 
 
 def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
