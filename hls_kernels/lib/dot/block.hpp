@@ -168,8 +168,15 @@ each_run:
 
 #else
 
-// Pixels that are finished at a time: their sums lie in the nearest cache.
+// Pixels that are finished at a time, whose sums lie in the nearest cache. Bytes take so many because finishing them is long;
+// wider results are many lines of memory, which the next tile's products hide if each tile's are stored by themselves.
 constexpr int FINISHED_AT_ONCE = 48;
+
+template <class PRODUCT>
+inline int32_t finished_at_once(int vectors) {
+    if (PRODUCT::NUMBER_BYTES == 1) return FINISHED_AT_ONCE;
+    return vectors >= 4 ? DOT_ROWS<PRODUCT, 4> : vectors == 3 ? DOT_ROWS<PRODUCT, 3> : DOT_ROWS<PRODUCT, 2>;
+}
 
 // Panels from so many bytes on have the next one's weights fetched: smaller ones wait in the nearest cache.
 constexpr int64_t FAR_BYTES = 1 << 15;
@@ -211,15 +218,17 @@ inline void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const u
         dot_any_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, source, pixel, weights, first, begin, ahead);
 }
 
-// As many tiles as fit `count` pixels; the last one is shifted back, and computes some again. ahead: bytes from the weights
-// to those that are wanted next, which some tiles bring near, or 0.
+// Pixels [done, done + count) of a block: as many tiles as fit them; the last one is shifted back, and computes some again.
+// ahead: bytes from the weights to those that are wanted next, which some of the block's tiles bring near, or 0.
 template <class PRODUCT, int VECTORS>
-inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
-                        const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
+inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t done,
+                        int32_t count, const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
     constexpr int ROWS = DOT_ROWS<PRODUCT, VECTORS>, FEW = ROWS > 4 ? 4 : 1;
+    pixel += done;
     if (count >= ROWS) {
         for (int32_t i = 0; i < count; i += ROWS) {
-            const int32_t at = minimum(i, count - ROWS), line = i / ROWS - 1;  // the first tile meets the weights
+            const int32_t at = minimum(i, count - ROWS),
+                          line = (done + i) / ROWS - 1;  // the first one meets the weights
             ivec16* const to = sums + at * pitch;
             if (ahead && line >= 0 && line < VECTORS)
                 dot_rows<PRODUCT, ROWS, VECTORS, true>(to, pitch, source, pixel + at, weights, first, begin,
@@ -241,20 +250,21 @@ inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, cons
 }
 
 template <class PRODUCT>
-inline void dot_some(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
-                     const dot_panel& weights, int first, int vectors, const ivec16* begin, int64_t ahead) {
+inline void dot_some(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t done,
+                     int32_t count, const dot_panel& weights, int first, int vectors, const ivec16* begin,
+                     int64_t ahead) {
     constexpr int MOST = DOT_VECTORS<PRODUCT>;
     switch (vectors) {
-        case 1: return dot_columns<PRODUCT, 1>(sums, pitch, source, pixel, count, weights, first, begin, ahead);
+        case 1: return dot_columns<PRODUCT, 1>(sums, pitch, source, pixel, done, count, weights, first, begin, ahead);
         case 2:
-            return dot_columns<PRODUCT, minimum(2, MOST)>(sums, pitch, source, pixel, count, weights, first, begin,
-                                                          ahead);
+            return dot_columns<PRODUCT, minimum(2, MOST)>(sums, pitch, source, pixel, done, count, weights, first,
+                                                          begin, ahead);
         case 3:
-            return dot_columns<PRODUCT, minimum(3, MOST)>(sums, pitch, source, pixel, count, weights, first, begin,
-                                                          ahead);
+            return dot_columns<PRODUCT, minimum(3, MOST)>(sums, pitch, source, pixel, done, count, weights, first,
+                                                          begin, ahead);
         default:
-            return dot_columns<PRODUCT, minimum(4, MOST)>(sums, pitch, source, pixel, count, weights, first, begin,
-                                                          ahead);
+            return dot_columns<PRODUCT, minimum(4, MOST)>(sums, pitch, source, pixel, done, count, weights, first,
+                                                          begin, ahead);
     }
 }
 
@@ -279,11 +289,12 @@ inline void dot_block(const uint8_t* source, const pixel_block& block, const pro
     const int64_t panel_bytes = int64_t{panel.quads} * panel.weights.pitch * 4 * VEC;
     const bool far = panel.followed && panel_bytes >= FAR_BYTES;
     for (int j = 0; j < panel.vectors; j++) begin[j] = flip_correction(panel, j);
-    for (int32_t first = 0; first < block.count; first += FINISHED_AT_ONCE) {
-        const int32_t count = minimum(block.count - first, FINISHED_AT_ONCE);
+    const int32_t at_once = finished_at_once<PRODUCT>(panel.vectors);
+    for (int32_t first = 0; first < block.count; first += at_once) {
+        const int32_t count = minimum(block.count - first, at_once);
         for (int j = 0; j < panel.vectors; j += AT_ONCE)
-            dot_some<PRODUCT>(sums + j, panel.vectors, source, block.source + first, count, panel.weights, j,
-                              minimum(AT_ONCE, panel.vectors - j), begin + j, far && first == 0 ? panel_bytes : 0);
+            dot_some<PRODUCT>(sums + j, panel.vectors, source, block.source, first, count, panel.weights, j,
+                              minimum(AT_ONCE, panel.vectors - j), begin + j, far ? panel_bytes : 0);
         finish(ready_sums{sums, panel.vectors, row, first, count, 0, panel.vectors});
     }
 }

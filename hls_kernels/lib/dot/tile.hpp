@@ -22,6 +22,7 @@ struct bytes_product {
     static constexpr int PHASES = 1;
 #else
     static constexpr bool IN_ONE = HAS_DOT4;  // instruction
+    static constexpr int NUMBER_BYTES = 1;
 #endif
 };
 
@@ -38,6 +39,7 @@ struct bf16_product {
     static constexpr int PHASES = 8;
 #else
     static constexpr bool IN_ONE = HAS_DOT2;
+    static constexpr int NUMBER_BYTES = 2;
 #endif
 };
 
