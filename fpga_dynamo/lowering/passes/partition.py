@@ -225,7 +225,7 @@ def _groups(segment: Segment) -> Iterable[tuple[object, Sequence[Node]]]:
 
 
 def _independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) -> list[Segment]:
-    """Splits a segment into parts that exchange nothing, where each is worth it; eager nodes are cheap to split.
+    """Splits a segment into parts that exchange nothing, where a unit each is worth it; eager nodes are cheap to split.
 
     Nodes whose order matters keep the whole segment together.
     """
@@ -257,6 +257,8 @@ def _independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) ->
             part.nodes.append(group)
     if len(parts) == 1 or not segment.on_card:
         return list(parts.values())
+    if graph.target.lanes > 1:  # the software card's units share the host's cores, of which a launch uses all
+        return [segment]
     threshold = WORTH_SPLITTING * graph.target.platform.launch_seconds
     heavy = [p for p in parts.values() if _ps_seconds(p, graph) >= threshold]
     if len(heavy) < 2:
