@@ -117,6 +117,11 @@ places:
     block.pitch = pitch;
 }
 
+#ifndef __SYNTHESIS__
+// Bytes: of 16 columns side by side few processors see by themselves what is wanted next.
+constexpr int64_t PACKED_AHEAD = 256;
+#endif
+
 // Panels of `vectors` vectors of b from `column` on: [panel][pair][16 * pitch], zeros for k and columns that do not exist.
 // All panels of a row are read together.
 inline void pack_bf16_b(vec16* to, const bf16_source& b, const vec16* arena, int32_t column, int32_t panels,
@@ -156,8 +161,12 @@ columns:
             for (int32_t n = 0; n < VEC; n++) {
 #pragma HLS pipeline
                 square[n] = vec16(0.0f);
-                if (n < lanes)
-                    square[n] = from_bits(pairs_along(b, arena, b.first + offset_of(first + n, b.stride), 2 * p));
+                if (n >= lanes) continue;
+                const int64_t at = b.first + offset_of(first + n, b.stride) + 2 * p;
+#ifndef __SYNTHESIS__
+                __builtin_prefetch(reinterpret_cast<const char*>(arena) + at * bytes_of(b.format) + PACKED_AHEAD);
+#endif
+                square[n] = from_bits(pairs_along(b, arena, at - 2 * p, 2 * p));
             }
             transpose(square);
         write_pairs:
