@@ -117,10 +117,31 @@ places:
     block.pitch = pitch;
 }
 
+// What is packed soon is brought near: of 16 columns or 32 rows side by side few processors see by themselves what comes next.
+// On the card there is nothing to do: it reads each of them in bursts.
 #ifndef __SYNTHESIS__
-// Bytes: of 16 columns side by side few processors see by themselves what is wanted next.
-constexpr int64_t PACKED_AHEAD = 256;
+constexpr int32_t ELEMENTS_AHEAD = 128, PAIRS_AHEAD = 8;
+
+FPGA_INLINE void fetch(const bf16_source& x, const vec16* arena, int64_t at, int64_t elements) {
+    const char* from = reinterpret_cast<const char*>(arena) + at * bytes_of(x.format);
+    for (int64_t i = 0; i < elements * bytes_of(x.format); i += 4 * VEC) __builtin_prefetch(from + i);
 #endif
+}
+
+FPGA_INLINE void fetch_along(const bf16_source& x, const vec16* arena, int64_t at) {
+#ifndef __SYNTHESIS__
+    fetch(x, arena, at + ELEMENTS_AHEAD, 2 * VEC);
+#endif
+}
+
+// `columns` of the pair of rows that is met PAIRS_AHEAD after the one at k.
+FPGA_INLINE void fetch_across(const bf16_source& x, const vec16* arena, int64_t at, int32_t k, int32_t columns) {
+#ifndef __SYNTHESIS__
+    const int32_t soon = k + 2 * PAIRS_AHEAD;
+    for (int32_t row = soon; row < minimum(soon + 2, x.depth); row++)
+        fetch(x, arena, at + static_cast<int64_t>(row) * x.k_stride, columns);
+#endif
+}
 
 // Panels of `vectors` vectors of b from `column` on: [panel][pair][16 * pitch], zeros for k and columns that do not exist.
 // All panels of a row are read together.
@@ -133,6 +154,7 @@ inline void pack_bf16_b(vec16* to, const bf16_source& b, const vec16* arena, int
 #pragma HLS loop_tripcount min = 16 max = 2048
             int64_t at = static_cast<int64_t>(p) * pitch;
             int32_t first = column;
+            fetch_across(b, arena, b.first + column, 2 * p, minimum(panels * width, b.count - column));
         each_panel:
             for (int32_t panel = 0; panel < panels; panel++, at += static_cast<int64_t>(pairs) * pitch) {
 #pragma HLS loop_tripcount min = 1 max = 4
@@ -162,11 +184,9 @@ columns:
 #pragma HLS pipeline
                 square[n] = vec16(0.0f);
                 if (n >= lanes) continue;
-                const int64_t at = b.first + offset_of(first + n, b.stride) + 2 * p;
-#ifndef __SYNTHESIS__
-                __builtin_prefetch(reinterpret_cast<const char*>(arena) + at * bytes_of(b.format) + PACKED_AHEAD);
-#endif
-                square[n] = from_bits(pairs_along(b, arena, at - 2 * p, 2 * p));
+                const int64_t at = b.first + offset_of(first + n, b.stride);
+                fetch_along(b, arena, at + 2 * p);
+                square[n] = from_bits(pairs_along(b, arena, at, 2 * p));
             }
             transpose(square);
         write_pairs:
