@@ -247,14 +247,18 @@ class TwoBranches(nn.Module):
 
 
 def test_independent_parts_share_a_launch_unless_each_is_worth_one() -> None:
-    small = randomise(TwoBranches(8))
-    (program,) = programs_of(small, torch.randn(1, 3, 8, 8), torch.randn(1, 3, 8, 8))
-    assert launches(program) == 1
-    heavy = randomise(TwoBranches(128))
-    x, y = torch.randn(1, 3, 40, 40), torch.randn(1, 3, 40, 40)
-    (program,) = programs_of(heavy, x, y)
-    assert launches(program) == 2
-    assert all(task.dependencies == () for task in program.tasks)
+    def lowered(channels: int, size: int, lanes: int) -> Program:
+        images = torch.randn(1, 3, size, size), torch.randn(1, 3, size, size)
+        (program,) = programs_of(randomise(TwoBranches(channels)), *images)
+        card = replace(program.graph.target, lanes=lanes)
+        return lower(program.module, card, Options(partition="greedy"), program.graph.static_inputs)
+
+    for of_a_card_or_one_lane in (0, 1):
+        assert launches(lowered(8, 8, of_a_card_or_one_lane)) == 1
+        heavy = lowered(128, 40, of_a_card_or_one_lane)
+        assert launches(heavy) == 2
+        assert all(task.dependencies == () for task in heavy.tasks)
+    assert launches(lowered(128, 40, lanes=2)) == 1, "units that share the host's cores would have half of them each"
 
 
 # --- other cards ------------------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 Every group (a match, or a node that stays on the PS) gets a *stage*: the number of times that data has to go back from
 the PS to the card before it. Stages follow from one walk in topological order, so that the time is linear, partitions
 cannot form cycles, and the number of launches is the least that the data flow allows. All groups of a stage that one
-kernel can run are one segment, unless they fall into independent parts that are each worth a launch of their own.
-A segment that does not pay for its launch and transfers goes back to the PS, and stages are computed anew.
+kernel can run are one segment, unless they fall into independent parts that are each worth a unit of their own. A
+segment that does not pay for its launch and transfers goes back to the PS, and stages are computed anew.
 """
 
 from __future__ import annotations
@@ -135,7 +135,11 @@ def _segments(graph: GraphInfo, matches: Sequence[Match], granularity: str = "la
         stage[node] = (ready, None)
         grouped.setdefault((ready, None), Segment(None, ready)).nodes.append(node)
     ordered = sorted(grouped, key=lambda key: (key[0], key[1] is None, key[1] or ""))
-    if granularity == "launch":
+    # The software card's units share the host's cores, of which one launch uses all, unless eager work waits for a part.
+    whole = graph.target.lanes > 1 and all(segment.on_card for segment in grouped.values())
+    if granularity == "launch" and whole:
+        segments = [grouped[key] for key in ordered]
+    elif granularity == "launch":
         segments = [part for key in ordered for part in _independent(grouped[key], bases, graph)]
     else:
         segments = [part for key in ordered for part in _cut(grouped[key], granularity)]
@@ -225,7 +229,7 @@ def _groups(segment: Segment) -> Iterable[tuple[object, Sequence[Node]]]:
 
 
 def _independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) -> list[Segment]:
-    """Splits a segment into parts that exchange nothing, where a unit each is worth it; eager nodes are cheap to split.
+    """Splits a segment into parts that exchange nothing, where each is worth it; eager nodes are cheap to split.
 
     Nodes whose order matters keep the whole segment together.
     """
@@ -257,8 +261,6 @@ def _independent(segment: Segment, bases: dict[Node, Node], graph: GraphInfo) ->
             part.nodes.append(group)
     if len(parts) == 1 or not segment.on_card:
         return list(parts.values())
-    if graph.target.lanes > 1:  # the software card's units share the host's cores, of which a launch uses all
-        return [segment]
     threshold = WORTH_SPLITTING * graph.target.platform.launch_seconds
     heavy = [p for p in parts.values() if _ps_seconds(p, graph) >= threshold]
     if len(heavy) < 2:
