@@ -125,8 +125,8 @@ constexpr int32_t ELEMENTS_AHEAD = 128, PAIRS_AHEAD = 8;
 FPGA_INLINE void fetch(const bf16_source& x, const vec16* arena, int64_t at, int64_t elements) {
     const char* from = reinterpret_cast<const char*>(arena) + at * bytes_of(x.format);
     for (int64_t i = 0; i < elements * bytes_of(x.format); i += 4 * VEC) __builtin_prefetch(from + i);
-#endif
 }
+#endif
 
 FPGA_INLINE void fetch_along(const bf16_source& x, const vec16* arena, int64_t at) {
 #ifndef __SYNTHESIS__
