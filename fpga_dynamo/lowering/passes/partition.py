@@ -135,7 +135,7 @@ def _segments(graph: GraphInfo, matches: Sequence[Match], granularity: str = "la
         stage[node] = (ready, None)
         grouped.setdefault((ready, None), Segment(None, ready)).nodes.append(node)
     ordered = sorted(grouped, key=lambda key: (key[0], key[1] is None, key[1] or ""))
-    # The software card's units share the host's cores, of which one launch uses all, unless eager work waits for a part.
+    # The software card's units share the host's cores, of which a launch uses all; eager work may wait for a part.
     whole = graph.target.lanes > 1 and all(segment.on_card for segment in grouped.values())
     if granularity == "launch" and whole:
         segments = [grouped[key] for key in ordered]
