@@ -188,12 +188,6 @@ def pack_bytes(params: tuple[Any, ...], tensor: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(rows, (0, pitch - rows.shape[-1])).flatten()
 
 
-def pack_zeros(params: tuple[Any, ...]) -> torch.Tensor:
-    """So many zeros of int32."""
-    (count,) = params
-    return torch.zeros(count, dtype=torch.int32)
-
-
 def encode_elements(tensor: torch.Tensor) -> torch.Tensor:
     """The float32 tensor whose bits are the arena's representation of `tensor`.
 

@@ -68,6 +68,9 @@
 
 namespace engine {
 
+// Bits that hold 0 to n - 1.
+constexpr int bits_for(int n) { return n <= 2 ? 1 : 1 + bits_for((n + 1) / 2); }
+
 // What maps and weights are made of.
 enum element_kind { ELEMENT_INT8 = 0, ELEMENT_BFLOAT16 = 1, ELEMENT_FLOAT32 = 2 };
 constexpr int ELEMENT = ENGINE_ELEMENT;

@@ -233,7 +233,7 @@ private:
         for (int o = 0; o < CHANNELS; o++) {
             sum_t sum = v.v[o];
 #if ENGINE_ELEMENT == 0
-            sum = add_sums(sum, sum_of_bits(bits32_of(params[0], o)));
+            if (!has_sums(c_)) sum = add_sums(sum, sum_of_bits(bits32_of(params[0], o)));
             if (second_operand_is_map(c_)) sum = add_sums(sum, -c_.pad * column_[o] - c_.weight_zero * row);
 #else
             (void)row;

@@ -184,6 +184,13 @@ inline sum_t sum_of_bits(uint32_t bits) { return float_of_bits(bits); }
 inline sum_t add_sums(sum_t a, sum_t b) { return a + b; }
 #endif
 
+// A sum within the array. Of int8 each step adds at most 2^18, and no tile has more steps than the memory of weights.
+#if ENGINE_ELEMENT == 0 && defined(__VITIS_HLS__)
+typedef ap_int<bits_for(WEIGHT_STEPS) + 20> array_sum_t;
+#else
+typedef sum_t array_sum_t;
+#endif
+
 // What the array reads of activations in a cycle: of each of its pixels IC channels.
 struct acts_t {
     element_t a[P][IC];
@@ -191,7 +198,7 @@ struct acts_t {
 // What it gives after the steps of a tile; `row` is the sum of each pixel's activations, for a second operand that has a zero
 // point.
 struct sums_t {
-    sum_t v[P][OC];
+    array_sum_t v[P][OC];
 #if ENGINE_ROW_SUMS
     sum_t row[P];
 #endif

@@ -59,7 +59,7 @@ enum peer_operands : int32_t {
 constexpr uint32_t NO_OPERAND = 0xffffffffu;
 
 // Result of a pixel and channel, of an int8 engine by the arithmetic of lib/requantize.hpp:
-//   sum = sums + params.offset + the products                              (int32)
+//   sum = (sums, or where there are none params.offset) + the products                              (int32)
 //   y = sum * params.scale + params.bias           (in steps of the middle where MAC_MIDDLE, else of the output)
 //   middle = clamp(middle_zero + round(y), -128, 127)                                               where MAC_MIDDLE
 //   middle = table[middle]                                                                          where MAC_MIDDLE_TABLE

@@ -28,8 +28,6 @@ T when(bool condition, T yes, T no) {
     return condition ? yes : no;
 }
 
-// Bits that hold 0 to n - 1.
-constexpr int bits_for(int n) { return n <= 2 ? 1 : 1 + bits_for((n + 1) / 2); }
 constexpr int TILE_BITS = bits_for(SET_TILES + 1);   // tiles of a set
 constexpr int ROW_BITS = bits_for(WINDOW_ROWS + 1);  // rows of the window's banks
 static_assert(2 * P * WINDOW_ROWS + (2 << SMALL_BITS) <= 1 << POSITION_BITS, "positions of the window");

@@ -29,6 +29,7 @@ constexpr int REQUANTIZE_FRACTION = 22;  // bits behind the point of bias, facto
 constexpr int REQUANTIZE_NIBBLE = 4;     // what one step of `shift` moves a product by
 constexpr int REQUANTIZE_SHIFTS = 8;
 constexpr int REQUANTIZE_MANTISSA = 27;   // bits of mantissas and factors, sign included
+constexpr int REQUANTIZE_PRODUCT = 54;    // bits of a channel's sum * mantissa, sign included: make_channel sees to it
 constexpr int REQUANTIZE_SATURATED = 35;  // a shifted product stays within 2^35 units: 2^13 LSB
 
 constexpr int32_t REQUANTIZE_MOST = ((1 << 26) - 1) << 5;  // the greatest scale: all but 16
@@ -76,12 +77,14 @@ inline int32_t requantize_clamp(int32_t x, int32_t low, int32_t high) {
 }
 
 // sum * scale. Beyond 2^13 LSB it is that bound: nothing that is added to it can bring the result back within 8 bits.
-inline requantize_fixed requantize_product(int32_t sum, int32_t scale) {
+// BITS: of the product, sign included.
+template <int BITS = REQUANTIZE_PRODUCT>
+requantize_fixed requantize_product(int32_t sum, int32_t scale) {
 #pragma HLS inline
     const int32_t mantissa = scale >> 5, shift = scale & (REQUANTIZE_SHIFTS - 1);
     // By 17 bits and the rest, as DSPs take it: one hands what is above its 17 lowest bits to the next.
     const int64_t low = int64_t{sum & 0x1ffff} * mantissa;
-    const int64_t high = requantize_narrow<43>(int64_t{sum >> 17} * mantissa + (low >> 17));
+    const int64_t high = requantize_narrow<BITS - 17>(int64_t{sum >> 17} * mantissa + (low >> 17));
     const int64_t product = high * (1 << 17) | (low & 0x1ffff);
     // Place by place, and what is cut off on the way: a shift and a mask of as many bits take more, in every lane.
     const int64_t by_four = shift & 4 ? product >> 4 * REQUANTIZE_NIBBLE : product;

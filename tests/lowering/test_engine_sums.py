@@ -188,12 +188,21 @@ def test_mistakes_are_noticed(
         split._shares.cache_clear()
 
 
-def test_offsets_are_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part that leaves sums has offsets of 0; with those of its layer the zero point counts twice."""
-    monkeypatch.setattr("fpga_dynamo.codegen.engine.emitter.pack_zeros", lambda params: torch.full(params, 1000).int())
-    torch.manual_seed(1)
-    program, captured = lowered(NETWORKS["deep"][0](), torch.randn(NETWORKS["deep"][1]))
-    assert apart(program, captured) != {}
+def test_the_first_part_has_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What begins with sums adds no offset: if the first part did, zero points would be left out."""
+    right: Cut = parts._cut
+
+    def wrong(*arguments: object) -> Iterator[Part]:
+        return (replace(part, command=replace(part.command, sums=0)) for part in right(*arguments))
+
+    split._shares.cache_clear()
+    try:
+        monkeypatch.setattr(parts, "_cut", wrong)
+        torch.manual_seed(1)
+        program, captured = lowered(NETWORKS["deep"][0](), torch.randn(NETWORKS["deep"][1]))
+        assert apart(program, captured) != {}
+    finally:
+        split._shares.cache_clear()
 
 
 @pytest.mark.parametrize(

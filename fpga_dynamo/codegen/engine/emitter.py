@@ -17,7 +17,7 @@ from fpga_dynamo.ir.elements import F32, Element
 from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, shape
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.ir.view import Buffer, View, dense, numel
-from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression, pack_zeros
+from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
 
 from .choose import DoesNotFitError
 from .command import NO_OPERAND, IdleCommand, MacCommand
@@ -285,7 +285,7 @@ class EngineEmitter:
         for part in share.parts:
             own, first = part.command, share.first + part.block
             own = replace(own, params=own.params + share.first * PARAMS_LINES)
-            own = replace(own, params=self._no_params(own.out_blocks) if own.raw else params(own, first))
+            own = replace(own, params=params(own, first))
             if own.raw:
                 own = replace(own, output=sums, output_image=sums_lines(own) // own.images)
             if own.has_sums:
@@ -294,11 +294,6 @@ class EngineEmitter:
                 own = replace(own, weight=weight(replace(part, command=own, block=first)))
             found.append(own)
         return found
-
-    def _no_params(self, blocks: int) -> int:
-        """Parameters of a command that leaves sums: offsets of 0, as the last one adds them."""
-        words = blocks * PARAMS_LINES * CHANNELS
-        return self.put(self.pack(pack_zeros, (words,), [], words, f"no parameters of {blocks} blocks"))
 
     def vector(
         self, command: VectorCommand, x: Images, out: Images, params: int = 0, other: Images | None = None

@@ -2,7 +2,7 @@
 
 What works channel by channel is cut by its channels. Other sums are cut by rows of the kernel and by blocks of the
 input's channels: all parts but the last store their sums, 32 bits each, and all but the first begin with those before,
-so the result has the bits of a single command. Offsets, for zero points, are the last part's alone.
+so the result has the bits of a single command. Offsets, for zero points, are the first part's alone.
 
 A row that is wider than the window is cut by rows of the kernel as well, and not by columns: a window is filled with
 lines as they lie in memory, whole rows one behind the other, which are long bursts. A part of the columns would be a

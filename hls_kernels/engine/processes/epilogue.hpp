@@ -11,6 +11,7 @@ namespace engine {
 constexpr int TABLE_COPIES = WORDS * CHANNELS / 2;
 
 #if ENGINE_ELEMENT == 0
+// Entry x of an integer of 8 bits lies where these lead without a sign: -128, the first in memory, to 128.
 struct table_copies_t {
     element_t middle[TABLE_COPIES][TABLE_ENTRIES];
     element_t last[TABLE_COPIES][TABLE_ENTRIES];
@@ -19,8 +20,7 @@ struct lane_table {
     const element_t* entry;
     element_t operator()(int32_t x) const {
 #pragma HLS inline
-        const ap_uint<8> at = x + 128;
-        return entry[at];
+        return entry[ap_uint<8>(x)];
     }
 };
 
@@ -31,14 +31,15 @@ inline void copy_table(table_stream& in, table_copies_t& tables) {
         ITERATION(copy_table_entries);
         if ((n & (LINE_BYTES - 1)) == 0) line = in.read();
         const element_t entry = static_cast<element_t>(line.byte[0]);
+        const ap_uint<8> at = n ^ (TABLE_ENTRIES / 2);
         for (int b = 0; b + 1 < LINE_BYTES; b++) {
 #pragma HLS unroll
             line.byte[b] = line.byte[b + 1];
         }
         for (int k = 0; k < TABLE_COPIES; k++) {
 #pragma HLS unroll
-            tables.middle[k][n] = entry;
-            tables.last[k][n] = entry;
+            tables.middle[k][at] = entry;
+            tables.last[k][at] = entry;
         }
     }
 }
@@ -98,16 +99,18 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], short_s
 #pragma HLS unroll
             const int lane = place.lane + e < P ? place.lane + e : 0;
             const sum_t of_pixel = added_to_pixel(c, sums, lane);
+            const bool goes_on = e == 0 && has_sums(c);  // with a pixel an iteration; the offset is in the sums
             for (int o = 0; o < CHANNELS; o++) {
 #pragma HLS unroll
                 const sum_t products = sums.v[lane][place.block * CHANNELS + o];
-                const sum_t own = ELEMENT == ELEMENT_INT8 ? add_sums(products, offset.of[o]) : products;
-                const sum_t more = has_sums(c) ? sum_of_bits(bits32_of(partial, o)) : of_pixel;
-                const sum_t sum = ELEMENT == ELEMENT_INT8 || PARTIAL_SUMS ? add_sums(own, more) : own;
+                const sum_t constant = ELEMENT == ELEMENT_INT8 ? offset.of[o] : sum_t(0);
+                const sum_t begin = goes_on ? sum_of_bits(bits32_of(partial, o)) : constant;
+                const sum_t own = ELEMENT == ELEMENT_INT8 || PARTIAL_SUMS ? add_sums(products, begin) : products;
+                const sum_t sum = ROW_SUMS ? add_sums(own, of_pixel) : own;
                 const lane_table middle = middle_table(tables, e * CHANNELS + o);
                 const lane_table last = last_table(tables, e * CHANNELS + o);
                 words[e].lane[o] = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);
-                if (e == 0 && is_raw(c)) set_bits32(line, o, bits_of_sum(sum));
+                if (e == 0) set_bits32(line, o, bits_of_sum(sum));
             }
         }
         line_t packed;

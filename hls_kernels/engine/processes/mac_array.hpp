@@ -7,22 +7,21 @@ namespace engine {
 #ifdef __VITIS_HLS__
 typedef ap_int<48> dsp_sum_t;
 typedef ap_int<27> dsp_pair_t;
-typedef ap_uint<18> lower_t;
-typedef ap_int<18> upper_t;
+typedef ap_uint<18> field_t;
 typedef ap_int<20> step_sum_t;
 #else
 typedef int64_t dsp_sum_t;  // no product or sum leaves 48 bits
 typedef int32_t dsp_pair_t;
-typedef int32_t lower_t, upper_t;
+typedef int32_t field_t;
 typedef int32_t step_sum_t;
 #endif
 
 #if ENGINE_ELEMENT == 0
 // Two output channels share an activation in a DSP48E2: weights (w1 << 18) + w0 at its 27-bit port, the activation at the
 // 18-bit one. w1 * a and w0 * a then lie side by side in the product, the lower one with its sign borrowed from the upper.
-// DSPs in a cascade add products of 8 channels, and a constant that keeps the lower field from borrowing: sums of 8 products
-// go from -8 * 128 * 127 to 8 * 128 * 128 = 2^17, and with BIAS beside them they are 18 bits without a sign. So no operand is
-// forbidden. What the biases add to a channel's sum is taken off when the sums leave (see pair_bias).
+// DSPs in a cascade add products of 8 channels, and a constant that keeps both fields from borrowing: sums of 8 products go
+// from -8 * 128 * 127 to 8 * 128 * 128 = 2^17, and with BIAS beside them they are 18 bits without a sign. So no operand is
+// forbidden, and no sign has to be extended. A sum begins with what its steps' biases add, below 0.
 constexpr int CASCADE = 8;
 constexpr int FIELD = 18;
 constexpr int32_t BIAS = (1 << (FIELD - 1)) - 1;
@@ -46,18 +45,17 @@ inline void dot_pair(const dsp_pair_t pair[IC], const element_t a[IC], step_sum_
     high = 0;
     for (int from = 0; from < IC; from += CASCADE) {
 #pragma HLS unroll
-        dsp_sum_t sum = BIAS;
+        dsp_sum_t sum = (int64_t{BIAS} << FIELD) + BIAS;
         for (int i = from; i < from + CASCADE; i++) {
 #pragma HLS unroll
             sum += static_cast<dsp_sum_t>(pair[i]) * a[i];
         }
-        const lower_t lower = sum & ((1 << FIELD) - 1);
-        const upper_t upper = sum >> FIELD;
+        const field_t lower = sum & ((1 << FIELD) - 1), upper = sum >> FIELD & ((1 << FIELD) - 1);
         low += static_cast<step_sum_t>(lower);
         high += static_cast<step_sum_t>(upper);
     }
 }
-// Of a step, in the sums of even channels.
+// Of a step.
 constexpr int32_t STEP_BIAS = IC / CASCADE * BIAS;
 #else
 // Products of a step are added in pairs, pairs of pairs and so on.
@@ -77,8 +75,9 @@ inline sum_t dot(const element_t w[IC], const element_t a[IC]) {
 }
 #endif
 
-// A step for all pixels and output channels. `first` begins new sums, those of even channels with `begin`.
-inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bool first, sum_t begin, sums_t& sums) {
+// A step for all pixels and output channels. `first` begins new sums, with `begin`.
+inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bool first, array_sum_t begin,
+                          sums_t& sums) {
 #pragma HLS inline
     for (int block = 0; block < BLOCKS; block++) {
 #pragma HLS unroll
@@ -94,13 +93,13 @@ inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bo
 #endif
             for (int l = 0; l < P; l++) {
 #pragma HLS unroll
-                sum_t& even = sums.v[l][block * CHANNELS + o];
-                sum_t& odd = sums.v[l][block * CHANNELS + o + 1];
+                array_sum_t& even = sums.v[l][block * CHANNELS + o];
+                array_sum_t& odd = sums.v[l][block * CHANNELS + o + 1];
 #if ENGINE_ELEMENT == 0
                 step_sum_t a, b;
                 dot_pair(pair, acts.a[l], a, b);
-                even = add_sums(first ? begin : even, static_cast<sum_t>(a));
-                odd = add_sums(first ? sum_t(0) : odd, static_cast<sum_t>(b));
+                even = (first ? begin : even) + a;
+                odd = (first ? begin : odd) + b;
 #else
                 (void)begin;
                 const sum_t a = dot(low, acts.a[l]), b = dot(high, acts.a[l]);
@@ -121,7 +120,7 @@ inline void multiply_step(const acts_t& acts, const weight_t weights[BLOCKS], bo
 }
 
 // A set of tiles over one window: a single loop, without a pause between tiles.
-inline void mac_pass(acts_stream& acts, const weights_t& weights, const job_t& job, const pass_t& at, sum_t begin,
+inline void mac_pass(acts_stream& acts, const weights_t& weights, const job_t& job, const pass_t& at, array_sum_t begin,
                      sums_t sums[INTERLEAVE], sums_stream& out) {
 #pragma HLS inline
     typedef number<STEP_BITS> step_t;
@@ -177,9 +176,9 @@ mac_commands:
         if (!job.runs) continue;
         sim::command(i);
 #if ENGINE_ELEMENT == 0
-        const sum_t begin = -steps_of_array(job) * STEP_BIAS;
+        const array_sum_t begin = -steps_of_array(job) * STEP_BIAS;
 #else
-        const sum_t begin = 0;
+        const array_sum_t begin = 0;
 #endif
         for (number<SMALL_BITS> head = 0; head < job.p.heads; head++) {
             pass_t at = {0, 0, 0};

@@ -234,14 +234,14 @@ private:
         }
         std::vector<engine::channel_params> params(static_cast<std::size_t>(outputs));
         for (int o = 0; o < outputs; o++) {
+            // The first of several parts adds the offset of all; that of those behind it does not matter.
             double sum = 0;
-            const int of_part = l.what == kind::dense ? std::min(w.inputs, l.groups == 1 ? inputs : w.inputs) : 1;
             if (l.what != kind::maximum)
-                for (int ky = 0; ky < c.kernel[0]; ky++)
-                    for (int kx = 0; kx < c.kernel[1]; kx++)
-                        for (int i = 0; i < of_part; i++) sum += number_of(weight(o, ky, kx, i));
+                for (int ky = 0; ky < w.rows; ky++)
+                    for (int kx = 0; kx < w.columns; kx++)
+                        for (int i = 0; i < w.inputs; i++) sum += number_of(w.get(o + part.first_out * 16, ky, kx, i));
             params[o].offset = static_cast<engine::sum_t>(l.what == kind::maximum ? 0 : -in.zero * sum);
-            if (!engine::is_raw(c)) set_channel(params[o], l, o + part.first_out * 16);
+            set_channel(params[o], l, o + part.first_out * 16);
         }
         c.params = put_params(params, l);
         // Parts follow each other: what the first waits for is as far away for the others, and nearer in commands.

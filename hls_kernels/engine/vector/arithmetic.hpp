@@ -81,8 +81,8 @@ inline int32_t vector_result(int8_t x, int8_t r, int32_t exponential, const row_
     const ap_int<14> by = norm ? ap_int<14>(c.channels) : multiplies ? ap_int<14>(right) : ap_int<14>(1);
     const ap_int<24> center = norm ? row.center : 0;
     const int32_t number = static_cast<int32_t>(ap_int<25>(ap_int<24>(left * by) - center));
-    fpga::requantize_fixed y = fpga::requantize_product(softmax ? exponential : number,
-                                                        reduces(c) ? row.scale : c.input_scale);
+    fpga::requantize_fixed y = fpga::requantize_product<60>(softmax ? exponential : number,
+                                                            reduces(c) ? row.scale : c.input_scale);
     // Normalised numbers have 7 bits before the point (check.hpp); by 17 bits and the rest, as DSPs take it.
     const ap_int<30> factor = norm ? ap_int<30>(y.units) : ap_int<30>(right);
     const ap_int<27> other = norm ? ap_int<27>(gamma) : adds ? ap_int<27>(c.other_factor) : ap_int<27>(0);
