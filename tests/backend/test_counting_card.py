@@ -77,6 +77,21 @@ class Sized(nn.Module):
         return result
 
 
+class Shuffled(nn.Module):
+    """Halves of channels that end within a block, one of which goes through a convolution, joined and shuffled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.side, self.last = nn.Conv2d(3, 20, 3, 2), nn.Conv2d(10, 10, 1), nn.Conv2d(20, 6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = torch.relu(self.first(x)).chunk(2, 1)
+        x = torch.cat([a, torch.relu(self.side(b))], 1)
+        n, c, h, w = x.shape
+        result: Tensor = self.last(x.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w))
+        return result
+
+
 @torch.no_grad()
 def test_each_of_many_sizes_has_a_launch_of_its_own() -> None:
     torch.manual_seed(0)
@@ -103,10 +118,11 @@ def test_each_of_many_sizes_has_a_launch_of_its_own() -> None:
         (Residual, (2, 3, 17, 19), 1),
         (Upsampled, (1, 3, 18, 22), 2),
         (lambda: Joined((32, 16, 40)), (1, 16, 12, 12), 1),
-        (lambda: Joined((24, 16)), (1, 16, 12, 12), 2),
+        (lambda: Joined((24, 16)), (1, 16, 12, 12), 1),
+        (Shuffled, (1, 3, 11, 13), 1),
         (lambda: nn.Sequential(nn.Linear(40, 70), nn.GELU(), nn.Linear(70, 9)), (13, 40), 1),
     ],
-    ids=["residual", "two images", "two launches", "joined", "joined on the host", "rows"],
+    ids=["residual", "two images", "two launches", "joined", "joined within a block", "shuffled", "rows"],
 )
 @pytest.mark.parametrize("target", ["cycles", pytest.param("emu", marks=EXTENDED)])
 @torch.no_grad()

@@ -108,12 +108,11 @@ def test_parts_of_a_concatenation_are_written_to_their_place() -> None:
     assert [part.output - last.input for part in parts] == [0, 2 * 36, 3 * 36]
 
 
-def test_a_concatenation_within_a_block_is_left_to_the_host() -> None:
-    program = lowered(Joined((24, 16)), torch.randn(1, 16, 12, 12))
-    assert left_of(program) == ["a part of 16 channels ends within a block of 16"] or "within a block" in str(
-        left_of(program)
-    )
-    assert len(program.lists.launches) == 2
+def test_parts_of_a_concatenation_within_a_block_are_put_to_their_place_one_after_the_other() -> None:
+    launch = only_launch(lowered(Joined((24, 16)), torch.randn(1, 16, 12, 12)))
+    a, b, first, second, last = products(launch)
+    assert (first.input, second.input, second.residual) == (a.output, b.output, first.output)
+    assert not first.has_residual and last.input == second.output
 
 
 @pytest.mark.parametrize("row_sums", [True, False], ids=["any zero points", "keys and values without"])

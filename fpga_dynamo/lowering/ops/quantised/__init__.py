@@ -10,6 +10,7 @@ from fpga_dynamo.lowering.ops.quantised import (  # noqa: F401
     casts,
     convolution,
     elementwise,
+    engine_channels,
     engine_multiply,
     engine_norm,
     integer_products,

@@ -31,6 +31,7 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.ops.engine.phases import join
+from fpga_dynamo.lowering.ops.quantised.engine_channels import is_within_blocks
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
 from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
@@ -245,7 +246,7 @@ def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     parts = node.args[0]
     assert isinstance(parts, (tuple, list))
     given = [part for part in parts if isinstance(part, Node)]
-    if not given or node.meta["val"].dtype is not torch.int8:
+    if not given or node.meta["val"].dtype is not torch.int8 or is_within_blocks(node):
         return None
     return Match(pattern, (node,), (node,), {"parts": given})
 
