@@ -110,7 +110,8 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
             except BuildError:
                 continue
             kernel.part, kernel.vitis = part, project.get("vitis", "")
-            found.append(check(kernel, memories=project.get("memories", False)).of(process))
+            memories, latency = project.get("memories", False), project.get("latency")
+            found.append(check(kernel, memories=memories, latency=latency).of(process))
     return found
 
 

@@ -68,7 +68,7 @@ def lanes(array: Array, offset: int) -> list[int]:
     extent, so what lies more than half of that ahead lies behind."""
     found = []
     for extent, partition in array.by_dimension():
-        size = array.element_bytes * math.prod(max(1, e) for e in array.extents[partition.dimension :])
+        size = max(1, array.element_bytes) * math.prod(max(1, e) for e in array.extents[partition.dimension :])
         index = offset // size
         if extent > 0 and partition.dimension > 1:
             index %= extent
@@ -83,7 +83,7 @@ def indices(array: Array, offset: int) -> list[int]:
     found: list[int] = []
     rest = offset
     for dimension in range(1, len(array.extents) + 1):
-        size = array.element_bytes * math.prod(max(1, e) for e in array.extents[dimension:])
+        size = max(1, array.element_bytes) * math.prod(max(1, e) for e in array.extents[dimension:])
         index, rest = divmod(rest, size)
         if dimension < len(array.extents) and rest > size // 2:
             index, rest = index + 1, rest - size

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..hls import cfg, ir, scev
 from ..hls.arrays import Array, Kind
 from ..hls.frontend import Kernel
+from ..hls.interfaces import BEAT_BYTES
 from .accesses import Access, Accesses
 
 
@@ -21,7 +22,7 @@ class Burst:
     """Accesses of one kind to one port in a loop. inferred: whether they become bursts; why: the reason if not.
     indices: of the instructions. bytes: that an iteration reads or writes. places: FILE:LINE of the accesses and of
     the calls that they were inlined through. blocked: whether nothing but a loop in it, which accesses another array of
-    the same bundle and channel, stands against it."""
+    the same bundle and channel, stands against it. width: bytes of a beat that it may be widened to."""
 
     port: str
     bundle: str
@@ -33,6 +34,17 @@ class Burst:
     places: tuple[str, ...] = ()
     channel: str = ""
     blocked: bool = False
+    width: int = 0
+
+
+def known_trips(flow: cfg.Flow, evolution: scev.Evolution, loop: cfg.Loop) -> int | None:
+    """Iterations, if they are a constant: a count of the header's backedge is one less than the iterations of a loop
+    that tests at its end, and as many as those of one that tests at its beginning."""
+    taken = evolution.trips.get(loop.header)
+    if taken is None or taken < 0:
+        return None
+    exits = {b for b in loop.blocks if any(t not in loop.blocks for t in flow.successors[b])}
+    return taken + (exits <= set(loop.latches))
 
 
 def beside(burst: Burst, outer: Iterable[Burst]) -> Burst:
@@ -54,10 +66,26 @@ class Finder:
         self._apart = {f.name for f in kernel.source.functions if self._says(f.pragmas, "inline", "off")}
         self._regions = _dataflow_loops(kernel)
         self._widest: dict[str, int] = {}
+        self._widths: dict[str, int] = {}  # of bundles in the Vitis flow, by their names
+        self._widens = not same_width
         for array in kernel.arrays.values() if same_width else ():
             if array.kind is Kind.PORT:
                 bundle = _bundle(array)
                 self._widest[bundle] = max(self._widest.get(bundle, 0), array.element_bytes)
+
+    def settle(self, found: Iterable[Burst]) -> None:
+        """Takes note of how wide bundles become: as the widest of their elements, and of the bursts that widen. A
+        bundle is one interface, and a burst that stays narrower is taken back (edgedetect of heterogeneous-vitis-apps,
+        2024.1: one of 512 bits remains of twenty that were found). found: all bursts of the kernel."""
+        if not self._widens:
+            return
+        for array in self._kernel.arrays.values():
+            if array.kind is Kind.PORT:
+                name, size = array.bundle or "gmem", array.element_bytes
+                self._widths[name] = max(self._widths.get(name, 0), size if size <= BEAT_BYTES else 0)
+        for burst in found:
+            if burst.inferred:
+                self._widths[burst.bundle] = max(self._widths.get(burst.bundle, 0), burst.width)
 
     def of_loop(
         self, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction], inner: Iterable[Accesses] = ()
@@ -74,8 +102,28 @@ class Finder:
             )
             inside = "" if why else _disturbed(array, write, [], deeper)
             burst = self._burst(array, write, group, code, why or inside)
-            found.append(replace(burst, blocked="same bundle" in inside))
+            burst = self._widened(replace(burst, blocked="same bundle" in inside), array, group, loop)
+            found.append(burst)
         return found
+
+    def _widened(self, burst: Burst, array: Array, group: list[Access], loop: cfg.Loop) -> Burst:
+        """With the width that it may get: one element an iteration, a number of them and a begin that are known to be
+        multiples of it (UG1399, "Automatic Port Width Resizing"; messages 214-234, 214-235, 214-307)."""
+        width, first = array.element_bytes, group[0]
+        trips = known_trips(self._kernel.flow, self._evolution, loop)
+        if len(group) == 1 and first.size == width and width and trips:
+            others = [step for key, step in first.form.items() if key != f"#{loop.header}"]
+            while width < array.beat_bytes and all(n % (2 * width) == 0 for n in (trips * first.size, *others)):
+                width *= 2
+        return self._settled(replace(burst, width=width))
+
+    def _settled(self, burst: Burst) -> Burst:
+        """Taken back, if its bundle becomes wider than the burst."""
+        widest = self._widths.get(burst.bundle, 0)
+        if not burst.inferred or burst.width >= widest:
+            return burst
+        why = f"its beats have {burst.width} bytes, the bundle '{burst.bundle}' {widest}"
+        return replace(burst, inferred=False, why=why)
 
     def outside(self, accesses: Accesses, code: list[ir.Instruction]) -> list[Burst]:
         """Of what lies in no loop: accesses side by side, of a line, as a loop leaves them that is unrolled, or of
@@ -93,13 +141,22 @@ class Finder:
                 there = [a for a in group if (id(a) in beside) == joined]
                 why = "" if joined else "it lies in no loop, and not side by side with others of its line or block"
                 for one in [there] if joined and there else [[a] for a in there]:
-                    found.append(self._burst(array, write, one, code, self._of_port(array) or why))
+                    burst = self._burst(array, write, one, code, self._of_port(array) or why)
+                    found.append(self._settled(replace(burst, width=self._of_copy(array, burst.bytes, one[0]))))
         return found
 
     def _copy(self, access: Access, code: list[ir.Instruction]) -> Burst:
         """Of a copy of many elements, which is a loop of its own in Vitis HLS."""
         assert access.array is not None  # only accesses to ports are given
-        return self._burst(access.array, access.write, [access], code, self._of_port(access.array))
+        burst = self._burst(access.array, access.write, [access], code, self._of_port(access.array))
+        return self._settled(replace(burst, width=self._of_copy(access.array, access.size, access)))
+
+    def _of_copy(self, array: Array, size: int, access: Access) -> int:
+        """The width that what is copied at once may get."""
+        width = array.element_bytes
+        while width and width < array.beat_bytes and all(n % (2 * width) == 0 for n in (size, *access.form.values())):
+            width *= 2
+        return width
 
     def _burst(self, array: Array, write: bool, group: list[Access], code: list[ir.Instruction], why: str) -> Burst:
         covered = len({a.constant for a in group}) * group[0].size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..hls import cfg, interfaces, ir, scev
+from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import Instance
 from ..hls.processes import Process
@@ -71,10 +72,11 @@ class Check:
         return replace(self, loops=own, latency=None)
 
 
-def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True) -> Check:
+def check(kernel: Kernel, *, memories: bool = False, inferred: bool = True, latency: int | None = None) -> Check:
     """Checks all loops of a kernel. memories: pointers without a pragma are memories, as in the Vivado flow. inferred:
-    whether what Vitis HLS makes of arrays of its own accord counts (`storage.py`), or only what pragmas say."""
-    interfaces.classify(kernel, memories=memories)
+    whether what Vitis HLS makes of arrays of its own accord counts (`storage.py`), or only what pragmas say. latency:
+    cycles that memories behind ports are expected to take, the flow's default unless told."""
+    interfaces.classify(kernel, memories=memories, latency=latency)
     return _Checker(kernel, inferred, bursts_need_width=memories).run()
 
 
@@ -102,6 +104,7 @@ class _Checker:
 
     def run(self) -> Check:
         self._survey()
+        self._bursts.settle(self._every_burst())
         roots = [h for h in self._flow.order if h in self._flow.loops and self._flow.loops[h].parent is None]
         total: int | None = 0
         for header in roots:
@@ -136,6 +139,17 @@ class _Checker:
             accesses.copies = header not in intervals
         pipelined = {number for number, header in enumerate(self._accesses) if header in asked}
         storage.choose(self._kernel, [accesses for _, accesses in self._accesses.values()], pipelined)
+
+    def _every_burst(self) -> list[bursts.Burst]:
+        """What would be a burst, if bundles were as wide as each of them."""
+        if not any(array.kind is Kind.PORT for array in self._kernel.arrays.values()):
+            return []
+        found: list[bursts.Burst] = []
+        for header, (code, accesses) in self._accesses.items():
+            loop = self._flow.loops.get(header)
+            found += self._bursts.of_loop(loop, accesses, code) if loop else self._bursts.outside(accesses, code)
+        outer = [loop for header, loop in self._flow.loops.items() if header not in self._accesses and loop.children]
+        return found + [burst for loop in outer for burst in self._outer_bursts(loop)]
 
     def _visit(self, loop: cfg.Loop) -> int | None:
         """Checks a loop and those in it; the latency of the whole."""
@@ -245,13 +259,10 @@ class _Checker:
         found.latency = None if trips is None else interval.depth + interval.ii * max(0, trips - 1)
 
     def _trips(self, loop: cfg.Loop, instance: Instance | None) -> tuple[int, int] | None:
-        """Iterations: a count of the header's backedge is one less than the iterations of a loop that tests at its end,
-        and as many as those of one that tests at its beginning."""
-        taken = self._evolution.trips.get(loop.header)
-        if taken is not None and taken >= 0:
-            exits = {b for b in loop.blocks if any(t not in loop.blocks for t in self._flow.successors[b])}
-            at_end = exits <= set(loop.latches)
-            return (taken + at_end, taken + at_end)
+        """Least and most iterations, None where not known."""
+        known = bursts.known_trips(self._flow, self._evolution, loop)
+        if known is not None:
+            return (known, known)
         if instance and instance.trips:
             return instance.trips
         most = self._evolution.most.get(loop.header)

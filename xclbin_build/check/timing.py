@@ -24,10 +24,12 @@ _NO_LOGIC = re.compile(r"llvm\.|__hls|__cxa|_Z(?:NK?S|S|n|d)|v?f?printf|f?puts?|
 _LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns; FIFO of xcu55c at 5 ns; Sel of xck26
 # Lines through Adder and Cmp of xczu7ev at 10 ns (i2 0.54, i4 0.79, i32 1.01), xck26 at 3.33 ns, xcku115 at 3.12 ns.
 _COMPARE_NS, _COMPARE_NS_A_BIT = 0.7, 0.006
-# readreq of xck26 and xcu200: 71 states at 3.33 and 4 ns, 7 or 8 at 10 ns and more; there the value is read in a state
-# of its own behind them, and used in the next (depths of loops over `weights` of AMD-Pervasive-AI, 10 ns: 17 with 8
-# requests, 25 with 16; the interval of AAHLS_LabC's loop over a port, 8 ns: 10).
-_REQUEST_CYCLES, _SLOW_REQUEST_CYCLES, _SLOW_NS = 70, 9, 7.5
+# readreq of xck26, xcu200 and xcu55c: 71 states in the Vitis flow, which expects a latency of 64, 7 or 8 in the Vivado
+# flow, which expects 0 (UG1399, "Default Settings of Vivado/Vitis Flows"); there the value is read in a state of its
+# own behind them, and used in the next (depths of loops over `weights` of AMD-Pervasive-AI, 10 ns: 17 with 8 requests,
+# 25 with 16; the interval of AAHLS_LabC's loop over a port, 8 ns: 10). writeresp: 68 and 5 states, behind two for the
+# request and the value (149 for a sum in memory of heterogeneous-vitis-apps, 2024.1).
+_REQUEST_CYCLES, _REQUEST_CYCLES_AT_0, _RESPONSE_CYCLES = 8, 9, 6
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,11 @@ class Timing:
         if array is None or array.kind in (Kind.REGISTERS, Kind.SCALAR) or array.complete():
             return Cost(0, 0.0 if fixed else _CHOICE_NS)
         if array.kind is Kind.PORT:
-            if write or burst:
+            if burst:
                 return Cost(1, 0.0)
-            return Cost(_REQUEST_CYCLES if self._clock_ns < _SLOW_NS else _SLOW_REQUEST_CYCLES, 0.0)
+            if write:
+                return Cost(_RESPONSE_CYCLES + array.latency, 0.0)
+            return Cost(_REQUEST_CYCLES + array.latency if array.latency else _REQUEST_CYCLES_AT_0, 0.0)
         return Cost(1, 0.0) if write else Cost(1, _LOAD_NS)
 
     def _bits(self, i: ir.Instruction) -> int:

@@ -51,6 +51,7 @@ KEEP = "__hls_keep"  # a call that keeps an array a memory
 _ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align|personality|\{)")
 _LABEL = re.compile(r'("[^"]*"|[\w.$\-]+):')
 _BRANCH = re.compile(r'  br (?:i1 [^,]*, )?label %("[^"]*"|[\w.$\-]+)')
+_LOOP = re.compile(r", !llvm\.loop (!\d+)")
 _UNSEEN = re.compile(r", !(?:tbaa|tbaa\.struct|noalias|alias\.scope|dbg) !\d+")
 _STREAM_CALL = re.compile(r"( call ptr @__hls_(?:fifo|burst)_\w+\([^\n]*\)) #\d+")  # their declarations say the same
 _STREAM_CALLS = re.compile(r"^(declare [^\n]*@__hls_(?:fifo|burst)_\w+\([^)\n]*\))[^\n]*$", re.M)
@@ -268,27 +269,37 @@ def _prepared(text: str, symbol: str) -> str:
 
 
 def _every_latch(text: str) -> str:
-    """A loop's metadata at every branch back to its header: clang leaves it out at a `continue` of a `while`, and what
-    is left after simplification may be that one."""
+    """One branch back to each header, with the loop's metadata: a `continue` of a `while` is another one in clang's IR,
+    without it, and LLVM would make of a loop with several of them loops in each other."""
     lines = text.split("\n")
     closing: dict[str, str] = {}  # of the function in hand: metadata by header
     seen: set[str] = set()
-    open_branches: list[tuple[int, str]] = []
+    backs: dict[str, list[int]] = {}  # lines that branch back, by header
     for number, line in enumerate(lines):
         if line.startswith("define "):
-            closing, seen, open_branches = {}, set(), []
+            closing, seen, backs = {}, set(), {}
         elif label := _LABEL.match(line):
             seen.add(label[1])
-        elif back := _BRANCH.match(line):
-            if loop := re.search(r", !llvm\.loop (!\d+)", line):
+        elif (back := _BRANCH.match(line)) and back[1] in seen:
+            backs.setdefault(back[1], []).append(number)
+            if loop := _LOOP.search(line):
                 closing.setdefault(back[1], loop[1])
-            elif back[1] in seen:
-                open_branches.append((number, back[1]))
         elif line == "}":
-            for at, header in open_branches:
-                if header in closing:
-                    lines[at] += f", !llvm.loop {closing[header]}"
+            for header, places in backs.items():
+                if len(places) > 1 and header in closing:
+                    lines[number] = _merged(lines, places, header, closing[header]) + lines[number]
     return "\n".join(lines)
+
+
+def _merged(lines: list[str], places: list[int], header: str, loop: str) -> str:
+    """Has the branches at some lines lead to a new block, which is given back, instead of the header."""
+    latch = f'{header[:-1]}.hls.latch"' if header.endswith('"') else f"{header}.hls.latch"
+    for at in places:
+        back = _BRANCH.match(lines[at])
+        assert back is not None  # it was found by it
+        lines[at] = f"{lines[at][: back.start(1)]}{latch}{_LOOP.sub('', lines[at][back.end(1) :])}"
+    place = re.search(r", !dbg !\d+", lines[places[-1]])
+    return f"{latch}:\n  br label %{header}{place[0] if place else ''}, !llvm.loop {loop}\n"
 
 
 def _optimised(text: str, symbol: str, passes: str, folder: Path) -> str:

@@ -15,15 +15,19 @@ from .partitions import apply, members_of
 # Of a port that Vitis HLS widens: the Vitis flow's default, the Vivado flow's is 0 (UG1399, config_interface
 # -m_axi_max_widen_bitwidth).
 BEAT_BYTES = 64
+LATENCY = (
+    64  # cycles that memory is expected to take: the Vitis flow's default, too (-m_axi_latency; 0 in the Vivado flow)
+)
 
 
-def classify(kernel: Kernel, *, memories: bool = False) -> None:
+def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = None) -> None:
     """Sets the kind and the bundle of every parameter, and finds the members of blocks (`Kernel.members`).
 
     A pointer without a pragma is an m_axi port of the bundle gmem, as in the Vitis flow of kernels.
     memories: pointers without a pragma are memories of the caller instead, as in the Vivado flow. A block of a
     `stream_of_blocks` is a memory, or one for each array of a structure; an element that is a structure itself is taken
-    as a word, as with the pragma `aggregate`.
+    as a word, as with the pragma `aggregate`. latency: cycles that memory behind ports is expected to take, where it is
+    not the flow's default.
     """
     parameters = [name for name, kind in kernel.function.parameters if kind == "ptr"]
     types = debug.Types(kernel.module.metadata)
@@ -60,7 +64,8 @@ def classify(kernel: Kernel, *, memories: bool = False) -> None:
         elif array.kind is Kind.PORT and not what:
             to = types.points_to(variables[name]) if name in variables else None
             array.element_bytes = (to.element_bytes or to.size if to else 0) or array.element_bytes
-    _pragmas(kernel, set(parameters), 0 if memories else BEAT_BYTES)
+    expected = (0 if memories else LATENCY) if latency is None else latency
+    _pragmas(kernel, set(parameters), expected, memories=memories)
     for name in parameters:
         to = types.points_to(variables[name]) if name in variables else None
         if to is not None and name in kernel.arrays and _odd(to):
@@ -85,10 +90,10 @@ def _memory(kernel: Kernel, array: Array, type: str) -> None:
             apply(said, array, [])
 
 
-def _pragmas(kernel: Kernel, parameters: set[str], beat_bytes: int) -> None:
+def _pragmas(kernel: Kernel, parameters: set[str], latency: int, *, memories: bool) -> None:
     """Interfaces, by the names of the kernel's own parameters: a process may call them otherwise."""
     for each in kernel.arrays.values():
-        each.beat_bytes = beat_bytes
+        each.beat_bytes, each.latency = 0 if memories else BEAT_BYTES, latency
     ports = [(kernel.passed[a.value].name if a.value in kernel.passed else a.name, a) for a in kernel.arrays.values()
              if a.value in parameters]  # fmt: skip
     by_name = dict(ports)
@@ -102,11 +107,15 @@ def _pragmas(kernel: Kernel, parameters: set[str], beat_bytes: int) -> None:
         if "m_axi" in words:
             array.kind, array.bundle = Kind.PORT, pragma.value("bundle") or "gmem"
             array.channel = pragma.value("channel") or ""
+            if (own := pragma.value("latency") or "").isdigit():
+                array.latency = int(own)
             widest = pragma.value("max_widen_bitwidth")
             if widest is not None:
                 array.beat_bytes = int(widest) // 8 if widest.isdigit() else BEAT_BYTES
         elif words & {"ap_memory", "bram"}:
             array.kind = Kind.MEMORY
+        elif "s_axilite" in words and memories and array.kind is Kind.MEMORY:
+            array.storage = array.storage or "ram_1p"  # the other port is the bus': fir_n11_strm, 2022.1 (11 reads: 11)
 
 
 def _variables(kernel: Kernel, parameters: list[str]) -> dict[str, int]:

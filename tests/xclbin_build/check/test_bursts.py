@@ -127,4 +127,34 @@ def test_a_port_narrower_than_its_bundle_has_no_bursts_unless_it_is_widened(load
     """
     vivado, vitis = check(load(text), memories=True), check(load(text))
     assert bursts(vivado, "first")["narrow", "read"] == "an element has 2 bytes, the bundle 'in' 4"
-    assert bursts(vivado, "second")["wide", "read"] == bursts(vitis, "first")["narrow", "read"] == ""
+    assert bursts(vivado, "second")["wide", "read"] == bursts(vitis, "second")["wide", "read"] == ""
+    assert bursts(vitis, "first")["narrow", "read"] == "its beats have 2 bytes, the bundle 'in' 4"
+    widened = check(load(text.replace("i < n", "i < 1024")))
+    assert bursts(widened, "first")["narrow", "read"] == bursts(widened, "second")["wide", "read"] == ""
+
+
+@pytest.mark.parametrize(
+    ("loop", "why"),
+    [
+        ("i < 1024; i++) out[i] = wide[i]", ""),
+        ("i < n; i++) out[i] = wide[i]", "its beats have 4 bytes, the bundle 'in' 64"),
+        ("i < 1023; i++) out[i] = wide[i]", "its beats have 4 bytes, the bundle 'in' 64"),
+        ("i < 1024; i++) out[i] = wide[i + 1]", "its beats have 4 bytes, the bundle 'in' 64"),
+        ("i < 1024; i++) out[i] = wide[i + 16]", ""),
+        ("i < 1024; i++) out[i] = wide[1024 * n + i]", ""),
+        ("i < 1024; i++) out[i] = wide[1000 * n + i]", "its beats have 32 bytes, the bundle 'in' 64"),
+    ],
+)
+def test_a_burst_that_stays_narrower_than_its_bundle_is_taken_back(load: Load, loop: str, why: str) -> None:
+    """A bundle is one interface: the number of elements and where they begin decide how wide a burst gets."""
+    text = f"""
+        extern "C" void top(const int* wide, int* out, int n) {{
+        #pragma HLS interface m_axi port = wide bundle = in
+        #pragma HLS interface m_axi port = out bundle = out
+            first: for (int i = 0; i < 1024; i++) out[i] = wide[i];
+            second: for (int i = 0; {loop};
+        }}
+    """
+    found = check(load(text))
+    assert bursts(found, "first")["wide", "read"] == ""
+    assert bursts(found, "second")["wide", "read"] == why

@@ -344,3 +344,28 @@ ADVANCED = """
 def test_a_pointer_that_a_loop_advances_is_followed_to_where_it_began(load: Load) -> None:
     found = loop(check(load(ADVANCED)), "walk")
     assert {burst.bundle for burst in found.bursts} == {"a", "b", "c"}
+
+
+def test_a_while_loop_with_continues_is_one_loop(load: Load) -> None:
+    """Each `continue` of a `while` branches back by itself in clang's IR, of which LLVM would make a nest."""
+    found = check(
+        load(
+            """
+            void top(int stack[64], int values[64], int seen[64], int count) {
+                int level = count;
+                walk: while (level != 0) {
+                    int at = stack[level - 1];
+                    if (seen[at & 63]) { level--; continue; }
+                    if (values[at & 63] > 5) { seen[at & 63] = 1; stack[level] = values[at & 63]; level++; continue; }
+                    seen[at & 63] = 1;
+                    level--;
+                }
+            }
+            """
+        ),
+        memories=True,
+    )
+    (loop,) = found.loops
+    assert loop.name == "walk"
+    # Where the next iteration reads hangs on what this one has read of two memories, one behind the other.
+    assert (loop.kind, loop.ii) == ("recurrence", 2)

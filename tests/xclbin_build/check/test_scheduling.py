@@ -93,7 +93,8 @@ SEARCH = """
 
 
 def test_an_iteration_reads_once_it_is_known_that_there_is_one(load: Load) -> None:
-    """The next length in XiangzhongDeng's Huffman (2021.2): 2; a loop that waits for a port at 8 ns: AAHLS_LabC, 10."""
+    """The next length in XiangzhongDeng's Huffman (2021.2): 2; a loop that waits for a port in the Vivado flow:
+    AAHLS_LabC, 10. The Vitis flow expects memory to take 64 cycles more (UG1399), unless a pragma says otherwise."""
     assert interval(load(SEARCH), "search", memories=True) == 2
     text = """
         extern "C" void top(const char* in, int* out, int n) {
@@ -104,9 +105,40 @@ def test_an_iteration_reads_once_it_is_known_that_there_is_one(load: Load) -> No
             *out = at;
         }
     """
-    kernel = load(text)
-    kernel.clock_ns = 8.0
-    assert interval(kernel, "rows") == 10
+    assert interval(load(text), "rows", memories=True) == 10
+    assert interval(load(text), "rows") == 73
+    assert interval(load(text.replace("bundle = a", "bundle = a latency = 20")), "rows") == 29
+
+
+def test_a_sum_in_memory_waits_for_the_write_to_be_answered(load: Load) -> None:
+    """heterogeneous-vitis-apps (2024.1): 149, of which 71 and 68 are requests of a read and answers of a write."""
+    text = """
+        extern "C" void top(int* total, int n) {
+        #pragma HLS interface m_axi port = total bundle = a
+        sums:
+            for (int i = 0; i < n; i++) total[n] = (total[n] ^ 5) + i;
+        }
+    """
+    assert 140 <= (interval(load(text), "sums") or 0) <= 150
+    assert 12 <= (interval(load(text), "sums", memories=True) or 0) <= 20
+
+
+@pytest.mark.parametrize(("mode", "ii"), [("ap_memory", 6), ("s_axilite", 11)])
+def test_an_array_behind_axi_lite_has_one_port(load: Load, mode: str, ii: int) -> None:
+    """fir_n11_strm of two courses (2022.1): 11 coefficients, 11."""
+    text = f"""
+        void top(int coefficients[80], int out[64]) {{
+        #pragma HLS interface {mode} port = coefficients
+        sums:
+            for (int i = 0; i < 64; i++) {{
+        #pragma HLS pipeline
+                int sum = 0;
+                for (int k = 0; k < 11; k++) sum += (k + 1) * coefficients[i + k];
+                out[i] = sum;
+            }}
+        }}
+    """
+    assert interval(load(text), "sums", memories=True) == ii
 
 
 @pytest.mark.parametrize(("column", "recurrence"), [("id", False), ("id + 1", True)])
