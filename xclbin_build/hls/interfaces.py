@@ -114,8 +114,6 @@ def _pragmas(kernel: Kernel, parameters: set[str], latency: int, *, memories: bo
                 array.beat_bytes = int(widest) // 8 if widest.isdigit() else BEAT_BYTES
         elif words & {"ap_memory", "bram"}:
             array.kind = Kind.MEMORY
-        elif "s_axilite" in words and memories and array.kind is Kind.MEMORY:
-            array.storage = array.storage or "ram_1p"  # the other port is the bus': fir_n11_strm, 2022.1 (11 reads: 11)
 
 
 def _variables(kernel: Kernel, parameters: list[str]) -> dict[str, int]:

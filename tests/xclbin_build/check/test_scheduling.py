@@ -123,24 +123,6 @@ def test_a_sum_in_memory_waits_for_the_write_to_be_answered(load: Load) -> None:
     assert 12 <= (interval(load(text), "sums", memories=True) or 0) <= 20
 
 
-@pytest.mark.parametrize(("mode", "ii"), [("ap_memory", 6), ("s_axilite", 11)])
-def test_an_array_behind_axi_lite_has_one_port(load: Load, mode: str, ii: int) -> None:
-    """fir_n11_strm of two courses (2022.1): 11 coefficients, 11."""
-    text = f"""
-        void top(int coefficients[80], int out[64]) {{
-        #pragma HLS interface {mode} port = coefficients
-        sums:
-            for (int i = 0; i < 64; i++) {{
-        #pragma HLS pipeline
-                int sum = 0;
-                for (int k = 0; k < 11; k++) sum += (k + 1) * coefficients[i + k];
-                out[i] = sum;
-            }}
-        }}
-    """
-    assert interval(load(text), "sums", memories=True) == ii
-
-
 @pytest.mark.parametrize(("column", "recurrence"), [("id", False), ("id + 1", True)])
 def test_columns_that_differ_never_meet(load: Load, column: str, recurrence: bool) -> None:
     """Johnnyjax/Cholesky_HPC (2023.2): the columns behind one are updated by that one."""
