@@ -83,7 +83,7 @@ requantize_tensor random_tensor(random_numbers& random) {
     return t;
 }
 
-// Fields of any value, sums of any value.
+// Fields of any value, sums of any value, as long as the product has the bits that make_channel leaves it.
 void raw_fields(tb::report& report, random_numbers& random, int cases) {
     int8_t table[256];
     for (int i = 0; i < 256; i++) table[i] = static_cast<int8_t>(random.integer(-128, 127));
@@ -92,6 +92,9 @@ void raw_fields(tb::report& report, random_numbers& random, int cases) {
         const requantize_tensor t = random_tensor(random);
         requantize_channel c = {random.sized(32), random.sized(27) * 32 + random.integer(0, 7), random.sized(32)};
         int32_t sum = random.chance(0.1) ? random.pick<int32_t>({INT32_MIN, INT32_MAX, 0, 1, -1}) : random.sized(32);
+        constexpr int64_t MOST = int64_t{1} << (fpga::REQUANTIZE_PRODUCT - 1);
+        while (std::llabs(int64_t{plus(sum, c.offset)} * (c.scale >> 5)) >= MOST)
+            c.scale = (c.scale >> 6) * 32 + (c.scale & 7);
         if (random.chance(0.3)) {  // just at a tie: the bias brings the product there, short of it or beyond
             const int32_t mantissa = c.scale >> 5, shift = c.scale & 7;
             const int64_t product = int64_t{plus(sum, c.offset)} * mantissa >> 4 * shift;

@@ -11,6 +11,7 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import open_card
+from tests.lowering import engine_kit
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,6 +29,12 @@ def fresh_dynamo() -> Iterator[None]:
     before = TABLE.names()
     yield
     assert TABLE.names() == before, "the test took out the patterns that it registered"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_engine_of_a_module() -> None:
+    """The tests of a module before this one may have loaded another engine onto the card."""
+    engine_kit.card.cache_clear()
 
 
 @pytest.fixture(scope="session")
