@@ -175,7 +175,8 @@ constexpr int FINISHED_AT_ONCE = 48;
 template <class PRODUCT>
 inline int32_t finished_at_once(int vectors) {
     if (PRODUCT::NUMBER_BYTES == 1) return FINISHED_AT_ONCE;
-    return vectors >= 4 ? DOT_ROWS<PRODUCT, 4> : vectors == 3 ? DOT_ROWS<PRODUCT, 3> : DOT_ROWS<PRODUCT, 2>;
+    const int together = minimum(vectors, DOT_VECTORS<PRODUCT>);
+    return together == 4 ? DOT_ROWS<PRODUCT, 4> : together == 3 ? DOT_ROWS<PRODUCT, 3> : DOT_ROWS<PRODUCT, 2>;
 }
 
 // Panels from so many bytes on have the next one's weights fetched: smaller ones wait in the nearest cache.
@@ -227,8 +228,8 @@ inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, cons
     pixel += done;
     if (count >= ROWS) {
         for (int32_t i = 0; i < count; i += ROWS) {
-            const int32_t at = minimum(i, count - ROWS),
-                          line = (done + i) / ROWS - 1;  // the first one meets the weights
+            const int32_t at = minimum(i, count - ROWS);
+            const int32_t line = (done + i) / ROWS - 1;  // the block's first tile meets the weights
             ivec16* const to = sums + at * pitch;
             if (ahead && line >= 0 && line < VECTORS)
                 dot_rows<PRODUCT, ROWS, VECTORS, true>(to, pitch, source, pixel + at, weights, first, begin,
