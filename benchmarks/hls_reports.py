@@ -4,9 +4,8 @@
 
 DIR has bare git repositories, owner+name/repo. Of each, the reports are taken whose sources are there: those that clang
 reads, that have the top function, and in which every line and label that the report names is a loop's; and that no
-directives beside the sources change. Of a top that
-several reports have, the one with the most loops counts, and of a repository at most `--most` reports. What is printed
-are figures, names and lines; nothing of the sources.
+directives beside the sources change. Of a top that several reports have, the one with the most loops counts, and of a
+repository at most `--most` reports. What is printed are figures, names and lines; nothing of the sources.
 """
 
 from __future__ import annotations

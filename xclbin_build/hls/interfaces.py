@@ -15,9 +15,8 @@ from .partitions import apply, members_of
 # Of a port that Vitis HLS widens: the Vitis flow's default, the Vivado flow's is 0 (UG1399, config_interface
 # -m_axi_max_widen_bitwidth).
 BEAT_BYTES = 64
-LATENCY = (
-    64  # cycles that memory is expected to take: the Vitis flow's default, too (-m_axi_latency; 0 in the Vivado flow)
-)
+# Cycles that memory is expected to take: the Vitis flow's default, too; 0 in the Vivado flow (-m_axi_latency).
+LATENCY = 64
 
 
 def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = None) -> None:

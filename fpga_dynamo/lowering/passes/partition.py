@@ -135,14 +135,12 @@ def _segments(graph: GraphInfo, matches: Sequence[Match], granularity: str = "la
         stage[node] = (ready, None)
         grouped.setdefault((ready, None), Segment(None, ready)).nodes.append(node)
     ordered = sorted(grouped, key=lambda key: (key[0], key[1] is None, key[1] or ""))
-    # The software card's units share the host's cores, of which a launch uses all; eager work may wait for a part.
-    whole = graph.target.lanes > 1 and all(segment.on_card for segment in grouped.values())
-    if granularity == "launch" and whole:
-        segments = [grouped[key] for key in ordered]
-    elif granularity == "launch":
-        segments = [part for key in ordered for part in _independent(grouped[key], bases, graph)]
-    else:
-        segments = [part for key in ordered for part in _cut(grouped[key], granularity)]
+    segments = [grouped[key] for key in ordered]
+    if granularity != "launch":
+        segments = [part for segment in segments for part in _cut(segment, granularity)]
+    elif graph.target.lanes <= 1 or not all(segment.on_card for segment in segments):
+        # Else the units share the host's cores, of which one launch uses all, and no eager work waits for a part.
+        segments = [part for segment in segments for part in _independent(segment, bases, graph)]
     _connect(graph, segments, bases, match_of)
     return segments
 

@@ -1,9 +1,9 @@
 """Channels of int8 images in another order on the hardware engine: what no view of whole blocks of channels can say.
 
 A concatenation whose parts end within a block of 16 channels, a shuffle of channels (a view as groups, transposed), and
-what is split off within a block. A product of 1 x 1 with weights of 0 and 1 puts the channels of one
-source to their places; of several each adds its own to those before, as to a residual. All of it is exact: scales are 1
-and zero points 0, whatever the values stand for. Tests: tests/lowering/test_engine_channels.py.
+what is split off within a block. A product of 1 x 1 with weights of 0 and 1 puts the channels of one source to their
+places; of several each adds its own to those before, as to a residual. All of it is exact: scales are 1 and zero points
+0, whatever the values stand for. Tests: tests/lowering/test_engine_channels.py.
 """
 
 from __future__ import annotations
