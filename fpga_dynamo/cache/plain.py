@@ -15,6 +15,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand
+from fpga_dynamo.codegen.engine.parts import Part, Turned
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
 
 
@@ -26,8 +27,8 @@ class CorruptError(Exception):
     """An entry that is not what this version writes."""
 
 
-_RECORDS: dict[str, type] = {"mac_command": MacCommand, "engine_sizes": EngineSizes}
-"""Dataclasses of integers, pairs of them and their enumerations, which layouts of an engine's constants depend on."""
+_RECORDS: dict[str, type] = {"mac_command": MacCommand, "engine_sizes": EngineSizes, "part": Part, "turned": Turned}
+"""Dataclasses of integers, pairs of them, their enumerations and each other, on which an engine's constants depend."""
 
 _NAMED: dict[str, type] = {
     "dtype": torch.dtype,

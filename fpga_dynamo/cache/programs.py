@@ -27,7 +27,7 @@ from fpga_dynamo.lowering.passes.partition import Segment
 from fpga_dynamo.lowering.passes.pipeline import Plan
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, engine_patterns
 
-_LAYOUTS = ("fpga_dynamo.lowering.", "fpga_dynamo.ir.")
+_LAYOUTS = ("fpga_dynamo.lowering.", "fpga_dynamo.codegen.", "fpga_dynamo.ir.")
 """Where functions that lay packs out may come from."""
 
 

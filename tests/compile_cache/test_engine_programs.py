@@ -28,9 +28,19 @@ def _signal() -> nn.Module:
     return nn.Sequential(nn.Conv1d(24, 16, 3), nn.ReLU(), nn.Conv1d(16, 8, 3))
 
 
+def _wide() -> nn.Module:
+    """Commands go along its rows, whose weights then are in another order."""
+    return nn.Sequential(nn.Conv2d(20, 24, 3, padding=1), nn.ReLU())
+
+
 @pytest.mark.parametrize(
     ("make", "size"),
-    [(Residual, (1, 3, 33, 35)), (_signal, (2, 24, 20)), pytest.param(Encoder, (1, 21, 32), marks=EXTENDED)],
+    [
+        (Residual, (1, 3, 33, 35)),
+        (_signal, (2, 24, 20)),
+        (_wide, (1, 20, 3, 2101)),
+        pytest.param(Encoder, (1, 21, 32), marks=EXTENDED),
+    ],
 )
 def test_an_engine_s_program_is_not_made_twice(card: str, make: Any, size: tuple[int, ...]) -> None:
     x = torch.randn(size)

@@ -138,7 +138,7 @@ def test_other_scales_have_the_cores_bits(name: str) -> None:
 Cut = Callable[..., Iterator[Part]]
 
 
-def _without_sums(part: Part, last: bool) -> Part:
+def _no_sums(part: Part, last: bool) -> Part:
     return replace(part, command=replace(part.command, sums=NO_OPERAND)) if last else part
 
 
@@ -161,10 +161,10 @@ def _without_padding(part: Part, last: bool) -> Part:
 @pytest.mark.parametrize(
     ("mistake", "name"),
     [
-        (_without_sums, "deep"),
+        (_no_sums, "deep"),
         (_first_channels, "deep"),
         (_first_input, "deep"),
-        (_without_sums, "wide"),
+        (_no_sums, "wide"),
         (_first_rows, "wide"),
         (_without_padding, "wide"),
     ],
@@ -205,30 +205,23 @@ def test_the_first_part_has_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None
         split._shares.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("model", "size", "why"),
-    [
-        (nn.Conv2d(304, 40, 3), (1, 304, 5, 7), "steps of weights in a set, more than the engine's 128"),
-        (nn.Conv2d(20, 24, 5), (1, 20, 6, 500), "rows of the window's 512"),
-    ],
-)
-def test_an_engine_without_sums_names_what_its_recipe_lacks(model: nn.Module, size: tuple[int, ...], why: str) -> None:
+def _without_sums(model: nn.Module, *size: int) -> EngineProgram:
     torch.manual_seed(1)
     sizes = EngineSizes(4, 32, window_rows=512, weight_steps=128, partial_sums=False)
     converted = quantize(model.eval(), [(torch.randn(size),)], scales="pow2", progress=False)
     captured = capture(converted, (torch.randn(size),))
-    program = lower_for_engine(captured.module, replace(ENGINE, sizes=sizes), captured.static)
-    (left,) = left_of(program)
-    assert why in left and left.endswith(
-        ", and its recipe leaves out partial sums, which int8 recipes of other platforms have"
-    )
+    return lower_for_engine(captured.module, replace(ENGINE, sizes=sizes), captured.static)
 
 
-def test_a_row_of_one_block_that_is_wider_than_the_window_is_the_host_s() -> None:
-    torch.manual_seed(1)
-    program, _ = lowered(nn.Conv2d(16, 8, 3, padding=1), torch.randn(1, 16, 4, 2100))
-    (left,) = left_of(program)
-    assert "rows of the window's 512" in left and "partial sums" not in left
+def test_an_engine_without_sums_names_what_its_recipe_lacks() -> None:
+    (left,) = left_of(_without_sums(nn.Conv2d(304, 40, 3), 1, 304, 5, 7))
+    assert "steps of weights in a set, more than the engine's 128" in left
+    assert left.endswith(", and its recipe leaves out partial sums, which int8 recipes of other platforms have")
+
+
+def test_an_engine_without_sums_goes_along_wide_rows() -> None:
+    program = _without_sums(nn.Conv2d(20, 16, 5), 1, 20, 6, 500)
+    assert left_of(program) == [] and not any(c.raw for c in _commands(program))
 
 
 def test_sums_take_the_cost_model_s_cycles() -> None:

@@ -39,8 +39,13 @@ def tiled(command: MacCommand, sizes: EngineSizes) -> MacCommand:
 
 
 def flattened(command: MacCommand, sizes: EngineSizes) -> MacCommand:
-    """A 1 x 1 convolution of stride 1 as rows of a line each, so that bands may have any size."""
+    """A 1 x 1 convolution of stride 1 as rows of a line each, so that bands may have any size.
+
+    Not of a column that is a part of a plane (sideways.py): what lies behind it in its last line is another's.
+    """
     c = command
+    if c.in_width == 1 and c.out_plane:
+        return c
     plain = c.kernel == c.stride == (1, 1) and c.padding == (0, 0) and not (c.folded or c.has_sums or c.raw)
     if not plain or (c.in_height, c.in_width) != (c.out_height, c.out_width):
         return c

@@ -20,12 +20,13 @@ from fpga_dynamo.ir.view import Buffer, View, dense, numel
 from fpga_dynamo.ir.weights import Expression, Pack, WeightBuffer, expression
 
 from .choose import DoesNotFitError
-from .command import NO_OPERAND, IdleCommand, MacCommand
+from .command import NO_OPERAND, Flags, IdleCommand, MacCommand, Order, Peers
 from .cycles import PARAMS_LINES
 from .layout import Region
 from .maps import Images, Map, RefusedError, as_map, dense_view
 from .owners import Owners
-from .parts import Part, sums_lines
+from .parts import Part, Turned, sums_lines
+from .sideways import Made, is_too_wide, sideways
 from .sizes import CHANNELS
 from .split import Share, shares, vector_shares
 from .target import EngineTarget
@@ -89,6 +90,11 @@ class EngineEmitter:
         self._node: Node | None = None
         self._pattern = ""
         self._owners = Owners(engine.sizes)
+
+    @property
+    def written_so_far(self) -> int:
+        """Commands of the launch."""
+        return len(self.lists.launches[-1])
 
     def begin_launch(self) -> None:
         self.lists.launches.append([])
@@ -264,34 +270,58 @@ class EngineEmitter:
             command = replace(command, residual_after=self.after(residual.map))
         if second is not None:
             command = replace(command, weight=self.at(second), weight_after=self.after(second.map))
+        before = self.written_so_far
+        made = Made(params, weight, macs, before)
+        try:
+            self.cut(command, made)
+        except DoesNotFitError:
+            if command.folded or not is_too_wide(command, self.sizes):
+                raise
+            try:
+                sideways(command, x, out, made, self)
+            except DoesNotFitError:
+                del self.lists.launches[-1][before:]
+                raise
+        self.written(out.map)
+
+    def cut(
+        self, command: MacCommand, made: Made, *, block: int = 0, turned: Turned | None = None, ordered: bool = False
+    ) -> None:
+        """Cuts a command with its addresses and appends it, in as many parts as it needs.
+
+        block: where it begins in the output's blocks of those who know parameters and weights. ordered: no unit begins
+        before all have stored what stands in front of it, as it overwrites some of that.
+        """
+        ordered = ordered and self.engine.units > 1
+        if ordered:
+            command = replace(command, input_after=1)
         found = shares(command, self.engine.units, self.sizes, self.engine.memory)
-        of_units = [[] if share is None else self._own_parts(share, params, weight) for share in found]
+        of_units = [[] if share is None else self._own_parts(share, made, block, turned) for share in found]
         steps = [[_steps(part) for part in own] for own in of_units]
         total = sum(map(sum, steps))
         for k in range(max(map(len, of_units))):
             # What the first waits for is one command further away for each that follows.
             placed = [_later(own[k], k) if k < len(own) else IdleCommand() for own in of_units]
-            self._append(placed, macs * sum(own[k] for own in steps if k < len(own)) // total)
-        self._written(out.map)
+            products = made.macs * sum(own[k] for own in steps if k < len(own)) // total
+            self._append(placed, products, Peers.INPUT if ordered else Peers.NONE)
 
-    def _own_parts(
-        self, share: Share, params: Callable[[MacCommand, int], int], weight: Callable[[Part], int] | None
-    ) -> list[MacCommand]:
+    def _own_parts(self, share: Share, made: Made, block: int, turned: Turned | None) -> list[MacCommand]:
         """The commands of a unit's share, with their constants and a place for what sums they pass on."""
         sums, found = NO_OPERAND, []
         leaving = [sums_lines(part.command) for part in share.parts if part.command.raw]
         if leaving:
             sums = self.lists.maps.reserve(max(leaving))
         for part in share.parts:
-            own, first = part.command, share.first + part.block
-            own = replace(own, params=own.params + share.first * PARAMS_LINES)
-            own = replace(own, params=params(own, first))
+            own, first = part.command, block + share.first + part.block
+            own = replace(own, params=own.params + (block + share.first) * PARAMS_LINES)
+            own = replace(own, params=made.params(own, first))
             if own.raw:
                 own = replace(own, output=sums, output_image=sums_lines(own) // own.images)
             if own.has_sums:
                 own = replace(own, sums=sums)
-            if weight is not None:
-                own = replace(own, weight=weight(replace(part, command=own, block=first)))
+            if made.weight is not None:
+                of = _kernel(own) if turned else own
+                own = replace(own, weight=made.weight(replace(part, command=of, block=first, turned=turned)))
             found.append(own)
         return found
 
@@ -304,21 +334,22 @@ class EngineEmitter:
             command = replace(command, other=self.at(other), other_after=self.after(other.map))
         found = vector_shares(command, self.engine.units, self.sizes, self.engine.memory)
         self._append([IdleCommand() if part is None else part for part in found], 0)
-        self._written(out.map)
+        self.written(out.map)
 
-    def _append(self, commands: Sequence[Command], macs: int) -> None:
+    def _append(self, commands: Sequence[Command], macs: int, peers: Peers = Peers.NONE) -> None:
         assert self._node is not None
         placed: list[Command] = []
         for unit, command in enumerate(commands):
             if not isinstance(command, IdleCommand) and self.engine.units > 1:
-                command = replace(command, peers=self._owners.peers(command, unit))
+                command = replace(command, peers=peers | self._owners.peers(command, unit))
             placed.append(command)
         for unit, command in enumerate(placed):
             if not isinstance(command, IdleCommand) and self.engine.units > 1:
                 self._owners.wrote(command, unit)
         self.lists.launches[-1].append(Emitted(tuple(placed), self._node, self._pattern, macs))
 
-    def _written(self, of: Map) -> None:
+    def written(self, of: Map) -> None:
+        """States that the last command was the last one that writes to a map."""
         of.writer = (len(self.lists.launches) - 1, len(self.lists.launches[-1]) - 1)
 
 
@@ -331,6 +362,13 @@ def _later(command: MacCommand, places: int) -> MacCommand:
     if command.has_sums:
         moved["residual_after"] = 1
     return replace(command, **moved)
+
+
+def _kernel(command: MacCommand) -> MacCommand:
+    """What weights depend on: commands along rows of one kernel share them."""
+    c = replace(command, input=0, output=0, params=0, residual=NO_OPERAND, sums=NO_OPERAND, flags=Flags.NONE, images=1)
+    c = replace(c, input_after=0, residual_after=0, in_height=1, out_height=1, padding=(0, 0), out_plane=0)
+    return replace(c, input_image=0, output_image=0, residual_image=0, band_rows=1, set_tiles=1, order=Order.WINDOWS)
 
 
 def _steps(command: MacCommand) -> int:

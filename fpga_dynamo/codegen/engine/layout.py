@@ -11,6 +11,7 @@ from torch import Tensor
 from fpga_dynamo.codegen.requantize import Channels
 
 from .command import Geometry, MacCommand, WeightKind, divide_up
+from .parts import Part
 from .sizes import CHANNELS, LINE_BYTES, EngineSizes
 
 
@@ -127,6 +128,34 @@ def pack_weight(params: tuple[Any, ...], weight: Tensor) -> Tensor:
     parts = (sizes.parts, sizes.in_channels // of_line, of_line)
     shape = (g.tiles, c.tile_blocks, CHANNELS, words.shape[1], words.shape[2], *parts)
     return words.view(shape).permute(0, 3, 4, 5, 1, 6, 2, 7).contiguous().view(-1)
+
+
+def of_part(weight: Tensor, part: Part) -> Tensor:
+    """Of weights (out channels, channels of a group, rows, columns) those that a part of a command has."""
+    first = part.block * CHANNELS
+    own = slice(first, first + part.command.out_blocks * CHANNELS)
+    if part.turned is not None and part.turned.group == 0:
+        weight, own = _turned(weight[own], 1), slice(None)
+    elif part.turned is not None:
+        weight = _turned(weight, part.turned.group)
+    if part.rows is not None:
+        weight = weight[:, :, part.rows[0] : part.rows[1]]
+    if part.channels is not None:
+        weight = weight[:, part.channels[0] : part.channels[1]]
+    return weight[own]
+
+
+def _turned(weight: Tensor, group: int) -> Tensor:
+    """Columns as rows; rows, if there are several, as channels of one, in whole blocks of all groups' inputs each."""
+    outputs, inputs, rows, columns = weight.shape
+    if rows == 1:
+        return weight.transpose(2, 3)
+    groups = divide_up(outputs, group)
+    dense = weight.new_zeros(outputs, rows, divide_up(groups * inputs, CHANNELS) * CHANNELS, columns)
+    for g in range(groups):
+        of = slice(g * group, (g + 1) * group)
+        dense[of, :, g * inputs : (g + 1) * inputs] = weight[of].transpose(1, 2)
+    return dense.flatten(1, 2).unsqueeze(3)
 
 
 def _runs(c: MacCommand, outputs: int, inputs: int) -> list[tuple[int, int, int]]:

@@ -7,8 +7,7 @@ so the result has the bits of a single command. Offsets, for zero points, are th
 A row that is wider than the window is cut by rows of the kernel as well, and not by columns: a window is filled with
 lines as they lie in memory, whole rows one behind the other, which are long bursts. A part of the columns would be a
 burst for each row and block, with words at both ends that two parts share. Sums cost a line a pixel and block each way,
-which runs beside the array. What has no second row of the kernel to leave out is not cut: a row of one block that is
-wider than the window.
+which runs beside the array. A row of one block that is wider than the window alone is not cut here: sideways.py.
 """
 
 from __future__ import annotations
@@ -26,10 +25,21 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
+class Turned:
+    """A kernel's columns are a command's rows (sideways.py), and its rows, if there are several, channels of one.
+
+    group: output channels that have their inputs to themselves; 0: it works channel by channel.
+    """
+
+    group: int
+
+
+@dataclass(frozen=True)
 class Part:
     """A command of those that one becomes. block: where in the output's blocks of channels it begins.
 
-    rows, channels: what it sums, of the kernel's rows and of the input's channels; None: all of them.
+    rows, channels: what it sums, of the kernel's rows and of the input's channels; None: all of them. turned: how the
+    kernel lies before they are cut, if not as it came.
     Sums lie at line 0, and what leaves sums has the result's address, until somebody has a place for them.
     """
 
@@ -37,6 +47,7 @@ class Part:
     block: int = 0
     rows: Span | None = None
     channels: Span | None = None
+    turned: Turned | None = None
 
 
 def parts_of(command: MacCommand, sizes: EngineSizes, memory: Memory) -> list[Part]:

@@ -11,9 +11,10 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
+from fpga_dynamo.codegen.engine.layout import of_part, pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.maps import DTYPES, Images, RefusedError, images_of, of_engine
 from fpga_dynamo.codegen.engine.parts import Part
+from fpga_dynamo.codegen.engine.sideways import is_too_wide
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.ir.elements import BF16, F32, I8, Element
 from fpga_dynamo.ir.graph import argument, operand, pair, shape
@@ -90,11 +91,13 @@ def convolution_input(source: Node, command: MacCommand, emitter: EngineEmitter)
         return patches, replace(command, kernel=(1, 1), stride=(1, 1), group_in=patches.channels)
     side_by_side = next((n for n in (1, 2, 4, 8) if n >= channels), CHANNELS)
     fits = command.dilation[1] == 1 and (CHANNELS // side_by_side) % command.stride[1] == 0
-    if side_by_side < CHANNELS and fits and not command.one_to_one and command.group_in == channels:
+    of_few = replace(command, pixel_channels=side_by_side)
+    fits = fits and not command.one_to_one and command.group_in == channels
+    if side_by_side < CHANNELS and fits and not is_too_wide(of_few, emitter.sizes):
         folded = emitter.folded(source, side_by_side)
         if folded is not None:
             x = Images(folded, folded.images, channels, command.in_height, command.in_width)
-            return x, replace(command, pixel_channels=side_by_side)
+            return x, of_few
     return images_of(as_image(emitter.view(source)), "its input"), command
 
 
@@ -135,7 +138,7 @@ def convolution_weights(
 
     def pack(part: Part) -> int:
         # Of units that share it, and channel by channel, a command has some of the output's channels.
-        own = (part.command, emitter.sizes, part.block * CHANNELS, part.channels or channels, part.rows, form)
+        own = (emitter.sizes, channels, form, part)
         element = element_of(emitter.sizes)
         count = weight_bytes(part.command, emitter.sizes) // element.bytes
         return emitter.put(
@@ -146,17 +149,15 @@ def convolution_weights(
 
 
 def pack_for_engine(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
-    """The weights of a part; params: also its first output channel, input channels, kernel rows, and the form."""
-    command, sizes, first, channels, rows, form = params
+    """The weights of a part; params: also the input's channels that it is a part of, and the form."""
+    sizes, channels, form, part = params
+    command = part.command
     weight = formed(form, weight)
-    if rows is not None:
-        weight = weight[:, :, rows[0] : rows[1]]
-    elif weight.dim() == 4 and tuple(weight.shape[2:]) != command.kernel:  # of patches, whose pixels are channels
-        weight = weight.flatten(1).view(weight.shape[0], -1, 1, 1)
+    if weight.dim() == 4 and part.turned is None and part.rows is None and tuple(weight.shape[2:]) != command.kernel:
+        weight = weight.flatten(1).view(weight.shape[0], -1, 1, 1)  # of patches, whose pixels are channels
     if channels is not None:
         weight = weight[:, channels[0] : channels[1]]
-    weight = weight[first : first + command.out_blocks * CHANNELS]
-    return pack_weight((command, sizes), weight.unsqueeze(2) if weight.dim() == 3 else weight)
+    return pack_weight((command, sizes), of_part(weight.unsqueeze(2) if weight.dim() == 3 else weight, part))
 
 
 # --- windows, channel by channel --------------------------------------------------------------------------------------
@@ -218,5 +219,9 @@ def ones(emitter: EngineEmitter) -> WeightLine:
 
 def pack_ones(params: tuple[Any, ...]) -> torch.Tensor:
     command, sizes = params
-    weight = torch.ones(command.out_blocks * CHANNELS, 1, *command.kernel, dtype=DTYPES[sizes.element_bytes])
+    dtype = DTYPES[sizes.element_bytes]
+    weight = torch.ones(command.out_blocks * CHANNELS, 1, *command.kernel, dtype=dtype)
+    if command.weight_kind is WeightKind.PACKED:  # of rows that are channels: each adds up its own
+        one = torch.eye(CHANNELS, dtype=dtype).repeat(1, command.in_blocks)
+        weight = one[:, :, None, None].expand(-1, -1, *command.kernel)
     return pack_weight((command, sizes), weight)

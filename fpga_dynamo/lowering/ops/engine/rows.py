@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.layout import pack_weight, weight_bytes
+from fpga_dynamo.codegen.engine.layout import of_part, pack_weight, weight_bytes
 from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, rows_of
 from fpga_dynamo.codegen.engine.parts import Part
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
@@ -85,8 +85,7 @@ def matrix_weights(
     """
 
     def pack(part: Part) -> int:
-        of_sum = (part.block * CHANNELS, part.channels or channels, part.rows)
-        own, element = (part.command, emitter.sizes, turned, of.kernel, *of_sum), element_of(emitter.sizes)
+        own, element = (emitter.sizes, turned, of.kernel, channels, part), element_of(emitter.sizes)
         count = weight_bytes(part.command, emitter.sizes) // element.bytes
         return emitter.put(
             emitter.pack(pack_for_engine, own, [matrix], count, f"{name} as the engine reads it", element)
@@ -96,11 +95,11 @@ def matrix_weights(
 
 
 def pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tensor:
-    command, sizes, turned, kernel, first, channels, rows = params
-    weight = (matrix if turned else matrix.t())[first : first + command.out_blocks * CHANNELS]
+    sizes, turned, kernel, channels, part = params
+    weight = matrix if turned else matrix.t()
     weight = weight.reshape(weight.shape[0], -1, *kernel)
     weight = weight if channels is None else weight[:, channels[0] : channels[1]]
-    return pack_weight((command, sizes), weight if rows is None else weight[:, :, rows[0] : rows[1]])
+    return pack_weight((part.command, sizes), of_part(weight, part))
 
 
 def _flattened_image(rows: Node) -> Node | None:
