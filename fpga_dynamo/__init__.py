@@ -12,6 +12,7 @@ from fpga_dynamo.errors import (
     XclbinError,
 )
 from fpga_dynamo.frontend.backend import fpga, refresh_weights
+from fpga_dynamo.frontend.join import join_parameters
 from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.observe.counters import reset_stats, stats
@@ -38,6 +39,7 @@ __all__ = [
     "devices",
     "explain",
     "fpga",
+    "join_parameters",
     "refresh_weights",
     "register_core",
     "register_pattern",

@@ -1,8 +1,9 @@
 """Whole networks in INT8: a call of ours, of our float32, of inductor's and, where installed, of other runtimes' INT8.
 
-Ours and inductor's are quantised by torchao's pt2e flow for x86, theirs by onnxruntime (int8_peers.py). Calibrated on
-random inputs: speed does not depend on what the scales are. The answer is held against eager's of the same quantised
-network, whose own integers depend on the order of its sums.
+Inductor's are quantised by torchao's pt2e flow for x86, theirs by onnxruntime (int8_peers.py); ours by the flow for x86,
+too, and in rows of their own by ours, which leaves none of a transformer's products in float. Calibrated on random
+inputs: speed does not depend on what the scales are. The answer is held against eager's of the same quantised network,
+whose own integers depend on the order of its sums.
 """
 
 from __future__ import annotations
@@ -20,20 +21,34 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import int8_peers, pictures
+from benchmarks.int8_peers import CALIBRATIONS
 from benchmarks.peers import PEERS, plain_attention, quiet
-from benchmarks.results import OURS, Result, Row
+from benchmarks.results import OURS, Result, Row, Target
 from benchmarks.rounds import Contestant, describe, interleave
 from benchmarks.suites import Settings, guarded
 from benchmarks.verify import cases, check
 from benchmarks.workloads import FREEZING, ONNXRUNTIME, OPENVINO, WORKLOADS, Workload
+from fpga_dynamo import join_parameters
+from fpga_dynamo.quantize import quantize
 from xclbin_build.toolchain.isa import native
 
 SECONDS = 10.0
-FLOAT, INDUCTOR_INT8 = "fpga float32", "inductor int8"
+JOINED, FLOAT, INDUCTOR_INT8 = "fpga joined", "fpga float32", "inductor int8"
+"""Joined: with the parameters in one tensor (`join_parameters`), as the other runtimes have them, which know no guards."""
 INT8 = {name: f"{name} int8" for name in int8_peers.NAMES}
-NETWORKS = ("resnet18", "resnet50", "mobilenet_v2", "bert-tiny", "inception_v3")
+OWN_FLOW = ", FPGAQuantizer"
+"""Behind the name of a row whose network `fpga_dynamo.quantize` has quantised."""
+NETWORKS = (
+    "resnet18",
+    "resnet50",
+    "mobilenet_v2",
+    "bert-tiny",
+    "bert-base-x4",
+    "inception_v3",
+    *(network + OWN_FLOW for network in ("resnet50", "mobilenet_v2", "bert-tiny", "bert-base-x4")),
+)
 _SMALLEST = "bert-tiny"
-_OVER_FLOAT = {"resnet18": 2.0, "resnet50": 2.6, "mobilenet_v2": 1.4, "bert-tiny": 1.4}
+_OVER_FLOAT = {"resnet18": 2.0, "resnet50": 2.6, "mobilenet_v2": 1.4, "bert-tiny": 1.4, "bert-base-x4": 1.4}
 TOLERANCE = 0.1
 """Of the largest output: integers that differ by one at each of a network's roundings."""
 
@@ -41,28 +56,32 @@ TOLERANCE = 0.1
 def rows(settings: Settings, details: dict[str, Any]) -> Iterator[Row]:
     names = [_SMALLEST] if settings.quick and not settings.only else settings.chosen(NETWORKS)
     for name in names:
-        yield from guarded(name, partial(measure, WORKLOADS[name], settings))
+        network = name.removesuffix(OWN_FLOW)
+        yield from guarded(name, partial(measure, WORKLOADS[network], network != name, settings))
 
 
-def measure(workload: Workload, settings: Settings, row: Row) -> None:
+def measure(workload: Workload, own_flow: bool, settings: Settings, row: Row) -> None:
     """Fills the row of one network. Raises RuntimeError without torchao."""
     torch.compiler.reset()
     gc.collect()
     model, example = workload.make()
     with torch.no_grad(), plain_attention(), quiet():
-        converted = quantised(model, example)
+        for_x86 = quantised(model, example)
+        converted = quantize(copy.deepcopy(model), [example] * CALIBRATIONS, progress=False) if own_flow else for_x86
         wanted = cases(converted, example)
         contestants: dict[str, Contestant] = {}
         makers: dict[str, Callable[[], Any]] = {
             OURS: lambda: torch.compile(converted, backend="fpga"),
+            JOINED: lambda: torch.compile(join_parameters(converted), backend="fpga"),
             FLOAT: lambda: torch.compile(model, backend="fpga"),
-            INDUCTOR_INT8: lambda: PEERS[FREEZING](converted, example, settings.threads).bound(example),
+            INDUCTOR_INT8: lambda: PEERS[FREEZING](for_x86, example, settings.threads).bound(example),
         }
         for name, make in makers.items():
             try:
                 call = make()
-                if name == OURS:
-                    row.figures["error"] = check(call, wanted, TOLERANCE)
+                if name in (OURS, JOINED):
+                    error = check(call, wanted, TOLERANCE)
+                    row.figures["error"] = max(error, row.figures.get("error", 0.0))
                 contestants[name] = call if name == INDUCTOR_INT8 else partial(call, example)
                 call() if name == INDUCTOR_INT8 else call(example)
             except Exception as error:
@@ -70,6 +89,9 @@ def measure(workload: Workload, settings: Settings, row: Row) -> None:
         contestants |= _others(model, example, settings, row)
         row.add(interleave(contestants, settings.seconds, least_rounds=settings.least_rounds))
     row.demand(_limits(workload.name))
+    joined = row.ratios(JOINED).get(INT8[OPENVINO])
+    if joined is not None and workload.name in _OVER_FLOAT:
+        row.targets.append(Target(f"joined over {INT8[OPENVINO]}", joined, _limits(workload.name)[INT8[OPENVINO]]))
 
 
 def _limits(network: str) -> dict[str, float]:
@@ -108,7 +130,7 @@ def quantised(model: nn.Module, example: Tensor) -> nn.Module:
     exported = torch.export.export(copy.deepcopy(model), (example,), strict=True).module()
     quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
     prepared = prepare_pt2e(exported, quantizer)
-    for _ in range(2):
+    for _ in range(CALIBRATIONS):
         prepared(example)
     converted: Any = convert_pt2e(prepared)
     move_exported_model_to_eval(converted)

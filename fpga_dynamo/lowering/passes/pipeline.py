@@ -38,6 +38,7 @@ from fpga_dynamo.lowering.passes.heads import tell_heads_apart
 from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.partition import Partition, Segment, partition
 from fpga_dynamo.lowering.passes.sink import sink_views
+from fpga_dynamo.lowering.passes.unsigned import without_signs
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.users_patterns import Mistakes
 from fpga_dynamo.options import Options
@@ -102,6 +103,8 @@ def _tuned(target: Target, options: Options) -> Target:
 
 def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
     """The graph as all passes from claim on see it."""
+    if target.engine is None:
+        without_signs(module, static_inputs)
     normalise(module, static_inputs)
     if target.engine is None:
         tell_heads_apart(module)

@@ -1,0 +1,101 @@
+"""An exported model's parameters as one tensor for each dtype: Dynamo then has few of them to look at before each call.
+
+Dynamo's guards look at every parameter, and its code hands each one over. A quantised ResNet-50 has 217 of them (weights,
+their scales and zero points, biases), and of the modules that they are found by little is in a CPU's caches after a
+network has run. In the joined model each is a view of one tensor, which compiled code has no work with.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.ir.graph import aten
+from fpga_dynamo.torch_internals.dispatch import OpOverload, schema
+
+JOINED = "joined_"
+"""What the buffers' names begin with; then the dtype's name."""
+_ALIGNMENT = 64
+"""Bytes: vector loads of any host."""
+
+
+def join_parameters(module: GraphModule) -> GraphModule:
+    """A copy of an exported model, for inference, whose parameters and buffers are views of one buffer for each dtype.
+
+    module: of ``torch.export.export(model, inputs).module()`` or ``fpga_dynamo.quantize.quantize``. Its results are the
+    same, to the bit. What the graph writes to, and what is not a dense, contiguous tensor, stays as it is. The joined
+    numbers are copies, without gradients.
+
+    Raises :class:`FpgaError` for a module that is no graph.
+    """
+    if not isinstance(module, GraphModule):
+        raise FpgaError(
+            f"join_parameters takes the graph of an exported model, torch.export.export(model, inputs).module(), "
+            f"not {type(module).__name__}"
+        )
+    joined = copy.deepcopy(module)
+    groups: dict[torch.dtype, dict[int, _Member]] = defaultdict(dict)
+    for node in joined.graph.find_nodes(op="get_attr"):
+        tensor = _tensor(joined, node.target)
+        if tensor is not None:
+            groups[tensor.dtype].setdefault(id(tensor), _Member(tensor)).nodes.append(node)
+    for dtype, members in groups.items():
+        ours = [member for member in members.values() if not member.is_written]
+        if len(ours) > 1:
+            _join(joined, dtype, ours)
+    joined.delete_all_unused_submodules()
+    joined.recompile()
+    return joined
+
+
+@dataclass
+class _Member:
+    """A tensor, perhaps of several names, and the nodes that read it."""
+
+    tensor: Tensor
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether an operator writes to it; what is no operator of PyTorch's might."""
+        users = {user for node in self.nodes for user in node.users}
+        return any(not isinstance(user.target, OpOverload) or schema(user.target).is_mutable for user in users)
+
+
+def _tensor(module: GraphModule, name: Any) -> Tensor | None:
+    """The parameter or buffer of that name, if it can be part of another tensor."""
+    path, _, last = name.rpartition(".")
+    found = getattr(module.get_submodule(path), last, None)
+    dense = isinstance(found, Tensor) and type(found) in (Tensor, torch.nn.Parameter) and found.layout is torch.strided
+    return found if dense and found.is_contiguous() and found.device.type == "cpu" else None
+
+
+def _join(module: GraphModule, dtype: torch.dtype, members: list[_Member]) -> None:
+    step = max(1, _ALIGNMENT // dtype.itemsize)
+    begins = list(accumulate((-(-member.tensor.numel() // step) * step for member in members), initial=0))
+    whole = torch.zeros(begins[-1], dtype=dtype)
+    name = JOINED + str(dtype).removeprefix("torch.")
+    module.register_buffer(name, whole)
+    first = next(node for node in module.graph.nodes if node.op != "placeholder")
+    with module.graph.inserting_before(first):
+        source = module.graph.get_attr(name)
+        for begin, member in zip(begins, members, strict=False):
+            tensor = member.tensor
+            end = begin + tensor.numel()
+            whole[begin:end] = tensor.detach().flatten()
+            part = module.graph.call_function(aten.slice.Tensor, (source, 0, begin, end))
+            view = module.graph.call_function(aten.view.default, (part, list(tensor.shape)))
+            for node in member.nodes:
+                node.replace_all_uses_with(view)
+    for node in (node for member in members for node in member.nodes):
+        path, _, last = str(node.target).rpartition(".")
+        module.graph.erase_node(node)
+        delattr(module.get_submodule(path), last)

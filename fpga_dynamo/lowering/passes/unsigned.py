@@ -1,0 +1,57 @@
+"""Pass: bytes between two operators become unsigned.
+
+The products of CPUs take one operand without a sign. The cores give them signed bytes by adding 128 to each, on the way
+into a local array, and by taking 128 times the sums of the weights off again. Where the graph itself writes the integers
+and reads them as real numbers only, they can be 128 greater from the start, with a zero point that is, too: each stands
+for the number that it stood for before, and maps are read where they lie. A hardware engine multiplies signed bytes, so
+its graphs stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.ir.graph import is_view, value
+from fpga_dynamo.ir.quantised import DEQUANTIZE_CHANNELS, QUANTIZE, dequantized, quantizes, scale_of
+from fpga_dynamo.ir.sizes.tensor import of_dtype
+
+_SHIFT = 128
+
+
+def without_signs(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
+    """Rewrites the graph in place; one without quantised values stays as it is.
+
+    static_inputs: positions of parameters and buffers among the placeholders. What is made of these is weights, whose
+    signs the products want.
+    """
+    placeholders = module.graph.find_nodes(op="placeholder")
+    static = {node for i, node in enumerate(placeholders) if i in set(static_inputs)}
+    for node in module.graph.find_nodes(op="call_function", target=QUANTIZE):
+        if _only_real(node) and not _of_parameters(node, static):
+            _shift(node)
+            node.meta["val"] = of_dtype(value(node), torch.uint8)
+            for reader in list(node.users):
+                _shift(reader)
+
+
+def _only_real(node: Node) -> bool:
+    """Whether all signed bytes occur, and whoever reads them reads the numbers that they stand for."""
+    scale = quantizes(node)
+    if scale is None or (scale.low, scale.high, scale.dtype) != (-_SHIFT, _SHIFT - 1, torch.int8):
+        return False
+    return bool(node.users) and all(dequantized(user) is not None and scale_of(user) == scale for user in node.users)
+
+
+def _of_parameters(node: Node, static: Collection[Node]) -> bool:
+    source = node.args[0]
+    while isinstance(source, Node) and (is_view(source) or source.target is DEQUANTIZE_CHANNELS):
+        source = source.all_input_nodes[0]
+    return isinstance(source, Node) and (source.op == "get_attr" or source in static)
+
+
+def _shift(node: Node) -> None:
+    integers, scale, zero, low, high, _, *rest = node.args
+    node.args = (integers, scale, zero + _SHIFT, low + _SHIFT, high + _SHIFT, torch.uint8, *rest)  # type: ignore[operator]

@@ -1,0 +1,116 @@
+"""`join_parameters`: an exported model with its parameters in one tensor for each dtype gives what it gave."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+import fpga_dynamo
+from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.frontend.join import JOINED
+from fpga_dynamo.testing.quantised import Weights, quantize, rounded
+from tests.lowering.lowering_cases import programs_of
+from tests.lowering.quantised_kit import I8, check
+
+
+class Net(nn.Module):
+    """With a tied weight, a counter that it writes to, and a transposed parameter."""
+
+    counter: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.second.weight = self.first.weight
+        self.third = nn.Parameter(torch.randn(8, 8).t())
+        self.norm = nn.BatchNorm1d(8)
+        self.register_buffer("counter", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.counter.add_(1)
+        return torch.relu(self.norm(self.second(self.first(x)))) @ self.third + self.counter
+
+
+def exported(model: nn.Module, x: Tensor) -> GraphModule:
+    found = torch.export.export(model.eval(), (x,)).module()
+    assert isinstance(found, GraphModule)
+    return found
+
+
+def test_results_are_those_of_the_model() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 8)
+    graph = exported(Net(), x)
+    joined = fpga_dynamo.join_parameters(graph)
+    with torch.no_grad():
+        assert torch.equal(joined(x), graph(x))
+        assert torch.equal(joined(x), graph(x))  # with the counter at 2
+
+
+def test_one_buffer_holds_what_is_only_read() -> None:
+    net = Net()
+    joined = fpga_dynamo.join_parameters(exported(net, torch.randn(3, 8)))
+    names = {name for name, _ in (*joined.named_parameters(), *joined.named_buffers())}
+    alone = {"norm.num_batches_tracked"}  # the only one of int64
+    assert names == {f"{JOINED}float32", "counter", "third"} | alone
+    members = [net.first.weight, net.first.bias, net.second.bias, *net.norm.parameters(), *net.norm.buffers()]
+    sizes = [tensor.numel() for tensor in members if tensor.dtype is torch.float32]
+    assert sum(sizes) <= joined.get_buffer(f"{JOINED}float32").numel() < sum(sizes) + 16 * len(sizes)
+
+
+def test_the_model_that_was_given_is_left_alone() -> None:
+    x = torch.randn(3, 8)
+    graph = exported(Net(), x)
+    before, code = {name: tensor.clone() for name, tensor in graph.state_dict().items()}, graph.code
+    fpga_dynamo.join_parameters(graph)
+    assert graph.code == code
+    assert all(torch.equal(before[name], tensor) for name, tensor in graph.state_dict().items())
+
+
+def test_compiled_is_one_launch_with_few_inputs() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
+    x = torch.randn(2, 3, 8, 8)
+    joined = fpga_dynamo.join_parameters(exported(model, x))
+    (program,) = programs_of(joined, x, strict=True)
+    assert len(program.card_tasks) == 1
+    assert len(program.graph.placeholders) == 2
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(joined, backend="fpga")(x), model(x))
+
+
+def test_integers_are_eagers() -> None:
+    torch.manual_seed(0)
+
+    class Quantised(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = Weights(8, 4, 3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return quantize(nn.functional.conv2d(rounded(x, I8), self.weights(), self.weights.bias), I8)
+
+    x = torch.randn(1, 4, 9, 9)
+    joined = fpga_dynamo.join_parameters(exported(Quantised(), x))
+    assert {name for name, _ in joined.named_buffers()} == {f"{JOINED}float32", "weights.integers", "weights.zeros"}
+    check(joined, x)
+
+
+def test_changed_parameters_count_at_the_next_call() -> None:
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(4, 8)
+    joined = fpga_dynamo.join_parameters(exported(model, x))
+    compiled = torch.compile(joined, backend="fpga")
+    with torch.no_grad():
+        before = compiled(x)
+        joined.get_buffer(f"{JOINED}float32").mul_(-2)
+        after = compiled(x)
+        torch.testing.assert_close(after, joined(x))
+    assert not torch.allclose(before, after)
+
+
+def test_a_module_that_is_no_graph_is_refused() -> None:
+    with pytest.raises(FpgaError, match=r"takes the graph of an exported model.*not Linear"):
+        fpga_dynamo.join_parameters(nn.Linear(2, 2))  # type: ignore[arg-type]
