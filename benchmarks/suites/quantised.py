@@ -1,9 +1,9 @@
 """Whole networks in INT8: a call of ours, of our float32, of inductor's and, where installed, of other runtimes' INT8.
 
-Inductor's are quantised by torchao's pt2e flow for x86, theirs by onnxruntime (int8_peers.py); ours by the flow for x86,
-too, and in rows of their own by ours, which leaves none of a transformer's products in float. Calibrated on random
-inputs: speed does not depend on what the scales are. The answer is held against eager's of the same quantised network,
-whose own integers depend on the order of its sums.
+Inductor's are quantised by torchao's pt2e flow for x86, the others' by onnxruntime (int8_peers.py); ours by the flow
+for x86, too, and in rows of their own by ours, which leaves none of a transformer's products in float. Calibrated on
+random inputs: speed does not depend on what the scales are. The answer is held against eager's of the same quantised
+network, whose own integers depend on the order of its sums.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xclbin_build.toolchain.isa import native
 
 SECONDS = 10.0
 JOINED, FLOAT, INDUCTOR_INT8 = "fpga joined", "fpga float32", "inductor int8"
-"""Joined: with the parameters in one tensor (`join_parameters`), as the other runtimes have them, which know no guards."""
+"""Joined: parameters in one tensor (`join_parameters`), as the other runtimes, which have no guards, may have them."""
 INT8 = {name: f"{name} int8" for name in int8_peers.NAMES}
 OWN_FLOW = ", FPGAQuantizer"
 """Behind the name of a row whose network `fpga_dynamo.quantize` has quantised."""

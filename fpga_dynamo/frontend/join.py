@@ -1,8 +1,8 @@
 """An exported model's parameters as one tensor for each dtype: Dynamo then has few of them to look at before each call.
 
-Dynamo's guards look at every parameter, and its code hands each one over. A quantised ResNet-50 has 217 of them (weights,
-their scales and zero points, biases), and of the modules that they are found by little is in a CPU's caches after a
-network has run. In the joined model each is a view of one tensor, which compiled code has no work with.
+Dynamo's guards look at every parameter, and its code hands each one over. A quantised ResNet-50 has 217 of them
+(weights, their scales and zero points, biases), and of the modules that they are found by little is in a CPU's caches
+after a network has run. In the joined model each is a view of one tensor, which compiled code has no work with.
 """
 
 from __future__ import annotations
