@@ -27,7 +27,7 @@ _ALIGNMENT = 64
 """Bytes: vector loads of any host."""
 
 
-def join_parameters(module: GraphModule) -> GraphModule:
+def join_parameters(module: torch.nn.Module) -> GraphModule:
     """A copy of an exported model, for inference, whose parameters and buffers are views of one buffer for each dtype.
 
     module: of ``torch.export.export(model, inputs).module()`` or ``fpga_dynamo.quantize.quantize``. Its results are the
@@ -74,8 +74,10 @@ def _tensor(module: GraphModule, name: Any) -> Tensor | None:
     """The parameter or buffer of that name, if it can be part of another tensor."""
     path, _, last = name.rpartition(".")
     found = getattr(module.get_submodule(path), last, None)
-    dense = isinstance(found, Tensor) and type(found) in (Tensor, torch.nn.Parameter) and found.layout is torch.strided
-    return found if dense and found.is_contiguous() and found.device.type == "cpu" else None
+    if not isinstance(found, Tensor) or type(found) not in (Tensor, torch.nn.Parameter):
+        return None
+    dense = found.layout is torch.strided and found.is_contiguous() and found.device.type == "cpu"
+    return found if dense else None
 
 
 def _join(module: GraphModule, dtype: torch.dtype, members: list[_Member]) -> None:

@@ -113,4 +113,4 @@ def test_changed_parameters_count_at_the_next_call() -> None:
 
 def test_a_module_that_is_no_graph_is_refused() -> None:
     with pytest.raises(FpgaError, match=r"takes the graph of an exported model.*not Linear"):
-        fpga_dynamo.join_parameters(nn.Linear(2, 2))  # type: ignore[arg-type]
+        fpga_dynamo.join_parameters(nn.Linear(2, 2))
