@@ -90,7 +90,8 @@ class Finder:
     def of_loop(
         self, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction], inner: Iterable[Accesses] = ()
     ) -> list[Burst]:
-        """The bursts of what lies in a loop itself, and what is none. inner: accesses of the loops in it."""
+        """The bursts of what lies in a loop itself, as if bundles were as wide as each (`settled`), and what is none.
+        inner: accesses of the loops in it."""
         own, deeper = _to_ports(accesses), [access for one in inner for access in _to_ports(one)]
         found = [self._copy(access, code) for access in own if _is_copy(access, code)]
         for array, write, group in _by_port(access for access in own if not _is_copy(access, code)):
@@ -115,9 +116,9 @@ class Finder:
             others = [step for key, step in first.form.items() if key != f"#{loop.header}"]
             while width < array.beat_bytes and all(n % (2 * width) == 0 for n in (trips * first.size, *others)):
                 width *= 2
-        return self._settled(replace(burst, width=width))
+        return replace(burst, width=width)
 
-    def _settled(self, burst: Burst) -> Burst:
+    def settled(self, burst: Burst) -> Burst:
         """Taken back, if its bundle becomes wider than the burst."""
         widest = self._widths.get(burst.bundle, 0)
         if not burst.inferred or burst.width >= widest:
@@ -142,14 +143,14 @@ class Finder:
                 why = "" if joined else "it lies in no loop, and not side by side with others of its line or block"
                 for one in [there] if joined and there else [[a] for a in there]:
                     burst = self._burst(array, write, one, code, self._of_port(array) or why)
-                    found.append(self._settled(replace(burst, width=self._of_copy(array, burst.bytes, one[0]))))
+                    found.append(replace(burst, width=self._of_copy(array, burst.bytes, one[0])))
         return found
 
     def _copy(self, access: Access, code: list[ir.Instruction]) -> Burst:
         """Of a copy of many elements, which is a loop of its own in Vitis HLS."""
         assert access.array is not None  # only accesses to ports are given
         burst = self._burst(access.array, access.write, [access], code, self._of_port(access.array))
-        return self._settled(replace(burst, width=self._of_copy(access.array, access.size, access)))
+        return replace(burst, width=self._of_copy(access.array, access.size, access))
 
     def _of_copy(self, array: Array, size: int, access: Access) -> int:
         """The width that what is copied at once may get."""

@@ -100,11 +100,13 @@ class _Checker:
         self.timing = Timing(kernel)
         self._notes = list(kernel.notes)
         self._found: dict[str, Loop] = {}
+        self._found_bursts: dict[str, list[bursts.Burst]] = {}
         self._accesses: dict[str, tuple[list[ir.Instruction], Accesses]] = {}
 
     def run(self) -> Check:
         self._survey()
-        self._bursts.settle(self._every_burst())
+        self._found_bursts = self._every_burst()
+        self._bursts.settle(burst for some in self._found_bursts.values() for burst in some)
         roots = [h for h in self._flow.order if h in self._flow.loops and self._flow.loops[h].parent is None]
         total: int | None = 0
         for header in roots:
@@ -115,8 +117,7 @@ class _Checker:
         latency = None if total is None or dataflow else total + outside
         in_order = sorted(self._found.values(), key=lambda loop: (loop.file, loop.line, loop.name))
         notes = self._notes + sorted(self.timing.doubts)
-        code, accesses = self._accesses.get("", ([], None))
-        copies = self._bursts.outside(accesses, code) if accesses else []
+        copies = self._bursts_of("")
         return Check(self._kernel.top, self._kernel.clock_ns, in_order, latency, notes, self.timing.sources, copies)
 
     def _survey(self) -> None:
@@ -140,16 +141,20 @@ class _Checker:
         pipelined = {number for number, header in enumerate(self._accesses) if header in asked}
         storage.choose(self._kernel, [accesses for _, accesses in self._accesses.values()], pipelined)
 
-    def _every_burst(self) -> list[bursts.Burst]:
-        """What would be a burst, if bundles were as wide as each of them."""
+    def _every_burst(self) -> dict[str, list[bursts.Burst]]:
+        """What would be a burst, if bundles were as wide as each of them, by loop; of what lies in none by ""."""
         if not any(array.kind is Kind.PORT for array in self._kernel.arrays.values()):
-            return []
-        found: list[bursts.Burst] = []
+            return {}
+        found: dict[str, list[bursts.Burst]] = {}
         for header, (code, accesses) in self._accesses.items():
             loop = self._flow.loops.get(header)
-            found += self._bursts.of_loop(loop, accesses, code) if loop else self._bursts.outside(accesses, code)
+            there = self._bursts.of_loop(loop, accesses, code) if loop else self._bursts.outside(accesses, code)
+            found[header] = there
         outer = [loop for header, loop in self._flow.loops.items() if header not in self._accesses and loop.children]
-        return found + [burst for loop in outer for burst in self._outer_bursts(loop)]
+        return found | {loop.header: self._outer_bursts(loop) for loop in outer}
+
+    def _bursts_of(self, header: str) -> list[bursts.Burst]:
+        return [self._bursts.settled(burst) for burst in self._found_bursts.get(header, ())]
 
     def _visit(self, loop: cfg.Loop) -> int | None:
         """Checks a loop and those in it; the latency of the whole."""
@@ -165,7 +170,7 @@ class _Checker:
         if not children:
             self._innermost(loop, instance, found)
             return found.latency
-        found.bursts = self._outer_bursts(loop)
+        found.bursts = self._bursts_of(loop.header)
         self._take_back(loop, found)
         own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
         found.note = self._stays(children)
@@ -241,7 +246,7 @@ class _Checker:
         code, accesses = self._accesses[loop.header]
         if accesses.unknown:
             found.note = f"{accesses.unknown} accesses whose array is not known are left out"
-        found.bursts = self._bursts.of_loop(loop, accesses, code)
+        found.bursts = self._bursts_of(loop.header)
         in_burst = {index for burst in found.bursts if burst.inferred for index in burst.indices}
         made = graph.build(self._kernel, loop, accesses, code, self.timing, in_burst, instance)
         if instance is not None and instance.pipeline and instance.target_ii:
