@@ -105,8 +105,9 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
         for process in processes(unit, project["top"]) or [Process(symbol)]:
             try:
                 kernel = frontend.analysed(
-                    unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed
-                )
+                    unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed,
+                    memories=project.get("memories", False),
+                )  # fmt: skip
             except BuildError:
                 continue
             kernel.part, kernel.vitis = part, project.get("vitis", "")

@@ -160,7 +160,7 @@ def log(repository: Repository, path: str) -> Report | None:
     version = re.search(r"\bv(20\d\d\.\d)|/(20\d\d\.\d)/bin", text)
     if not tops or not part or not version:
         return None
-    flow = "vitis" if re.search(r"flow_target[ =]+vitis", text) else "vivado"
+    flow = "vitis" if re.search(r"flow_target[ =]+'?vitis", text) else "vivado"
     top = next(name for name in tops[-1] if name)
     found = Report(path, top, version[1] or version[2], part[-1], _period(last) or _period(text), flow)
     module = ""

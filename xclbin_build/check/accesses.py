@@ -101,13 +101,35 @@ class Accesses:
         if not arrays or len(arrays) < len(bases or ()):
             self.unknown += 1
             return []
+        # Ports have no burst whose array is chosen, so it does not matter where in it an access goes.
+        form = self._form(pointer)
+        forms = self._forms(pointer) if any(array.kind is Kind.MEMORY for array in arrays) else {}
         found = [
-            self._to(array, index, i, pointer, size, write=write) for array in arrays if array.kind is not Kind.STREAM
+            self._to(array, index, i, forms.get(array.value) or form, size, write=write)
+            for array in arrays
+            if array.kind is not Kind.STREAM
         ]
         return [part for access in found for part in _elements(access)]
 
-    def _to(self, array: Array, index: int, i: ir.Instruction, pointer: str, size: int, *, write: bool) -> Access:
-        form = dict(self._form(pointer))
+    def _forms(self, pointer: str, deep: int = 0) -> dict[str, scev.Linear]:
+        """By the array that it leads to, the form of a pointer that a condition chooses: each choice has its own. Left
+        out are arrays that several choices lead to."""
+        form = self._form(pointer)
+        made = {key: self._definitions[key] for key, times in form.items() if times == 1 and key in self._definitions}
+        chosen = next((key for key, i in made.items() if i.opcode == "select" and i.type == "ptr"), None)
+        if chosen is None or deep > _MOST_CHOICES:
+            return {key: form for key, times in form.items() if times == 1 and key in self._kernel.arrays}
+        rest = {key: times for key, times in form.items() if key != chosen}
+        found: dict[str, scev.Linear] = {}
+        twice: set[str] = set()
+        for choice in made[chosen].operands[1:]:
+            for array, own in self._forms(choice, deep + 1).items():
+                twice |= {array} & found.keys()
+                found[array] = scev.difference(rest, {key: -times for key, times in own.items()})
+        return {array: form for array, form in found.items() if array not in twice}
+
+    def _to(self, array: Array, index: int, i: ir.Instruction, form: scev.Linear, size: int, *, write: bool) -> Access:
+        form = dict(form)
         form.pop(array.value, None)
         for member in self._kernel.members.get(array.value, ()):
             if member.begin <= form.get("", 0) < member.end:

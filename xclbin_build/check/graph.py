@@ -96,7 +96,7 @@ def build(
             for condition in conditions.get(i.block, ()):
                 graph.edge(condition, index)
     _exit_edges(graph, kernel.flow, loop, by_index, place)
-    _memory_edges(graph, kernel.flow, instance)
+    _memory_edges(graph, kernel.flow, instance, bursts)
     return graph
 
 
@@ -226,8 +226,13 @@ def _conditions(
     return found
 
 
-def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None) -> None:
-    """Order between accesses to one array, within an iteration and between iterations."""
+def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, bursts: set[int]) -> None:
+    """Order between accesses to one array, within an iteration and between iterations.
+
+    Behind a port, single requests to an array wait for the responses of the iteration before, wherever they go: Vitis
+    HLS does not compare their addresses (`a[i] *= b` of Taffo-VitisHLS, 2022.2: 15; sums of FPGA_ECE8893's Analog-CIM,
+    2022.1: 16; words of Hotspot3D that are written bit by bit, 2020.2: 15; all in the Vivado flow).
+    """
     groups: dict[str, list[Access]] = defaultdict(list)
     for access in graph.accesses.all:
         if access.array is not None:
@@ -260,9 +265,11 @@ def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None) -> No
                         graph.edge(write.index, other.index, wait)
                     else:
                         graph.edge(other.index, write.index, Wait.ORDER)
-                if free or graph.accesses.never_meet(write, other) or _covered(flow, writes, other):
+                single = array.kind is Kind.PORT and not bursts & {write.index, other.index}
+                apart = graph.accesses.never_meet(write, other) or _covered(flow, writes, other)
+                if free or (apart and not single):
                     continue
-                distance = told or graph.accesses.distance(write, other)
+                distance = told or (1 if single else graph.accesses.distance(write, other))
                 if distance:
                     graph.edge(write.index, other.index, wait, distance)
 

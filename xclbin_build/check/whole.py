@@ -29,7 +29,7 @@ def checked(
     def analysed(unit: frontend.Compiled, process: Process, *, whole: bool) -> frontend.Kernel:
         kernel = frontend.analysed(
             unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, operators=operators,
-            most_loops=MOST_INLINED if whole else frontend.MOST_LOOPS, whole=whole,
+            most_loops=MOST_INLINED if whole else frontend.MOST_LOOPS, whole=whole, memories=memories,
         )  # fmt: skip
         kernel.part = part
         return kernel

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +48,8 @@ _MOST_RETRIES = 8
 # Scalar evolution prints for each value what it is to each loop within its own one: quadratic. 4,800 loops take a
 # second, 10,900 more than five minutes.
 MOST_LOOPS = 8_000
+# A parameter's attributes and name.
+_POINTER = re.compile(r'\bptr (?!noalias)((?:\w+(?:\([^()]*\))? )*)(%(?:"[^"]*"|[\w.$\-]+))')
 KEEP = "__hls_keep"  # a call that keeps an array a memory
 _ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align|personality|\{)")
 _LABEL = re.compile(r'("[^"]*"|[\w.$\-]+):')
@@ -146,11 +149,13 @@ def analysed(
     operators: Mapping[pure.Pure, tuple[int, float]] | None = None,
     most_loops: int = MOST_LOOPS,
     whole: bool = False,
+    memories: bool = True,
 ) -> Kernel:
     """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol. said: what
     pragmas of a region around it say of its parameters, by their places; passed: what those lead to. operators:
     functions that are not inlined, with the cycles that they take and the nanoseconds behind those. whole: refuse a
-    function with loops that are left as they are, as they would become too much code.
+    function with loops that are left as they are, as they would become too much code. memories: pointers without a
+    pragma are memories; else ports of the bundle gmem.
 
     Raises SourceError if there is no such function, TooLarge if it has more than `most_loops`.
     """
@@ -158,7 +163,9 @@ def analysed(
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
         files = Path(folder)
         raw = pure.rewritten(unit.raw, operators or ())
-        inlined = _optimised(_prepared(raw, symbol), symbol, _INLINE, files)
+        names = {place: what.name for place, what in (passed or {}).items() if what.port}
+        shared = _shared(unit, symbol, names, memories=memories)
+        inlined = _optimised(_prepared(raw, symbol, shared), symbol, _INLINE, files)
         if (loops := inlined.count(", !llvm.loop ")) > most_loops:
             raise TooLarge(
                 f"{unit.path.name}: '{top}' has about {loops:,} loops once everything is inlined, and more than "
@@ -167,7 +174,9 @@ def analysed(
         plan = make_plan(inlined, symbol, unit.source, _scev(inlined, files), automatic=automatic)
         if whole and any(instance.too_large for instance in plan.instances.values()):
             raise TooLarge(f"{unit.path.name}: '{top}' has loops of too much code.")
-        final = _optimised(_edited(inlined, symbol, plan), symbol, _UNROLL, files)
+        # Arguments that may overlap each other do not overlap variables.
+        unroll = _UNROLL.replace("globalopt,", "globalopt,require<globals-aa>,", 1) if shared else _UNROLL
+        final = _optimised(_edited(inlined, symbol, plan), symbol, unroll, files)
         scev = _scev(final, files)
     module = ir.parse(final)
     module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
@@ -244,8 +253,37 @@ def _compile(marked: Source, folder: Path) -> tuple[str, Source]:
     raise clang.SourceError(f"{marked.path}: too many pragmas that clang does not understand.")
 
 
-def _prepared(text: str, symbol: str) -> str:
-    """Everything but the top is to be inlined; arguments of the top do not overlap, as Vitis HLS assumes."""
+def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> set[str]:
+    """Parameters whose bundle other parameters have, too. names: what those of a process are called in its region.
+
+    Vitis HLS takes no read of a port out of a loop that writes to the same bundle (coefficients of
+    heterogeneous-vitis-apps, 2024.1: 18 reads an iteration, 9 of them always the same).
+    """
+    bundles: dict[str, str] = {}
+    for pragma in unit.source.pragmas.values():
+        words = pragma.words | {(pragma.value("mode") or "").lower()}
+        if pragma.kind == "interface" and pragma.variable:
+            variable = re.sub(r"\W.*", "", pragma.variable)
+            if "m_axi" in words:
+                bundles[variable] = pragma.value("bundle") or "gmem"
+            else:
+                bundles.setdefault(variable, "")  # a register or a stream
+    define = re.search(rf'^define [^\n]*@"?{re.escape(symbol)}"?\(', unit.raw, re.M)
+    line = unit.raw[define.end() : unit.raw.index("\n", define.end())] if define else ""
+    found: dict[str, set[str]] = defaultdict(set)
+    for place, parameter in enumerate(ir.split(line)):
+        pointer = _POINTER.search(parameter)
+        if pointer:
+            # What is passed by reference is a register or a stream.
+            default = "" if memories or "dereferenceable" in pointer[1] else "gmem"
+            found[bundles.get(names.get(place, pointer[2][1:]), default)].add(pointer[2])
+    found.pop("", None)
+    return {name for together in found.values() if len(together) > 1 for name in together}
+
+
+def _prepared(text: str, symbol: str, shared: Container[str]) -> str:
+    """Everything but the top is to be inlined; arguments of the top do not overlap, as Vitis HLS assumes, but for those
+    of one bundle (shared)."""
     text = re.sub(r"\b(?:noinline|optnone|alwaysinline|inlinehint) ?", "", text)
     text = re.sub(r"^ *call void @llvm\.lifetime\.\w+\.p0\([^\n]*$", "", text, flags=re.M)
     text = _every_latch(text)
@@ -256,7 +294,7 @@ def _prepared(text: str, symbol: str) -> str:
         if f"@{symbol}(" in line or f'@"{symbol}"(' in line:
             # A function that others may leave out has to stay: a process of a dataflow region is checked alone.
             line = re.sub(r"\b(?:linkonce_odr|weak_odr|internal|dso_local|comdat) ?", "", line)
-            return re.sub(r"\bptr (?!noalias)(?=noundef|nonnull|%)", "ptr noalias ", line)
+            return _POINTER.sub(lambda one: one[0] if one[2] in shared else f"ptr noalias {one[1]}{one[2]}", line)
         at = line.index("(", line.index("@"))
         depth, end = 0, at
         for end in range(at, len(line)):

@@ -53,6 +53,7 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
             array.kind = Kind.SCALAR  # a structure by reference: registers
         elif (passed := kernel.passed.get(name)) is not None and not passed.port and not what:
             _memory(kernel, array, passed.type)
+            array.constant = passed.constant
         elif memories and array.kind is Kind.PORT and not what:
             array.kind = Kind.MEMORY
             to = types.points_to(variables[name]) if name in variables else None
@@ -60,6 +61,7 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
                 first = array.extents[0] if array.extents else -1
                 array.extents, array.element_bytes = [first, *to.extents], to.element_bytes or to.size
             array.element_bytes = array.element_bytes or 4
+            _said(kernel, array)
         elif array.kind is Kind.PORT and not what:
             to = types.points_to(variables[name]) if name in variables else None
             array.element_bytes = (to.element_bytes or to.size if to else 0) or array.element_bytes
@@ -78,11 +80,24 @@ def _odd(type: debug.Type) -> bool:
     return bits is not None and bool(int(bits[1]) & (int(bits[1]) - 1))
 
 
+def _sized(kernel: Kernel, name: str) -> bool:
+    """Whether a parameter is declared as an array with a size: one without is a register behind AXI-Lite (`array[]` of
+    MergeSortVitisVivado: two reads, interval 1)."""
+    declared = rf"[\w>]\s+{re.escape(name)}\s*\[\s*[^\]\s][^\]]*\]\s*(?:\[[^\]]*\]\s*)*[,)]"
+    return re.search(declared, kernel.source.plain) is not None
+
+
 def _memory(kernel: Kernel, array: Array, type: str) -> None:
     """An array of the region around a process."""
     array.kind = Kind.MEMORY
-    array.extents, element = extents_of(type)
+    extents, element = extents_of(type)
+    array.extents = extents or [-1]
     array.element_bytes = kernel.module.size_of(element) if element else 4
+    _said(kernel, array)
+
+
+def _said(kernel: Kernel, array: Array) -> None:
+    """What pragmas say of an array whose shape is known only now."""
     array.partitions = []
     for value, said in kernel.said:
         if value == array.value:
@@ -113,6 +128,8 @@ def _pragmas(kernel: Kernel, parameters: set[str], latency: int, *, memories: bo
                 array.beat_bytes = int(widest) // 8 if widest.isdigit() else BEAT_BYTES
         elif words & {"ap_memory", "bram"}:
             array.kind = Kind.MEMORY
+        elif "s_axilite" in words and array.kind is Kind.MEMORY and _sized(kernel, array.name):
+            array.storage = "ram_1p"  # its other port is the bus' (11 reads of asdshawn's FIR, 2022.1: 11)
 
 
 def _variables(kernel: Kernel, parameters: list[str]) -> dict[str, int]:

@@ -68,6 +68,11 @@ def _collect(
     known = set(module.names())
     said = _said(unit, function, given)
     leads = _leads(function, ports)
+    # Of a table that begins with other values than zeros clang writes a structure, whose shape is not the array's.
+    tables = {
+        name: Passed(name[1:], held.type if held.type.startswith("[") else "", False, held.constant)
+        for name, held in module.globals.items()
+    }
     for i in function.instructions():
         if i.opcode not in ("call", "invoke") or i.callee not in known or i.callee in found:
             continue
@@ -76,6 +81,7 @@ def _collect(
             continue
         passed = {place: said[value] for place, value in enumerate(i.operands) if value in said}
         to = {place: leads[value] for place, value in enumerate(i.operands) if value in leads}
+        to |= {place: tables[value] for place, value in enumerate(i.operands) if value in tables}
         if _says(unit, called, "inline") and depth < _MOST_DEEP:
             regions.add(name_of(module, called.name))
             _collect(unit, module, called, passed, to, with_loops, found, regions, depth + 1)
@@ -114,7 +120,10 @@ def _said(unit: Compiled, function: ir.Function, given: dict[int, list[Said]]) -
     for place, (name, _) in enumerate(function.parameters):
         if place in given:
             found[name] = given[place]
+    loaded: dict[str, str] = {}  # a parameter is read from its variable for each use
     for i in function.instructions():
+        if i.opcode == "load" and i.type == "ptr" and i.name and i.pointer:
+            loaded[i.name] = i.pointer
         if i.opcode == "store" and i.operands[0] in found and i.pointer:  # a parameter into its variable
             found[i.pointer] = found[i.operands[0]]
         elif i.opcode == "load" and i.pointer in found and i.name and i.type == "ptr":
@@ -126,7 +135,7 @@ def _said(unit: Compiled, function: ir.Function, given: dict[int, list[Said]]) -
             pragma = unit.source.pragmas.get(int(i.operands[0]))
             if pragma is not None:
                 one = Said(pragma, None, 0, options_of(i), (), 0, "")
-                found.setdefault(i.operands[1], []).append(one)
+                found.setdefault(loaded.get(i.operands[1], i.operands[1]), []).append(one)
     return found
 
 

@@ -70,7 +70,7 @@ def linear(words: str) -> Linear:
     try:
         reader = _Reader(words)
         form = reader.expression(0)
-        return {key: value for key, value in form.items() if value}
+        return reader.whole({key: value for key, value in form.items() if value})
     except (_Strange, IndexError):
         return {"?" + words: 1}
 
@@ -102,6 +102,18 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        # By the key of a remainder: that of its quotient, the divisor, and what is divided.
+        self._wrapped: dict[str, tuple[str, int, Linear]] = {}
+
+    def whole(self, form: Linear) -> Linear:
+        """A form with quotients and remainders put together, as rows and columns of a counter are: 32 * (n / 32) and
+        n % 32 are n."""
+        for key, (quotient, divisor, inner) in self._wrapped.items():
+            count = form.get(key, 0)
+            if count and form.get(quotient) == count * divisor:
+                rest = {k: v for k, v in form.items() if k not in (key, quotient)}
+                form = _sum(rest, {k: count * v for k, v in inner.items()})
+        return {key: value for key, value in form.items() if value}
 
     def expression(self, depth: int) -> Linear:
         if depth > _MOST_DEEP:
@@ -167,7 +179,7 @@ class _Reader:
                 raise _Strange
             self._at = to.end()
             self._flags()
-            return _cast(cast[1], to[1], inner)
+            return self._cast(cast[1], to[1], inner)
         total = self.expression(depth + 1)
         while True:
             self._skip()
@@ -181,6 +193,16 @@ class _Reader:
             self._at = operator.end()
             total = _apply(operator[1], total, self.expression(depth + 1))
 
+    def _cast(self, kind: str, to: str, inner: Linear) -> Linear:
+        bits = int(to[1:]) if to[1:].isdigit() else 64
+        if kind == "trunc" and bits < 24 and set(inner) - {""}:
+            # It wraps around within few iterations: the form is periodic.
+            inner, low = _without_low(inner, 1 << bits)
+            key = f"?mod{bits}:{_key(inner)}"
+            self._wrapped[key] = f"?({_key(inner)}/u{1 << bits})", 1 << bits, inner
+            return {key: 1, "": low}
+        return inner
+
 
 def _apply(operator: str, a: Linear, b: Linear) -> Linear:
     if operator == "+":
@@ -193,15 +215,6 @@ def _apply(operator: str, a: Linear, b: Linear) -> Linear:
         a, _ = _without_low(a, b[""])
     first, second = (_key(a), _key(b)) if operator in ("/u", "/s", "urem") else sorted((_key(a), _key(b)))
     return {f"?({first}{operator}{second})": 1}
-
-
-def _cast(kind: str, to: str, inner: Linear) -> Linear:
-    bits = int(to[1:]) if to[1:].isdigit() else 64
-    if kind == "trunc" and bits < 24 and set(inner) - {""}:
-        # It wraps around within few iterations: the form is periodic.
-        inner, low = _without_low(inner, 1 << bits)
-        return {f"?mod{bits}:{_key(inner)}": 1, "": low}
-    return inner
 
 
 def _without_low(form: Linear, whole: int) -> tuple[Linear, int]:
