@@ -176,6 +176,10 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "dilated": (lambda: _stack(nn.Conv2d(20, 16, 3, dilation=2, padding=2), nn.ReLU6()), (1, 20, 11, 13)),
     "flattened": (_Flattened, (1, 16, 5, 5)),
     "flattened images": (_Flattened, (2, 16, 5, 5)),
+    "dropped": (
+        lambda: nn.Sequential(nn.Conv2d(16, 24, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(), nn.Linear(24 * 9, 20)),
+        (1, 16, 5, 5),
+    ),
     "sums": (_Sums, (1, 16, 9, 11)),
     "rows": (lambda: _stack(nn.Linear(40, 70), nn.GELU(), nn.Linear(70, 9)), (13, 40)),
     "sums of rows": (_Rows, (1, 13, 32)),

@@ -17,7 +17,7 @@ from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of
 from fpga_dynamo.codegen.engine.parts import Part
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
-from fpga_dynamo.ir.graph import RESHAPE_TARGETS, shape
+from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, shape
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.lowering.ops.engine.images import WeightLine, as_image, element_of
@@ -104,6 +104,8 @@ def pack_for_engine(params: tuple[Any, ...], matrix: torch.Tensor) -> torch.Tens
 
 def _flattened_image(rows: Node) -> Node | None:
     """The image of several pixels, maybe in one row, whose elements are the features of rows, channel by channel."""
+    while rows.target is aten.clone.default:  # as a dropout that drops nothing leaves it
+        rows = rows.all_input_nodes[0]
     if rows.target not in RESHAPE_TARGETS or len(shape(rows)) != 2:
         return None
     image = rows.all_input_nodes[0]
