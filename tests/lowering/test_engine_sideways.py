@@ -95,7 +95,10 @@ def _goes_along(commands: list[MacCommand]) -> bool:
     return any(c.in_width == c.out_width == 1 and c.in_height > 100 for c in commands)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+FEW = ["one dimension", "dilated", "depthwise", "groups", "wide kernel", "added", "maxima dilated", "padded average"]
+
+
+@pytest.mark.parametrize("name", [name if name in FEW else pytest.param(name, marks=EXTENDED) for name in NETWORKS])
 def test_wide_rows_have_eager_s_bits(name: str) -> None:
     model, size = NETWORKS[name]
     assert _goes_along(_commands(model(), size))
@@ -156,7 +159,7 @@ def _random(seed: int) -> tuple[nn.Module, Tensor]:
     return model, torch.randn(rng.randint(1, 2), 3, height, width)
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=EXTENDED) for seed in range(4, 60))])
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=EXTENDED) for seed in range(2, 60))])
 def test_random_wide_layers_have_eager_s_bits(seed: int) -> None:
     program, captured = lowered(*_random(seed))
     assert left_of(program) == []
