@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fpga_dynamo.codegen.engine import emitter
+from fpga_dynamo.codegen.engine.command import MacCommand
 from tests.lowering.engine_kit import apart, lowered
 from tests.lowering.test_engine_lowering import Joined, Residual, left_of
 
@@ -263,4 +265,36 @@ def test_what_the_host_makes_in_between_goes_back_to_the_card() -> None:
         _stack(nn.Conv2d(3, 16, 3), nn.ReLU(), up, nn.Conv2d(16, 8, 3)), torch.randn(1, 3, 8, 8)
     )
     assert len(program.lists.launches) == 2
+    assert apart(program, captured) == {}
+
+
+class _Batch(nn.Module):
+    """Products, one with a residual, maxima, a depthwise one, and a linear layer of each image's means."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 3, padding=1)
+        self.c, self.d = nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.a(x))
+        x = nn.functional.max_pool2d(torch.relu(self.b(x) + x), 2)
+        result: Tensor = self.d(torch.relu(self.c(x)).mean((2, 3)))
+        return result
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_more_images_than_a_command_counts_are_several_commands(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emitter, "MOST_IMAGES", most)
+    torch.manual_seed(2)
+    program, captured = lowered(_Batch(), torch.randn(7, 3, 6, 6))
+    images = [e.command.images for e in program.lists.launches[0] if isinstance(e.command, MacCommand)]
+    assert max(images) == most and left_of(program) == [] and len(program.lists.launches) == 1
+    assert apart(program, captured) == {}
+
+
+def test_a_batch_of_thousands_of_images() -> None:
+    torch.manual_seed(2)
+    program, captured = lowered(nn.Conv2d(3, 8, 1), torch.randn(4097, 3, 1, 2))
+    assert [e.command.images for e in program.lists.launches[0] if isinstance(e.command, MacCommand)] == [4095, 2]
     assert apart(program, captured) == {}

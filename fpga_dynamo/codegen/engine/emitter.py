@@ -26,7 +26,7 @@ from .layout import Region
 from .maps import Images, Map, RefusedError, as_map, dense_view
 from .owners import Owners
 from .parts import Part, Turned, sums_lines
-from .sideways import Made, is_too_wide, sideways
+from .sideways import MOST_IMAGES, Made, is_too_wide, sideways
 from .sizes import CHANNELS
 from .split import Share, shares, vector_shares
 from .target import EngineTarget
@@ -273,8 +273,9 @@ class EngineEmitter:
         before = self.written_so_far
         made = Made(params, weight, macs, before)
         try:
-            self.cut(command, made)
+            self._cut_batches(command, made, x, residual)
         except DoesNotFitError:
+            del self.lists.launches[-1][before:]
             if command.folded or not is_too_wide(command, self.sizes):
                 raise
             try:
@@ -283,6 +284,20 @@ class EngineEmitter:
                 del self.lists.launches[-1][before:]
                 raise
         self.written(out.map)
+
+    def _cut_batches(self, command: MacCommand, made: Made, x: Images, residual: Images | None) -> None:
+        """Cuts a command, of as many images at a time as one counts."""
+        images, most = command.images, MOST_IMAGES
+        if images > most and command.second_operand_is_map:
+            raise DoesNotFitError(f"has {images} pairs of matrices, and the engine counts to {most}")
+        for first in range(0, images, most):
+            part = replace(command, images=min(most, images - first), input_after=self.after(x.map))
+            part = replace(part, input=part.input + first * part.input_image)
+            part = replace(part, output=part.output + first * part.output_image)
+            if residual is not None:
+                part = replace(part, residual=part.residual + first * part.residual_image)
+                part = replace(part, residual_after=self.after(residual.map))
+            self.cut(part, replace(made, macs=made.macs * part.images // images))
 
     def cut(
         self, command: MacCommand, made: Made, *, block: int = 0, turned: Turned | None = None, ordered: bool = False

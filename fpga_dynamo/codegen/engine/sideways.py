@@ -34,7 +34,7 @@ from .parts import Part, Turned
 from .sizes import CHANNELS, EngineSizes
 from .vector import VectorCommand, interleaved
 
-_ROWS, _IMAGES, _PIXELS = 1 << 20, 1 << 12, 1 << 27
+_ROWS, MOST_IMAGES, _PIXELS = 1 << 20, (1 << 12) - 1, 1 << 27
 """What a command counts: rows of an image; images, steps, kernels and paddings; pixels of all blocks (check.hpp)."""
 _ONE, _INFINITY = 0x3F80_0000, 0x7F80_0000
 """Bits of floats."""
@@ -127,8 +127,10 @@ def _counted(command: MacCommand) -> MacCommand:
     c = command
     if c.in_height >= _ROWS or c.out_height >= _ROWS:
         raise DoesNotFitError(f"has {max(c.in_height, c.out_height)} pixels in a row, and the engine counts to {_ROWS}")
-    if (most := max(c.images, *c.kernel, *c.stride, *c.dilation, *c.padding)) >= _IMAGES:
-        raise DoesNotFitError(f"has {most} rows, or a kernel, step or padding of as much, of which it counts {_IMAGES}")
+    if (most := max(c.images, *c.kernel, *c.stride, *c.dilation, *c.padding)) > MOST_IMAGES:
+        raise DoesNotFitError(
+            f"has {most} rows, or a kernel, step or padding of as much, of which it counts {MOST_IMAGES}"
+        )
     return c
 
 
