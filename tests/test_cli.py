@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fpga_dynamo.tools.cli import main
-from fpga_dynamo.tools.zoo import load
+from fpga_dynamo.tools.zoo import load, resolve
 
 MODELS = """
 import torch
@@ -51,6 +51,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("model", "sentence"),
     {
         "cli_nowhere:make": "cannot import 'cli_nowhere' for 'cli_nowhere:make': No module named 'cli_nowhere'",
+        "elsewhere/nowhere.py:make": "cannot import 'elsewhere/nowhere.py' for 'elsewhere/nowhere.py:make': "
+        "there is no such file",
+        "./cli_dividing.py:make": "ZeroDivisionError: division by zero (cli_dividing.py:2)",
         "cli_broken:make": "cannot import 'cli_broken' for 'cli_broken:make': "
         "No module named 'a_package_that_is_nowhere'",
         "cli_syntax:make": "cannot import 'cli_syntax' for 'cli_syntax:make': SyntaxError: ",
@@ -77,6 +80,24 @@ def test_a_model_that_cannot_be_made_gets_a_sentence(
 def test_a_tensor_beside_a_model_is_one_input_and_not_its_rows() -> None:
     found = load("cli_models:a_tensor", batch=3)
     assert [tuple(x.shape) for x in found.inputs] == [(3, 2, 8, 8)]
+
+
+@pytest.mark.parametrize("where", ["relative", "absolute"])
+def test_a_model_in_a_file_of_any_folder(folder: Path, where: str) -> None:
+    """It may import what lies beside it, and its name may be a module's that is known."""
+    (folder / "deep").mkdir()
+    (folder / "deep" / "cli_size.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Size:\n    n: int = 7\nSIZE = Size().n\n"
+    )
+    (folder / "deep" / "json.py").write_text(
+        "import torch\nfrom cli_size import SIZE\n"
+        "def make():\n    return torch.nn.Linear(SIZE, 2), torch.randn(1, SIZE)\n"
+    )
+    path = "deep/json.py" if where == "relative" else str(folder / "deep" / "json.py")
+    assert resolve("deep/cli_size.py:SIZE") == 7
+    assert load(f"{path}:make").inputs[0].shape == (1, 7)
+    assert hasattr(sys.modules["json"], "loads")
 
 
 @pytest.mark.parametrize("by", ["node", "op", "module", "reason"])

@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a model and compare it with eager")
-    run.add_argument("model", help="a torchvision or timm name, or module:callable")
+    run.add_argument("model", help="a torchvision or timm name, module:callable, or file.py:callable")
     run.add_argument("--batch", type=_positive, default=1, metavar="N", help="images or rows a call (1)")
     run.add_argument("--trace", type=Path, metavar="FILE", help="write a Chrome/Perfetto trace of one call")
     run.add_argument("--gantt", type=Path, metavar="FILE", help="draw the same as a PNG")

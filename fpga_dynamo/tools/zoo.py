@@ -1,4 +1,4 @@
-"""Models by name: torchvision's, timm's, or whatever a `module:callable` gives. No weights are downloaded.
+"""Models by name: torchvision's, timm's, or what `module:callable` or `file.py:callable` gives; no weights are loaded.
 
 A model comes with example inputs, so that `fpga-dynamo run NAME` needs nothing else.
 """
@@ -110,14 +110,14 @@ def _timm_model(name: str, batch: int) -> ZooModel | None:
 
 
 def resolve(reference: str) -> Any:
-    """What `module:name` means; raises ModelNotFoundError with a sentence for whatever goes wrong."""
-    module_name, _, attribute = reference.partition(":")
+    """What `module:name` or `file.py:name` means; raises ModelNotFoundError with a sentence for whatever goes wrong."""
+    module_name, _, attribute = reference.rpartition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     if not module_name or not attribute:
         raise ModelNotFoundError(f"'{reference}' is not module:callable")
     try:
-        module = importlib.import_module(module_name)
+        module = _of_file(module_name) if module_name.endswith(".py") else importlib.import_module(module_name)
     except Exception as error:
         raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {_told(error)}") from error
     try:
@@ -128,12 +128,36 @@ def resolve(reference: str) -> Any:
         raise ModelNotFoundError(f"module '{module_name}' has no '{attribute}'{hint}") from error
 
 
+def _of_file(name: str) -> ModuleType:
+    """The module in a file, whose folder counts as it does for ``python FILE``."""
+    path = os.path.abspath(name)
+    if not os.path.isfile(path):
+        raise ImportError("there is no such file")
+    folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    known = sys.modules.get(stem)
+    if known is not None and getattr(known, "__file__", None) == path:
+        return known
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(stem, module)  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if known is None:
+            del sys.modules[stem]
+        raise
+    return module
+
+
 def called(reference: str) -> Any:
     """What the callable of `reference` gives; raises ModelNotFoundError with a sentence for whatever goes wrong."""
     factory = resolve(reference)
     if not callable(factory):
         raise ModelNotFoundError(f"'{reference}' is a {type(factory).__name__}, which cannot be called for a model")
-    return _asked(reference, reference.partition(":")[2], factory)
+    return _asked(reference, reference.rpartition(":")[2], factory)
 
 
 def _asked(reference: str, name: str, factory: Callable[[], Any]) -> Any:

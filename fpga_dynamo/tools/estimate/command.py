@@ -16,7 +16,7 @@ DONE = 0
 def add_command(commands: Any) -> None:
     """Adds `estimate` to the commands of `fpga-dynamo`."""
     estimate = commands.add_parser("estimate", help="what a model takes on a card's engine: time, traffic, resources")
-    estimate.add_argument("model", help="a torchvision or timm name, or module:callable")
+    estimate.add_argument("model", help="a torchvision or timm name, module:callable, or file.py:callable")
     estimate.add_argument("--dtype", choices=("int8", "bf16", "fp32"), default="int8", help="of the engine (int8)")
     estimate.add_argument("--platform", required=True, metavar="P", help="such as u250 or kv260, or a .toml")
     estimate.add_argument("--recipe", metavar="R", help="whose engine it is (the platform's own)")
