@@ -91,14 +91,16 @@ def test_bytes_that_come_into_the_graph_keep_their_signs() -> None:
     check(model, q)
 
 
-def test_weights_that_the_graph_rounds_keep_their_signs() -> None:
-    """As in training with rounded weights: products take signed weights only."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_weights_that_the_graph_rounds_keep_their_signs(times: int) -> None:
+    """As in training with rounded weights, which a batch norm may be part of: products take signed weights only."""
     torch.manual_seed(0)
     grid = 2.0**-6, 0, torch.int8
     model = torch.nn.Linear(16, 8, bias=False).eval()
 
     def run(x: Tensor) -> Tensor:
-        return quantize(F.linear(rounded(x, I8), rounded(model.weight, grid)), FINE)
+        weight = model.weight if times == 1 else model.weight.mul(times)
+        return quantize(F.linear(rounded(x, I8), rounded(weight, grid)), FINE)
 
     x = torch.randn(4, 16)
     assert read_by_products(run, x) == ["U8"]

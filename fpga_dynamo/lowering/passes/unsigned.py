@@ -14,8 +14,8 @@ from collections.abc import Collection
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.ir.graph import is_view, value
-from fpga_dynamo.ir.quantised import DEQUANTIZE_CHANNELS, QUANTIZE, dequantized, quantizes, scale_of
+from fpga_dynamo.ir.graph import value
+from fpga_dynamo.ir.quantised import QUANTIZE, dequantized, quantizes, scale_of
 from fpga_dynamo.ir.sizes.tensor import of_dtype
 
 _SHIFT = 128
@@ -24,13 +24,13 @@ _SHIFT = 128
 def without_signs(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
     """Rewrites the graph in place; one without quantised values stays as it is.
 
-    static_inputs: positions of parameters and buffers among the placeholders. What is made of these is weights, whose
-    signs the products want.
+    static_inputs: positions of parameters and buffers among the placeholders. What is made of these alone is weights,
+    whose signs the products want.
     """
-    placeholders = module.graph.find_nodes(op="placeholder")
-    static = {node for i, node in enumerate(placeholders) if i in set(static_inputs)}
-    for node in module.graph.find_nodes(op="call_function", target=QUANTIZE):
-        if _only_real(node) and not _of_parameters(node, static):
+    quantising = module.graph.find_nodes(op="call_function", target=QUANTIZE)
+    static = _made_of_parameters(module, static_inputs) if quantising else set()
+    for node in quantising:
+        if _only_real(node) and node not in static:
             _shift(node)
             node.meta["val"] = of_dtype(value(node), torch.uint8)
             for reader in list(node.users):
@@ -45,11 +45,14 @@ def _only_real(node: Node) -> bool:
     return bool(node.users) and all(dequantized(user) is not None and scale_of(user) == scale for user in node.users)
 
 
-def _of_parameters(node: Node, static: Collection[Node]) -> bool:
-    source = node.args[0]
-    while isinstance(source, Node) and (is_view(source) or source.target is DEQUANTIZE_CHANNELS):
-        source = source.all_input_nodes[0]
-    return isinstance(source, Node) and (source.op == "get_attr" or source in static)
+def _made_of_parameters(module: GraphModule, static_inputs: Collection[int]) -> set[Node]:
+    placeholders = module.graph.find_nodes(op="placeholder")
+    found = {node for i, node in enumerate(placeholders) if i in set(static_inputs)}
+    for node in module.graph.nodes:
+        sources = node.all_input_nodes
+        if node.op == "get_attr" or (node.op == "call_function" and sources and all(x in found for x in sources)):
+            found.add(node)
+    return found
 
 
 def _shift(node: Node) -> None:
