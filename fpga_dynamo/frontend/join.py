@@ -1,6 +1,6 @@
 """An exported model's parameters as one tensor for each dtype: Dynamo then has few of them to look at before each call.
 
-Dynamo's guards look at every parameter, and its code hands each one over. A quantised ResNet-50 has 217 of them
+Dynamo's guards look at every parameter, and its code hands each one over. A quantised ResNet-50 has 216 of them
 (weights, their scales and zero points, biases), and of the modules that they are found by little is in a CPU's caches
 after a network has run. In the joined model each is a view of one tensor, which compiled code has no work with.
 """
@@ -8,6 +8,7 @@ after a network has run. In the joined model each is a view of one tensor, which
 from __future__ import annotations
 
 import copy
+import operator
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -65,9 +66,22 @@ class _Member:
 
     @property
     def is_written(self) -> bool:
-        """Whether an operator writes to it; what is no operator of PyTorch's might."""
-        users = {user for node in self.nodes for user in node.users}
-        return any(not isinstance(user.target, OpOverload) or schema(user.target).is_mutable for user in users)
+        return any(map(_is_written, self.nodes))
+
+
+def _is_written(node: Node) -> bool:
+    """Whether an operator writes to a value, or to a view of it; what is no operator of PyTorch's might."""
+    for user in node.users:
+        if user.target is operator.getitem:
+            written = _is_written(user)
+        elif not isinstance(user.target, OpOverload):
+            written = True
+        else:
+            of = schema(user.target)
+            written = of.is_mutable or (any(result.alias_info for result in of.returns) and _is_written(user))
+        if written:
+            return True
+    return False
 
 
 def _tensor(module: GraphModule, name: Any) -> Tensor | None:
@@ -85,6 +99,8 @@ def _join(module: GraphModule, dtype: torch.dtype, members: list[_Member]) -> No
     begins = list(accumulate((-(-member.tensor.numel() // step) * step for member in members), initial=0))
     whole = torch.zeros(begins[-1], dtype=dtype)
     name = JOINED + str(dtype).removeprefix("torch.")
+    while hasattr(module, name):
+        name += "_"
     module.register_buffer(name, whole)
     first = next(node for node in module.graph.nodes if node.op != "placeholder")
     with module.graph.inserting_before(first):

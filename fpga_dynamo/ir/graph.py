@@ -160,19 +160,7 @@ class GraphInfo:
         self.placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
         self.sizes = next((n for n in self.placeholders if SYMBOLS in n.meta), None)
         parameters = {self.placeholders[i] for i in self.static_inputs if i < len(self.placeholders)}
-        self.static = self._closure(parameters)
-
-    def _closure(self, seeds: set[Node]) -> set[Node]:
-        """Nodes that are functions of `seeds` and constants alone and may be evaluated when weights are packed."""
-        closed = set(seeds)
-        for node in self.module.graph.nodes:
-            if node.op == "get_attr" and isinstance(value(node), torch.Tensor):
-                closed.add(node)
-            elif node.op == "call_function" and not is_effectful(node) and not _symbolic(node):
-                inputs = node.all_input_nodes
-                if all(arg in closed for arg in inputs) and (inputs or _small(value(node))):
-                    closed.add(node)
-        return closed
+        self.static = made_of(parameters, self.module)
 
     @property
     def symbols(self) -> Symbols | None:
@@ -196,6 +184,19 @@ class GraphInfo:
                 return False
             node = source
         return node in self.static or node.op == "placeholder"
+
+
+def made_of(seeds: Collection[Node], module: GraphModule) -> set[Node]:
+    """Nodes that are functions of `seeds` and constants alone and may be evaluated when weights are packed."""
+    closed = set(seeds)
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(value(node), torch.Tensor):
+            closed.add(node)
+        elif node.op == "call_function" and not is_effectful(node) and not _symbolic(node):
+            inputs = node.all_input_nodes
+            if all(arg in closed for arg in inputs) and (inputs or _small(value(node))):
+                closed.add(node)
+    return closed
 
 
 def _small(fake: Any) -> bool:

@@ -60,6 +60,52 @@ def test_one_buffer_holds_what_is_only_read() -> None:
     assert sum(sizes) <= joined.get_buffer(f"{JOINED}float32").numel() < sum(sizes) + 16 * len(sizes)
 
 
+class Cache(nn.Module):
+    """Writes to rows of a buffer, and reads parts of another."""
+
+    rows: Tensor
+    halves: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("rows", torch.zeros(4, 8))
+        self.register_buffer("halves", torch.randn(2, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.rows[1:3] = self.layer(x)
+        first, second = self.halves.chunk(2)
+        return self.rows * first + second
+
+
+def test_what_is_written_through_a_view_stays_a_buffer() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 8)
+    graph = exported(Cache(), x)
+    joined = fpga_dynamo.join_parameters(graph)
+    assert {name for name, _ in joined.named_buffers()} == {"rows", f"{JOINED}float32"}
+    with torch.no_grad():
+        assert torch.equal(joined(x), graph(x))
+        assert torch.equal(torch.compile(joined, backend="fpga")(x), torch.compile(graph, backend="fpga")(x))
+        assert torch.equal(joined.get_buffer("rows"), graph.get_buffer("rows"))
+
+
+def test_a_joined_model_can_be_joined_again() -> None:
+    graph = exported(nn.Linear(8, 8), torch.randn(3, 8))
+    joined = fpga_dynamo.join_parameters(graph)
+    joined.register_buffer("shift", torch.ones(8))
+    output = next(iter(joined.graph.find_nodes(op="output")))
+    with joined.graph.inserting_before(output):
+        shift = joined.graph.get_attr("shift")
+        (result,) = output.args[0]  # type: ignore[misc]
+        output.args = ((joined.graph.call_function(torch.ops.aten.add.Tensor, (result, shift)),),)
+    joined.recompile()
+    again, x = fpga_dynamo.join_parameters(joined), torch.randn(3, 8)
+    assert [name for name, _ in again.named_buffers()] == [f"{JOINED}float32_"]
+    with torch.no_grad():
+        assert torch.equal(again(x), graph(x) + 1)
+
+
 def test_the_model_that_was_given_is_left_alone() -> None:
     x = torch.randn(3, 8)
     graph = exported(Net(), x)

@@ -36,7 +36,7 @@ def test_the_packs_of_a_dropped_model_go_back_though_others_lie_behind_them() ->
         capacity = store._capacity * 4
         before = resident()
         models[0] = models[1] = model = None  # type: ignore[call-overload, assignment]
-        # A thread that is done with a call lets go of what the call has used when it runs next.
+        # Once, beside other work, one of the four was still held; what held it is not known.
         deadline = time.monotonic() + 10
         gc.collect()
         while before - resident() <= 2 * 1.9 * PACKED and time.monotonic() < deadline:

@@ -273,7 +273,7 @@ class EngineEmitter:
         before = self.written_so_far
         made = Made(params, weight, macs, before)
         try:
-            self._cut_batches(command, made, x, residual)
+            self._cut_batches(command, made)
         except DoesNotFitError:
             del self.lists.launches[-1][before:]
             if command.folded or not is_too_wide(command, self.sizes):
@@ -285,19 +285,17 @@ class EngineEmitter:
                 raise
         self.written(out.map)
 
-    def _cut_batches(self, command: MacCommand, made: Made, x: Images, residual: Images | None) -> None:
+    def _cut_batches(self, command: MacCommand, made: Made) -> None:
         """Cuts a command, of as many images at a time as one counts."""
-        images, most = command.images, MOST_IMAGES
-        if images > most and command.second_operand_is_map:
-            raise DoesNotFitError(f"has {images} pairs of matrices, and the engine counts to {most}")
-        for first in range(0, images, most):
-            part = replace(command, images=min(most, images - first), input_after=self.after(x.map))
-            part = replace(part, input=part.input + first * part.input_image)
-            part = replace(part, output=part.output + first * part.output_image)
-            if residual is not None:
-                part = replace(part, residual=part.residual + first * part.residual_image)
-                part = replace(part, residual_after=self.after(residual.map))
-            self.cut(part, replace(made, macs=made.macs * part.images // images))
+        c, most = command, MOST_IMAGES
+        if c.images > most and c.second_operand_is_map:
+            raise DoesNotFitError(f"has {c.images} pairs of matrices, and the engine counts to {most}")
+        for first in range(0, c.images, most):
+            part = replace(_later(c, self.written_so_far - made.begin), images=min(most, c.images - first))
+            part = replace(part, input=c.input + first * c.input_image, output=c.output + first * c.output_image)
+            if c.has_residual:
+                part = replace(part, residual=c.residual + first * c.residual_image)
+            self.cut(part, replace(made, macs=made.macs * part.images // c.images))
 
     def cut(
         self, command: MacCommand, made: Made, *, block: int = 0, turned: Turned | None = None, ordered: bool = False

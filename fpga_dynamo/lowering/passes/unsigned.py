@@ -14,7 +14,7 @@ from collections.abc import Collection
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.ir.graph import value
+from fpga_dynamo.ir.graph import made_of, value
 from fpga_dynamo.ir.quantised import QUANTIZE, dequantized, quantizes, scale_of
 from fpga_dynamo.ir.sizes.tensor import of_dtype
 
@@ -28,7 +28,10 @@ def without_signs(module: GraphModule, static_inputs: Collection[int] = ()) -> N
     whose signs the products want.
     """
     quantising = module.graph.find_nodes(op="call_function", target=QUANTIZE)
-    static = _made_of_parameters(module, static_inputs) if quantising else set()
+    if not quantising:
+        return
+    placeholders = list(module.graph.find_nodes(op="placeholder"))
+    static = made_of([placeholders[i] for i in static_inputs if i < len(placeholders)], module)
     for node in quantising:
         if _only_real(node) and node not in static:
             _shift(node)
@@ -43,16 +46,6 @@ def _only_real(node: Node) -> bool:
     if scale is None or (scale.low, scale.high, scale.dtype) != (-_SHIFT, _SHIFT - 1, torch.int8):
         return False
     return bool(node.users) and all(dequantized(user) is not None and scale_of(user) == scale for user in node.users)
-
-
-def _made_of_parameters(module: GraphModule, static_inputs: Collection[int]) -> set[Node]:
-    placeholders = module.graph.find_nodes(op="placeholder")
-    found = {node for i, node in enumerate(placeholders) if i in set(static_inputs)}
-    for node in module.graph.nodes:
-        sources = node.all_input_nodes
-        if node.op == "get_attr" or (node.op == "call_function" and sources and all(x in found for x in sources)):
-            found.add(node)
-    return found
 
 
 def _shift(node: Node) -> None:
