@@ -99,7 +99,8 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
         if len(files) > 1:
             path = Path(own) / "all.cpp"
             path.write_text("".join(f'#include "{file}"\n' for file in files))
-        unit = frontend.compiled(path, includes=[str(folder), *sorted({str(file.parent) for file in files})])
+        includes = [str(folder / name) for name in ("", *project.get("includes", []))]
+        unit = frontend.compiled(path, includes=includes + sorted({str(file.parent) for file in files}))
         found = []
         symbol = frontend.find_top(unit.raw, project["top"], path)
         for process in processes(unit, project["top"]) or [Process(symbol)]:

@@ -27,6 +27,7 @@ from xclbin_build.errors import BuildError
 from xclbin_build.hls import frontend
 
 _MOST_SOURCES = 12
+_MOST_INCLUDES = 4
 _SOURCES = (".cpp", ".c", ".cc", ".cxx")
 _LOG = re.compile(r"(?:vitis_hls|solution\w*|hls_compile\w*|hls_run_tcl)\.log$")
 _MADE = re.compile(r"(?:^|/)(?:sim|csim|impl|syn|\.autopilot)/|\.autopilot|_pre\.cpp")  # by the tools
@@ -37,7 +38,7 @@ _LOOP = re.compile(r"VITIS_LOOP_(\d+)_\d+")
 
 @dataclass
 class Report:
-    """What a report says, and hints of where its sources lie."""
+    """What a report says, and hints of where its sources lie. includes: folders of headers that lie elsewhere."""
 
     path: str
     top: str
@@ -48,6 +49,7 @@ class Report:
     loops: list[tuple[str, str, int, int]] = field(default_factory=list)
     bursts: list[dict[str, Any]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    includes: list[str] = field(default_factory=list)
 
 
 class Repository:
@@ -219,20 +221,38 @@ def sources_of(report: Report, root: Path, files: Sequence[str]) -> list[str]:
 
 
 def _fits(report: Report, choice: Sequence[str], root: Path) -> bool:
+    report.includes = []
     with tempfile.TemporaryDirectory() as folder:
         path = root / choice[0]
         if len(choice) > 1:
             path = Path(folder) / "all.cpp"
             path.write_text("".join(f'#include "{root / file}"\n' for file in choice))
-        includes = [str(root), *sorted({str((root / file).parent) for file in choice})]
-        try:
-            unit = frontend.compiled(path, includes=includes)
-            frontend.find_top(unit.raw, report.top, path)
-        except (BuildError, RecursionError, UnicodeDecodeError):
+        own = [str(root), *sorted({str((root / file).parent) for file in choice})]
+        for _ in range(_MOST_INCLUDES + 1):
+            try:
+                unit = frontend.compiled(path, includes=own + [str(root / one) for one in report.includes])
+                frontend.find_top(unit.raw, report.top, path)
+                break
+            except (BuildError, RecursionError, UnicodeDecodeError) as error:
+                folder_of_it = _includes(str(error), root)
+                if folder_of_it is None or folder_of_it in report.includes:
+                    return False
+                report.includes.append(folder_of_it)
+        else:
             return False
     lines = {loop.line for loop in unit.source.loops.values()}
     labels = {loop.label for loop in unit.source.loops.values() if loop.label}
     return all(_named(loop, lines, labels) for _, loop, _, _ in report.loops)
+
+
+def _includes(error: str, root: Path) -> str | None:
+    """The folder of the repository that a header lies in which clang has not found, if there is one only."""
+    missing = re.search(r"'([^']+)' file not found", error)
+    if not missing or PurePosixPath(missing[1]).is_absolute() or ".." in missing[1]:
+        return None
+    found = [path for path in root.rglob(PurePosixPath(missing[1]).name) if path.as_posix().endswith(f"/{missing[1]}")]
+    folders = [path.as_posix().removesuffix(missing[1]).rstrip("/") for path in found]
+    return str(Path(folders[0]).relative_to(root)) if len(folders) == 1 else None
 
 
 def _without_names(report: Report) -> None:
@@ -280,7 +300,8 @@ def facts(mirror: Path, most: int) -> list[dict[str, Any]]:
             if sources := sources_of(report, Path(folder), repository.files):
                 found.append({
                     "repo": mirror.name.replace("+", "/", 1), "commit": repository.commit, "report": report.path,
-                    "sources": sources, "top": report.top, "flow": report.flow, "part": report.part,
+                    "sources": sources, **({"includes": report.includes} if report.includes else {}),
+                    "top": report.top, "flow": report.flow, "part": report.part,
                     "clock_ns": report.clock_ns, "version": report.version, "loops": report.loops,
                     "bursts": report.bursts,
                 })  # fmt: skip

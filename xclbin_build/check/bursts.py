@@ -14,7 +14,8 @@ from ..hls import cfg, ir, scev
 from ..hls.arrays import Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.interfaces import BEAT_BYTES
-from .accesses import Access, Accesses
+from .accesses import Accesses
+from .addresses import Access
 
 
 @dataclass(frozen=True)
