@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..hls.arrays import Array
+from ..hls.arrays import Array, Partition
 
 Moved = tuple[tuple[str, int], ...]  # terms of an address: what counts, and bytes a step
 
@@ -42,8 +42,8 @@ def _may_be(a: Place, b: Place) -> bool:
 
 def moving(array: Array, variable: Iterable[tuple[str, int]]) -> list[tuple[Moved, int, int]]:
     """Of each partitioned dimension, in the order of `Array.bank`: the terms of an address that move it from bank to
-    bank, none where the bank is known when the loop is built; the bytes from one index to the next; and how many banks
-    there are, one behind the other, 0 where they do not follow each other around."""
+    bank, none where the bank is known when the loop is built; the bytes from one bank to the next; and how many banks
+    there are, one behind the other."""
     terms = list(variable)
     strides: list[int] = []
     stride = array.element_bytes
@@ -52,19 +52,24 @@ def moving(array: Array, variable: Iterable[tuple[str, int]]) -> list[tuple[Move
         stride *= max(1, extent)
     found = []
     for extent, partition in array.by_dimension():
-        size = strides[partition.dimension - 1]
-        banks = max(1, partition.factor) if partition.kind == "cyclic" else max(1, extent)
+        index = strides[partition.dimension - 1]
+        size = index * _together(extent, partition)
+        banks = max(1, extent) if partition.kind == "complete" else max(1, partition.factor)
         turn = size * banks
         # What moves within an element of this dimension does not change its index; a step that is only known at run
         # time ("?#") may.
-        moved = [(key, step) for key, step in terms if step % turn and (abs(step) >= size or key.startswith("?#"))]
-        around = partition.kind in ("complete", "cyclic")
-        found.append((() if partition.reshape else tuple(moved), size, banks if around else 0))
+        moved = [(key, step) for key, step in terms if step % turn and (abs(step) >= index or key.startswith("?#"))]
+        found.append((() if partition.reshape else tuple(moved), size, banks))
     return found
 
 
+def _together(extent: int, partition: Partition) -> int:
+    """Elements side by side that lie in one bank."""
+    return max(1, -(-extent // max(1, partition.factor))) if partition.kind == "block" else 1
+
+
 def lanes(array: Array, offset: int) -> list[int]:
-    """Of each partitioned dimension, how far a place lies from where its index begins: an index stays within its
+    """Of each partitioned dimension, how many banks a place lies from where its index begins: an index stays within its
     extent, so what lies more than half of that ahead lies behind."""
     found = []
     for extent, partition in array.by_dimension():
@@ -73,7 +78,7 @@ def lanes(array: Array, offset: int) -> list[int]:
         if extent > 0 and partition.dimension > 1:
             index %= extent
             index -= extent if index > extent // 2 else 0
-        found.append(index)
+        found.append(index // _together(extent, partition))
     return found
 
 

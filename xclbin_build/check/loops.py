@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from ..hls import cfg, interfaces, ir, scev
 from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
-from ..hls.instance import Instance
+from ..hls.instance import FULL, Instance
 from ..hls.processes import Process
 from . import bursts, graph, storage
 from .accesses import Accesses
@@ -90,6 +90,11 @@ def depth(kernel: Kernel) -> tuple[Cost, Timing] | None:
     return Cost(int(whole), whole % 1 * checker.timing.period_ns), checker.timing
 
 
+def _is_wide(instance: Instance) -> bool:
+    """Whether a pragma unrolls a loop in part, and nothing keeps it from being pipelined."""
+    return instance.pipeline is None and instance.unroll not in (None, FULL, 1)
+
+
 class _Checker:
     def __init__(self, kernel: Kernel, inferred: bool, *, bursts_need_width: bool) -> None:
         self._kernel = kernel
@@ -134,7 +139,7 @@ class _Checker:
         if not self._inferred:
             return
         instances = {h: self._kernel.instance_of(self._flow.loops[h]) for h in self._accesses if h}
-        asked = {h for h, instance in instances.items() if instance and instance.pipeline}
+        asked = {h for h, instance in instances.items() if instance and (instance.pipeline or _is_wide(instance))}
         intervals = {h for h, instance in instances.items() if instance and instance.pipeline and instance.target_ii}
         for header, (_, accesses) in self._accesses.items():
             accesses.copies = header not in intervals

@@ -12,7 +12,8 @@ from collections.abc import Container
 
 from ..hls.arrays import Array, Kind, Partition
 from ..hls.frontend import Kernel
-from .accesses import Access, Accesses
+from .accesses import Accesses
+from .addresses import Access
 from .banks import indices
 
 _MOST_BANKS = 1024
@@ -90,15 +91,21 @@ def _interleave_reads(array: Array, group: list[Access]) -> None:
     """Cyclically, in every dimension in which an iteration reads neighbours, where they are more than two ports take:
     what `config_array_partition -throughput_driven` does unless it is switched off (UG1399). Seen: windows of 3 x 3
     (AC_proj_39, 2025.2: cyclic, factor 3 in two dimensions), of 5 (larm60/ECE8893, 2022.1), rows of 16
-    (mnist_depthwise_hls, 2022.1: 8 banks of two ports)."""
+    (mnist_depthwise_hls, 2022.1: 8 banks of two ports). A storage that a pragma binds is that of each bank: rows of 64
+    and of 16 (2024_FALL_NTU_AAHLS_SP, 2022.1: 1), a window of 3 x 3 (TECTONIC, 2023.1: 1)."""
     divided = {p.dimension for p in array.partitions}
-    if not array.extents or -1 in array.extents or 0 in divided or array.storage:
+    if not array.extents or -1 in array.extents or 0 in divided:
         return
-    by_variable: dict[object, list[list[int]]] = defaultdict(list)
+    by_variable: dict[object, set[int]] = defaultdict(set)
     for access in group:
         if not access.write and access.variable and access.size <= array.element_bytes:
-            by_variable[access.variable].append(indices(array, access.constant))
-    for places in by_variable.values():
+            by_variable[access.variable].add(access.constant)
+    for offsets in by_variable.values():
+        row = {(offset - min(offsets)) // max(1, array.element_bytes) for offset in offsets}
+        if max(row) < array.extents[-1]:  # side by side in one row, which may be more than half of it
+            places = [[0] * (len(array.extents) - 1) + [place] for place in row]
+        else:
+            places = [indices(array, offset) for offset in offsets]
         sides = [sorted({place[n] for place in places}) for n in range(len(array.extents))]
         wide = [(n, side) for n, side in enumerate(sides, start=1) if len(side) > 1 and n not in divided]
         dense = all(side[-1] - side[0] == len(side) - 1 for _, side in wide)

@@ -231,3 +231,45 @@ def test_a_loop_that_would_be_too_much_code_is_left_out_with_a_sentence(load: Lo
     vast = loop(found, "vast")
     assert vast.ii is None and "instructions after unrolling" in vast.note
     assert loop(found, "small").ii is not None
+
+
+@pytest.mark.parametrize("storage", ["", "#pragma HLS bind_storage variable = kept type = ram_2p impl = bram"])
+def test_a_row_that_is_read_side_by_side_is_divided_whatever_its_storage(load: Load, storage: str) -> None:
+    """A tile of a matrix of kevin33713371's 2024_FALL_NTU_AAHLS_SP (2022.1): 64 neighbours, reported 1."""
+    text = f"""
+        extern "C" void top(const float x[197 * 64], float out[16 * 64], int first) {{
+            static float kept[197][64];
+        {storage}
+            float tile[16][64];
+        #pragma HLS array_partition variable = tile dim = 2 complete
+            for (int i = 0; i < 197 * 64; i++) kept[i / 64][i % 64] = x[i];
+        rows:
+            for (int i = 0; i < 16; i++) {{
+        #pragma HLS pipeline
+                for (int j = 0; j < 64; j++) tile[i][j] = first + i < 197 ? kept[first + i][j] : 0.0f;
+            }}
+            for (int i = 0; i < 16 * 64; i++) out[i] = tile[i / 64][i % 64];
+        }}
+    """
+    assert next(one for one in check(load(text), memories=True).loops if one.name == "rows").ii == 1
+
+
+@pytest.mark.parametrize(("kind", "ii"), [("block factor = 8", 4), ("cyclic factor = 8", 2), ("block factor = 3", 16)])
+def test_blocks_behind_steps_of_whole_blocks_lie_apart(load: Load, kind: str, ii: int) -> None:
+    """Halves of a row of Muxucao0812/Crypto (2024.1) in 8 banks of 8 elements: 32 in 4 banks of two ports, reported 4.
+    What is written beside it is divided, too, as a pragma unrolls the loop."""
+    text = f"""
+        extern "C" void top(const int x[64], int out[64]) {{
+            int row[64], other[64];
+        #pragma HLS array_partition variable = row {kind}
+        #pragma HLS bind_storage variable = row type = ram_t2p
+            for (int i = 0; i < 64; i++) row[i] = x[i];
+        halves:
+            for (int i = 0; i < 64; i++) {{
+        #pragma HLS unroll factor = 32
+                other[i] = row[i] * row[i];
+            }}
+            for (int i = 0; i < 64; i++) out[i] = other[i];
+        }}
+    """
+    assert next(one for one in check(load(text), memories=True).loops if one.name == "halves").ii == ii
