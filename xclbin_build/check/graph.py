@@ -10,7 +10,9 @@ from ..hls import cfg, ir
 from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import Instance
-from .accesses import Access, Accesses, forgiven, stated
+from . import lookup
+from .accesses import Accesses, forgiven, stated
+from .addresses import Access
 from .banks import may_meet
 from .timing import Cost, Timing
 
@@ -71,6 +73,7 @@ def build(
             costs.append(timing.of(i))
     graph = Graph(code, costs, [[] for _ in code], accesses)
     place = {i.name: index for index, i in enumerate(code) if i.name}
+    lookup.group(code, place, costs, timing)
     sums = _sums(code, place)
     conditions = _conditions(kernel.flow, loop, code, place)
     for index, i in enumerate(code):

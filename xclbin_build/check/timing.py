@@ -7,10 +7,11 @@ the nearest.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
-from ..hls import ir
+from ..hls import delays, ir
 from ..hls.arrays import Array, Kind
 from ..hls.frontend import Kernel
 from ..hls.operators import Operators
@@ -21,6 +22,7 @@ FREE = frozenset([
     "extractvalue", "insertvalue", "alloca", "unreachable", "addrspacecast", "fneg",
 ])  # fmt: skip
 _NO_LOGIC = re.compile(r"llvm\.|__hls|__cxa|_Z(?:NK?S|S|n|d)|v?f?printf|f?puts?|putchar|exit|abort")
+_TERNARY_NS = 0.9  # TAddSub of xczu7ev and xcu280: 0.68 to 0.96 of 10 to 64 bits
 _LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns; FIFO of xcu55c at 5 ns; Sel of xck26
 # Lines through Adder and Cmp of xczu7ev at 10 ns (i2 0.54, i4 0.79, i32 1.01), xck26 at 3.33 ns, xcku115 at 3.12 ns.
 _COMPARE_NS, _COMPARE_NS_A_BIT = 0.7, 0.006
@@ -30,6 +32,8 @@ _COMPARE_NS, _COMPARE_NS_A_BIT = 0.7, 0.006
 # 25 with 16; the interval of AAHLS_LabC's loop over a port, 8 ns: 10). writeresp: 68 and 5 states, behind two for the
 # request and the value (149 for a sum in memory of heterogeneous-vitis-apps, 2024.1).
 _REQUEST_CYCLES, _REQUEST_CYCLES_AT_0, _RESPONSE_CYCLES = 8, 9, 6
+_FAST_NS = 4.2  # up to this period the rows of operators.toml count, which are of 3.33 and 4 ns
+_SMALL_ELEMENTS = 32  # a bank of so many lies in LUTs: their delay goes with addresses of up to 5 bits on an xc7z020
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Timing:
 
     def __init__(self, kernel: Kernel) -> None:
         self._operators = Operators(kernel.clock_ns, part=kernel.part)
+        self._family = delays.family(kernel.part)
+        self._logic = self._family.logic if self._family else None
         self._widths = Widths(kernel.function, kernel.scev)
         self.period_ns = self._operators.period_ns
         self._clock_ns = kernel.clock_ns
@@ -57,9 +63,9 @@ class Timing:
         if i.opcode in FREE:
             return Cost()
         if i.opcode == "phi":
-            return Cost(0, _CHOICE_NS)
+            return Cost(0, self._choice_ns)
         if i.opcode in ("call", "invoke") and (i.callee or "").startswith(("__hls_fifo", "__hls_burst")):
-            return Cost(0, _STREAM_NS)
+            return Cost(0, self._logic.stream if self._logic else _STREAM_NS)
         if i.opcode in ("call", "invoke") and i.callee in self._functions:
             return Cost(*self._functions[i.callee])
         if i.opcode in ("call", "invoke") and not self._operators.shared_kind(i):
@@ -71,17 +77,62 @@ class Timing:
         if i.opcode == "icmp" and self._widths.one_bit(i):
             return Cost()
         if i.opcode in ("add", "sub", "icmp") and (bits := self._bits(i)):
-            return Cost(0, _adder_ns(bits) if i.opcode != "icmp" else _COMPARE_NS + _COMPARE_NS_A_BIT * bits)
+            return Cost(0, self._compare_ns(bits) if i.opcode == "icmp" else self._adder_ns(bits))
         if i.opcode == "mul":
-            if any(_is_number(o) for o in i.operands):
-                return Cost(0, 1.1)
-            a, b = (self._widths.of(o, i.type).bits for o in i.operands)
+            if any(_is_number(o) and _is_short(int(o)) for o in i.operands):
+                return Cost(0, self._adder_ns(self._bits(i)))
+            a, b = (int(o).bit_length() + 1 if _is_number(o) else self._widths.of(o, i.type).bits for o in i.operands)
+            if self._logic:
+                return self._product(a, b)
             found = self._operators.product_timing(a, b)
         else:
             found = self._operators.timing(i, self._bits(i))
+            if self._logic and found.cycles == 0 and not self._operators.shared_kind(i) and found.delay_ns:
+                shift = i.opcode in ("shl", "lshr", "ashr")
+                return Cost(0, self._logic.shift if shift else self._logic.gate if _is_gate(i) else self._choice_ns)
         if kind := self._operators.shared_kind(i):
+            if unit := self._unit(kind):
+                return unit
             self._cite(kind)
         return Cost(found.cycles, found.delay_ns)
+
+    def _unit(self, kind: str) -> Cost | None:
+        """A floating-point unit of the part's family. Where its last step leaves no room for a choice, what follows
+        waits for the next cycle: sums on an xc7z020 at 10 ns (4 cycles of latency, steps of 7.25 ns) take 5, those on
+        an xczu7ev (3 cycles, 6.43 ns) 3."""
+        if self._family is None or self._clock_ns <= _FAST_NS:
+            return None
+        unit = self._family.unit(kind, self._clock_ns, self.period_ns)
+        if unit is None:
+            return None
+        self.sources[kind] = unit.source
+        if unit.cycles == 0:
+            return Cost(0, unit.delay_ns)
+        return Cost(unit.cycles + (unit.delay_ns + self._choice_ns > self.period_ns), unit.delay_ns)
+
+    def _product(self, a: int, b: int) -> Cost:
+        """A product of integers of a and b bits: in one DSP, or in several, which may take a cycle of their own."""
+        assert self._logic is not None  # asked only where there is one
+        one, several = self._logic.product
+        if min(a, b) <= 18 and max(a, b) <= 25:
+            return Cost(0, one)
+        return Cost(0, several) if several + self._choice_ns <= self.period_ns else Cost(1, several)
+
+    @property
+    def _choice_ns(self) -> float:
+        return self._logic.choice if self._logic else _CHOICE_NS
+
+    def _adder_ns(self, bits: int) -> float:
+        return self._logic.adder[0] + self._logic.adder[1] * bits if self._logic else _adder_ns(bits)
+
+    def of_pair(self, i: ir.Instruction) -> Cost:
+        """The cost of two additions that are one of three operands, of which `i` is the second."""
+        base, each = self._logic.ternary if self._logic else (_TERNARY_NS, 0.0)
+        return Cost(0, base + each * self._bits(i))
+
+    def _compare_ns(self, bits: int) -> float:
+        base, each = self._logic.compare if self._logic else (_COMPARE_NS, _COMPARE_NS_A_BIT)
+        return base + each * bits
 
     def carried(self, i: ir.Instruction) -> Cost | None:
         """The cost of an addition that a loop carries, where a pragma asks for its interval: Vitis HLS then takes
@@ -100,14 +151,18 @@ class Timing:
     def of_access(self, array: Array | None, *, write: bool, burst: bool, fixed: bool = False) -> Cost:
         """The cost of a load or a store. fixed: always the same element; of registers that takes no multiplexer."""
         if array is None or array.kind in (Kind.REGISTERS, Kind.SCALAR) or array.complete():
-            return Cost(0, 0.0 if fixed else _CHOICE_NS)
+            return Cost(0, 0.0 if fixed else self._choice_ns)
         if array.kind is Kind.PORT:
             if burst:
                 return Cost(1, 0.0)
             if write:
                 return Cost(_RESPONSE_CYCLES + array.latency, 0.0)
             return Cost(_REQUEST_CYCLES + array.latency if array.latency else _REQUEST_CYCLES_AT_0, 0.0)
-        return Cost(1, 0.0) if write else Cost(1, _LOAD_NS)
+        if write or self._logic is None:
+            return Cost(1, 0.0 if write else _LOAD_NS)
+        elements = -1 if -1 in array.extents else math.prod(array.extents)
+        small = 0 < elements <= _SMALL_ELEMENTS * max(1, array.banks)
+        return Cost(1, self._logic.small_load if small else self._logic.load)
 
     def _bits(self, i: ir.Instruction) -> int:
         if i.opcode == "icmp":
@@ -130,6 +185,16 @@ class Timing:
 
 def _adder_ns(bits: int) -> float:
     return 0.7 + 0.0065 * bits + (0.1 if bits > 8 else 0.0)
+
+
+def _is_gate(i: ir.Instruction) -> bool:
+    return i.opcode in ("and", "or", "xor")
+
+
+def _is_short(factor: int) -> bool:
+    """Whether a product with it is one addition or subtraction: the sum of two powers of two, or their difference."""
+    signed = abs(factor) ^ 3 * abs(factor)  # one bit for each digit of the non-adjacent form
+    return signed.bit_count() <= 2
 
 
 def _is_number(text: str) -> bool:
