@@ -10,20 +10,28 @@ struct slice_grid {
     int64_t unit_begin, unit_end;
 };
 
-// Cost of a vector of weights, in quarters of a vector multiply-accumulate: it comes from far, or each part of the grid
-// packs it first.
-constexpr int64_t WEIGHTS_COST = 16, PACKING_COST = 48;
+// What a part of the grid costs beside its products, in quarters of a vector multiply-accumulate.
+struct grid_costs {
+    int64_t weights;    // a vector of them: it comes from far, or each part packs it first
+    int64_t far_input;  // a value of the input that another lane has just written
+};
 
-// Cost of one step of k for a part of the grid, in these quarters; an input value costs about one.
+constexpr grid_costs PACKED_COSTS = {16, 0}, PACKING_COSTS = {48, 0};
+
+// Cost of one step of k for a part of the grid; an input value costs about one.
 FPGA_INLINE int64_t part_cost(int64_t panels, int64_t pixels, int64_t vectors, int64_t weights_cost) {
     return panels * pixels * vectors * 4 + panels * vectors * weights_cost + pixels;
 }
 
 // The split of `slices` into (parts of the panels) x (parts of the units) whose slowest part is the cheapest. Slices that
 // follow each other run on the same lane: with `panels_first` they share panels as long as they can, which is better
-// where the weights are larger than the input, else units.
+// where the weights are larger than the input, else units. Where the units alone are split, a lane has the same pixels in
+// each command of a chain and finds them in its own cache; else it needs those of all lanes, of which each of its slices
+// (two or more) brings a part. Each input value serves `taps` steps of k.
 inline slice_grid choose_grid(int64_t panels, int64_t units, int64_t unit_pixels, int64_t vectors, uint32_t slice,
-                              uint32_t slices, bool panels_first = false, int64_t weights_cost = WEIGHTS_COST) {
+                              uint32_t slices, bool panels_first = false, const grid_costs& costs = PACKED_COSTS,
+                              int64_t taps = 1) {
+    const int64_t far_input = units * unit_pixels * costs.far_input * 2 / (taps * slices);
     uint32_t across = 1;
     int64_t best = INT64_MAX;
 split:
@@ -32,7 +40,7 @@ split:
         if (slices % a != 0) continue;
         const int64_t along = slices / a;
         const int64_t pixels = (units + along - 1) / along * unit_pixels;
-        const int64_t cost = part_cost((panels + a - 1) / a, pixels, vectors, weights_cost);
+        const int64_t cost = part_cost((panels + a - 1) / a, pixels, vectors, costs.weights) + (a > 1 ? far_input : 0);
         if (cost < best) {
             best = cost;
             across = a;

@@ -115,6 +115,23 @@ FPGA_INLINE int32_t quad_at(const uint8_t* local, int64_t at) {
     return x;
 }
 
+// The first BYTES bytes of each of `count` quads, the bits of `flip` flipped; may write up to 15 bytes behind the last one.
+template <int BYTES>
+inline void join_quads(uint8_t* to, const uint8_t* from, int32_t count, uint8_t flip) {
+    typedef uint8_t quads_t __attribute__((vector_size(16)));
+    typedef uint8_t memory_quads __attribute__((vector_size(16), aligned(1), may_alias));
+    constexpr auto at = [](int i) { return i < 4 * BYTES ? i / BYTES * 4 + i % BYTES : 0; };
+    int32_t x = 0;
+    for (; x + 4 <= count; x += 4) {
+        const quads_t four = *reinterpret_cast<const memory_quads*>(from + 4 * x) ^ flip;
+        *reinterpret_cast<memory_quads*>(to + BYTES * x) =
+            __builtin_shufflevector(four, four, at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9),
+                                    at(10), at(11), at(12), at(13), at(14), at(15));
+    }
+    for (; x < count; x++)
+        for (int i = 0; i < BYTES; i++) to[BYTES * x + i] = from[4 * x + i] ^ flip;
+}
+
 typedef uint8_t native_bytes __attribute__((vector_size(NATIVE_LANES)));
 typedef uint8_t memory_bytes __attribute__((vector_size(NATIVE_LANES), aligned(1), may_alias));
 

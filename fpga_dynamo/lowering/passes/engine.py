@@ -57,7 +57,7 @@ def lower_for_engine(module: GraphModule, engine: EngineTarget, static_inputs: C
     """Lowers an ATen graph, which is changed; `static_inputs` are the positions of parameters among its inputs."""
     normalise(module, static_inputs)
     sink_views(module)
-    graph = GraphInfo(module, _bare(engine), static_inputs, engine_functions=engine.sizes.has_functions)
+    graph = GraphInfo(module, _bare(engine), static_inputs)
     refused: Refusals = {}
     while True:
         before = len(refused)

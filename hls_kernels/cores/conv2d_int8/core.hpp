@@ -33,6 +33,9 @@ FPGA_INLINE int8_panel int8_panel_of(const conv2d_int8_command& c, const conv_in
     return of;
 }
 
+// Products of bytes are so fast that what comes from far counts more beside them: by commands of ResNet-50.
+constexpr grid_costs INT8_GRID_COSTS = {64, 6};
+
 inline uint32_t conv2d_int8(const conv2d_int8_command& c, const vec16* commands, vec16* arena, const vec16* weights,
                             uint32_t slice, uint32_t slices) {
     (void)commands;
@@ -53,9 +56,8 @@ inline uint32_t conv2d_int8(const conv2d_int8_command& c, const vec16* commands,
     const int64_t units = p.source == INT8_SLAB ? rows : rows * c.out_width;
     const int64_t panels = static_cast<int64_t>(c.groups) * p.panels;
     const int64_t kernel = static_cast<int64_t>(c.kernel[0]) * c.kernel[1];
-    const bool heavy = kernel * c.out_channels > static_cast<int64_t>(c.batch) * c.in_height * c.in_width;
     const slice_grid grid = choose_grid(panels, units, p.source == INT8_SLAB ? c.out_width : 1, c.vectors, slice,
-                                        slices, heavy);
+                                        slices, true, INT8_GRID_COSTS, kernel);
 #ifdef FPGA_AMX
     const amx_scope tiles(p.amx_quads);
 #endif
@@ -139,7 +141,7 @@ inline void conv2d_int8_bounds(const conv2d_int8_command& c, bounds& b) {
     const int64_t packed = c.groups * panels * c.vectors * VEC;
     const int64_t stored = c.groups > 1 ? static_cast<int64_t>(c.groups) * c.out_channels
                                         : round_up(c.out_channels, VEC);
-    const int64_t quads = static_cast<int64_t>(c.kernel[0]) * c.kernel[1] * ceil_div(c.in_channels, 4);
+    const int64_t quads = static_cast<int64_t>(c.kernel[0]) * row_quads(c);
     const bool quad = c.groups == 1 && c.in_channels <= 4 && c.in_stride[2] >= 4;
     const int64_t read = quad ? 4 : static_cast<int64_t>(c.groups) * c.in_channels;
     b.read(REGION_ARENA, c.input, pixels_extent(read, c.batch, c.in_height, c.in_width, c.in_stride), 1);

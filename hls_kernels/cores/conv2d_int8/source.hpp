@@ -14,11 +14,22 @@ enum int8_source : int32_t { INT8_DIRECT, INT8_SLAB, INT8_GATHER };
 
 constexpr int64_t SLAB_BYTES = int64_t{4} * tile::SLAB_FLOATS;
 #ifdef __SYNTHESIS__
-constexpr int64_t SLAB_SLACK = 0;
+constexpr int64_t SLAB_SLACK = 4;  // the last quad of a kernel row may end behind the last pixel
 #else
 constexpr int64_t SLAB_SLACK = 1 << 17;  // the host's tiles of 16 pixels may be read beyond the last pixel
 #endif
 constexpr int MOST_RUNS = 512;
+
+// Quads of k of a kernel row.
+template <class COMMAND>
+FPGA_INLINE int32_t row_quads(const COMMAND& c) {
+    const int32_t values = c.dilation[1] == 1 ? c.kernel[1] * c.in_channels : c.kernel[1] * round_up(c.in_channels, 4);
+    return ceil_div(values, 4);
+}
+// Whether its taps follow each other without gaps.
+FPGA_INLINE bool taps_adjoin(const conv2d_int8_command& c) {
+    return row_quads(c) < c.kernel[1] * ceil_div(c.in_channels, 4);
+}
 
 // How a command is cut into blocks, the same for all of its slices.
 struct conv_int8_plan {
@@ -47,8 +58,9 @@ FPGA_INLINE int64_t phase_bytes(const conv_int8_plan& p) {
 
 // Sizes of the slab; whether it holds the input of a row of output.
 inline bool plan_int8_slab(const conv2d_int8_command& c, conv_int8_plan& p, bool column_phases) {
-    const int32_t channels = round_up(c.in_channels, 4);
-    const bool as_is = c.groups == 1 && c.in_stride[2] >= channels &&
+    const bool adjoin = taps_adjoin(c);
+    const int32_t channels = adjoin ? c.in_channels : round_up(c.in_channels, 4);
+    const bool as_is = !adjoin && c.groups == 1 && c.in_stride[2] >= channels &&
                        c.in_stride[2] <= channels + minimum(channels / 2, 63);
     p.pixel = as_is ? c.in_stride[2] : channels;
     p.quad_pixels = c.groups == 1 && c.in_channels <= 4 && c.in_stride[2] >= 4;
@@ -68,7 +80,7 @@ inline bool plan_int8_slab(const conv2d_int8_command& c, conv_int8_plan& p, bool
     const int32_t rows = static_cast<int32_t>(minimum(room, BLOCK_MAX / c.out_width));
     p.block_rows = ceil_div(c.out_height, ceil_div(c.out_height, minimum(rows, c.out_height)));
 
-    const bool joined = p.pixel == channels && c.dilation[1] == 1 && !column_phases;  // taps of a row follow each other
+    const bool joined = p.pixel == channels && c.dilation[1] == 1 && !column_phases;  // a row's taps are one run
     p.run_count = 0;
 kernel_rows:
     for (int32_t y = 0; y < c.kernel[0]; y++) {
@@ -82,7 +94,7 @@ kernel_rows:
             const int32_t right = x * c.dilation[1];
             const int64_t at = row + right % apart * phase_bytes(p) + static_cast<int64_t>(right / apart) * p.pixel;
             p.runs[p.run_count].offset = static_cast<uint32_t>(at);
-            p.runs[p.run_count++].quads = channels / 4 * (joined ? c.kernel[1] : 1);
+            p.runs[p.run_count++].quads = joined ? row_quads(c) : channels / 4;
         }
     }
     return true;
@@ -117,7 +129,7 @@ inline void plan_sources(const conv2d_int8_command& c, conv_int8_plan& p, bool t
         return;
     }
 #endif
-    if (plan_int8_slab(c, p, tiles && c.stride[1] > 1 && c.in_channels >= 32)) {
+    if (plan_int8_slab(c, p, tiles && c.stride[1] > 1 && c.in_channels >= 32 && !taps_adjoin(c))) {
         p.source = INT8_SLAB;
         return;
     }
@@ -128,7 +140,7 @@ inline void plan_sources(const conv2d_int8_command& c, conv_int8_plan& p, bool t
 }
 
 inline void plan_conv2d_int8(const conv2d_int8_command& c, conv_int8_plan& p) {
-    p.quads = c.kernel[0] * c.kernel[1] * ceil_div(c.in_channels, 4);
+    p.quads = c.kernel[0] * row_quads(c);
     p.panels = ceil_div(c.out_channels, c.vectors * VEC);
 #ifndef __SYNTHESIS__
     const int64_t pixels = static_cast<int64_t>(c.batch) * c.out_height * c.out_width;
@@ -241,13 +253,17 @@ flip_bytes:
 inline void copy_pixels(uint8_t* local, int64_t to, const vec16* arena, int64_t at, int64_t apart, int32_t count,
                         int32_t channels, int32_t flip, const conv_int8_plan& p) {
 #ifndef __SYNTHESIS__
-    // Whole quads, of which the bytes behind the channels meet weights of 0.
-    if (p.pixel == 4 && p.quad_pixels) {
+    // Whole quads: bytes behind the channels meet weights of 0, or the next pixel takes their place.
+    if (p.pixel <= 4 && p.quad_pixels) {
         const uint8_t* from = bytes_of_region(arena) + at;
+        const uint8_t bits = static_cast<uint8_t>(flip);
+        if (apart == 4 && p.pixel == 3) return join_quads<3>(local + to, from, count, bits);
+        if (apart == 4 && p.pixel == 2) return join_quads<2>(local + to, from, count, bits);
+        if (apart == 4 && p.pixel == 1) return join_quads<1>(local + to, from, count, bits);
         const int32_t flips = flip ? FLIP_BYTES : 0;
         for (int32_t x = 0; x < count; x++) {
             const int32_t quad = quad_at(from, x * apart) ^ flips;
-            std::memcpy(local + to + int64_t{4} * x, &quad, sizeof quad);
+            std::memcpy(local + to + static_cast<int64_t>(x) * p.pixel, &quad, sizeof quad);
         }
         return;
     }
@@ -304,16 +320,18 @@ row_phases:
 
 inline void gather_int8(uint8_t* slab, const conv2d_int8_command& c, const conv_int8_plan& p, const vec16* arena,
                         int32_t group_channel, const int8_pixels& run) {
-    const int32_t flip = p.flipped ? 128 : 0, pad = (c.pad & 0xff) ^ flip, channels = round_up(c.in_channels, 4);
+    const int32_t flip = p.flipped ? 128 : 0, pad = (c.pad & 0xff) ^ flip, taps_bytes = 4 * row_quads(c);
+    const int32_t channels = taps_adjoin(c) ? c.in_channels : round_up(c.in_channels, 4);
     int32_t image = run.image, row = run.row, column = run.column;
 each_pixel:
     for (int32_t i = 0; i < run.count; i++) {
 #pragma HLS loop_tripcount min = 7 max = 1022
-        int64_t to = static_cast<int64_t>(i) * p.pixel;
         const place_t from = c.input + offset_of(image, c.in_stride[0]) + group_channel;
     taps:
-        for (int32_t tap = 0; tap < c.kernel[0] * c.kernel[1]; tap++, to += channels) {
+        for (int32_t tap = 0; tap < c.kernel[0] * c.kernel[1]; tap++) {
 #pragma HLS loop_tripcount min = 1 max = 49
+            const int64_t to = static_cast<int64_t>(i) * p.pixel + offset_of(tap / c.kernel[1], taps_bytes) +
+                               tap % c.kernel[1] * channels;
             const int32_t y = row * c.stride[0] - c.padding[0] + tap / c.kernel[1] * c.dilation[0];
             const int32_t x = column * c.stride[1] - c.padding[1] + tap % c.kernel[1] * c.dilation[1];
             if (y < 0 || y >= c.in_height || x < 0 || x >= c.in_width)

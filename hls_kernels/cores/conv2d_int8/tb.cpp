@@ -88,14 +88,18 @@ void conv2d_case(const tb::geometry& g, tb::random_source& random) {
     const int stored = c.groups > 1 ? out_channels : fpga::round_up(out_channels, VEC);
     place_operands(c, arena, random, in_channels, stored, g.dense);
 
-    const int channels = fpga::round_up(c.in_channels, 4), taps = c.kernel[0] * c.kernel[1], depth = taps * channels;
+    const int padded = fpga::round_up(c.in_channels, 4), taps = c.kernel[0] * c.kernel[1];
+    const int together = fpga::round_up(c.kernel[1] * c.in_channels, 4);
+    const bool adjoin = c.dilation[1] == 1 && together < c.kernel[1] * padded;
+    const int channels = adjoin ? c.in_channels : padded, row = adjoin ? together : c.kernel[1] * padded;
+    const int depth = c.kernel[0] * row;
     const int width = c.vectors * VEC, panels = fpga::ceil_div(c.out_channels, width);
     c.weight =
         static_cast<uint32_t>(tb::aligned_bytes(weights, static_cast<int64_t>(c.groups) * panels * depth * width));
     const bool extreme = random.chance(0.2);
     const auto weight_at = [&](int o, int tap, int i) {
         const int panel = o / c.out_channels * panels + o % c.out_channels / width, lane = o % c.out_channels % width;
-        const int64_t k = static_cast<int64_t>(tap) * channels + i;
+        const int64_t k = static_cast<int64_t>(tap / c.kernel[1]) * row + tap % c.kernel[1] * channels + i;
         return c.weight + ((panel * (depth / 4) + k / 4) * width + lane) * 4 + k % 4;
     };
     std::memset(tb::bytes_in(weights) + c.weight, 0, static_cast<size_t>(c.groups) * panels * depth * width);
@@ -132,7 +136,7 @@ void conv2d_case(const tb::geometry& g, tb::random_source& random) {
 }
 
 tb::geometry random_geometry(tb::random_source& random) {
-    tb::geometry g = tb::random_geometry(random, {1, 3, 10, 16, 32, 36, 64, 100});
+    tb::geometry g = tb::random_geometry(random, {1, 2, 3, 6, 10, 16, 32, 36, 64, 100});
     if (random.chance(0.3))
         for (int i = 0; i < 2; i++) g.kernel[i] = g.stride[i] = g.dilation[i] = 1, g.padding[i] = g.after[i] = 0;
     g.planar = false;
@@ -147,8 +151,9 @@ void conv2d_large_cases(tb::random_source& random) {
         {1, 1, 8200, 2, 9, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 2, false, true},  // several blocks of k
         {1, 1, 512, 12, 12, 16, {3, 3}, {1, 1}, {12, 12}, {12, 12}, {12, 12}, 1, false, false},
         {1, 1, 4096, 5, 40, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false, false},  // gather
-        {1, 1, 3, 2, 1100, 16, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, 1, false, true},    // row wider than a block
-        {2, 1, 3, 60, 64, 64, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {3, 3}, 4, false, true},     // stem
+        {1, 1, 4093, 5, 40, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, false, false},
+        {1, 1, 3, 2, 1100, 16, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, 1, false, true},  // row wider than a block
+        {2, 1, 3, 60, 64, 64, {7, 7}, {2, 2}, {3, 3}, {1, 1}, {3, 3}, 4, false, true},   // stem
         {1, 1, 64, 28, 28, 64, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 4, false, true},
         {1, 1, 16, 70, 64, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, false, false},
     };

@@ -167,7 +167,7 @@ inline uint32_t gemm(const gemm_command& c, const vec16* commands, vec16* arena,
 
     // Units of pixels are rows, of all matrices.
     const slice_grid grid = choose_grid(p.panels, p.matrices * p.rows, 1, c.vectors, slice, slices, c.columns > p.rows,
-                                        c.b_packed || p.b_direct ? WEIGHTS_COST : PACKING_COST);
+                                        c.b_packed || p.b_direct ? PACKED_COSTS : PACKING_COSTS);
 each_block:
     for (int64_t unit = grid.unit_begin; unit < grid.unit_end;) {
 #pragma HLS loop_tripcount min = 1 max = 64

@@ -99,7 +99,7 @@ order:
                              c.activation, c.act_a,    c.act_b};
     const k_run run = {0, p.pairs};
     const slice_grid grid = choose_grid(p.panels, p.matrices * p.rows, 1, c.vectors, slice, slices, c.columns > p.rows,
-                                        c.b_packed ? WEIGHTS_COST : PACKING_COST);
+                                        c.b_packed ? PACKED_COSTS : PACKING_COSTS);
 #ifdef FPGA_AMX
     const amx_scope tiles(p.tiles ? AMX_QUADS : 0);
 #endif

@@ -154,7 +154,7 @@ inline uint32_t gemm_int8(const gemm_int8_command& c, const vec16* commands, vec
     const int8_epilogue e = int8_epilogue_of(c);
     const k_run run = {0, p.quads};
     const slice_grid grid = choose_grid(p.panels, p.matrices * p.rows, 1, c.vectors, slice, slices, c.columns > p.rows,
-                                        c.b_packed ? WEIGHTS_COST : PACKING_COST);
+                                        c.b_packed ? PACKED_COSTS : PACKING_COSTS);
 #ifdef FPGA_AMX
     const amx_scope tiles(p.amx_quads);
 #endif

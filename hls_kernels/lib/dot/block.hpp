@@ -219,35 +219,40 @@ inline void dot_rows(ivec16* sums, int32_t pitch, const uint8_t* source, const u
         dot_any_rows<PRODUCT, ROWS, VECTORS, AHEAD>(sums, pitch, source, pixel, weights, first, begin, ahead);
 }
 
-// Pixels [done, done + count) of a block: as many tiles as fit them; the last one is shifted back, and computes some again.
-// ahead: bytes from the weights to those that are wanted next, which some of the block's tiles bring near, or 0.
+// The last `count` pixels, less than a tile of them, 0 to ROWS: a tile of as many rows.
+template <class PRODUCT, int VECTORS, int ROWS>
+inline void dot_rest(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t count,
+                     const dot_panel& weights, int first, const ivec16* begin) {
+    if constexpr (ROWS > 0) {
+        if (count == ROWS)
+            dot_rows<PRODUCT, ROWS, VECTORS>(sums, pitch, source, pixel, weights, first, begin);
+        else
+            dot_rest<PRODUCT, VECTORS, ROWS - 1>(sums, pitch, source, pixel, count, weights, first, begin);
+    }
+}
+
+// Pixels [done, done + count) of a block. ahead: bytes from the weights to those that are wanted next, which some of the
+// block's tiles bring near, or 0.
 template <class PRODUCT, int VECTORS>
 inline void dot_columns(ivec16* sums, int32_t pitch, const uint8_t* source, const uint32_t* pixel, int32_t done,
                         int32_t count, const dot_panel& weights, int first, const ivec16* begin, int64_t ahead) {
-    constexpr int ROWS = DOT_ROWS<PRODUCT, VECTORS>, FEW = ROWS > 4 ? 4 : 1;
+    constexpr int ROWS = DOT_ROWS<PRODUCT, VECTORS>, HALF = ROWS > 6 ? 6 : ROWS;
+    int32_t i = 0;
     pixel += done;
-    if (count >= ROWS) {
-        for (int32_t i = 0; i < count; i += ROWS) {
-            const int32_t at = minimum(i, count - ROWS);
-            const int32_t line = (done + i) / ROWS - 1;  // the block's first tile meets the weights
-            ivec16* const to = sums + at * pitch;
-            if (ahead && line >= 0 && line < VECTORS)
-                dot_rows<PRODUCT, ROWS, VECTORS, true>(to, pitch, source, pixel + at, weights, first, begin,
-                                                       ahead + line * 4 * VEC);
-            else
-                dot_rows<PRODUCT, ROWS, VECTORS>(to, pitch, source, pixel + at, weights, first, begin);
-        }
-        return;
+    for (; i + ROWS <= count; i += ROWS) {
+        const int32_t line = (done + i) / ROWS - 1;  // the block's first tile meets the weights
+        ivec16* const to = sums + i * pitch;
+        if (ahead && line >= 0 && line < VECTORS)
+            dot_rows<PRODUCT, ROWS, VECTORS, true>(to, pitch, source, pixel + i, weights, first, begin,
+                                                   ahead + line * 4 * VEC);
+        else
+            dot_rows<PRODUCT, ROWS, VECTORS>(to, pitch, source, pixel + i, weights, first, begin);
     }
-    if (count >= FEW) {
-        for (int32_t i = 0; i < count; i += FEW) {
-            const int32_t at = minimum(i, count - FEW);
-            dot_rows<PRODUCT, FEW, VECTORS>(sums + at * pitch, pitch, source, pixel + at, weights, first, begin);
-        }
-        return;
+    if (HALF < ROWS && i + HALF <= count) {
+        dot_rows<PRODUCT, HALF, VECTORS>(sums + i * pitch, pitch, source, pixel + i, weights, first, begin);
+        i += HALF;
     }
-    for (int32_t i = 0; i < count; i++)
-        dot_rows<PRODUCT, 1, VECTORS>(sums + i * pitch, pitch, source, pixel + i, weights, first, begin);
+    dot_rest<PRODUCT, VECTORS, HALF - 1>(sums + i * pitch, pitch, source, pixel + i, count - i, weights, first, begin);
 }
 
 template <class PRODUCT>

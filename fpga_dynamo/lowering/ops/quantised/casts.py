@@ -23,7 +23,8 @@ from fpga_dynamo.ir.records import Dequantize, Quantize
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.calls import rows
-from fpga_dynamo.lowering.ops.quantised.convolution import QUAD, takes_quads
+from fpga_dynamo.lowering.ops.quantised.convolution import takes_quads
+from fpga_dynamo.lowering.ops.quantised.packing import QUAD
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
 
 DIMS = 5

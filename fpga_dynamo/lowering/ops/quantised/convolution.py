@@ -46,22 +46,21 @@ from fpga_dynamo.lowering.ops.quantised.epilogue import (
     table_in,
 )
 from fpga_dynamo.lowering.ops.quantised.packing import (
+    QUAD,
     Parameters,
     Weights,
     pack_int8_depthwise,
-    packed_weight,
+    pack_int8_weight,
+    row_quads,
     weights_of,
 )
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
-QUAD = 4
-"""Products that a lane adds up at once."""
-
 
 def _cycles(f: Fields, target: Target) -> float:
     steps = ceil_div(f["batch"] * f["out_height"] * f["out_width"], target.tiles["ROWS"])
-    taps = f["kernel"][0] * f["kernel"][1]
-    return f["groups"] * steps * panels_of(f) * taps * ceil_div(f["in_channels"], QUAD)  # type: ignore[no-any-return]
+    quads = f["kernel"][0] * row_quads(f["kernel"][1], f["in_channels"], f["dilation"][1])
+    return f["groups"] * steps * panels_of(f) * quads  # type: ignore[no-any-return]
 
 
 def _words(f: Fields, target: Target) -> int:
@@ -218,11 +217,18 @@ def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: E
     in_channels, out_channels = part.shape.channels
     groups = part.shape.groups
     vectors = panel_vectors(out_channels, emitter.target.tiles["MAX_VECTORS"])
-    width = VEC * vectors
-    taps = part.shape.kernel[0] * part.shape.kernel[1]
-    count = groups * align(out_channels, width) * taps * align(in_channels, QUAD)
-    weight = packed_weight(parameters.weights, part.shape.form, groups, vectors, count, emitter)
-    constants = parameters.pack(groups, width, out_channels, emitter, weight.name)
+    rows, columns = part.shape.kernel
+    quads = row_quads(columns, in_channels, part.shape.width.dilation)
+    weights = parameters.weights.integers
+    weight = emitter.pack(
+        pack_int8_weight,
+        (groups, vectors, part.shape.form, columns, quads < columns * ceil_div(in_channels, QUAD)),
+        [emitter.expression(weights)],
+        groups * align(out_channels, VEC * vectors) * rows * quads * QUAD,
+        f"{weights.name} [panel][k / 4][{VEC * vectors}][4]",
+        I8,
+    )
+    constants = parameters.pack(groups, VEC * vectors, out_channels, emitter, weight.name)
     command = Conv2dInt8(
         weight=Operand(weight),
         parameters=Operand(constants),

@@ -13,9 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch.fx import Node
 
-from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.requantize import RequantizeError, channels
-from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, aten, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_CHANNELS, Scale
 from fpga_dynamo.ir.view import VEC, Buffer, ceil_div
@@ -24,6 +22,9 @@ from fpga_dynamo.lowering.ops.packing import Form, formed
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, greatest_residual
 
 _TURNS = (aten.t.default, aten.permute.default, aten.transpose.int)
+
+QUAD = 4
+"""Products that a lane adds up at once."""
 
 PARAMETERS = 3
 """Words of an output channel."""
@@ -119,14 +120,20 @@ class Parameters:
 
 
 def pack_int8_weight(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
-    """int8 [group][panel][kernel row, kernel column, input channel / 4][16 vectors][4]; zeros for what there is not."""
-    groups, vectors, form = params
+    """int8 [group][panel][kernel row][quad][16 vectors][4]; zeros for what there is not.
+
+    A kernel row has `columns` of all input channels, each column rounded up to whole quads unless they `adjoin`.
+    """
+    groups, vectors, form, columns, adjoin = params
     weight = formed(form, weight)
     width = VEC * vectors
-    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
-    rows = F.pad(rows, (0, 0, 0, -rows.shape[2] % 4, 0, -rows.shape[1] % width))
-    split = rows.reshape(groups, -1, width, rows.shape[2] // 4, 4, rows.shape[3])
-    return split.permute(0, 1, 5, 3, 2, 4).contiguous().flatten()
+    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1, columns).permute(0, 1, 3, 4, 2)
+    if not adjoin:
+        rows = F.pad(rows, (0, -rows.shape[4] % QUAD))
+    rows = rows.flatten(3)
+    rows = F.pad(rows, (0, -rows.shape[3] % QUAD, 0, 0, 0, -rows.shape[1] % width))
+    split = rows.reshape(groups, -1, width, rows.shape[2], rows.shape[3] // QUAD, QUAD)
+    return split.permute(0, 1, 3, 4, 2, 5).contiguous().flatten()
 
 
 def pack_int8_depthwise(params: tuple[Any, ...], weight: torch.Tensor) -> torch.Tensor:
@@ -225,13 +232,6 @@ def pack_one_scale(params: tuple[Any, ...]) -> torch.Tensor:
     return own.permute(1, 0, 2).contiguous().flatten()
 
 
-def packed_weight(weights: Weights, form: Form, groups: int, vectors: int, count: int, emitter: Emitter) -> Buffer:
-    """The weights of a convolution in panels."""
-    return emitter.pack(
-        pack_int8_weight,
-        (groups, vectors, form),
-        [emitter.expression(weights.integers)],
-        count,
-        f"{weights.integers.name} [panel][k / 4][{VEC * vectors}][4]",
-        I8,
-    )
+def row_quads(columns: int, channels: int, dilation: int) -> int:
+    """Quads of k of a kernel row, row_quads of hls_kernels/cores/conv2d_int8/source.hpp."""
+    return ceil_div(columns * channels, QUAD) if dilation == 1 else columns * ceil_div(channels, QUAD)

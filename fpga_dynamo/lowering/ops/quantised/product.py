@@ -32,11 +32,11 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
 )
 from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
 from fpga_dynamo.lowering.ops.packing import panel_vectors
-from fpga_dynamo.lowering.ops.quantised.convolution import QUAD
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.own_scales import TOO_OLD, scales, takes_scales
 from fpga_dynamo.lowering.ops.quantised.packing import (
     PARAMETERS,
+    QUAD,
     Parameters,
     Weights,
     pack_int8_matrix,
