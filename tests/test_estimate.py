@@ -99,6 +99,19 @@ def test_floats_have_engines_of_their_own(dtype: str, capsys: pytest.CaptureFixt
     assert [node["op"] for node in found["host"]["nodes"]] == ["aten.convolution.default"]
 
 
+def test_a_batch_is_what_the_inputs_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("import torch\ndef model():\n    return torch.nn.Conv2d(3, 16, 3), (torch.randn(3, 3, 16, 16),)\n")
+    for arguments, batch in (((), 3), (("--batch", "2"), 6)):
+        code, out, _ = printed(
+            capsys, f"{path}:model", "--platform", "u250", "--dtype", "bf16", "--sizes-only", "--json", *arguments
+        )
+        assert code == RIGHT
+        found = json.loads(out)
+        assert found["batch"] == batch
+        assert found["throughput_per_s"] == pytest.approx(batch / found["latency_ms"] * 1e3)
+
+
 def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = printed(capsys, SMALL, "--platform", "kv260", "--sizes-only")
     assert code == RIGHT

@@ -15,6 +15,7 @@ vector_depth = 512      # words of 16 channels in each of its memories
 vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
 row_sums = true         # whether a map as second operand (attention's keys and values) may have a zero point
 partial_sums = true     # whether layers whose weights or rows are more than the memories are cut into several commands
+activations = true      # of bfloat16: whether functions such as SiLU are applied by table; of int8 they always are
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .toml_table import Table
 
 KEYS = (
     "engine", "element", "lanes", "window", "weights", "tiles", "taps", "port_bits", "storage",
-    "vector_lanes", "vector_depth", "vector_blocks", "row_sums", "partial_sums",
+    "vector_lanes", "vector_depth", "vector_blocks", "row_sums", "partial_sums", "activations",
 )  # fmt: skip
 OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
@@ -55,6 +56,7 @@ class Engine:
     vector_blocks: int
     row_sums: bool = True
     partial_sums: bool = True
+    activations: bool = True
 
     @property
     def opcodes(self) -> tuple[str, ...]:
@@ -119,6 +121,11 @@ def parse(table: Table) -> Engine:
     vector_lanes = table.get("vector_lanes", int, 16)
     if vector_lanes not in (0, 2, 4, 8, 16):
         raise RecipeError(f"{table.where}: 'vector_lanes' must be 0, 2, 4, 8 or 16, not {vector_lanes}.")
+    activations = table.get("activations", bool, element != "float32")
+    if activations and element == "float32":
+        raise RecipeError(f"{table.where}: 'activations' are tables, which a float32 engine has none of.")
+    if not activations and element == "int8":
+        raise RecipeError(f"{table.where}: 'activations' of int8 are always there; leave it out.")
     sizes = {"weights": 1024, "tiles": 64, "taps": 128, "vector_depth": 512, "vector_blocks": 32}
     for name, default in sizes.items():
         sizes[name] = table.get(name, int, default)
@@ -127,5 +134,5 @@ def parse(table: Table) -> Engine:
     return Engine(
         pixels, out_channels, in_channels, element, lanes, window, sizes["weights"], sizes["tiles"], sizes["taps"],
         port_bits // 8, storage == "uram", vector_lanes, sizes["vector_depth"], sizes["vector_blocks"],
-        table.get("row_sums", bool, True), table.get("partial_sums", bool, True),
+        table.get("row_sums", bool, True), table.get("partial_sums", bool, True), activations,
     )  # fmt: skip

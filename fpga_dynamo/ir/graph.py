@@ -142,6 +142,7 @@ class GraphInfo:
     claimed: nodes that a pattern has taken (see the pass lowering/passes/claim.py); taken_by: its name, when all are.
     sizes: the placeholder for the symbols' values of a graph with sizes (sizes/graph.py), else None.
     fits_int32: what has been found out of int64 constants, see lowering/passes/constants.py.
+    engine_functions: whether it is lowered to a hardware engine that applies functions of bfloat16 numbers.
     """
 
     module: GraphModule
@@ -150,6 +151,7 @@ class GraphInfo:
     position: dict[Node, int] = field(init=False, repr=False)
     placeholders: list[Node] = field(init=False)
     claimed: set[Node] = field(default_factory=set)
+    engine_functions: bool = False
     taken_by: dict[Node, str] = field(default_factory=dict, init=False, repr=False)
     static: set[Node] = field(init=False)
     sizes: Node | None = field(init=False)

@@ -160,7 +160,7 @@ def _run(arguments: argparse.Namespace) -> int:
         after = stats()
         per_call = {name: after[name] - before[name] for name in after}
         wrong, verdict = _compare(example, outputs)
-        table = Table(show_header=False, title=f"{example.name}, batch {arguments.batch}")
+        table = Table(show_header=False, title=f"{example.name}, batch {example.batch}")
         table.add_row("first call, with compilation", f"{first_call:.2f} s")
         table.add_row("a call", f"{_milliseconds(_timed(lambda: compiled(*inputs)))}")
         table.add_row("a call in eager", f"{_milliseconds(_timed(lambda: model(*inputs)))}")

@@ -30,11 +30,12 @@ class ModelNotFoundError(FpgaError):
 
 @dataclass(frozen=True)
 class ZooModel:
-    """A model in eval mode, with random weights, and inputs for it."""
+    """A model in eval mode, with random weights, and inputs for it, of `batch` items."""
 
     name: str
     model: torch.nn.Module
     inputs: tuple[Any, ...]
+    batch: int = 1
 
 
 # torchvision
@@ -90,7 +91,7 @@ def _torchvision_model(name: str, batch: int) -> ZooModel:
     if module.startswith("segmentation"):
         arguments["weights_backbone"] = None
     size = 299 if name == "inception_v3" else 224
-    return ZooModel(name, builder(**arguments), (torch.randn(batch, 3, size, size),))
+    return ZooModel(name, builder(**arguments), (torch.randn(batch, 3, size, size),), batch)
 
 
 # timm
@@ -103,7 +104,7 @@ def _timm_model(name: str, batch: int) -> ZooModel | None:
     if name not in timm.list_models():
         return None
     model = timm.create_model(name, pretrained=False)
-    return ZooModel(name, model, (torch.randn(batch, *model.default_cfg["input_size"]),))
+    return ZooModel(name, model, (torch.randn(batch, *model.default_cfg["input_size"]),), batch)
 
 
 # module:callable
@@ -178,10 +179,10 @@ def _told(error: Exception) -> str:
 
 
 def _called_model(reference: str, batch: int) -> ZooModel:
-    """`reference` is package.module:callable; the callable gives a module, or a module and the inputs for one item.
+    """`reference` is package.module:callable; the callable gives a module, or a module and its inputs.
 
-    Inputs that come with the model are repeated along their first dimension to make the batch. A module alone must
-    have an `example_inputs(batch)` method.
+    Inputs that come with the model are repeated along their first dimension to make the batch, which is as many items
+    as the first tensor has then. A module alone must have an `example_inputs(batch)` method.
     """
     made = called(reference)
     if isinstance(made, torch.nn.Module):
@@ -192,14 +193,15 @@ def _called_model(reference: str, batch: int) -> ZooModel:
                 "or give the module a method example_inputs(batch)"
             )
         return ZooModel(
-            reference, made, _inputs(reference, _asked(reference, "example_inputs", lambda: example(batch)))
+            reference, made, _inputs(reference, _asked(reference, "example_inputs", lambda: example(batch))), batch
         )
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
         raise ModelNotFoundError(f"'{reference}' gives a {type(made).__name__}, not a module or (module, inputs)")
     inputs = _inputs(reference, made[1])
     if batch != 1:
         inputs = tuple(torch.cat([x] * batch) if isinstance(x, torch.Tensor) and x.dim() else x for x in inputs)
-    return ZooModel(reference, made[0], inputs)
+    items = next((len(x) for x in inputs if isinstance(x, torch.Tensor) and x.dim()), batch)
+    return ZooModel(reference, made[0], inputs, items)
 
 
 def _inputs(reference: str, given: Any) -> tuple[Any, ...]:

@@ -28,7 +28,8 @@ inline void mac_bounds(const mac_command& c, fpga::bounds& b) {
     b.read(fpga::REGION_ARENA, at(c.input),
            lines_extent(c, int64_t{c.in_blocks} * p.in_plane, c.input_head, c.input_image));
     b.read(fpga::REGION_WEIGHTS, at(c.params),
-           (int64_t{c.out_blocks} * 3 + (c.flags & MAC_TABLE ? 4 : 0)) * LINE_FLOATS);
+           (int64_t{c.out_blocks} * 3 + (has_table(c) && !FUNCTIONS ? TABLE_LINES : 0)) * LINE_FLOATS);
+    if (has_table(c) && FUNCTIONS) b.read(fpga::REGION_WEIGHTS, at(c.table), TABLE_LINES * LINE_FLOATS);
     if (second_operand_is_map(c)) {
         constexpr int64_t BLOCK = CHANNELS * CHANNELS / LINE_ELEMENTS;  // lines of 16 x 16 elements
         const bool transposed = c.weight_kind == WEIGHT_TRANSPOSED;

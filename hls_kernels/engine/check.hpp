@@ -54,7 +54,9 @@ inline const char* refusal(const mac_command& c) {
     if (map_kind && !ROW_SUMS && ELEMENT == ELEMENT_INT8 && c.weight_zero != 0)
         return "has a map with a zero point as second operand, for which this engine has no sums of rows";
     if (is_raw(c) && has_residual(c)) return "adds a residual to partial sums";
-    if (ELEMENT != ELEMENT_INT8 && (has_table(c) || (c.flags & MAC_MIDDLE) != 0)) return "rounds to 8 bits floats";
+    if (ELEMENT != ELEMENT_INT8 && (c.flags & (MAC_MIDDLE | MAC_MIDDLE_TABLE)) != 0) return "rounds to 8 bits floats";
+    if (ELEMENT != ELEMENT_INT8 && !FUNCTIONS && has_table(c))
+        return "applies a function, for which this engine has no table";
     if ((c.flags & MAC_TABLE) != 0 && (c.flags & MAC_MIDDLE_TABLE) != 0) return "applies its table twice";
     if ((c.flags & MAC_MIDDLE_TABLE) != 0 && (c.flags & MAC_MIDDLE) == 0) return "applies a table to no middle";
     const plan_t p = plan_of(c);

@@ -53,6 +53,9 @@
 #ifndef ENGINE_PAGE_BYTES
 #define ENGINE_PAGE_BYTES 4096
 #endif
+#ifndef ENGINE_ACTIVATIONS
+#define ENGINE_ACTIVATIONS 1  // of bfloat16: whether functions of a result are applied by table (function.hpp)
+#endif
 // The vector side: lanes (0, 2, 4, 8 or 16), words of 16 channels in a memory between two sweeps, blocks whose gamma and beta it holds.
 #ifndef ENGINE_VECTOR_LANES
 #define ENGINE_VECTOR_LANES 16
@@ -65,6 +68,7 @@
 #endif
 // It works on int8; 0 lanes: there is none.
 #define ENGINE_HAS_VECTOR (ENGINE_ELEMENT == 0 && ENGINE_VECTOR_LANES > 0)
+#define ENGINE_FUNCTIONS (ENGINE_ELEMENT == 1 && ENGINE_ACTIVATIONS)
 
 namespace engine {
 
@@ -86,7 +90,12 @@ constexpr int BLOCKS = OC / CHANNELS;  // blocks of output channels that the arr
 constexpr int PARTS = CHANNELS / IC;   // steps that a word of 16 channels takes
 constexpr int LINE_BYTES = 64;         // unit of all addresses
 constexpr int LINE_ELEMENTS = LINE_BYTES / ELEMENT_BYTES;
-constexpr int TABLE_LINES = 256 / LINE_BYTES;
+constexpr bool FUNCTIONS = ENGINE_FUNCTIONS;
+// A function of bfloat16 has a table for so many neighbouring exponents, of 128 numbers each, with either sign.
+constexpr int FUNCTION_EXPONENTS = 16;
+constexpr int FUNCTION_ENTRIES = 2 * FUNCTION_EXPONENTS * 128;
+// Lines of a table: 256 bytes, or a function's laws and entries.
+constexpr int TABLE_LINES = FUNCTIONS ? 1 + FUNCTION_ENTRIES * 2 / LINE_BYTES : 256 / LINE_BYTES;
 constexpr int BEAT = LINE_ELEMENTS / CHANNELS;  // pixels of a block in a line
 
 // The ports of the input and of the weights move so much in a beat: a line, or less where memory's own ports are narrower.

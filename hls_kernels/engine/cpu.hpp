@@ -24,6 +24,7 @@ public:
           p_(plan_of(c)),
           maps_(maps),
           weights_(weights),
+          table_(table_of(c, weights)),
           pixels_(c.out_height * c.out_width),
           width_((c.out_width - 1) * c.stride[1] +
                  (folded(c) ? p_.columns * fold_of(c) : (c.kernel[1] - 1) * c.dilation[1] + 1)),
@@ -224,8 +225,6 @@ private:
     void finish_pixel(const cpu_sums_t& v, sum_t row, int32_t block, int32_t pixel, int64_t residual, int64_t sums,
                       int64_t output) const {
         const line_t* params = weights_ + c_.params + int64_t{block} * 3;
-        const plain_table table = {
-            reinterpret_cast<const element_t*>(weights_ + c_.params + int64_t{c_.out_blocks} * 3)};
         const int64_t partial = int64_t{block} * pixels_ + pixel, plane = int64_t{block} * p_.out_plane;
         const element_t* other = reinterpret_cast<const element_t*>(maps_ + residual + plane) +
                                  int64_t{pixel} * CHANNELS;
@@ -244,7 +243,7 @@ private:
                 continue;
             }
             to[o] = finish(sum, factor_of_bits(bits32_of(params[1], o)), factor_of_bits(bits32_of(params[2], o)),
-                           has_residual(c_) ? other[o] : element_t(0), c_, table, table);
+                           has_residual(c_) ? other[o] : element_t(0), c_, table_, table_);
         }
     }
 
@@ -252,6 +251,7 @@ private:
     plan_t p_;
     line_t* maps_;
     const line_t* weights_;
+    plain_table table_;
     int32_t pixels_;
     int32_t width_, pitch_;  // of a row of the copy: pixels, elements
     int32_t height_ = 0;

@@ -55,6 +55,10 @@ struct element_traits<ELEMENT_BFLOAT16> {
     static element_t narrow(sum_t x) {
         const uint32_t bits = bits_of(x);
         if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<element_t>(bits >> 16 | 0x40);
+        return rounded(bits);
+    }
+    // Of the bits of what is no NaN.
+    static element_t rounded(uint32_t bits) {
         return static_cast<element_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
     }
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "elements.hpp"
+#include "function.hpp"
 #include "lib/requantize.hpp"
 #include "record.hpp"
 
@@ -29,23 +30,46 @@ element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element
 #else
 template <class LOOKUP>
 element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
-                 const LOOKUP&, const LOOKUP&) {
+                 const LOOKUP&, const LOOKUP& last_of) {
 #pragma HLS inline
     const float product = sum * scale;
     float y = product + bias;
-    if (has_residual(c)) y = y + elements::widen(residual) * float_of_bits(static_cast<uint32_t>(c.residual_factor));
+    if (has_residual(c)) y = y + elements::widen(residual);
     const float low = float_of_bits(static_cast<uint32_t>(c.low)), high = float_of_bits(static_cast<uint32_t>(c.high));
     y = y < low ? low : y;  // in this order a NaN stays
-    return elements::narrow(y > high ? high : y);
+    const element_t result = elements::narrow(y > high ? high : y);
+#if ENGINE_FUNCTIONS
+    return c.flags & MAC_TABLE ? last_of(result) : result;
+#else
+    (void)last_of;
+    return result;
+#endif
 }
 #endif
 
 constexpr int TABLE_ENTRIES = 256;
 
-// A table as it lies in memory.
+// A command's table as it lies in memory, for the CPU schedule.
+#if ENGINE_FUNCTIONS
+struct plain_table {
+    laws_t laws;
+    const element_t* entry;
+    element_t operator()(element_t x) const {
+        return function_of(x, laws, [&](int at) { return entry[at]; });
+    }
+};
+inline plain_table table_of(const mac_command& c, const line_t* weights) {
+    if (!has_table(c)) return plain_table();
+    return {laws_of(weights[c.table]), reinterpret_cast<const element_t*>(weights + c.table + 1)};
+}
+#else
 struct plain_table {
     const element_t* entry;
     element_t operator()(int32_t x) const { return entry[x + 128]; }
 };
+inline plain_table table_of(const mac_command& c, const line_t* weights) {
+    return {reinterpret_cast<const element_t*>(weights + c.params + int64_t{c.out_blocks} * 3)};
+}
+#endif
 
 }  // namespace engine

@@ -234,6 +234,7 @@ struct weight_fields {
         f(j.p.steps, bits<STEP_BITS>());
         f(j.c.flags, bits<4>());
         f(j.c.pad, with_sign<31>());
+        if (FUNCTIONS) f(j.c.table, bits<32>());
     }
 };
 struct feed_fields {
@@ -368,6 +369,7 @@ struct epilogue_fields {
         f(j.c.residual_zero, with_sign<31>());
         f(j.c.middle_factor, with_sign<31>());
         f(j.c.middle_zero, with_sign<31>());
+        if (FUNCTIONS) f(j.c.table, bits<32>());
     }
 };
 struct store_fields {

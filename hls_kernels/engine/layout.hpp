@@ -13,8 +13,9 @@
 // has 16 output channels of 4 bytes each: 4, 2 or 1 input channels of int8, bfloat16 or float32.
 //
 // Diagonal weights (depthwise): [block][kernel rows * columns, rounded up to a line][16 channels].
-// Params: [block][offset, scale, bias][16], then the table of 256 bytes, of which entry 128 is that of 0. Of int8, scale and bias
-// are those of lib/requantize.hpp, which makes them out of real scales.
+// Params: [block][offset, scale, bias][16], then of int8 the table of 256 bytes, of which entry 128 is that of 0; a bfloat16
+// function lies by itself (function.hpp). Of int8, scale and bias are those of lib/requantize.hpp, which makes them out of real
+// scales.
 #pragma once
 #ifndef __VITIS_HLS__
 #include <cstddef>

@@ -39,7 +39,7 @@ enum operation : int32_t {
 enum mac_flags : int32_t {
     MAC_RAW = 1,           // the output is the sums, 32 bits each, of which a later command makes the rest
     MAC_MIDDLE = 2,        // the sum is rounded to 8 bits with a scale of its own before the residual is added
-    MAC_TABLE = 4,         // the 256-entry table behind the params is applied last
+    MAC_TABLE = 4,         // the 256-entry table behind the params, or of bfloat16 a function, is applied last
     MAC_MIDDLE_TABLE = 8,  // it is applied to what MAC_MIDDLE rounds: an activation before the residual is added
 };
 
@@ -67,8 +67,9 @@ constexpr uint32_t NO_OPERAND = 0xffffffffu;
 //   y = y + (residual - residual_zero) * residual_factor                                            where there is one
 //   result = clamp(zero + round(y), low, high), then table[result]                                  where MAC_TABLE
 // Of other elements, in float32 with a rounding each, without offsets:
-//   y = sum * params.scale + params.bias + residual * residual_factor
-//   result = y clamped to low and high, rounded to the element; factor, low and high are the bits of floats
+//   y = sum * params.scale + params.bias + residual
+//   result = y clamped to low and high, rounded to the element; low and high are the bits of floats
+//   result = function(result), of bfloat16 where MAC_TABLE (function.hpp)
 struct mac_command {
     int32_t opcode;
     int32_t slices;
@@ -123,6 +124,7 @@ struct mac_command {
     int32_t order;
     int32_t peers;      // peer_operands
     int32_t out_plane;  // lines from a block of output and residual to the next; 0: as many as out_height rows take
+    uint32_t table;     // of bfloat16: line of the function in the weights region
 };
 
 static_assert(sizeof(mac_command) <= 64 * 4, "a command has 64 words");
@@ -135,6 +137,8 @@ inline bool second_operand_is_map(const mac_command& c) {
 inline bool has_sums(const mac_command& c) { return PARTIAL_SUMS && c.sums != NO_OPERAND; }
 inline bool has_residual(const mac_command& c) { return c.residual != NO_OPERAND; }
 inline bool has_table(const mac_command& c) { return (c.flags & (MAC_TABLE | MAC_MIDDLE_TABLE)) != 0; }
+// What must be read ahead of a command, where the table that was read last is not the same.
+inline bool reads_table(const mac_command& c, uint32_t held) { return has_table(c) && (!FUNCTIONS || c.table != held); }
 inline bool is_raw(const mac_command& c) { return PARTIAL_SUMS && (c.flags & MAC_RAW) != 0; }
 // Sums take a line a pixel, and so one pixel an iteration of the epilogue.
 inline bool pixel_by_pixel(const mac_command& c) { return is_raw(c) || has_sums(c); }

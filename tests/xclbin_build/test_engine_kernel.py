@@ -87,7 +87,7 @@ class Product:
             "weight_head": [0, 0], "residual_head": [0, 0], "residual_image": 0, "output_head": [0, 0],
             "output_image": 0, "pad": 0, "weight_zero": 0, "flags": 0, "zero": 0, "low": -128, "high": 127,
             "residual_factor": factor(1.0), "residual_zero": 0, "middle_factor": 0, "middle_zero": 0,
-            "band_rows": 1, "set_tiles": 1, "order": 0, "peers": 0, "out_plane": 0,
+            "band_rows": 1, "set_tiles": 1, "order": 0, "peers": 0, "out_plane": 0, "table": 0,
         }  # fmt: skip
         second = {"residual": self.output, "output": self.output + plane * columns, "residual_after": 1, "slices": 3}
         self.fields, self.manifest = fields, manifest

@@ -44,6 +44,8 @@ def recipe(tmp_path: Path, text: str) -> Path:
         ('[kernel.k]\nengine = "8x16x16"\nelement = "float32"\nlanes = 32', "must be 16 of float32 with 8 pixels"),
         ('[kernel.k]\nengine = "8x16x16"\nwindow = 1000', "'window' must be a power of two"),
         ('[kernel.k]\nengine = "8x16x16"\ntaps = 0', "'taps' must be from 1 to 65536, not 0"),
+        ('[kernel.k]\nengine = "8x16x8"\nelement = "float32"\nactivations = true', "a float32 engine has none of"),
+        ('[kernel.k]\nengine = "8x16x16"\nactivations = false', "'activations' of int8 are always there"),
         ('[kernel.k]\nengine = "8x16x16"\n[kernel.l]\nengine = "7x16x16"', "the engines of 'k' and 'l' differ"),
         ('[kernel.k]\ncores = ["gemm"]\ntogether = true', "'together' is said of the compute units of an engine"),
         ('[kernel.k]\nengine = "8x16x16"\ntogether = true\n[kernel.k.memory]\narena = "DDR"', "leave out 'memory'"),

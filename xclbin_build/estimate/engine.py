@@ -17,6 +17,7 @@ LINE_BITS = 512
 _JOB_BITS, _JOB_WORDS = 32, 64  # jobs.hpp
 _JOB_STREAMS, _VECTOR_JOB_STREAMS = 8, 8
 _LINE_STREAM, _SHORT_LINES, _SHORT_STREAM = 128, 16, 4  # depths in streams.hpp
+_FUNCTION_ENTRIES = 4096  # of bfloat16, hls_kernels/engine/config.hpp
 _CASCADE = 8  # DSPs, processes/mac_array.hpp
 _VECTOR_ROWS = 256  # vector/plan.hpp
 _ROW_SUMS_BITS, _ROW_SCALE_BITS = 128, 64  # vector/arithmetic.hpp
@@ -82,6 +83,8 @@ def params(engine: Engine) -> Resources:
             found += memories.cost(memories.Memory(8, 256, "bram")) * engine.lanes
         else:
             found += memories.cost(memories.Memory(8, 512, "lutram")) * engine.lanes
+    elif engine.element == "bfloat16" and engine.activations:  # a copy for two lanes
+        found += memories.cost(memories.Memory(64, _FUNCTION_ENTRIES // 4, "bram")) * (engine.lanes // 2)
     return found
 
 

@@ -124,6 +124,7 @@ class MacCommand:
     order: Order = Order.WINDOWS
     peers: Peers = Peers.NONE
     out_plane: int = 0
+    table: int = 0
 
     def words(self) -> bytes:
         """The record: 64 little-endian words."""

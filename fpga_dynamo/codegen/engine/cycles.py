@@ -49,6 +49,8 @@ PAGE = 64
 """Lines of 4 KiB, whose border no burst crosses."""
 PARAMS_LINES = 3
 """Lines of a block's offsets, scales and biases."""
+FUNCTION_LINES, FUNCTION_WORDS = 129, 1024
+"""Lines of a function of bfloat16 results, and cycles that the epilogue takes to fill its tables with them."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
     images, again = g.heads * c.images, g.sets if g.sets_outside else 1
     read = images * again * sum(g.input_lines(band) for band in g.all_bands) * c.in_blocks
     block_lines = CHANNELS * CHANNELS // sizes.line_elements
-    weights = c.out_blocks * PARAMS_LINES + (4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) else 0)
+    weights = c.out_blocks * PARAMS_LINES + _table_lines(c, sizes)
     if c.second_operand_is_map:
         weights += c.out_blocks * c.tile_depth * block_lines
     elif c.weight_kind is WeightKind.DIAGONAL and c.has_weights:
@@ -175,6 +177,11 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
     others = images * c.out_blocks * g.out_plane if c.has_residual else 0
     sums = images * c.out_blocks * c.out_height * c.out_width if c.has_sums else 0
     return read + weights + stored + others + sums
+
+
+def _table_lines(c: MacCommand, sizes: EngineSizes) -> int:
+    """Of a command's own table. A function is read where it is another than the last one, which lists know."""
+    return 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) and not sizes.is_float else 0
 
 
 def short_share(command: MacCommand, sizes: EngineSizes) -> float:
@@ -287,8 +294,7 @@ def set_load(g: Geometry, index: int) -> tuple[int, float]:
     c, sizes = g.command, g.sizes
     tiles = min(c.set_tiles, g.tiles - index * c.set_tiles)
     blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - index * c.set_tiles * c.tile_blocks)
-    table = 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) and index == 0 else 0
-    params = blocks * PARAMS_LINES + table
+    params = blocks * PARAMS_LINES + (_table_lines(c, sizes) if index == 0 else 0)
     params_beats = params * sizes.line_beats
     block_lines = CHANNELS * CHANNELS // sizes.line_elements
     if not c.has_weights:

@@ -76,6 +76,8 @@ def _constants(command: MacCommand | VectorCommand) -> dict[str, int]:
     found = {"params": command.params}
     if command.has_weights and not command.second_operand_is_map:
         found["weight"] = command.weight
+    if command.table:
+        found["table"] = command.table
     return found
 
 

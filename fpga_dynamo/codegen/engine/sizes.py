@@ -22,7 +22,8 @@ class EngineSizes:
     port_bytes: of a beat of the ports of input and weights.
     vector_lanes: channels that pass the vector side in a cycle, 0 without one; vector_depth: words of its memories;
     vector_blocks: blocks of channels whose layer norm parameters it holds. row_sums: whether a map as second operand
-    may have a zero point. partial_sums: whether a layer can be cut into commands that pass on sums.
+    may have a zero point. partial_sums: whether a layer can be cut into commands that pass on sums. activations:
+    whether a bfloat16 engine applies functions by table; those of older xclbins do not, and do not say so.
     """
 
     pixels: int
@@ -40,6 +41,7 @@ class EngineSizes:
     vector_blocks: int = 64
     row_sums: bool = True
     partial_sums: bool = True
+    activations: bool = False
 
     @property
     def blocks(self) -> int:
@@ -55,6 +57,11 @@ class EngineSizes:
     def is_float(self) -> bool:
         """Whether elements are bfloat16 or float32."""
         return self.element_bytes > 1
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether rounded bfloat16 results go through a function (hls_kernels/engine/function.hpp)."""
+        return self.element_bytes == 2 and self.activations
 
     @property
     def has_vector_side(self) -> bool:

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .bank import Bank
-from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
+from .command import Band, Flags, Geometry, IdleCommand, MacCommand, Peers, divide_up
 from .cycles import (
     BEHIND_WRITES,
     BURST,
     EPILOGUE,
+    FUNCTION_LINES,
+    FUNCTION_WORDS,
     PASS,
     STORE,
     TURN,
@@ -114,6 +116,7 @@ class Timeline:
         self._array = self._epilogue = self._store = self._residual = self._stored = 0.0
         self._set_number = 0
         self._stored_share = 0.0
+        self._function: int | None = None  # that the epilogue has
         self._expected: int | None = None  # the number of the first window of the command that is added next
         self._loads: list[_Load] = []  # in the order in which windows are loaded
         self._windows: list[float] = []  # when those are full that have been looked at
@@ -159,6 +162,7 @@ class Timeline:
                         assert self._fill()
                 if order.new_set:
                     weights = self._load_set(g, s, others if c.second_operand_is_map else 0.0, sets)
+                    self._load_function(c)
                 band = g.all_bands[w % g.bands]
                 tiles = min(c.set_tiles, g.tiles - s * c.set_tiles)
                 blocks = min(c.set_tiles * c.tile_blocks, c.out_blocks - s * c.set_tiles * c.tile_blocks)
@@ -303,6 +307,15 @@ class Timeline:
         self._weight_load = max(bank.move(begin, lines), begin + took) + _SET
         sets[number] = self._weight_load
         return number
+
+    def _load_function(self, c: MacCommand) -> None:
+        """Of a command behind its first set, if the epilogue has another: it takes the lines as it needs them."""
+        if Flags.TABLE not in c.flags or not self.sizes.has_functions or c.table == self._function:
+            return
+        self._function = c.table
+        begin = max(self._epilogue, self._weight_load + self.memory.read)
+        self._epilogue = begin + max(FUNCTION_WORDS, self._weights.move(begin, FUNCTION_LINES) - begin)
+        self._weight_load = self._epilogue
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ def _lowered(graph: GraphInfo, engine: EngineTarget, refused: Refusals) -> Engin
 
 def claimed(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled: Collection[str] = ()) -> list[Match]:
     """What patterns take that are not `disabled`, without what is refused."""
+    graph.engine_functions = engine.sizes.has_functions
     table = _by_anchor(engine, disabled)
     matches = []
     for node in graph.module.graph.nodes:

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, aten, shape, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, dequantized, quantizes
-from fpga_dynamo.lowering.ops.quantised.tables import is_function_of_one
+from fpga_dynamo.lowering.ops.of_one import is_function_of_one
 from fpga_dynamo.lowering.patterns import sole_user
 
 _ORDERS = (aten.permute.default, aten.transpose.int, aten.t.default)

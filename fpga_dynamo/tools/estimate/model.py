@@ -25,6 +25,7 @@ class Model:
     name: str
     graph: Captured
     calibration: str
+    batch: int
 
 
 def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model:
@@ -54,7 +55,7 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
         raise
     except Exception as error:
         raise EstimateError(f"'{name}' cannot be exported and quantised: {_first_line(error)}") from error
-    return Model(name, capture(converted, example.inputs), calibration)
+    return Model(name, capture(converted, example.inputs), calibration, example.batch)
 
 
 FLOATS = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -73,7 +74,7 @@ def floating(name: str, batch: int, dtype: str) -> Model:
         graph = capture(model, inputs)
     except Exception as error:
         raise EstimateError(f"'{name}' cannot be traced in {dtype}: {_first_line(error)}") from error
-    return Model(name, graph, "none: it is not quantised")
+    return Model(name, graph, "none: it is not quantised", example.batch)
 
 
 def _of_type(x: Any, dtype: torch.dtype) -> Any:

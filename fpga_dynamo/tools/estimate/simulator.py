@@ -92,6 +92,7 @@ def _compiled(sizes: EngineSizes, platform: str, mhz: float, units: int, banks: 
         "VECTOR_BLOCKS": sizes.vector_blocks,
         "ROW_SUMS": int(sizes.row_sums),
         "PARTIAL_SUMS": int(sizes.partial_sums),
+        "ACTIVATIONS": int(sizes.activations),
     }
     source = ROOT / "engine" / "together.cpp"
     header = qor.header(qor.load(ROOT / "engine" / "qor.toml"))

@@ -7,7 +7,7 @@
 
 namespace engine {
 
-// Two lanes share a copy of the table, which has two ports to read; one set of copies for the middle and one for the end.
+// Two lanes share a copy of the table, which has two ports to read; of int8 one set of copies for the middle and one for the end.
 constexpr int TABLE_COPIES = WORDS * CHANNELS / 2;
 
 #if ENGINE_ELEMENT == 0
@@ -45,6 +45,53 @@ inline void copy_table(table_stream& in, table_copies_t& tables) {
 }
 inline lane_table middle_table(const table_copies_t& tables, int lane) { return {tables.middle[lane / 2]}; }
 inline lane_table last_table(const table_copies_t& tables, int lane) { return {tables.last[lane / 2]}; }
+#elif ENGINE_FUNCTIONS
+// Four entries to a word, so that a copy is two block RAMs, each of which has ports for two lanes, and fills four times as fast.
+constexpr int ENTRIES_A_WORD = 4;
+struct entries_t {
+    element_t of[ENTRIES_A_WORD];
+};
+struct table_copies_t {
+    laws_t laws;
+    entries_t last[TABLE_COPIES][FUNCTION_ENTRIES / ENTRIES_A_WORD];
+};
+struct lane_table {
+    const laws_t& laws;
+    const entries_t* entry;
+    element_t operator()(element_t x) const {
+#pragma HLS inline
+        return function_of(x, laws, [&](int at) {
+            const entries_t entries = entry[at / ENTRIES_A_WORD];
+            return entries.of[at % ENTRIES_A_WORD];
+        });
+    }
+};
+
+inline void copy_table(table_stream& in, table_copies_t& tables) {
+    tables.laws = laws_of(in.read());
+    constexpr int BYTES = ENTRIES_A_WORD * ELEMENT_BYTES, WORDS_A_LINE = LINE_BYTES / BYTES;
+    line_t line;
+    PIPELINED(copy_function_entries) for (number<11> n = 0; n < FUNCTION_ENTRIES / ENTRIES_A_WORD; n++) {
+#pragma HLS pipeline II = 1
+        ITERATION(copy_function_entries);
+        if ((n & (WORDS_A_LINE - 1)) == 0) line = in.read();
+        entries_t entries;
+        for (int e = 0; e < ENTRIES_A_WORD; e++) {
+#pragma HLS unroll
+            entries.of[e] = element_of(line, e);
+        }
+        for (int b = 0; b + BYTES < LINE_BYTES; b++) {
+#pragma HLS unroll
+            line.byte[b] = line.byte[b + BYTES];
+        }
+        for (int k = 0; k < TABLE_COPIES; k++) {
+#pragma HLS unroll
+            tables.last[k][n] = entries;
+        }
+    }
+}
+inline lane_table last_table(const table_copies_t& tables, int lane) { return {tables.laws, tables.last[lane / 2]}; }
+inline lane_table middle_table(const table_copies_t& tables, int lane) { return last_table(tables, lane); }
 #else
 struct table_copies_t {};
 struct lane_table {};
@@ -131,13 +178,22 @@ inline void epilogue(job_stream<epilogue_fields>& jobs, uint32_t count, sums_str
 #pragma HLS bind_storage variable = tables.middle type = ram_t2p impl = bram
 #pragma HLS bind_storage variable = tables.last type = ram_t2p impl = bram
 #endif
+#elif ENGINE_FUNCTIONS
+#pragma HLS array_partition variable = tables.last dim = 1 complete
+#pragma HLS bind_storage variable = tables.last type = ram_t2p impl = bram
+#pragma HLS array_partition variable = tables.laws.law complete
+#pragma HLS array_partition variable = tables.laws.infinite complete
 #endif
+    uint32_t held = NO_OPERAND;
 epilogue_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
         if (!job.runs) continue;
         sim::command(i);
-        if (has_table(job.c)) copy_table(table, tables);
+        if (reads_table(job.c, held)) {
+            copy_table(table, tables);
+            if (FUNCTIONS) held = job.c.table;
+        }
         for (int32_t head = 0; head < job.p.heads; head++) {
             pass_t at = {0, 0, 0};
         epilogue_sets:

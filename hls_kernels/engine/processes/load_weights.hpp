@@ -328,11 +328,13 @@ inline void load_params(weight_port_t& port, const job_t& job, set_blocks_t bloc
     }
 }
 
-// The table goes to the epilogue once a command, ahead of its first set.
+// The table goes to the epilogue, a command's own ahead of its first set. A function has more lines than the stream holds: it
+// comes behind the first set, so that this is not held up by the command before, and stays for as long as it is the same.
 inline void load_table(weight_port_t& port, table_stream& table) {
 #pragma HLS inline
     line_t line = {};
-    PIPELINED(table_lines) for (number<6> n = 0; n < TABLE_LINES * LINE_BEATS; n++) {
+    PIPELINED(table_lines)
+    for (number<bits_for(TABLE_LINES * LINE_BEATS + 1)> n = 0; n < TABLE_LINES * LINE_BEATS; n++) {
 #pragma HLS pipeline II = 1
         ITERATION(table_lines);
         add_beat(line, port.read());
@@ -370,6 +372,7 @@ inline void load_weights(job_stream<weight_fields>& jobs, uint32_t count, weight
                          weight_blocks& weights, params_blocks& params, table_stream& table, vector_side& vector) {
     correction_memory corrections;
 #pragma HLS array_partition variable = corrections dim = 1 complete
+    uint32_t held = NO_OPERAND;  // the function that the epilogue has
 weight_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {
         const job_t job = jobs.read();
@@ -380,10 +383,14 @@ weight_commands:
         number<BLOCK_BITS> set = 0;
         set_walk ask;  // the next to be asked for
         CYCLES(weight_command);
-        if (has_table(c))
+        const bool own_table = has_table(c) && !FUNCTIONS;
+        bool function = FUNCTIONS && reads_table(c, held);
+        if (own_table)
             port.read_request((c.params + c.out_blocks * PARAMS_LINES) * LINE_BEATS, TABLE_LINES * LINE_BEATS);
         ask.ask(port, job);
-        if (has_table(c)) load_table(port, table);
+        if (function) port.read_request(c.table * LINE_BEATS, TABLE_LINES * LINE_BEATS);
+        if (own_table) load_table(port, table);
+        if (function) held = c.table;
         number<SMALL_BITS> head = 0;
         number<LOAD_BITS> load = 0;
         bool more = true;
@@ -418,6 +425,8 @@ weight_commands:
                 params_t& memory = lock;
                 load_params(port, job, blocks, corrections, memory);
             }
+            if (function) load_table(port, table);
+            function = false;
             const bool sets_end = set + 1 == job.p.sets;
             set = when<number<BLOCK_BITS>>(sets_end, 0, set + 1);
         }

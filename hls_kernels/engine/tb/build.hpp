@@ -25,6 +25,10 @@ public:
     region maps, parameters;
     std::vector<mac_command> commands;
     std::vector<expectation> expected;
+    bool exact = false;  // floats as well have the same bits in both schedules
+#if ENGINE_FUNCTIONS
+    std::shared_ptr<const function> last_function;  // that a layer may share
+#endif
 
     int next() const { return static_cast<int>(commands.size()); }
 
@@ -145,8 +149,9 @@ public:
                 for (int c = 0; c < e.result.channels; c++)
                     for (int q = 0; q < e.result.pixels(); q++) {
                         const wanted& want = all[e.result.index(n, c, q / e.result.width, q % e.result.width)];
-                        const double got = number_of(element_at(memory, e.result, n, c, q));
-                        if (std::fabs(got - want.value) <= want.tolerance) continue;
+                        const element_t found = element_at(memory, e.result, n, c, q);
+                        const double got = number_of(found);
+                        if (want.is(found)) continue;
                         char text[200];
                         std::snprintf(text, sizeof text,
                                       "image %d, channel %d, row %d, column %d: %.8g instead of %.8g", n, c,
@@ -180,7 +185,7 @@ private:
         return static_cast<int32_t>(ENGINE_ELEMENT == 1 ? bits >> 16 : bits);
 #endif
     }
-    static void set_epilogue(mac_command& c, const layer& l) {
+    void set_epilogue(mac_command& c, const layer& l) {
         c.zero = l.zero;
         c.low = l.low;
         c.high = l.high;
@@ -188,14 +193,20 @@ private:
             c.low = static_cast<int32_t>(engine::bits_of(l.low_float));
             c.high = static_cast<int32_t>(engine::bits_of(l.high_float));
         }
-        c.residual_factor = engine::ELEMENT == engine::ELEMENT_INT8 ? l.residual_factor
-                                                                    : static_cast<int32_t>(engine::bits_of(1.0f));
+        c.residual_factor = l.residual_factor;
         c.residual_zero = l.residual_zero;
         c.middle_factor = l.middle_factor;
         c.middle_zero = l.middle_zero;
+#if ENGINE_FUNCTIONS
+        if (l.function) {
+            c.flags = engine::MAC_TABLE;
+            c.table = put_function(l.function);
+        }
+#else
         c.flags = (l.middle ? engine::MAC_MIDDLE : 0) | (l.table.empty()  ? 0
                                                          : l.middle_table ? engine::MAC_MIDDLE_TABLE
                                                                           : engine::MAC_TABLE);
+#endif
     }
     // Beside what zero points add to the offset.
     static void set_channel(engine::channel_params& to, const layer& l, int channel) {
@@ -209,6 +220,16 @@ private:
         to.bias = l.bias[at];
 #endif
     }
+#if ENGINE_FUNCTIONS
+    // Layers of one function share it.
+    uint32_t put_function(const std::shared_ptr<const function>& f) {
+        for (const auto& known : functions_)
+            if (known.first == f) return known.second;
+        functions_.emplace_back(f, parameters.put(lines_of(*f)));
+        return functions_.back().second;
+    }
+    std::vector<std::pair<std::shared_ptr<const function>, uint32_t>> functions_;
+#endif
     uint32_t put_params(const std::vector<engine::channel_params>& params, const layer& l) {
         std::vector<line_t> lines = engine::pack_params(params);
         if (!l.table.empty()) {

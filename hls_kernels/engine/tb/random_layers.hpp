@@ -11,7 +11,9 @@ inline int outputs_along(int size, int kernel, int stride, int padding, int dila
 }
 
 // `terms`: of a sum.
-inline void random_epilogue(layer& l, int channels, double terms, const tensor* residual, random_source& random) {
+inline void random_epilogue(program& p, layer& l, int channels, double terms, const tensor* residual,
+                            random_source& random) {
+    (void)p;
 #if ENGINE_ELEMENT == 0
     const bool plain = random.chance(0.15), huge = random.chance(0.03);
     const double goal = terms < 1 ? 1 : random.real(20, 150), spread = terms < 1 ? 1 : std::sqrt(terms) * 5400;
@@ -48,6 +50,12 @@ inline void random_epilogue(layer& l, int channels, double terms, const tensor* 
     }
     if (random.chance(0.5)) l.low_float = 0;
     if (random.chance(0.2)) l.high_float = 0.5f;
+#endif
+#if ENGINE_FUNCTIONS
+    // Of numbers around 1 some are in the table, some beside it.
+    if (!p.last_function || random.chance(0.3))
+        p.last_function = std::make_shared<const function>(random_function(random.integer(108, 127), random));
+    if (random.chance(0.4)) l.function = p.last_function;
 #endif
 }
 
@@ -168,7 +176,7 @@ inline bool add_random(program& p, std::vector<tensor>& tensors, random_source& 
     const int inputs = in.channels / l.groups;
     const int taps = l.kernel[0] * l.kernel[1];
     const int terms = l.what == kind::maximum ? 0 : l.what == kind::dense ? inputs * taps : taps;
-    random_epilogue(l, channels, terms, residual ? &other : nullptr, random);
+    random_epilogue(p, l, channels, terms, residual ? &other : nullptr, random);
     tensor out = make_tensor(p.maps, in.images, channels, height, width);
     out.zero = l.zero;
     const weights w = l.what == kind::dense ? random_weights(l, channels, inputs, extreme, random)
@@ -178,11 +186,44 @@ inline bool add_random(program& p, std::vector<tensor>& tensors, random_source& 
     return true;
 }
 
+#if ENGINE_FUNCTIONS
+// Functions of all finite numbers, one behind the other, of infinities, NaN and -0: by products with 1, so that each is exact.
+inline void add_every_number(program& p, random_source& random) {
+    const auto command = [&](const tensor& in, const std::vector<std::pair<float, float>>& channels, int first) {
+        layer l;
+        l.what = kind::depthwise;
+        for (int c = 0; c < in.channels; c++) {
+            l.scale.push_back(channels[static_cast<std::size_t>(c) % channels.size()].first);
+            l.bias.push_back(channels[static_cast<std::size_t>(c) % channels.size()].second);
+        }
+        l.function = std::make_shared<const function>(random_function(first, random));
+        weights w = random_weights(l, in.channels, 1, false, random);
+        for (element_t& x : w.values) x = engine::elements::one();
+        tensor out = make_tensor(p.maps, 1, in.channels, in.height, in.width);
+        p.add(l, in, w, nullptr, out, described(l, in, out, false));
+    };
+    tensor all = make_tensor(p.maps, 1, 16, 64, 64);
+    const tensor none = make_tensor(p.maps, 1, 16, 3, 5);  // zeros
+    for (std::size_t i = 0; i < all.values.size(); i++) {
+        const element_t x = static_cast<element_t>(i);
+        all.values[i] = std::isfinite(number_of(x)) ? x : 0;
+    }
+    put_tensor(p.maps, all);
+    put_tensor(p.maps, none);
+    constexpr float MOST = std::numeric_limits<float>::infinity();
+    for (const int first : {0, 119, 238}) {
+        command(all, {{1.0f, 0.0f}}, first);
+        command(none, {{1.0f, MOST}, {1.0f, -MOST}, {1.0f, std::nanf("")}, {-1.0f, -0.0f}, {1.0f, 0x1p-149f}}, first);
+    }
+    p.exact = true;
+}
+#endif
+
 // A map that a command of the program makes.
 inline tensor made_by_layer(program& p, int channels, int width, random_source& random) {
     const tensor in = random_tensor(p.maps, 1, random.integer(1, 40), 1, width, false, random);
     layer l;
-    random_epilogue(l, channels, in.channels, nullptr, random);
+    random_epilogue(p, l, channels, in.channels, nullptr, random);
     tensor out = make_tensor(p.maps, 1, channels, 1, width);
     out.zero = l.zero;
     p.add(l, in, random_weights(l, channels, in.channels, false, random), nullptr, out, described(l, in, out, false));
@@ -199,10 +240,13 @@ inline bool add_attention(program& p, random_source& random) {
                                           : random_tensor(p.maps, 1, heads * depth, 1, keys, extreme, random);
     const tensor value = random_tensor(p.maps, 1, heads * outputs, 1, keys, extreme, random);
     layer scores, context;
-    random_epilogue(scores, 1, depth, nullptr, random);
-    random_epilogue(context, 1, keys, nullptr, random);
+    random_epilogue(p, scores, 1, depth, nullptr, random);
+    random_epilogue(p, context, 1, keys, nullptr, random);
     // Behind the last key the scores have their zero point: params of channels that do not exist are 0.
     scores.table.clear();
+#if ENGINE_FUNCTIONS
+    scores.function.reset();
+#endif
     scores.low = -128;
     scores.high = 127;
     tensor s = make_tensor(p.maps, heads, keys, 1, rows);

@@ -2,9 +2,10 @@
 #pragma once
 #include <cfenv>
 #include <cmath>
+#include <memory>
 
 #include "../epilogue.hpp"
-#include "tensors.hpp"
+#include "functions.hpp"
 
 namespace bench {
 
@@ -23,6 +24,9 @@ struct layer {
     float low_float = -std::numeric_limits<float>::infinity(), high_float = std::numeric_limits<float>::infinity();
     bool middle = false, middle_table = false;
     std::vector<int8_t> table;  // 256 or none
+#if ENGINE_FUNCTIONS
+    std::shared_ptr<const bench::function> function;  // of bfloat16; or none
+#endif
 };
 
 struct weights {
@@ -91,6 +95,28 @@ inline exact_sum sum_at(const layer& l, const tensor& in, const weights& w, int 
 // What an element is to be; a float may be that far from it.
 struct wanted {
     double value = 0, tolerance = 0;
+#if ENGINE_FUNCTIONS
+    // Of bfloat16: is applied to the rounded value, which lies between these.
+    std::shared_ptr<const bench::function> function;
+    double from = 0, to = 0;
+#endif
+
+    bool is(element_t got) const {
+#if ENGINE_FUNCTIONS
+        if (function) {
+            if (std::isnan(value)) return std::isnan(number_of(got));
+            // Numbers in order: negative ones count down from 0, of which there are two.
+            const auto place = [](element_t x) { return x & 0x8000 ? -1 - (x & 0x7fff) : static_cast<int>(x); };
+            int first = place(element_from(from)), last = place(element_from(to));
+            if (tolerance > 0 && first == 0) first = -1;  // either zero
+            if (tolerance > 0 && last == -1) last = 0;
+            for (int at = first; at <= last; at++)
+                if (got == result_of(*function, static_cast<element_t>(at < 0 ? 0x8000 | (-1 - at) : at))) return true;
+            return false;
+        }
+#endif
+        return std::fabs(number_of(got) - value) <= tolerance;
+    }
 };
 inline wanted finished(const exact_sum& s, int channel, double residual, bool has_residual, const layer& l) {
 #if ENGINE_ELEMENT == 0
@@ -98,14 +124,24 @@ inline wanted finished(const exact_sum& s, int channel, double residual, bool ha
                 quantised(static_cast<int64_t>(s.sum), channel, static_cast<int>(residual), has_residual, l)),
             0};
 #else
-    (void)has_residual;  // it is 0 where there is none
-    const double sum = s.sum * l.scale[channel] + l.bias[channel] + residual;
-    const double y = std::fmin(std::fmax(sum, static_cast<double>(l.low_float)), static_cast<double>(l.high_float));
+    const double own = s.sum * l.scale[channel] + l.bias[channel], sum = has_residual ? own + residual : own;
+    const auto limited = [&l](double x) {
+        const double low = l.low_float, high = l.high_float, above = x < low ? low : x;
+        return above > high ? high : above;
+    };
+    const double y = limited(sum);
     const double terms = std::fabs(l.scale[channel]) * s.size + std::fabs(l.bias[channel]) + std::fabs(residual);
     // A rounding of each product and addition, in whatever order, of the scale, the bias and the residual; most of many cancel
     // each other out. Then bfloat16 rounds to 8 bits.
     const double float32 = std::fmin((s.products + 4) * 0x1p-24, 4e-5) * terms;
+#if ENGINE_FUNCTIONS
+    if (l.function && std::isfinite(sum))
+        return {y, float32, l.function, limited(sum - float32), limited(sum + float32)};
+    if (l.function) return {y, 0, l.function, y, y};
+    return {y, float32 + (std::fabs(y) + float32) * 0x1p-8, nullptr};
+#else
     return {y, float32 + (ENGINE_ELEMENT == 1 ? (std::fabs(y) + float32) * 0x1p-8 : 0)};
+#endif
 #endif
 }
 

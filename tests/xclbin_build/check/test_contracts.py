@@ -23,15 +23,15 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 KNOWN: dict[str, dict[str, str]] = {}
 
 
-ALL_TYPES = "kv260"
-"""A board whose engines of bfloat16 and float32 are looked at as well."""
+ALL_TYPES = ("kv260", "u250")
+"""Boards whose engines of floats are looked at as well: without functions of what they round, and with them."""
 
 
 def kinds() -> list[Any]:
     """A board for each kind of engine: those with the same sizes and clock are checked once."""
     found, seen = [], set()
     for card in platforms.names():
-        for name in recipes.for_platform(card)[: None if card == ALL_TYPES else 1] if card != "emu" else ():
+        for name in recipes.for_platform(card)[: None if card in ALL_TYPES else 1] if card != "emu" else ():
             design = load_design(name, platform=card)
             kind = (tuple(kernel.engine for kernel in design.kernels), design.platform.speeds["clock_mhz"])
             if kind not in seen:

@@ -1,6 +1,7 @@
 """What a command of a floating-point engine does on the way out: y = sum scale + bias + residual, within limits.
 
-Scale and bias are of each channel, in float32 like all of it; the result is rounded once. The arithmetic:
+Scale and bias are of each channel, in float32 like all of it; the result is rounded once. An engine of bfloat16 may
+apply a function to what is rounded (functions.py). The arithmetic:
 hls_kernels/engine/record.hpp.
 """
 
@@ -16,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch.fx import Node
 
+from fpga_dynamo.codegen.engine.command import Flags
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import Images, of_engine
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
@@ -23,6 +25,7 @@ from fpga_dynamo.ir.graph import GraphInfo, argument
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_batch_norm, is_packable
+from fpga_dynamo.lowering.ops.engine.functions import Function, behind, placed
 from fpga_dynamo.lowering.ops.engine.images import Line
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, bias_of, residual_of
 from fpga_dynamo.lowering.ops.matmul.matmul import SCALE, factor_of
@@ -38,6 +41,7 @@ class Ending:
     """How a product ends, and the nodes behind it that say so, in order; last: whose value it gives.
 
     norm: a batch norm. scale: a factor. row: what is added to each row. residual: the node whose value is added.
+    function: of the rounded result.
     """
 
     nodes: tuple[Node, ...]
@@ -47,6 +51,7 @@ class Ending:
     row: Node | None = None
     residual: Node | None = None
     limits: Activation = field(default_factory=Activation)
+    function: Function | None = None
 
 
 def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False) -> Ending:
@@ -60,22 +65,27 @@ def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool =
         steps.append(_residual(graph))
     nodes, last, links = follow(product, [*steps, _LIMIT], graph, views=rows)
     inside = {product, *nodes}
+    functions, function = behind(last, graph, rows=rows)
     scale, add, row = links.get("scale"), links.get("add"), links.get("row")
     return Ending(
-        tuple(nodes),
-        last,
+        (*nodes, *functions),
+        functions[-1] if functions else last,
         links.get("batch_norm"),
         1.0 if scale is None else factor_of(scale) or 0.0,
         None if row is None else _other(row, inside),
         None if add is None else _other(add, inside),
         activation(links.get("limits")) or Activation(),
+        function,
     )
 
 
 def limited(node: Node, graph: GraphInfo) -> Ending:
-    """The ending of `node` that is limits alone."""
+    """The ending of `node` that is limits and a function alone."""
     nodes, last, links = follow(node, [_LIMIT], graph)
-    return Ending(tuple(nodes), last, limits=activation(links.get("limits")) or Activation())
+    functions, function = behind(last, graph)
+    last = functions[-1] if functions else last
+    limits = activation(links.get("limits")) or Activation()
+    return Ending((*nodes, *functions), last, limits=limits, function=function)
 
 
 def _other(add: Node, inside: set[Node]) -> Node:
@@ -122,7 +132,7 @@ def float_bits(x: float) -> int:
     return bits
 
 
-WITHOUT_LIMITS = {"low": float_bits(-math.inf), "high": float_bits(math.inf)}
+WITHOUT_LIMITS = {"low": float_bits(-math.inf), "high": float_bits(math.inf), "flags": Flags.NONE, "table": 0}
 """The fields of a result that goes on."""
 
 
@@ -134,7 +144,10 @@ def fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
         low = 0.0
     elif end.limits.kind == "ACT_CLAMP":
         low, high = end.limits.a, end.limits.b
-    return {"low": float_bits(low), "high": float_bits(high), "residual_factor": float_bits(1.0)}
+    found = {"low": float_bits(low), "high": float_bits(high)}
+    if end.function is None:
+        return found
+    return {**found, "flags": Flags.TABLE, "table": placed(end.function, end.last.name, emitter)}
 
 
 def residual(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
@@ -32,8 +33,10 @@ from fpga_dynamo.lowering.ops.engine.endings import (
     parameters,
     residual,
 )
+from fpga_dynamo.lowering.ops.engine.functions import behind, function_of
 from fpga_dynamo.lowering.ops.engine.images import ones, uniform_windows, windows
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
+from fpga_dynamo.lowering.ops.of_one import FUNCTIONS, WITH_NUMBER, is_function_of_one
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
 from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
 
@@ -129,6 +132,22 @@ def match_limit(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     return Match(pattern, (node,), (node,), {"ending": end, "input": operand(node, 0)})
 
 
+def match_function(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """Functions that no product stands in front of."""
+    if not graph.engine_functions or not is_function_of_one(node, torch.bfloat16):
+        return None
+    source = node.all_input_nodes[0]
+    if graph.is_static(source):
+        return None
+    more, _ = behind(node, graph)
+    nodes = (node, *more)
+    whole = function_of(nodes)
+    if whole.refusal:
+        nodes, whole = (node,), function_of([node])
+    end = Ending(nodes[1:], nodes[-1], function=whole)
+    return Match(pattern, nodes, (nodes[-1],), {"ending": end, "input": source})
+
+
 def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
     """A batch norm that no convolution stands in front of, a sum and limits behind it."""
     source = operand(node, 0)
@@ -202,5 +221,6 @@ of_floats("maxima", (aten.max_pool2d_with_indices.default,), match_maxima, engin
 of_floats("average", _AVERAGES, match_average, engine_average)
 of_floats("sum", (aten.add.Tensor,), match_sum, engine_element_wise)
 of_floats("limits", ACTIVATION_TARGETS, match_limit, engine_element_wise)
+of_floats("function", tuple({*FUNCTIONS, *WITH_NUMBER}), match_function, engine_element_wise)
 of_floats("batch_norm", (BATCH_NORM,), match_norm, engine_element_wise)
 of_floats("cat", (aten.cat.default,), match_join, engine_join)

@@ -13,46 +13,11 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.elements import U8
-from fpga_dynamo.ir.graph import aten, is_effectful, shape, value
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import Buffer
 from fpga_dynamo.ir.weights import Packer
-from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS
 from fpga_dynamo.lowering.patterns import keeps_rows
 from fpga_dynamo.torch_internals.dispatch import without_modes
-
-_FUNCTIONS = frozenset(
-    {
-        *ACTIVATION_TARGETS,
-        aten.abs.default,
-        aten.add.Scalar,
-        aten.clamp_max.default,
-        aten.clamp_min.default,
-        aten.exp.default,
-        aten.mish.default,
-        aten.mul.Scalar,
-        aten.neg.default,
-        aten.softplus.default,
-        aten.sqrt.default,
-        aten.square.default,
-        aten.sub.Scalar,
-    }
-)
-_WITH_NUMBER = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.pow.Tensor_Scalar})
-
-
-def is_function_of_one(node: Node) -> bool:
-    """Whether each element of a node's value is a function of that element of one tensor alone."""
-    if node.op != "call_function" or is_effectful(node) or len(node.all_input_nodes) != 1:
-        return False
-    source = node.all_input_nodes[0]
-    if not all(isinstance(value(n), torch.Tensor) for n in (node, source)):
-        return False  # such as the first of the results of a layer norm
-    if value(node).dtype is not torch.float32 or shape(node) != shape(source):
-        return False
-    if node.target in _WITH_NUMBER:
-        return isinstance(node.args[1], (int, float)) or node.args[0] is node.args[1]
-    return node.target in _FUNCTIONS
 
 
 def table_of(nodes: Sequence[Node]) -> tuple[int, ...]:

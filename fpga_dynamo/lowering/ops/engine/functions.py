@@ -1,0 +1,229 @@
+"""Functions of one bfloat16 number as an engine applies them to rounded results: a table, and laws beside it.
+
+Eager rounds what it gives to a function, and what comes of it, so its own result for each of the 65,536 numbers is all
+that there is to know. An engine has room for those of 16 neighbouring exponents (hls_kernels/engine/function.hpp); all
+others have to follow a law. Whether they do is found by trying all of them, but for numbers of less than 2^-120 and of
+2^120 and more: there functions of eager underflow or overflow on the way, such as 6 x of hardswish, and a law does not.
+Tests: tests/lowering/test_engine_functions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError
+from fpga_dynamo.ir.graph import GraphInfo
+from fpga_dynamo.lowering.ops.of_one import is_function_of_one
+from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
+from fpga_dynamo.torch_internals.dispatch import without_modes
+
+EXPONENTS, MANTISSAS = 16, 128
+"""Of an engine's table."""
+_ALL = 255
+"""The exponent of infinities and NaN."""
+LEAST, MOST = 127 - 120, 127 + 120
+"""From the first exponent to before the second, results are eager's."""
+_NAN = 0x7FC0
+_HEAD = 16
+"""Words in front of a table's entries."""
+_SMALL, _LARGE = 2.0**-100, 2.0**100
+
+
+@dataclass(frozen=True)
+class Law:
+    """What numbers of a sign become: a constant, as bits, or `slope` times them, rounded to float32 and bfloat16."""
+
+    constant: int | None = None
+    slope: float = 1.0
+
+    def of(self, x: Tensor) -> Tensor:
+        """bfloat16 numbers -> the bits of what becomes of them."""
+        if self.constant is not None:
+            return torch.full(x.shape, self.constant)
+        return bits_of((x.float() * self.slope).bfloat16())
+
+    @property
+    def word(self) -> int:
+        return 1 << 16 if self.constant is None else self.constant
+
+
+@dataclass(frozen=True)
+class Function:
+    """As it lies on the card, in words of 32 bits; or why it cannot, as a sentence."""
+
+    words: tuple[int, ...] = ()
+    refusal: str = ""
+
+
+_known: dict[tuple[Any, ...], Function] = {}
+
+
+def behind(last: Node, graph: GraphInfo, *, rows: bool = False) -> tuple[tuple[Node, ...], Function | None]:
+    """The longest chain of functions behind `last`, all of single users, that the engine has as one; and that.
+
+    rows: views that keep rows whole may stand between.
+    """
+    if not graph.engine_functions:
+        return (), None
+    nodes = chain(last, graph, rows=rows)
+    while nodes:
+        found = function_of(nodes)
+        if not found.refusal:
+            return tuple(nodes), found
+        nodes = nodes[:-1]
+        while nodes and keeps_rows(nodes[-1]):
+            nodes = nodes[:-1]
+    return (), None
+
+
+def chain(last: Node, graph: GraphInfo, *, rows: bool = False) -> list[Node]:
+    """Functions of one bfloat16 number, each of the one before, from the first user of `last` on."""
+    nodes: list[Node] = []
+    passed: list[Node] = []
+    user = sole_user(last)
+    while user is not None and user not in graph.claimed:
+        passed.append(user)
+        if is_function_of_one(user, torch.bfloat16):
+            nodes += passed
+            passed = []
+        elif not (rows and keeps_rows(user)):
+            break
+        user = sole_user(user)
+    return nodes
+
+
+def function_of(nodes: Sequence[Node]) -> Function:
+    """What a chain of functions does to a bfloat16 number."""
+    key = tuple((str(node.target), *_plain(node)) for node in nodes if not keeps_rows(node))
+    if key not in _known:
+        _known[key] = _fitted(nodes)
+    return _known[key]
+
+
+def _plain(node: Node) -> tuple[str, str]:
+    """A node's arguments without their names."""
+    args, kwargs = map_arg((node.args, node.kwargs), lambda _: "x")  # type: ignore[arg-type,return-value]
+    return str(args), str(kwargs)
+
+
+def _applied(nodes: Sequence[Node], x: Tensor) -> Tensor:
+    with without_modes(), torch.no_grad():
+        known: dict[Node, Tensor] = {nodes[0].all_input_nodes[0]: x}
+        for node in nodes:
+            if keeps_rows(node):
+                known[node] = known[node.all_input_nodes[0]]
+                continue
+            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)  # type: ignore[arg-type]
+            known[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+        return known[nodes[-1]]
+
+
+def numbers() -> Tensor:
+    """All bfloat16 numbers: (sign, exponent, mantissa)."""
+    return torch.arange(1 << 16).to(torch.int16).view(torch.bfloat16).view(2, _ALL + 1, MANTISSAS)
+
+
+def bits_of(x: Tensor) -> Tensor:
+    """The bits of bfloat16 numbers as integers; all NaN are one."""
+    return torch.where(x.isnan(), _NAN, x.view(torch.int16).long() & 0xFFFF)
+
+
+def _fitted(nodes: Sequence[Node]) -> Function:
+    x = numbers()
+    result = bits_of(_applied(nodes, x.flatten()).view(x.shape))
+    if (result[:, _ALL, 1:] != _NAN).any():
+        return Function(refusal="it makes a number of NaN, which an engine leaves NaN")
+    if not torch.isfinite(_applied(nodes, torch.zeros(1))).all():
+        return Function(refusal="it is not finite at 0, and channels that fill a block are 0")
+    below, above = [], []
+    first, behind_last, step = MOST, LEAST, False
+    for sign in range(2):
+        own, wanted = x[sign, LEAST:MOST], result[sign, LEAST:MOST]
+        law, count = _best(own, wanted, [Law(constant=int(wanted[0, 0])), _line(nodes, sign, _SMALL)], from_end=False)
+        step = step or bool((law.of(x[sign, 0, :1]) - result[sign, 0, 0]) & 0x7FFF)  # a zero may have either sign
+        below.append(law)
+        first = min(first, LEAST + count)
+        law, count = _best(own, wanted, [Law(constant=int(wanted[-1, -1])), _line(nodes, sign, _LARGE)], from_end=True)
+        above.append(law)
+        behind_last = max(behind_last, MOST - count)
+    if behind_last - first > EXPONENTS:
+        return Function(
+            refusal=f"it bends over {behind_last - first} powers of two, and a table of the engine has {EXPONENTS}"
+        )
+    if step:
+        return Function(refusal="it has a step at 0, and a table of the engine begins beside it")
+    first = min(first, MOST - EXPONENTS)
+    return Function(_words(first, below, above, result))
+
+
+def _line(nodes: Sequence[Node], sign: int, at: float) -> Law:
+    """The line through 0 and what a number becomes in float64."""
+    x = -at if sign else at
+    slope = _applied(nodes, torch.tensor([x], dtype=torch.float64)) / x
+    return Law(slope=float(slope.float()))
+
+
+def _best(x: Tensor, wanted: Tensor, laws: list[Law], *, from_end: bool) -> tuple[Law, int]:
+    """The law that holds for the most exponents from the least (or the largest) one on, and for how many."""
+    counts = []
+    for law in laws:
+        holds = (law.of(x) == wanted).all(-1)
+        holds = holds.flip(0) if from_end else holds
+        counts.append(int(holds.long().cumprod(0).sum()))
+    most = max(range(len(laws)), key=counts.__getitem__)
+    return laws[most], counts[most]
+
+
+def _words(first: int, below: list[Law], above: list[Law], result: Tensor) -> tuple[int, ...]:
+    head = torch.zeros(_HEAD, dtype=torch.int64)
+    laws = (*below, *above)
+    head[0] = first
+    head[1] = result[0, _ALL, 0] | result[1, _ALL, 0] << 16
+    head[2:6] = torch.tensor([law.slope for law in laws], dtype=torch.float32).view(torch.int32)
+    head[6:10] = torch.tensor([law.word for law in laws])
+    entries = result[:, first : first + EXPONENTS].reshape(-1, 2)
+    words = torch.cat([head & 0xFFFF_FFFF, entries[:, 0] | entries[:, 1] << 16])
+    return tuple(words.tolist())
+
+
+def applied(function: Function, x: Tensor) -> Tensor:
+    """What an engine makes of bfloat16 numbers (of one dimension), as bits: function.hpp of its sources in PyTorch."""
+    words = torch.tensor(function.words, dtype=torch.int64)
+    first, bits = int(words[0]), x.view(torch.int16).long() & 0xFFFF
+    sign, exponent, mantissa = bits >> 15, bits >> 7 & 0xFF, bits & 0x7F
+    entries = torch.stack([words[_HEAD:] & 0xFFFF, words[_HEAD:] >> 16], 1).flatten()
+    place = (exponent - first).clamp(0, EXPONENTS - 1)
+    found = entries[(sign * EXPONENTS + place) * MANTISSAS + mantissa]
+    slopes = words[2:6].to(torch.int32).view(torch.float32).tolist()
+    for k in range(4):
+        beside = exponent >= first + EXPONENTS if k // 2 else exponent < first
+        word = int(words[6 + k])
+        law = Law(None if word >> 16 else word, slopes[k])
+        found = torch.where(beside & (sign == k % 2), law.of(x), found)
+    found = torch.where(exponent == _ALL, torch.where(sign == 1, words[1] >> 16, words[1] & 0xFFFF), found)
+    return torch.where(x.isnan(), _NAN, found)
+
+
+def pack_function(params: tuple[Any, ...]) -> Tensor:
+    """int32: the words of a function."""
+    (words,) = params
+    return torch.tensor(words, dtype=torch.int64).to(torch.int32)
+
+
+def placed(function: Function, name: str, emitter: EngineEmitter) -> int:
+    """Has a function lie in the weights' region, once for all that share it; answers its first line.
+
+    Raises RefusedError for one that the engine does not have.
+    """
+    if function.refusal:
+        raise RefusedError(function.refusal)
+    pack = emitter.pack(pack_function, (function.words,), [], len(function.words), f"function of {name}")
+    return emitter.put(pack)

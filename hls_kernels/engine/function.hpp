@@ -1,0 +1,61 @@
+// A function of a rounded bfloat16 result, such as SiLU: a table where it bends, and laws beside it.
+//
+// A rounded result has 65,536 values, so whatever eager makes of each can be looked up. Most of these entries would say the
+// same: towards 0 an activation is a constant or a line through 0, far out as well. So a table has the numbers of
+// FUNCTION_EXPONENTS neighbouring exponents, and what is smaller or larger follows a law of its sign. Who makes a table
+// compares all results (fpga_dynamo/lowering/ops/engine/functions.py).
+//
+// In memory a line, 16 words of 32 bits: the table's first exponent; the results of the infinities, that of +inf in the lower
+// half; of each law the slope, a float32; and of each law the constant in the lower half, with bit 16 where it is a line. Laws
+// are those below the table of positive and negative numbers, then those above it. Behind it the entries: [sign][exponent]
+// [mantissa].
+#pragma once
+#include "elements.hpp"
+
+namespace engine {
+
+#if ENGINE_FUNCTIONS
+struct law_t {
+    float slope;
+    element_t constant;
+    bool linear;
+};
+struct laws_t {
+    int32_t first;          // exponent of the table, as bits have it
+    element_t infinite[2];  // by sign
+    law_t law[4];           // 2 * above + sign
+};
+
+inline laws_t laws_of(const line_t& line) {
+#pragma HLS inline
+    laws_t laws;
+    laws.first = static_cast<int32_t>(bits32_of(line, 0) & 0xff);
+    laws.infinite[0] = static_cast<element_t>(bits32_of(line, 1));
+    laws.infinite[1] = static_cast<element_t>(bits32_of(line, 1) >> 16);
+    for (int k = 0; k < 4; k++) {
+#pragma HLS unroll
+        const uint32_t constant = bits32_of(line, 6 + k);
+        laws.law[k].slope = float_of_bits(bits32_of(line, 2 + k));
+        laws.law[k].constant = static_cast<element_t>(constant);
+        laws.law[k].linear = (constant >> 16 & 1) != 0;
+    }
+    return laws;
+}
+
+// `entry_of` answers an entry of the table by its index.
+template <class LOOKUP>
+element_t function_of(element_t x, const laws_t& laws, const LOOKUP& entry_of) {
+#pragma HLS inline
+    const int sign = x >> 15, exponent = x >> 7 & 0xff, mantissa = x & 0x7f;
+    const int place = exponent - laws.first;
+    const bool below = place < 0, above = place >= FUNCTION_EXPONENTS;
+    const law_t law = laws.law[2 * above + sign];
+    const element_t entry = entry_of(sign << 11 | (place & (FUNCTION_EXPONENTS - 1)) << 7 | mantissa);
+    const element_t line = elements::rounded(bits_of(elements::widen(x) * law.slope));
+    const element_t beside = law.linear ? line : law.constant;
+    if (exponent == 0xff) return mantissa != 0 ? static_cast<element_t>(x | 0x40) : laws.infinite[sign];
+    return below || above ? beside : entry;
+}
+#endif
+
+}  // namespace engine
