@@ -383,13 +383,12 @@ weight_commands:
         number<BLOCK_BITS> set = 0;
         set_walk ask;  // the next to be asked for
         CYCLES(weight_command);
-        const bool own_table = has_table(c) && !FUNCTIONS;
         bool function = FUNCTIONS && reads_table(c, held);
-        if (own_table)
+        if (!FUNCTIONS && has_table(c))
             port.read_request((c.params + c.out_blocks * PARAMS_LINES) * LINE_BEATS, TABLE_LINES * LINE_BEATS);
         ask.ask(port, job);
         if (function) port.read_request(c.table * LINE_BEATS, TABLE_LINES * LINE_BEATS);
-        if (own_table) load_table(port, table);
+        if (!FUNCTIONS && has_table(c)) load_table(port, table);
         if (function) held = c.table;
         number<SMALL_BITS> head = 0;
         number<LOAD_BITS> load = 0;
