@@ -34,7 +34,7 @@ FPGA_INLINE int8_panel int8_panel_of(const conv2d_int8_command& c, const conv_in
 }
 
 // Products of bytes are so fast that what comes from far counts more beside them: by commands of ResNet-50.
-constexpr grid_costs INT8_GRID_COSTS = {64, 6};
+constexpr grid_costs INT8_GRID_COSTS = {64, 7};
 
 inline uint32_t conv2d_int8(const conv2d_int8_command& c, const vec16* commands, vec16* arena, const vec16* weights,
                             uint32_t slice, uint32_t slices) {
