@@ -22,6 +22,62 @@ FPGA_INLINE bool goes_in_pairs(const depthwise_int8_command& c) {
     return c.stride[0] == 1 && c.dilation[0] == 1 && c.kernel[0] <= 3 && c.kernel[1] <= PAIRED_TAPS;
 }
 
+// What a slice does next: bands of output rows, of one or two rows each, of groups of channels of an image.
+struct depthwise_part {
+    int32_t image;
+    int32_t group, group_end;
+    int32_t band, band_end;
+};
+
+// A slice's share of a command. Slices have bands of all channels, as each lane then finds most of the input in its own
+// cache, where it has left it in the command before; but pairs of a group and a band where the bands are too few for equal
+// shares, or so short that each lane's loading the constants of all channels would be too much.
+struct depthwise_share {
+    int32_t bands, groups;
+    bool by_bands;
+    int64_t at, end;
+};
+
+// In pixels of 16 channels: loading a block's constants; and what an input from all lanes' caches costs, in eighths.
+constexpr int64_t DEPTHWISE_CONSTANTS = 9;
+constexpr int64_t DEPTHWISE_FAR_EIGHTHS = 9;
+
+// Two slices or more run on a lane, one behind the other.
+FPGA_INLINE bool shares_bands(const depthwise_int8_command& c, int32_t bands, int32_t pixels, uint32_t slices) {
+    const int64_t blocks = ceil_div(c.channels, VEC), all = static_cast<int64_t>(c.batch) * bands, lanes = slices;
+    const int64_t of_lane = (2 * all + lanes - 1) / lanes;
+    const int64_t by_bands = of_lane * pixels * blocks + 2 * blocks * DEPTHWISE_CONSTANTS;
+    const int64_t by_pairs = 2 * all * pixels * blocks * DEPTHWISE_FAR_EIGHTHS / (8 * lanes) +
+                             2 * c.batch * blocks * DEPTHWISE_CONSTANTS / lanes;
+    return by_bands <= by_pairs;
+}
+
+FPGA_INLINE depthwise_share depthwise_share_of(const depthwise_int8_command& c, int32_t groups, uint32_t slice,
+                                               uint32_t slices) {
+    const int32_t at_once = goes_in_pairs(c) ? 2 : 1;
+    depthwise_share s;
+    s.bands = ceil_div(c.out_height, at_once);
+    s.groups = groups;
+    s.by_bands = shares_bands(c, s.bands, at_once * c.out_width, slices);
+    const int64_t items = static_cast<int64_t>(c.batch) * s.bands * (s.by_bands ? 1 : groups);
+    s.at = slice_begin(items, slice, slices);
+    s.end = slice_begin(items, slice + 1, slices);
+    return s;
+}
+
+// The next part of a share that has not come to its end.
+FPGA_INLINE depthwise_part next_part(depthwise_share& s) {
+    depthwise_part p;
+    const int64_t column = s.at / s.bands;
+    p.band = static_cast<int32_t>(s.at % s.bands);
+    p.band_end = static_cast<int32_t>(minimum<int64_t>(s.bands, p.band + s.end - s.at));
+    p.image = static_cast<int32_t>(s.by_bands ? column : column / s.groups);
+    p.group = s.by_bands ? 0 : static_cast<int32_t>(column % s.groups);
+    p.group_end = s.by_bands ? s.groups : p.group + 1;
+    s.at += p.band_end - p.band;
+    return p;
+}
+
 // Whether 16 bytes may be read where fewer channels are left: pixels have room for a multiple of 16.
 FPGA_INLINE bool reads_whole_blocks(const depthwise_int8_command& c) {
     return c.in_stride[2] >= round_up(c.channels, VEC);
@@ -211,28 +267,31 @@ inline uint32_t depthwise_int8(const depthwise_int8_command& c, const vec16* com
         return STATUS_OK;
     }
 #endif
-    const int32_t blocks = ceil_div(c.channels, VEC), groups = ceil_div(blocks, DEPTHWISE_BLOCKS);
-    const int32_t at_once = goes_in_pairs(c) ? 2 : 1, bands = ceil_div(c.out_height, at_once);
-    const int64_t items = static_cast<int64_t>(c.batch) * groups * bands;
-    const int64_t end = slice_begin(items, slice + 1, slices);
-    int32_t loaded = -1;
-items:
-    for (int64_t item = slice_begin(items, slice, slices); item < end; item++) {
-#pragma HLS loop_tripcount min = 1 max = 1024
-        const int32_t y = static_cast<int32_t>(item % bands) * at_once;
-        const int32_t group = static_cast<int32_t>(item / bands % groups);
-        const int32_t n = static_cast<int32_t>(item / bands / groups), first = group * DEPTHWISE_BLOCKS;
-        const int32_t count = minimum(DEPTHWISE_BLOCKS, blocks - first);
-    load_blocks:
-        for (int32_t i = 0; i < count && group != loaded; i++) {
+    const int32_t blocks = ceil_div(c.channels, VEC), at_once = goes_in_pairs(c) ? 2 : 1;
+    depthwise_share share = depthwise_share_of(c, ceil_div(blocks, DEPTHWISE_BLOCKS), slice, slices);
+parts:
+    while (share.at < share.end) {
+#pragma HLS loop_tripcount min = 1 max = 8
+        const depthwise_part part = next_part(share);
+    each_group:
+        for (int32_t group = part.group; group < part.group_end; group++) {
+#pragma HLS loop_tripcount min = 1 max = 15
+            const int32_t first = group * DEPTHWISE_BLOCKS, count = minimum(DEPTHWISE_BLOCKS, blocks - first);
+        load_blocks:
+            for (int32_t i = 0; i < count; i++) {
 #pragma HLS loop_tripcount min = 1 max = 4
-            load_block(block[i], c, (first + i) * VEC, e, weights);
-        }
-        loaded = group;
-    each_block:
-        for (int32_t i = 0; i < count; i++) {
+                load_block(block[i], c, (first + i) * VEC, e, weights);
+            }
+        each_band:
+            for (int32_t band = part.band; band < part.band_end; band++) {
+#pragma HLS loop_tripcount min = 1 max = 112
+                const int32_t y = band * at_once, rows = minimum(at_once, c.out_height - y);
+            each_block:
+                for (int32_t i = 0; i < count; i++) {
 #pragma HLS loop_tripcount min = 1 max = 4
-            depthwise_int8_rows(c, arena, weights, n, y, minimum(at_once, c.out_height - y), block[i], e);
+                    depthwise_int8_rows(c, arena, weights, part.image, y, rows, block[i], e);
+                }
+            }
         }
     }
     return STATUS_OK;

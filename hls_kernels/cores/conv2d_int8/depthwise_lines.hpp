@@ -257,33 +257,31 @@ inline bool goes_in_lines(const depthwise_int8_command& c, const int8_epilogue& 
 
 inline void depthwise_lines(const depthwise_int8_command& c, vec16* arena, const vec16* weights, uint32_t slice,
                             uint32_t slices, const int8_epilogue& e) {
-    const int32_t at_once = goes_in_pairs(c) ? 2 : 1, bands = ceil_div(c.out_height, at_once);
-    const int32_t groups = line_groups(c.channels);
-    // Of each image the groups, and of a group its bands: those of a line are next to each other.
-    const int64_t items = static_cast<int64_t>(c.batch) * groups * bands;
-    const int64_t end = slice_begin(items, slice + 1, slices);
-    int32_t loaded = -1;
+    const int32_t at_once = goes_in_pairs(c) ? 2 : 1;
+    depthwise_share share = depthwise_share_of(c, line_groups(c.channels), slice, slices);
     line_constants of;
-    for (int64_t item = slice_begin(items, slice, slices); item < end;) {
-        const int32_t band = static_cast<int32_t>(item % bands), index = static_cast<int32_t>(item / bands % groups);
-        const line_group group = line_group_of(c.channels, index);
-        if (index != loaded) load_line(of, c, group, e, weights);
-        loaded = index;
-        line_rows rows;
-        rows.image = static_cast<int32_t>(item / bands / groups);
-        rows.places = LINE_BLOCKS / group.blocks;
-        const int32_t last = static_cast<int32_t>(minimum<int64_t>(bands - band, end - item));
-        for (int32_t p = 0; p < rows.places; p++) {
-            rows.row[p] = (band + minimum(p, last - 1)) * at_once;
-            rows.count[p] = p < last ? minimum(at_once, c.out_height - rows.row[p]) : 0;
+    while (share.at < share.end) {
+        const depthwise_part part = next_part(share);
+        for (int32_t index = part.group; index < part.group_end; index++) {
+            const line_group group = line_group_of(c.channels, index);
+            load_line(of, c, group, e, weights);
+            line_rows rows;
+            rows.image = part.image;
+            rows.places = LINE_BLOCKS / group.blocks;
+            for (int32_t band = part.band; band < part.band_end; band += rows.places) {
+                const int32_t last = part.band_end - band;
+                for (int32_t p = 0; p < rows.places; p++) {
+                    rows.row[p] = (band + minimum(p, last - 1)) * at_once;
+                    rows.count[p] = p < last ? minimum(at_once, c.out_height - rows.row[p]) : 0;
+                }
+                if (group.blocks == 4)
+                    depthwise_line_rows<4>(c, arena, weights, rows, at_once, group, of, e);
+                else if (group.blocks == 2)
+                    depthwise_line_rows<2>(c, arena, weights, rows, at_once, group, of, e);
+                else
+                    depthwise_line_rows<1>(c, arena, weights, rows, at_once, group, of, e);
+            }
         }
-        if (group.blocks == 4)
-            depthwise_line_rows<4>(c, arena, weights, rows, at_once, group, of, e);
-        else if (group.blocks == 2)
-            depthwise_line_rows<2>(c, arena, weights, rows, at_once, group, of, e);
-        else
-            depthwise_line_rows<1>(c, arena, weights, rows, at_once, group, of, e);
-        item += minimum(rows.places, last);
     }
 }
 
