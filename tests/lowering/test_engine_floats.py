@@ -81,6 +81,13 @@ class _Sums(nn.Module):
         return result
 
 
+class _Means(nn.Module):
+    """Averages over more pixels than a kernel has positions: of whole images, and of windows that overlap."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.mean((2, 3), keepdim=True), nn.functional.avg_pool2d(x, (13, 12), (3, 4))
+
+
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "residual": (lambda: Plain(), (1, 3, 33, 35)),
     "three images": (lambda: Plain(), (3, 3, 17, 19)),
@@ -89,6 +96,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "deep": (lambda: Deep(), (1, 160, 6, 7)),
     "deep rows": (lambda: nn.Sequential(nn.Linear(2304, 20), nn.ReLU()), (3, 2304)),
     "sums": (_Sums, (1, 16, 9, 11)),
+    "means": (_Means, (2, 24, 22, 20)),
     "patches": (lambda: nn.Sequential(nn.Conv2d(3, 24, 16, 16), nn.ReLU()), (2, 3, 35, 48)),
     "attention": (_Attention, (1, 16, 32)),
 }
@@ -161,6 +169,17 @@ def test_what_is_too_deep_is_added_up_in_pieces() -> None:
     assert first.residual == beside.output and second.residual == first.output and second.residual_after == 1
     assert first.low != 0 and second.low == 0
     assert sum(e.macs for e in launch) == 42 * 24 * 160 * 10
+
+
+def test_an_average_over_many_pixels_is_one_along_rows_and_one_down() -> None:
+    program, _ = lowered(_Means(), "bf16", 2, 24, 22, 20)
+    (launch,) = program.lists.launches
+    assert not program.left
+    commands = [e.command for e in launch]
+    assert all(isinstance(c, MacCommand) for c in commands)
+    assert [(c.kernel, c.stride) for c in commands if isinstance(c, MacCommand)] == [
+        ((1, 20), (1, 20)), ((22, 1), (1, 1)), ((1, 12), (1, 4)), ((13, 1), (3, 1)),
+    ]  # fmt: skip
 
 
 def test_what_it_does_not_take_is_said() -> None:

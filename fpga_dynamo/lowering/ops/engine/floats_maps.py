@@ -17,7 +17,7 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine, rows_of
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, shape
 from fpga_dynamo.ir.view import View
@@ -83,10 +83,41 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     padded = all(end <= n + p for end, n, p in zip(ends, size, window.padding, strict=True))
     if not (inside or window.divisor or (window.count_include_pad and padded)):
         raise RefusedError("its windows at the border have fewer pixels, and the engine divides all by one number")
-    divisor = window.divisor or window.kernel[0] * window.kernel[1]
+    divisor = float(window.divisor or window.kernel[0] * window.kernel[1])
     own = {"weight_kind": WeightKind.DIAGONAL, **fields(Ending((), match.root), emitter)}
+    rows, columns = window.kernel
+    if inside and 1 not in window.kernel and rows * columns > emitter.sizes.taps:
+        x = _averages_of_rows(node, x, window, out[1], own, emitter)
+        window = replace(window, kernel=(rows, 1), stride=(window.stride[0], 1))
+        divisor /= columns
     params = channel_parameters(x.channels, 1.0 / divisor, emitter)
     return [windows(match.root, x, window, own, params, emitter)]
+
+
+def _averages_of_rows(
+    node: Node, x: Images, window: Window, width: int, own: dict[str, Any], emitter: EngineEmitter
+) -> Images:
+    """What windows average along each row, of which those of more positions than the engine's table has are made.
+
+    That is rounded once more; a kernel of so many positions would take a command for each block and row.
+    """
+    made = Map(x.images, x.height * width, x.channels, emitter.sizes, f"{node.name} of rows")
+    y = Images(made, x.images, x.channels, x.height, width)
+    columns, step = window.kernel[1], window.stride[1] if width > 1 else window.kernel[1]
+    command = MacCommand(
+        in_blocks=x.blocks,
+        in_height=x.height,
+        in_width=x.width,
+        out_blocks=x.blocks,
+        out_height=y.height,
+        out_width=y.width,
+        kernel=(1, columns),
+        stride=(1, step),
+        images=x.images,
+        **own,
+    )
+    emitter.mac(command, x, y, channel_parameters(x.channels, 1.0 / columns, emitter), ones(emitter))
+    return y
 
 
 def _window(node: Node, size: tuple[int, int]) -> Window:
