@@ -33,8 +33,10 @@ SHARE = 0.99
 """Of the multiply-accumulates that a quantizer annotated."""
 FACTOR = 1.5
 """Times the distance of eager with other sums from eager, at scales that are no powers of two."""
-MISSED = {("mobilenet_v2", "XNNPACK"), ("unet", "X86Inductor")}
-"""Where we are further from eager than that: there eager's other sums happen to round as eager's, ours do not."""
+MORE = 32
+"""Inputs that decide where the first one does not: on a single one eager's other sums may happen to round as eager's."""
+MISSED = {("mobilenet_v2", "XNNPACK")}
+"""Where we are further from eager than that: all of eager's sums are of the same rounded numbers, ours of integers."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,19 @@ def _other_sums(graph: Any, image: Tensor) -> Iterator[Tensor]:
     yield _ExactSums(graph).run(image, enable_io_processing=False)[0]
 
 
+def _distances(graph: nn.Module, images: list[Tensor]) -> tuple[float, float]:
+    """How far we are from eager over several inputs, and the larger distance of eager with other sums, as shares of its norm."""
+    squares = torch.zeros(4, dtype=torch.float64)
+    compiled = torch.compile(graph, backend="fpga")
+    with torch.no_grad():
+        for image in images:
+            expected = graph(image)
+            apart = [other - expected for other in (compiled(image), *_other_sums(graph, image))]
+            squares += torch.stack([x.double().square().sum() for x in (expected, *apart)])
+    ours, *eager = ((squares[1:] / squares[0]).sqrt()).tolist()
+    return ours, max(eager)
+
+
 def _is_dequantised(node: Any) -> bool:
     while isinstance(node, torch.fx.Node) and node.target in _VIEWS:
         node = node.args[0]
@@ -203,7 +218,9 @@ def test_networks(name: str, quantizer: str, table: list[str]) -> None:
     if quantizer == "ours, pow2" and network.exact:
         assert torch.equal(found, expected)
     else:
-        within = ours <= FACTOR * eagers
-        if not within and (name, quantizer) in MISSED:
+        if ours > FACTOR * eagers:
+            ours, eagers = _distances(graph, [torch.randn(network.size) for _ in range(MORE)])
+            print(f"of {MORE} inputs: {ours:.2%} from eager, eager's other sums {eagers:.2%}")
+        if ours > FACTOR * eagers and (name, quantizer) in MISSED:
             pytest.xfail(f"{ours:.2%} from eager, eager's other sums {eagers:.2%}")
-        assert within
+        assert ours <= FACTOR * eagers
