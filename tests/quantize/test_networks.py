@@ -34,7 +34,7 @@ SHARE = 0.99
 FACTOR = 1.5
 """Times the distance of eager with other sums from eager, at scales that are no powers of two."""
 MORE = 32
-"""Inputs that decide where the first one does not: on a single one eager's other sums may happen to round as eager's."""
+"""Inputs that decide where the first one does not: on a single one eager's other sums may round as eager's."""
 MISSED = {("mobilenet_v2", "XNNPACK")}
 """Where we are further from eager than that: all of eager's sums are of the same rounded numbers, ours of integers."""
 
@@ -140,7 +140,7 @@ def _other_sums(graph: Any, image: Tensor) -> Iterator[Tensor]:
 
 
 def _distances(graph: nn.Module, images: list[Tensor]) -> tuple[float, float]:
-    """How far we are from eager over several inputs, and the larger distance of eager with other sums, as shares of its norm."""
+    """How far we are from eager over several inputs, and eager with other sums at most, as shares of its norm."""
     squares = torch.zeros(4, dtype=torch.float64)
     compiled = torch.compile(graph, backend="fpga")
     with torch.no_grad():
