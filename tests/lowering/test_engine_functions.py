@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +15,10 @@ from torch.fx import Node
 
 import fpga_dynamo
 import xclbin_build
+from fpga_dynamo.codegen.engine import sizes
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand
+from fpga_dynamo.codegen.engine.cycles import moved_lines
+from fpga_dynamo.codegen.engine.launch import moved_bytes
 from fpga_dynamo.codegen.engine.target import sizes_of
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.lowering.ops.engine import functions
@@ -121,6 +125,32 @@ def test_an_xclbin_that_says_nothing_of_functions_has_none() -> None:
     assert sizes_of(table).has_functions
     del table["activations"]
     assert not sizes_of(table).has_functions
+
+
+def test_a_functions_sizes_are_the_kernels() -> None:
+    """hls_kernels/engine has them in config.hpp and processes/epilogue.hpp, and what is packed has as many words."""
+    engine = Path(functions.__file__).parents[4] / "hls_kernels/engine"
+    found = {}
+    for name in ("config.hpp", "processes/epilogue.hpp"):
+        for line in re.findall(r"^constexpr int (\w+ = [^;?]+);", (engine / name).read_text(encoding="utf-8"), re.M):
+            key, _, value = line.partition(" = ")
+            if key.startswith("FUNCTION_") or key == "ENTRIES_A_WORD":
+                found[key] = eval(value, {}, found)
+    assert found["FUNCTION_EXPONENTS"] == sizes.FUNCTION_EXPONENTS
+    assert found["FUNCTION_ENTRIES"] == sizes.FUNCTION_ENTRIES
+    assert found["FUNCTION_ENTRIES"] // found["ENTRIES_A_WORD"] == sizes.FUNCTION_WORDS
+    assert len(functions.function_of(nodes_of(torch.sigmoid)).words) * 4 == sizes.FUNCTION_LINES * sizes.LINE_BYTES
+
+
+def test_a_function_is_traffic_where_it_is_read() -> None:
+    program, _ = lowered(Activated(), "bf16", 1, 3, 17, 17)
+    (launch,) = program.lists.launches
+    engine = program.engine
+    moved = moved_bytes(launch, engine.sizes)
+    plain = [moved_lines(e.command, engine.sizes) for e in launch if isinstance(e.command, MacCommand)]
+    read = [size // sizes.LINE_BYTES - lines for size, lines in zip(moved, plain, strict=True)]
+    of = sizes.FUNCTION_LINES
+    assert read == [of, 0, 0, of, 0, of, of]  # the second layer has the first one's
 
 
 class Activated(nn.Module):

@@ -49,8 +49,6 @@ PAGE = 64
 """Lines of 4 KiB, whose border no burst crosses."""
 PARAMS_LINES = 3
 """Lines of a block's offsets, scales and biases."""
-FUNCTION_LINES, FUNCTION_WORDS = 129, 1024
-"""Lines of a function of bfloat16 results, and cycles that the epilogue takes to fill its tables with them."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,10 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
 
 
 def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
-    """Lines that a command reads and writes: what `cycles` has as cycles of ports, without what ports wait."""
+    """Lines that a command reads and writes: what `cycles` has as cycles of ports, without what ports wait.
+
+    Without a function, which is read where the list's last one was another.
+    """
     c, g = command, Geometry(command, sizes)
     images, again = g.heads * c.images, g.sets if g.sets_outside else 1
     read = images * again * sum(g.input_lines(band) for band in g.all_bands) * c.in_blocks
@@ -180,8 +181,13 @@ def moved_lines(command: MacCommand, sizes: EngineSizes) -> int:
 
 
 def _table_lines(c: MacCommand, sizes: EngineSizes) -> int:
-    """Of a command's own table. A function is read where it is another than the last one, which lists know."""
+    """Of a command's own table; a function is no part of the command (:func:`reads_function`)."""
     return 4 if c.flags & (Flags.TABLE | Flags.MIDDLE_TABLE) and not sizes.is_float else 0
+
+
+def reads_function(c: MacCommand, sizes: EngineSizes, held: int | None) -> bool:
+    """Whether a function of bfloat16 results is read for a command. held: the one that the list's last one left."""
+    return Flags.TABLE in c.flags and sizes.has_functions and c.table != held
 
 
 def short_share(command: MacCommand, sizes: EngineSizes) -> float:

@@ -15,9 +15,9 @@ from fpga_dynamo.ir.launch import CommandList
 from fpga_dynamo.ir.weights import WeightBuffer
 
 from .command import COMMAND_BYTES, IdleCommand, MacCommand
-from .cycles import moved_lines
+from .cycles import moved_lines, reads_function
 from .emitter import Emitted, Lists
-from .sizes import LINE_BYTES, EngineSizes
+from .sizes import FUNCTION_LINES, LINE_BYTES, EngineSizes
 from .target import EngineTarget
 from .timeline import ends_together
 from .vector import VectorCommand
@@ -38,11 +38,22 @@ def _positions(record: type) -> Mapping[str, int]:
 _WORDS = {record: _positions(record) for record in OPCODES}
 
 
-def moved_bytes(command: MacCommand | VectorCommand, sizes: EngineSizes) -> int:
-    """What passes the ports for a command, by how it is cut."""
-    if isinstance(command, MacCommand):
-        return moved_lines(command, sizes) * LINE_BYTES
-    return command.moved_lines(sizes) * LINE_BYTES
+def moved_bytes(launch: Sequence[Emitted], sizes: EngineSizes) -> list[int]:
+    """Of each command of a launch, what passes the ports of all units, by its cut; functions where they are read."""
+    held: dict[int, int] = {}  # the function that a unit has
+    found = []
+    for emitted in launch:
+        lines = 0
+        for unit, command in enumerate(emitted.commands):
+            if isinstance(command, MacCommand):
+                lines += moved_lines(command, sizes)
+                if reads_function(command, sizes, held.get(unit)):
+                    lines += FUNCTION_LINES
+                    held[unit] = command.table
+            elif isinstance(command, VectorCommand):
+                lines += command.moved_lines(sizes)
+        found.append(lines * LINE_BYTES)
+    return found
 
 
 def modelled_ends(launch: Sequence[Emitted], engine: EngineTarget) -> list[float]:
@@ -89,11 +100,11 @@ def told(launch: Sequence[Emitted], engine: EngineTarget, names: Callable[[Emitt
     """
     ends = modelled_ends(launch, engine)
     found = []
-    for emitted, before, end in zip(launch, [0.0, *ends], ends, strict=False):
+    moved = moved_bytes(launch, engine.sizes)
+    for emitted, size, before, end in zip(launch, moved, [0.0, *ends], ends, strict=False):
         command = emitted.command
         record = OwnRecord(OPCODES[type(command)], {f.name: getattr(command, f.name) for f in fields(command)})
-        moved = sum(moved_bytes(own, engine.sizes) for own in emitted.working)
         found.append(
-            Told(record, (), (), names(emitted), emitted.pattern, macs=emitted.macs, bytes=moved, cycles=end - before)
+            Told(record, (), (), names(emitted), emitted.pattern, macs=emitted.macs, bytes=size, cycles=end - before)
         )
     return found

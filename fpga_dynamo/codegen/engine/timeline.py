@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .bank import Bank
-from .command import Band, Flags, Geometry, IdleCommand, MacCommand, Peers, divide_up
+from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
 from .cycles import (
     BEHIND_WRITES,
     BURST,
     EPILOGUE,
-    FUNCTION_LINES,
-    FUNCTION_WORDS,
     PASS,
     STORE,
     TURN,
@@ -27,13 +25,14 @@ from .cycles import (
     bursts,
     cycles,
     find_tiles,
+    reads_function,
     residual_load,
     set_load,
     store_bursts,
     window_cycles,
     window_load,
 )
-from .sizes import EngineSizes
+from .sizes import FUNCTION_LINES, FUNCTION_WORDS, EngineSizes
 from .vector import VectorCommand, vector_stores
 
 _PLAN = 90
@@ -310,7 +309,7 @@ class Timeline:
 
     def _load_function(self, c: MacCommand) -> None:
         """Of a command behind its first set, if the epilogue has another: it takes the lines as it needs them."""
-        if Flags.TABLE not in c.flags or not self.sizes.has_functions or c.table == self._function:
+        if not reads_function(c, self.sizes, self._function):
             return
         self._function = c.table
         begin = max(self._epilogue, self._weight_load + self.memory.read)

@@ -124,7 +124,7 @@ def _layers(program: EngineProgram, found: Sequence[Sequence[float]], total: flo
     engine = program.engine
     layers = []
     for number, (launch, times) in enumerate(zip(program.lists.launches, found, strict=True)):
-        begin = 0.0
+        begin, moved = 0.0, moved_bytes(launch, engine.sizes)
         for group in _grouped(launch):
             end = times[group[-1]]
             first = launch[group[0]]
@@ -142,7 +142,7 @@ def _layers(program: EngineProgram, found: Sequence[Sequence[float]], total: flo
                     share=spent / total,
                     macs=made,
                     utilisation=made / (spent * engine.sizes.macs * engine.units) if spent else 0.0,
-                    bytes=sum(moved_bytes(command, engine.sizes) for command in commands),
+                    bytes=sum(moved[i] for i in group),
                     bound=_bound(commands, engine),
                 )
             )

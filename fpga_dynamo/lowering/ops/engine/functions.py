@@ -20,13 +20,13 @@ from torch.fx.node import map_arg
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError
+from fpga_dynamo.codegen.engine.sizes import FUNCTION_EXPONENTS as EXPONENTS
+from fpga_dynamo.codegen.engine.sizes import FUNCTION_MANTISSAS as MANTISSAS
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.lowering.ops.of_one import is_function_of_one
 from fpga_dynamo.lowering.patterns import keeps_rows, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
-EXPONENTS, MANTISSAS = 16, 128
-"""Of an engine's table."""
 _ALL = 255
 """The exponent of infinities and NaN."""
 LEAST, MOST = 127 - 120, 127 + 120
