@@ -48,6 +48,9 @@ inline void run_list(command_port_t commands, uint32_t count, weight_port_t weig
 #pragma HLS bind_storage variable = window type = ram_s2p impl = bram
 #pragma HLS bind_storage variable = weight_memory type = ram_s2p impl = bram
 #endif
+#if ENGINE_ELEMENT != 0
+#pragma HLS bind_storage variable = sums type = fifo impl = srl
+#endif
 #if ENGINE_OUT_CHANNELS == 32
 #pragma HLS bind_storage variable = params type = ram_s2p impl = lutram
 #else

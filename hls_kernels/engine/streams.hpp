@@ -23,7 +23,9 @@ constexpr int SHORT_DEPTH = BLOCKS == 1 ? 16 : LINES_DEPTH;
 typedef hls::stream<line_t, SHORT_DEPTH> short_stream;
 typedef hls::stream<beat_t, LINES_DEPTH * LINE_BEATS> beat_stream;
 typedef hls::stream<acts_t, 4> acts_stream;
-typedef hls::stream<sums_t, 1> sums_stream;  // a group has at least as many cycles as it takes to pass on
+// A group has at least as many cycles as it takes to pass on. Of floats those that the array works on in turn end one behind the
+// other, and wait here, so that it goes on.
+typedef hls::stream<sums_t, INTERLEAVE> sums_stream;
 typedef hls::stream<line_t, TABLE_LINES> table_stream;
 typedef hls::stream_of_blocks<window_t, 2> window_blocks;
 typedef hls::stream_of_blocks<weights_t, 2> weight_blocks;

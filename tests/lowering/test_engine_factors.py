@@ -11,8 +11,9 @@ from torch import Tensor, nn
 import fpga_dynamo
 import xclbin_build
 from fpga_dynamo.codegen.engine.command import MacCommand, WeightKind
+from fpga_dynamo.codegen.engine.launch import modelled_ends, moved_bytes
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun
+from fpga_dynamo.tools.estimate.counting import EngineRun, counted
 from tests.lowering.test_engine_floats import DTYPES, card, lowered, recipe
 from tests.marks import EXTENDED
 
@@ -88,10 +89,11 @@ def test_a_compiled_product_has_eagers_bits_in_both_schedules(target: str) -> No
 class SqueezeExcite(nn.Module):
     """A block of MobileNet V3: depthwise, scaled by what it makes of its own mean, and brought back to its input."""
 
-    def __init__(self) -> None:
+    def __init__(self, narrow: int = 16, wide: int = 40) -> None:
         super().__init__()
-        self.wide, self.deep = nn.Conv2d(16, 40, 1), nn.Conv2d(40, 40, 3, padding=1, groups=40)
-        self.squeeze, self.excite, self.narrow = nn.Conv2d(40, 8, 1), nn.Conv2d(8, 40, 1), nn.Conv2d(40, 16, 1)
+        self.wide, self.deep = nn.Conv2d(narrow, wide, 1), nn.Conv2d(wide, wide, 3, padding=1, groups=wide)
+        self.squeeze, self.excite = nn.Conv2d(wide, 8, 1), nn.Conv2d(8, wide, 1)
+        self.narrow = nn.Conv2d(wide, narrow, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         y = nn.functional.hardswish(self.deep(nn.functional.hardswish(self.wide(x))))
@@ -107,3 +109,17 @@ def test_squeeze_and_excitation_is_one_launch() -> None:
     run = EngineRun(program, card("bf16"), captured.tensors())
     for node, error in errors(program, run.value, captured.tensors()).items():
         assert error.card <= 2 * max(error.eager, torch.finfo(DTYPES["bf16"]).eps / 4), (node, error)
+
+
+def test_the_cost_model_agrees_with_what_is_counted() -> None:
+    """Of each product and of the launch within a tenth; bytes within a hundredth, functions among them."""
+    program, captured = lowered(SqueezeExcite(32, 160), "bf16", 1, 32, 14, 14)
+    (launch,) = program.lists.launches
+    of = counted(program, card("bf16"), captured.tensors())
+    modelled = modelled_ends(launch, program.engine)
+    assert modelled[-1] == pytest.approx(of.ends[0][-1], rel=0.1)
+    names = [e.pattern for e in launch]
+    first = names.index("factors")
+    took = [ends[first + 2] - ends[first - 1] for ends in (modelled, of.ends[0])]
+    assert took[0] == pytest.approx(took[1], rel=0.1)
+    assert sum(moved_bytes(launch, program.engine.sizes)) == pytest.approx(of.moved, rel=0.01)

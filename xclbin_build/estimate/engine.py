@@ -17,6 +17,7 @@ LINE_BITS = 512
 _JOB_BITS, _JOB_WORDS = 32, 64  # jobs.hpp
 _JOB_STREAMS, _VECTOR_JOB_STREAMS = 8, 8
 _LINE_STREAM, _SHORT_LINES, _SHORT_STREAM = 128, 16, 4  # depths in streams.hpp
+_TURNS = 8  # INTERLEAVE of hls_kernels/engine/config.hpp, of floats
 _FUNCTION_ENTRIES = 4096  # of bfloat16, hls_kernels/engine/config.hpp
 _CASCADE = 8  # DSPs, processes/mac_array.hpp
 _VECTOR_ROWS = 256  # vector/plan.hpp
@@ -113,7 +114,7 @@ def least(engine: Engine, name: str, operators: Operators) -> Part:
     short = _SHORT_LINES if blocks == 1 else _LINE_STREAM
     streams += stream(LINE_BITS, _LINE_STREAM) * 2 * blocks + stream(LINE_BITS, short) * (1 + blocks)
     streams += stream(engine.pixels * engine.in_channels * element_bits, _SHORT_STREAM)
-    streams += stream(sum_bits, 1) + stream(LINE_BITS + 4, _SHORT_STREAM) * 2
+    streams += stream(sum_bits, 1 if engine.element == "int8" else _TURNS) + stream(LINE_BITS + 4, _SHORT_STREAM) * 2
     widths = {"commands": 32, "weights": beat, "input": beat, "residual": beat, "output": LINE_BITS}
     ports = operators.control(len(widths) + 1)
     for port, bits in widths.items():
