@@ -280,6 +280,22 @@ FPGA_INLINE bvec64 load_beat(const uint8_t* from) {
     EACH_PART r.part[p] = (native_beat) reinterpret_cast<const memory_beat*>(from)[p];
     return r;
 }
+#if defined(__AVX512BW__) && !defined(__clang__)
+typedef char native_masked_bytes __attribute__((vector_size(64)));
+FPGA_INLINE uint64_t first_bytes(int lanes) { return lanes >= 4 * VEC ? ~0ull : (1ull << lanes) - 1; }
+FPGA_INLINE bvec64 load_beat(const vec16* region, int64_t at, int lanes) {
+    const uint8_t* from = bytes_of_region(region) + at;
+    if (lanes >= 4 * VEC) return load_beat(from);
+    bvec64 r;
+    r.part[0] = (native_beat)__builtin_ia32_loaddquqi512_mask(reinterpret_cast<const char*>(from),
+                                                              native_masked_bytes{}, first_bytes(lanes));
+    return r;
+}
+FPGA_INLINE void store_beat(vec16* region, int64_t at, const bvec64& x, int lanes) {
+    char* to = reinterpret_cast<char*>(bytes_of_region(region) + at);
+    __builtin_ia32_storedquqi512_mask(to, (native_masked_bytes)x.part[0], first_bytes(lanes));
+}
+#else
 FPGA_INLINE bvec64 load_beat(const vec16* region, int64_t at, int lanes) {
     const uint8_t* from = bytes_of_region(region) + at;
     if (lanes >= 4 * VEC) return load_beat(from);
@@ -294,6 +310,7 @@ FPGA_INLINE void store_beat(vec16* region, int64_t at, const bvec64& x, int lane
     EACH_PART reinterpret_cast<memory_beat*>(all)[p] = x.part[p];
     for (int i = 0; lanes < 4 * VEC && i < lanes; i++) to[i] = lane[i];
 }
+#endif
 
 // ---- tables of bytes
 

@@ -1,7 +1,10 @@
 // Strided copies of elements of one or two bytes. Part of the core move.
 //
-// A processor copies rows that are contiguous on both sides as such; all others, and on a card all, go element by element.
+// A processor copies rows that are contiguous on both sides as such, and takes two to four rows in turns at once, as a shuffle of
+// channels does; all others, and on a card all, go element by element.
 #pragma once
+#include <type_traits>
+
 #include "command.hpp"
 #include "lib/beats.hpp"
 #include "lib/narrow.hpp"
@@ -57,10 +60,54 @@ narrow_elements:
     }
 }
 
+#ifndef __SYNTHESIS__
+constexpr int32_t MOST_IN_TURNS = 4, IN_TURNS_PIECE = 1024;
+
+// Whether the output's innermost dimensions are elements of few rows in turns: number 0 of each, then number 1.
+inline bool is_in_turns(const loop_nest& n) {
+    const int row = n.dims - 1, element = n.dims - 2;
+    return n.dims >= 2 && n.size[row] <= MOST_IN_TURNS && n.stride[row][0] == 1 &&
+           n.stride[element][0] == n.size[row] && n.stride[element][1] == 1;
+}
+
+// `count` elements of each of ROWS rows, `apart` from each other.
+template <int ROWS, class NUMBER>
+inline void take_in_turns(NUMBER* __restrict__ to, const NUMBER* from, int64_t apart, int32_t count) {
+    for (int32_t i = 0; i < count; i++) UNROLL for (int r = 0; r < ROWS; r++) to[ROWS * i + r] = from[r * apart + i];
+}
+
+template <int BYTES>
+inline void move_in_turns(const move_command& c, const loop_nest& n, vec16* arena, const operand_region& region,
+                          uint32_t slice, uint32_t slices) {
+    typedef std::conditional_t<BYTES == 1, uint8_t, uint16_t> number __attribute__((may_alias));
+    const int outer = n.dims - 2, row = n.dims - 1;
+    const int32_t length = n.size[outer], pieces = ceil_div(length, IN_TURNS_PIECE), rows = n.size[row];
+    const int64_t end = slice_begin(iterations(n, outer) * pieces, slice + 1, slices), apart = n.stride[row][1];
+    for (int64_t i = slice_begin(iterations(n, outer) * pieces, slice, slices); i < end; i++) {
+        const nest_position p = position_at(n, outer, i / pieces);
+        const int32_t first = static_cast<int32_t>(i % pieces) * IN_TURNS_PIECE;
+        const int32_t count = minimum(length - first, IN_TURNS_PIECE);
+        number* const to = reinterpret_cast<number*>(arena) + c.output + p.offset[0] + int64_t{first} * rows;
+        const number* const from = reinterpret_cast<const number*>(region.region()) + c.input + p.offset[1] + first;
+        switch (rows) {
+            case 2: take_in_turns<2>(to, from, apart, count); break;
+            case 3: take_in_turns<3>(to, from, apart, count); break;
+            default: take_in_turns<4>(to, from, apart, count); break;
+        }
+    }
+}
+#endif
+
 // Row by row along the innermost dimension, which is cut into pieces of at most `piece_length` elements.
 template <int BYTES>
 inline void move_narrow(const move_command& c, const loop_nest& n, int32_t piece_length, vec16* arena,
                         const operand_region& region, uint32_t slice, uint32_t slices) {
+#ifndef __SYNTHESIS__
+    if (c.input != ABSENT && is_in_turns(n)) {
+        move_in_turns<BYTES>(c, n, arena, region, slice, slices);
+        return;
+    }
+#endif
     const int outer = n.dims - 1;
     const int32_t length = n.size[outer], pieces = ceil_div(length, piece_length);
     const int64_t to_step = n.stride[outer][0], from_step = n.stride[outer][1];

@@ -331,6 +331,35 @@ void run_resample(tb::report& report, tb::random_source& random, int round) {
     });
 }
 
+// Rows of narrow elements in turns, as a shuffle of channels takes them: some more than are taken at once, and long ones.
+void run_in_turns(tb::report& report, tb::random_source& random, int round) {
+    tb::memory arena, weights;
+    const int32_t format = random.integer(FORMAT_BF16, FORMAT_I8), bytes = bytes_of(format);
+    const int32_t rows = random.integer(2, 6), images = random.integer(1, 5);
+    const int32_t length = random.pick({1, 15, 58, 64, 116, 131, random.chance(0.1) ? 2100 : 7});
+    const int32_t apart = length + random.pick({0, 0, 3}), image = rows * apart + random.pick({0, 5});
+    move_command c = {};
+    c.format = format;
+    c.input = static_cast<place_t>(random_bytes(arena, random, int64_t{images} * image * bytes) / bytes);
+    const int32_t dims[6] = {1, 1, 1, images, length, rows}, from[6] = {1, 1, 1, image, 1, apart},
+                  to[6] = {1, 1, 1, length * rows + 1, rows, 1};
+    c.output = static_cast<place_t>(random_bytes(arena, random, int64_t{images} * (length * rows + 1) * bytes) / bytes);
+    std::copy(dims, dims + 6, c.dims);
+    std::copy(from, from + 6, c.in_stride);
+    std::copy(to, to + 6, c.out_stride);
+    report.begin("move of " + std::to_string(rows) + " rows in turns, " + std::to_string(bytes) + " bytes");
+    std::vector<uint8_t> expected = bytes_of_region(arena);
+    tensor_index at;
+    each(dims, 6, at, [&] {
+        std::memcpy(&expected[address(c.output, to, at, 6) * bytes], &expected[address(c.input, from, at, 6) * bytes],
+                    static_cast<size_t>(bytes));
+    });
+    arena.watch();
+    arena.allow(0, arena.size());
+    run_slices(report, c, arena, weights, round, fpga::move);
+    report.check(bytes_of_region(arena) == expected, "wrong bytes");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -338,6 +367,7 @@ int main(int argc, char** argv) {
     tb::random_source random(5);
     for (int round = 0; round < tb::share_of(1500, argc, argv); round++) run_move(report, random, round);
     for (int round = 0; round < tb::share_of(600, argc, argv); round++) run_narrow(report, random, round);
+    for (int round = 0; round < tb::share_of(200, argc, argv); round++) run_in_turns(report, random, round);
     for (int round = 0; round < tb::share_of(100, argc, argv); round++) run_layouts(report, random, round);
     for (int round = 0; round < tb::share_of(600, argc, argv); round++) run_gather(report, random, round);
     for (int round = 0; round < tb::share_of(300, argc, argv); round++) run_resample(report, random, round);

@@ -142,8 +142,10 @@ inline void element_row(const lookup_int8_command& c, vec16* arena, const vec16*
     const byte_table table = table_of(weights, c.table, c.in_format);
     int32_t i = 0;
 #ifndef __SYNTHESIS__
-    for (; step[0] == 1 && step[1] == 1 && i + 4 * VEC <= count; i += 4 * VEC)
-        store_beat(arena, at[0] + i, lookup(table, load_beat(arena, at[1] + i, 4 * VEC)), 4 * VEC);
+    for (; step[0] == 1 && step[1] == 1 && i < count; i += 4 * VEC) {
+        const int32_t lanes = minimum(count - i, 4 * VEC);
+        store_beat(arena, at[0] + i, lookup(table, load_beat(arena, at[1] + i, lanes)), lanes);
+    }
 #endif
 row:
     for (; i < count; i += VEC) {
