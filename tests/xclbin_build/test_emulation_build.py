@@ -158,7 +158,7 @@ def test_levels_follow_from_the_flags_of_the_cpu() -> None:
 def test_extensions_follow_from_the_flags_of_the_cpu() -> None:
     amx = {"avx512_vnni", "avx512_bf16", "avx512vbmi", "amx_tile", "amx_int8", "amx_bf16"}
     assert extensions("x86-64-v3", {"avx_vnni", *amx}) == ["x86-64-v3+vnni"]
-    assert extensions("x86-64-v4", amx) == ["x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"]
+    assert extensions("x86-64-v4", amx) == ["x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+vbmi", "x86-64-v4+amx"]
     assert extensions("x86-64-v4", {"avx512_vnni", "amx_tile"}) == ["x86-64-v4+vnni"]
     assert compiler_flags("x86-64-v4+vnni") == [*compiler_flags("x86-64-v4"), "-mavx512vnni"]
     assert chosen("x86-64-v4+amx") == ("x86-64-v4+amx", "x86-64-v4")

@@ -1,9 +1,9 @@
 """Instruction sets of the host: the level of x86-64 that the emulation is compiled for, and that of its tiles.
 
 The levels are those of the x86-64 psABI; other architectures get the compiler's own default. An *extension* is what a
-CPU multiplies int8 and bfloat16 with beyond its level: `x86-64-v4+amx` is that level and the extension. The *plan* is
-the level whose registers the tiles of the MAC array fill, and whose costs the cost model has: usually that of the
-compiler, but any host can run any plan, so that all of them can be tested on one machine.
+CPU multiplies int8 and bfloat16 with, or looks bytes up with, beyond its level: `x86-64-v4+amx` is that level and the
+extension. The *plan* is the level whose registers the tiles of the MAC array fill, and whose costs the cost model has:
+usually that of the compiler, but any host can run any plan, so that all of them can be tested on one machine.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ _EXTENSIONS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "x86-64-v3+vnni": ({"avx_vnni"}, ("-mavxvnni",)),
     "x86-64-v4+vnni": ({"avx512_vnni"}, ("-mavx512vnni",)),
     "x86-64-v4+bf16": ({"avx512_vnni", "avx512_bf16"}, ("-mavx512vnni", "-mavx512bf16")),
+    "x86-64-v4+vbmi": (
+        {"avx512_vnni", "avx512_bf16", "avx512vbmi"},
+        ("-mavx512vnni", "-mavx512bf16", "-mavx512vbmi"),
+    ),
     "x86-64-v4+amx": (
         {"avx512_vnni", "avx512_bf16", "avx512vbmi", "amx_tile", "amx_int8", "amx_bf16"},
         ("-mavx512vnni", "-mavx512bf16", "-mavx512vbmi", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),

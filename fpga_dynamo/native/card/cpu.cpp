@@ -33,10 +33,11 @@ bool has_extension(const std::string& name, int of_level) {
     unsigned unused[3];
     if (a >= 1) __get_cpuid_count(7, 1, &more, &unused[0], &unused[1], &unused[2]);
     const auto bit = [](unsigned from, int number) { return (from >> number & 1) != 0; };
-    const bool vnni = bit(c, 11), bf16 = bit(more, 5), amx = bit(d, 22) && bit(d, 24) && bit(d, 25);
+    const bool vnni = bit(c, 11), bf16 = vnni && bit(more, 5), vbmi = bf16 && bit(c, 1);
+    const bool amx = vbmi && bit(d, 22) && bit(d, 24) && bit(d, 25);
     if (of_level == 3) return name == "vnni" && bit(more, 4);
     if (of_level != 4) return false;
-    return (name == "vnni" && vnni) || (name == "bf16" && vnni && bf16) || (name == "amx" && vnni && bf16 && amx);
+    return (name == "vnni" && vnni) || (name == "bf16" && bf16) || (name == "vbmi" && vbmi) || (name == "amx" && amx);
 }
 #endif
 

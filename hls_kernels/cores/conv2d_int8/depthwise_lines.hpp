@@ -196,6 +196,8 @@ inline void line_pixels(const ivec16* column, const depthwise_int8_command& c, i
     const byte_limits limits = limits_of_bytes(e);
     const line_results to = results;
     const ivec16 slack = of.slack;
+    const byte_table table = table_of(weights, e.table, e.out_format);
+    const bool has_table = e.table != ABSENT;
     int32_t place[LINE_TAPS], left[LINE_COLUMNS], lefts = 0;
     for (int32_t t = 0; t < taps; t++) place[t] = (t / quads * c.dilation[1] * quads + t % quads) * 4;
     for (int32_t x = 0; x < pixels; x++) {
@@ -206,7 +208,8 @@ inline void line_pixels(const ivec16* column, const depthwise_int8_command& c, i
             result[k] = nearly_rounded(to_float(sum[k]) * of.scale[k] + of.constant[k], least);
         }
         if (__builtin_expect(some_lower_half_within(least, slack), false)) left[lefts++] = x;
-        store_line<BLOCKS>(to, x, packed_line(result, limits));
+        const bvec64 line = packed_line(result, limits);
+        store_line<BLOCKS>(to, x, has_table ? lookup(table, line) : line);
     }
     for (int32_t i = 0; i < lefts; i++) {
         ivec16 sum[4];
@@ -241,6 +244,8 @@ inline void depthwise_line_rows(const depthwise_int8_command& c, vec16* arena, c
             if (!results.to[0]) continue;
             if (taps == 3 && quads == 1)
                 line_pixels<3, BLOCKS>(column, c, count, group, of, r, results, e, arena, weights);
+            else if (taps == 10 && quads == 2)
+                line_pixels<10, BLOCKS>(column, c, count, group, of, r, results, e, arena, weights);
             else
                 line_pixels<0, BLOCKS>(column, c, count, group, of, r, results, e, arena, weights);
         }
@@ -249,7 +254,7 @@ inline void depthwise_line_rows(const depthwise_int8_command& c, vec16* arena, c
 
 // Whether lines can do a command.
 inline bool goes_in_lines(const depthwise_int8_command& c, const int8_epilogue& e) {
-    const bool plain = !in_floats(e) && !e.tensor.middle && e.residual == ABSENT && e.table == ABSENT;
+    const bool plain = !in_floats(e) && !e.tensor.middle && e.residual == ABSENT;
     const int32_t quads = column_quads(c);
     return HAS_DOT4 && plain && (reads_whole_blocks(c) || c.channels % VEC == 0) && c.kernel[1] * quads <= LINE_TAPS &&
            columns_of(c, 1) * quads <= LINE_COLUMNS;
