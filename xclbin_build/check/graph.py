@@ -62,7 +62,9 @@ def build(
     costs = []
     for index, i in enumerate(code):
         access = by_index.get(index)
-        if i.opcode in ("load", "store") or access is not None:
+        if index in accesses.kept:
+            costs.append(Cost())  # a register
+        elif i.opcode in ("load", "store") or access is not None:
             array = access.array if access else None
             write = access.write if access else i.opcode == "store"
             fixed = access is not None and not any(access.form.keys() - {""})
@@ -98,6 +100,10 @@ def build(
         ):
             for condition in conditions.get(i.block, ()):
                 graph.edge(condition, index)
+    for index, stores in accesses.kept.items():
+        for value in (code[store].operands[0] for store in stores):
+            if value in place:
+                graph.edge(place[value], index, distance=1)
     _exit_edges(graph, kernel.flow, loop, by_index, place)
     _memory_edges(graph, kernel.flow, instance, bursts)
     return graph

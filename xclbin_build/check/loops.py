@@ -139,7 +139,8 @@ class _Checker:
         if not self._inferred:
             return
         instances = {h: self._kernel.instance_of(self._flow.loops[h]) for h in self._accesses if h}
-        asked = {h for h, instance in instances.items() if instance and (instance.pipeline or _is_wide(instance))}
+        wide = storage.interleaves(self._kernel)
+        asked = {h for h, one in instances.items() if one and (one.pipeline or (wide and _is_wide(one)))}
         intervals = {h for h, instance in instances.items() if instance and instance.pipeline and instance.target_ii}
         for header, (_, accesses) in self._accesses.items():
             accesses.copies = header not in intervals

@@ -18,7 +18,14 @@ from .banks import indices
 
 _MOST_BANKS = 1024
 _MOST_INTERLEAVED = 64
-_INTERLEAVES = "2023"  # the version since which it does: AMD-Pervasive-AI (2022.2) has none, dfs_accel (2024.1) has
+# The version since which what an iteration writes side by side is divided, and what a loop accesses that is unrolled in
+# part: AMD-Pervasive-AI and latnrm of HLStrans (2022.2) have neither, dfs_accel and Crypto (2024.1) have them.
+_INTERLEAVES = "2023"
+
+
+def interleaves(kernel: Kernel) -> bool:
+    """Whether the kernel's version of Vitis HLS divides arrays for what is written, or unrolled in part."""
+    return not kernel.vitis or kernel.vitis >= _INTERLEAVES
 
 
 def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -> None:
@@ -46,7 +53,7 @@ def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -
         if not array.partitions and not array.storage and not array.constant and whole not in parameters:
             _divide(array, groups_of)
         for group in asked[value]:
-            if not kernel.vitis or kernel.vitis >= _INTERLEAVES:
+            if interleaves(kernel):
                 _interleave(array, group)
             _interleave_reads(array, group)
         # What lasts from call to call is not copied: larm60/ECE8893 (2022.1).

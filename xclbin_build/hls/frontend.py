@@ -2,7 +2,10 @@
 
 Two calls of `opt`. Behind the first, all functions are inlined and nothing is unrolled: probes (source.py) are read
 there and taken out, each loop gets a number of its own, and what has to be unrolled is marked. The second unrolls,
-turns completely partitioned arrays into values, and simplifies.
+turns completely partitioned arrays into values, and simplifies. Where loops unroll that no pragma asks for, it is
+called once more for those: Vitis HLS chooses them late, so an element that stays the same only since then is read and
+written in each iteration (`lp3` of atax, `lp1` of bicg of HLStrans, 2022.2: 64 of each), where behind pragmas it is a
+register (convolutions of sharc-lab and of asandeep1's FPGA_ECE8893, 2022.1 and 2025.1: 1).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from pathlib import Path
 from . import cfg, clang, ir, pure, source
 from .arrays import Array, Member
 from .instance import Instance
-from .instances import make_plan
+from .instances import LATER, UNROLLED, make_plan
 from .plan import Passed, Plan, Said
 from .source import PROBE, Source
 
@@ -177,6 +180,8 @@ def analysed(
         # Arguments that may overlap each other do not overlap variables.
         unroll = _UNROLL.replace("globalopt,", "globalopt,require<globals-aa>,", 1) if shared else _UNROLL
         final = _optimised(_edited(inlined, symbol, plan), symbol, unroll, files)
+        if LATER in final:
+            final = _optimised(final.replace(LATER, UNROLLED), symbol, unroll, files, "-disable-licm-promotion")
         scev = _scev(final, files)
     module = ir.parse(final)
     module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
@@ -284,7 +289,7 @@ def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: 
 def _prepared(text: str, symbol: str, shared: Container[str]) -> str:
     """Everything but the top is to be inlined; arguments of the top do not overlap, as Vitis HLS assumes, but for those
     of one bundle (shared)."""
-    text = re.sub(r"\b(?:noinline|optnone|alwaysinline|inlinehint) ?", "", text)
+    text = re.sub(r"\b(?:noinline|optnone|alwaysinline|inlinehint)\b ?", "", text)
     text = re.sub(r"^ *call void @llvm\.lifetime\.\w+\.p0\([^\n]*$", "", text, flags=re.M)
     text = _every_latch(text)
     text = _STREAM_CALLS.sub(r"\1 nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwrite)", text)
@@ -293,7 +298,7 @@ def _prepared(text: str, symbol: str, shared: Container[str]) -> str:
         line = match[0]
         if f"@{symbol}(" in line or f'@"{symbol}"(' in line:
             # A function that others may leave out has to stay: a process of a dataflow region is checked alone.
-            line = re.sub(r"\b(?:linkonce_odr|weak_odr|internal|dso_local|comdat) ?", "", line)
+            line = re.sub(r"\b(?:linkonce_odr|weak_odr|internal|dso_local|comdat)\b ?", "", line)
             return _POINTER.sub(lambda one: one[0] if one[2] in shared else f"ptr noalias {one[1]}{one[2]}", line)
         at = line.index("(", line.index("@"))
         depth, end = 0, at
@@ -340,11 +345,11 @@ def _merged(lines: list[str], places: list[int], header: str, loop: str) -> str:
     return f"{latch}:\n  br label %{header}{place[0] if place else ''}, !llvm.loop {loop}\n"
 
 
-def _optimised(text: str, symbol: str, passes: str, folder: Path) -> str:
+def _optimised(text: str, symbol: str, passes: str, folder: Path, *options: str) -> str:
     before, after = folder / "before.ll", folder / "after.ll"
     before.write_text(text)
     keep = [f"-internalize-public-api-list={symbol}"]
-    clang.run("opt", ["-S", f"-passes={passes}", *keep, *_OPTIONS, str(before), "-o", str(after)])
+    clang.run("opt", ["-S", f"-passes={passes}", *keep, *_OPTIONS, *options, str(before), "-o", str(after)])
     return after.read_text()
 
 

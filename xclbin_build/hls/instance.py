@@ -24,7 +24,8 @@ class Instance:
     """One loop after inlining.
 
     path: functions that it was inlined through, its own first. pipeline: what the source asks for, None where it says
-    nothing. target_ii: what it asks for, None if it leaves it open. unroll: FULL, a factor, or None. trips: from the
+    nothing. target_ii: what it asks for, None if it leaves it open. unroll: FULL, a factor, or None; automatic: whether
+    no pragma asks for that, but Vitis HLS does it of its own accord. trips: from the
     pragma loop_tripcount, (least, most). inside_pipeline: a loop or function around it is pipelined, so it unrolls.
     too_large: instructions that it, or the loop around it, would have after unrolling, where that is left out for it.
     """
@@ -35,6 +36,7 @@ class Instance:
     pipeline: bool | None = None
     target_ii: int | None = None
     unroll: int | None = None
+    automatic: bool = False
     trips: tuple[int, int] | None = None
     flatten: bool = True
     dependences: list[Dependence] = field(default_factory=list)

@@ -12,6 +12,9 @@ from .plan import Plan, Said
 from .pragma import Pragma
 from .source import PROBE, PROBED, Source
 
+# Metadata of a loop that unrolls: at once, or once all that pragmas ask for is done. Until then LLVM leaves it, as any
+# number but zero says yes.
+UNROLLED, LATER = '!{!"llvm.loop.unroll.full"}', '!{!"llvm.loop.unroll.disable", i32 2}'
 MOST_UNROLLED = 80_000  # instructions of a loop before they are simplified
 
 
@@ -240,7 +243,7 @@ def _number_metadata(module: ir.Module, flow: cfg.Flow, by_header: dict[str, Ins
         if instance.unroll is None or instance.unroll == 1:
             words = '!{!"llvm.loop.unroll.disable"}'
         elif instance.unroll == FULL:
-            words = '!{!"llvm.loop.unroll.full"}'
+            words = LATER if instance.automatic else UNROLLED
         else:
             words = f'!{{!"llvm.loop.unroll.count", i32 {instance.unroll}}}'
         number = f'!{{!"llvm.loop.pipeline.initiationinterval", i32 {instance.number}}}'
