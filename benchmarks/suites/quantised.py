@@ -45,6 +45,10 @@ NETWORKS = (
     "bert-tiny",
     "bert-base-x4",
     "inception_v3",
+    "vgg19",
+    "densenet121",
+    "squeezenet1_1",
+    "shufflenet_v2_x1_0",
     *(network + OWN_FLOW for network in ("resnet50", "mobilenet_v2", "bert-tiny", "bert-base-x4")),
 )
 _SMALLEST = "bert-tiny"
@@ -95,9 +99,9 @@ def measure(workload: Workload, own_flow: bool, settings: Settings, row: Row) ->
 
 
 def _limits(network: str) -> dict[str, float]:
-    """What is asked for: with oneDNN's tiles of AMX in inductor and OpenVINO less than without."""
+    """What is asked for; of inductor and OpenVINO less where oneDNN has tiles of AMX."""
     if network not in _OVER_FLOAT:
-        return {}
+        return {FLOAT: 1.0}
     tiles = "amx" in native() and "AMX" in os.environ.get("ONEDNN_MAX_CPU_ISA", "AMX")
     with_onednn = 0.8 if tiles else 1.0
     asked = {INDUCTOR_INT8: with_onednn, INT8[ONNXRUNTIME]: 1.0, INT8[OPENVINO]: with_onednn}

@@ -23,7 +23,7 @@ FPGA_INLINE bool goes_in_pairs(const depthwise_int8_command& c) {
 }
 
 // What a slice does next: bands of output rows, of one or two rows each, of groups of channels of an image.
-struct depthwise_part {
+struct depthwise_int8_part {
     int32_t image;
     int32_t group, group_end;
     int32_t band, band_end;
@@ -32,7 +32,7 @@ struct depthwise_part {
 // A slice's share of a command. Slices have bands of all channels, as each lane then finds most of the input in its own
 // cache, where it has left it in the command before; but pairs of a group and a band where the bands are too few for equal
 // shares, or so short that each lane's loading the constants of all channels would be too much.
-struct depthwise_share {
+struct depthwise_int8_share {
     int32_t bands, groups;
     bool by_bands;
     int64_t at, end;
@@ -52,10 +52,10 @@ FPGA_INLINE bool shares_bands(const depthwise_int8_command& c, int32_t bands, in
     return by_bands <= by_pairs;
 }
 
-FPGA_INLINE depthwise_share depthwise_share_of(const depthwise_int8_command& c, int32_t groups, uint32_t slice,
-                                               uint32_t slices) {
+FPGA_INLINE depthwise_int8_share depthwise_share_of(const depthwise_int8_command& c, int32_t groups, uint32_t slice,
+                                                    uint32_t slices) {
     const int32_t at_once = goes_in_pairs(c) ? 2 : 1;
-    depthwise_share s;
+    depthwise_int8_share s;
     s.bands = ceil_div(c.out_height, at_once);
     s.groups = groups;
     s.by_bands = shares_bands(c, s.bands, at_once * c.out_width, slices);
@@ -66,8 +66,8 @@ FPGA_INLINE depthwise_share depthwise_share_of(const depthwise_int8_command& c, 
 }
 
 // The next part of a share that has not come to its end.
-FPGA_INLINE depthwise_part next_part(depthwise_share& s) {
-    depthwise_part p;
+FPGA_INLINE depthwise_int8_part next_part(depthwise_int8_share& s) {
+    depthwise_int8_part p;
     const int64_t column = s.at / s.bands;
     p.band = static_cast<int32_t>(s.at % s.bands);
     p.band_end = static_cast<int32_t>(minimum<int64_t>(s.bands, p.band + s.end - s.at));
@@ -268,11 +268,11 @@ inline uint32_t depthwise_int8(const depthwise_int8_command& c, const vec16* com
     }
 #endif
     const int32_t blocks = ceil_div(c.channels, VEC), at_once = goes_in_pairs(c) ? 2 : 1;
-    depthwise_share share = depthwise_share_of(c, ceil_div(blocks, DEPTHWISE_BLOCKS), slice, slices);
+    depthwise_int8_share share = depthwise_share_of(c, ceil_div(blocks, DEPTHWISE_BLOCKS), slice, slices);
 parts:
     while (share.at < share.end) {
 #pragma HLS loop_tripcount min = 1 max = 8
-        const depthwise_part part = next_part(share);
+        const depthwise_int8_part part = next_part(share);
     each_group:
         for (int32_t group = part.group; group < part.group_end; group++) {
 #pragma HLS loop_tripcount min = 1 max = 15

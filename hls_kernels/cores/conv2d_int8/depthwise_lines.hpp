@@ -263,10 +263,10 @@ inline bool goes_in_lines(const depthwise_int8_command& c, const int8_epilogue& 
 inline void depthwise_lines(const depthwise_int8_command& c, vec16* arena, const vec16* weights, uint32_t slice,
                             uint32_t slices, const int8_epilogue& e) {
     const int32_t at_once = goes_in_pairs(c) ? 2 : 1;
-    depthwise_share share = depthwise_share_of(c, line_groups(c.channels), slice, slices);
+    depthwise_int8_share share = depthwise_share_of(c, line_groups(c.channels), slice, slices);
     line_constants of;
     while (share.at < share.end) {
-        const depthwise_part part = next_part(share);
+        const depthwise_int8_part part = next_part(share);
         for (int32_t index = part.group; index < part.group_end; index++) {
             const line_group group = line_group_of(c.channels, index);
             load_line(of, c, group, e, weights);
