@@ -42,13 +42,13 @@ struct depthwise_int8_share {
 constexpr int64_t DEPTHWISE_CONSTANTS = 9;
 constexpr int64_t DEPTHWISE_FAR_EIGHTHS = 9;
 
-// Two slices or more run on a lane, one behind the other.
-FPGA_INLINE bool shares_bands(const depthwise_int8_command& c, int32_t bands, int32_t pixels, uint32_t slices) {
-    const int64_t blocks = ceil_div(c.channels, VEC), all = static_cast<int64_t>(c.batch) * bands, lanes = slices;
-    const int64_t of_lane = (2 * all + lanes - 1) / lanes;
+// By what the busiest lane does, on which two slices run, one behind the other.
+FPGA_INLINE bool shares_bands(const depthwise_int8_command& c, int32_t bands, int32_t pixels, int64_t slices) {
+    const int64_t blocks = ceil_div(c.channels, VEC), all = static_cast<int64_t>(c.batch) * bands;
+    const int64_t of_lane = (2 * all + slices - 1) / slices;
     const int64_t by_bands = of_lane * pixels * blocks + 2 * blocks * DEPTHWISE_CONSTANTS;
-    const int64_t by_pairs = 2 * all * pixels * blocks * DEPTHWISE_FAR_EIGHTHS / (8 * lanes) +
-                             2 * c.batch * blocks * DEPTHWISE_CONSTANTS / lanes;
+    const int64_t by_pairs = 2 * all * pixels * blocks * DEPTHWISE_FAR_EIGHTHS / (8 * slices) +
+                             2 * c.batch * blocks * DEPTHWISE_CONSTANTS / slices;
     return by_bands <= by_pairs;
 }
 

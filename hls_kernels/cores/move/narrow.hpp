@@ -82,10 +82,14 @@ inline void move_in_turns(const move_command& c, const loop_nest& n, vec16* aren
     typedef std::conditional_t<BYTES == 1, uint8_t, uint16_t> number __attribute__((may_alias));
     const int outer = n.dims - 2, row = n.dims - 1;
     const int32_t length = n.size[outer], pieces = ceil_div(length, IN_TURNS_PIECE), rows = n.size[row];
-    const int64_t end = slice_begin(iterations(n, outer) * pieces, slice + 1, slices), apart = n.stride[row][1];
-    for (int64_t i = slice_begin(iterations(n, outer) * pieces, slice, slices); i < end; i++) {
-        const nest_position p = position_at(n, outer, i / pieces);
-        const int32_t first = static_cast<int32_t>(i % pieces) * IN_TURNS_PIECE;
+    const int64_t all = iterations(n, outer) * pieces, end = slice_begin(all, slice + 1, slices);
+    const int64_t apart = n.stride[row][1];
+    int64_t i = slice_begin(all, slice, slices);
+    if (i >= end) return;
+    nest_position p = position_at(n, outer, i / pieces);
+    int32_t piece = static_cast<int32_t>(i % pieces);
+    for (; i < end; i++) {
+        const int32_t first = piece * IN_TURNS_PIECE;
         const int32_t count = minimum(length - first, IN_TURNS_PIECE);
         number* const to = reinterpret_cast<number*>(arena) + c.output + p.offset[0] + int64_t{first} * rows;
         const number* const from = reinterpret_cast<const number*>(region.region()) + c.input + p.offset[1] + first;
@@ -93,6 +97,10 @@ inline void move_in_turns(const move_command& c, const loop_nest& n, vec16* aren
             case 2: take_in_turns<2>(to, from, apart, count); break;
             case 3: take_in_turns<3>(to, from, apart, count); break;
             default: take_in_turns<4>(to, from, apart, count); break;
+        }
+        if (++piece == pieces) {
+            piece = 0;
+            advance(n, outer, p);
         }
     }
 }

@@ -145,11 +145,11 @@ def test_short_loops_unroll_in_one_that_a_pragma_does_not_unroll(load: Load) -> 
     assert names(found) == {"points"} and loop(found, "points").ii == 3
 
 
-@pytest.mark.parametrize(("distance", "ii"), [(1, 1), (2, 1), (0, 1)])
-def test_what_the_iteration_before_wrote_is_in_a_register(load: Load, distance: int, ii: int) -> None:
-    """`sum_1` of sort_radix (HLStrans, 2022.2): 1, where a memory would make it 2."""
+@pytest.mark.parametrize("distance", [1, 2, 0])
+def test_what_the_iteration_before_wrote_is_in_a_register(load: Load, distance: int) -> None:
+    """`sum_1` of sort_radix (HLStrans, 2022.2): 1, where a memory would make it 2. Further apart a memory suffices."""
     found = loop(check(load(SUMS.replace("DISTANCE", str(distance))), memories=True), "sums")
-    assert found.ii == ii and found.depth <= 3
+    assert found.ii == 1 and found.depth <= 3
 
 
 def test_a_register_begins_before_the_loop_so_that_the_nest_is_not_perfect(load: Load) -> None:

@@ -29,7 +29,8 @@ from fpga_dynamo.lowering.ops.engine.endings import (
     limited,
     parameters,
 )
-from fpga_dynamo.lowering.ops.engine.images import WeightLine, element_of
+from fpga_dynamo.lowering.ops.engine.images import WeightLine, element_of, window_command
+from fpga_dynamo.lowering.ops.pooling import Window
 from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
 
 _SIDE = 4
@@ -93,19 +94,8 @@ def _spread(x: Images, size: tuple[int, int], emitter: EngineEmitter) -> Images:
     kernel = (size[0] // x.height, size[1] // x.width)
     made = Map(x.images, size[0] * size[1], x.channels, emitter.sizes, f"{x.map.name} as {size[0]} x {size[1]}")
     y = Images(made, x.images, x.channels, *size)
-    command = MacCommand(
-        weight_kind=WeightKind.DIAGONAL,
-        in_blocks=x.blocks,
-        in_height=x.height,
-        in_width=x.width,
-        out_blocks=x.blocks,
-        out_height=size[0],
-        out_width=size[1],
-        kernel=kernel,
-        padding=(kernel[0] - 1, kernel[1] - 1),
-        images=x.images,
-        **WITHOUT_LIMITS,  # type: ignore[arg-type]
-    )
+    window = Window(False, kernel, (1, 1), (kernel[0] - 1, kernel[1] - 1), (1, 1))
+    command = window_command(x, y, window, {"weight_kind": WeightKind.DIAGONAL, **WITHOUT_LIMITS})
     emitter.mac(command, x, y, channel_parameters(x.channels, 1.0, emitter), _masks(emitter))
     return y
 

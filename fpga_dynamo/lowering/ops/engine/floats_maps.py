@@ -34,7 +34,7 @@ from fpga_dynamo.lowering.ops.engine.endings import (
     residual,
 )
 from fpga_dynamo.lowering.ops.engine.functions import behind, function_of
-from fpga_dynamo.lowering.ops.engine.images import ones, uniform_windows, windows
+from fpga_dynamo.lowering.ops.engine.images import ones, uniform_windows, window_command, windows
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
 from fpga_dynamo.lowering.ops.of_one import FUNCTIONS, WITH_NUMBER, is_function_of_one
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
@@ -104,18 +104,7 @@ def _averages_of_rows(
     made = Map(x.images, x.height * width, x.channels, emitter.sizes, f"{node.name} of rows")
     y = Images(made, x.images, x.channels, x.height, width)
     columns, step = window.kernel[1], window.stride[1] if width > 1 else window.kernel[1]
-    command = MacCommand(
-        in_blocks=x.blocks,
-        in_height=x.height,
-        in_width=x.width,
-        out_blocks=x.blocks,
-        out_height=y.height,
-        out_width=y.width,
-        kernel=(1, columns),
-        stride=(1, step),
-        images=x.images,
-        **own,
-    )
+    command = window_command(x, y, replace(_ONE, kernel=(1, columns), stride=(1, step)), own)
     emitter.mac(command, x, y, channel_parameters(x.channels, 1.0 / columns, emitter), ones(emitter))
     return y
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -176,7 +176,16 @@ def windows(
     size = (x.images, x.channels, *(shape(root)[-2:] if len(shape(root)) == 4 else (1, 1)))
     out = emitter.result(root, None if len(shape(root)) == 4 else size)
     y = images_of(out, "its result")
-    command = MacCommand(
+    command = window_command(x, y, window, fields)
+    emitter.mac(command, x, y, params, ones(emitter) if command.has_weights else None, residual=residual)
+    if len(shape(root)) == 4:
+        return out
+    return View(out.buffer, tuple(shape(root)), out.strides[:2], out.offset)
+
+
+def window_command(x: Images, y: Images, window: Window, fields: Mapping[str, Any]) -> MacCommand:
+    """The command that goes over windows of each channel of x and leaves y."""
+    return MacCommand(
         in_blocks=x.blocks,
         in_height=x.height,
         in_width=x.width,
@@ -190,10 +199,6 @@ def windows(
         images=x.images,
         **fields,
     )
-    emitter.mac(command, x, y, params, ones(emitter) if command.has_weights else None, residual=residual)
-    if len(shape(root)) == 4:
-        return out
-    return View(out.buffer, tuple(shape(root)), out.strides[:2], out.offset)
 
 
 def uniform_windows(window: Window, size: tuple[int, int], out: tuple[int, int]) -> Window:
