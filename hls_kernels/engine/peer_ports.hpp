@@ -11,6 +11,10 @@
 
 namespace engine {
 
+// Bursts of weights that are on their way at once: their bank holds maps as well, whose bursts wait behind them. Four are twice
+// what it takes to hide the bank's latency (num_read_outstanding of the port's interface).
+constexpr uint32_t WEIGHT_BURSTS = 4;
+
 // A region of a CU: its lines, how many, their device address, and the bank that they lie in (none: beats cost nothing).
 struct peer_region {
     line_t* data;
@@ -25,7 +29,7 @@ public:
                const peer_region (&maps)[BANKS], const sim::cycle_t (&crossings)[BANKS], sim::memory* memory)
         : name_(std::move(name)), commands_(reinterpret_cast<uint32_t*>(commands.data)), weights_(beats_of(weights)) {
         settle(commands_, "commands", commands, LINE_BYTES / 4, memory);
-        settle(weights_, "weights", weights, LINE_BEATS, memory);
+        settle(weights_, "weights", weights, LINE_BEATS, memory, WEIGHT_BURSTS);
         for (int b = 0; b < BANKS; b++) {
             peer_region far = maps[b];
             if (memory) far.bank = memory->route(std::make_unique<sim::distant_bank>(far.bank, crossings[b]));
@@ -48,8 +52,8 @@ private:
     static beat_t* beats_of(const peer_region& r) { return reinterpret_cast<beat_t*>(r.data); }
     template <class T>
     void settle(hls::burst_maxi<T>& p, const std::string& what, const peer_region& r, uint64_t beats,
-                sim::memory* memory) {
-        sim::bind(p, {name_ + "/" + what, r.lines * beats, r.address}, memory, r.bank);
+                sim::memory* memory, uint32_t outstanding = 16) {
+        sim::bind(p, {name_ + "/" + what, r.lines * beats, r.address, 64, outstanding}, memory, r.bank);
     }
 
     std::string name_;

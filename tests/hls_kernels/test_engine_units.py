@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.engine import networks
 from benchmarks.engine.build import Builder, Built
-from benchmarks.engine.measure import measure
+from benchmarks.engine.measure import Outcome, measure
 from benchmarks.engine.networks import exported
 from benchmarks.engine.run import Engine
 from benchmarks.engine.walk import network
@@ -20,8 +20,10 @@ from fpga_dynamo.codegen.engine.choose import DoesNotFitError
 from fpga_dynamo.codegen.engine.command import IdleCommand, MacCommand, Operation, Peers, WeightKind, divide_up
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.owners import Owners
+from fpga_dynamo.codegen.engine.shared import CROSSING, WEIGHT_BURSTS, Load, crossing
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.codegen.engine.split import shares
+from hls_kernels import ROOT
 from tests.hls_kernels.engine_models import Attention, Everything
 from tests.marks import EXTENDED
 
@@ -46,6 +48,12 @@ LIMITS = {
     "bert_base_128": 5.0,
 }
 """Milliseconds on four units of a U250."""
+SUM_WITHIN = 0.05
+"""Of the counted cycles of a network on four units."""
+SAME_BANK_WITHIN = 0.07
+"""The same of DarkNet-53: planes of its maps are multiples of four pages, so that all units ask one bank at once."""
+COMMANDS_WITHIN = 0.1
+"""Of the same, what the cost model is off by in all of its commands together."""
 
 
 @pytest.fixture(autouse=True)
@@ -159,9 +167,38 @@ def test_owners_know_whose_lines_a_command_reads() -> None:
     assert owners.peers(dataclasses.replace(rows, input=1000, residual=8), 0) == Peers.RESIDUAL
 
 
+def assert_model_agrees(found: Outcome, within: float = SUM_WITHIN) -> None:
+    assert abs(found.model_milliseconds / found.milliseconds - 1) <= within
+    off = sum(abs(command.model - command.cycles) for command in found.commands)
+    assert off <= COMMANDS_WITHIN * found.cycles
+
+
+def test_the_model_knows_what_four_units_cost_each_other() -> None:
+    found = measure("resnet18", "u250", units=4, check=False)
+    assert_model_agrees(found)
+    assert found.milliseconds <= LIMITS["resnet18"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS)
 def test_four_units_of_a_u250(name: str) -> None:
     found = measure(name, "u250", units=4)
     assert found.wrong == 0
     assert found.milliseconds <= LIMITS[name]
+    assert_model_agrees(found, SAME_BANK_WITHIN if name == "darknet53" else SUM_WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "value"),
+    [("peer_card.hpp", "CROSSING", CROSSING), ("peer_ports.hpp", "WEIGHT_BURSTS", WEIGHT_BURSTS)],
+)
+def test_the_model_has_the_figures_of_the_ports(header: str, name: str, value: int) -> None:
+    assert f" {name} = {value};" in (ROOT / "engine" / header).read_text()
+
+
+def test_a_bank_is_further_away_and_busy_with_others() -> None:
+    assert crossing(1) == 0
+    assert crossing(4) == CROSSING * 20 / 16
+    assert Load(0.0, 0.0, 64.0).wait == 0
+    assert Load(0.5, 0.0, 64.0).wait == WEIGHT_BURSTS * 64 / 4
+    assert Load(0.5, 0.25, 16.0).wait == Load(0.5, 0.0, 16.0).wait + 2

@@ -25,10 +25,12 @@ class Bank:
         write: bool = False,
         least: float = 1.0,
         left: float = 0.0,
+        turns: bool = True,
     ) -> float:
         """When `lines` that a port asks for from cycle `begin` on have passed.
 
         burst: lines of a burst. least: what a line costs at least. left: the part of the bank's time that others keep.
+        turns: whether lines cost more where others go the other way.
         """
         at, end = begin, begin + lines / self._port
         while lines > 0:
@@ -36,7 +38,7 @@ class Bank:
             at = max(at, period * self._CYCLES)
             behind = (period + 1) * self._CYCLES
             # Of reads and writes that take turns each lies in another row.
-            cost = max(least, turned(burst) if self._directions[period] & (1 if write else 2) else 1.0)
+            cost = max(least, turned(burst) if turns and self._directions[period] & (1 if write else 2) else 1.0)
             self._directions[period] |= 2 if write else 1
             free = max(0.0, self._most * (1 - left) - self._moved[period])
             passes = min(lines, free / cost, (behind - at) * self._port)

@@ -7,10 +7,11 @@ tests/hls_kernels/test_engine_networks.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from .command import Band, Flags, Geometry, MacCommand, WeightKind, divide_up
+from .shared import Load, crossing
 from .sizes import CHANNELS, SEGMENT, EngineSizes
 
 PASS = 24
@@ -56,13 +57,15 @@ class Memory:
     """What the memory behind the ports gives: lines a cycle, and cycles from a request to its data.
 
     lines_per_cycle: what a port moves at most: bytes a second / clock / 64. read, write: latency to the first beat, and
-    to the response. shared: lines a cycle of all ports of a bank together; as much as one port if left out.
+    to the response. shared: lines a cycle of all ports of a bank together; as much as one port if left out. units: how
+    many compute units share a network, and as many banks.
     """
 
     lines_per_cycle: float
     read: int = 100
     write: int = 100
     shared: float | None = None
+    units: int = 1
 
     @property
     def bank(self) -> float:
@@ -84,6 +87,7 @@ class Cycles:
     begin: int
     memory: float
     stored: int
+    weight_lines: int
 
     @property
     def busiest(self) -> float:
@@ -104,6 +108,37 @@ class Cycles:
 
 def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     """The formula. Raises nothing: sizes that do not fit are refused by :meth:`Geometry.refusal`."""
+    found = _cycles(command, sizes, seen(command, sizes, memory))
+    if memory.units == 1:
+        return found
+    # Of a share the windows are few: often nothing is left of the command before to hide the first set behind.
+    first = set_load(Geometry(command, sizes), 0)[1]
+    return replace(found, begin=max(found.begin, round(first) + memory.read + memory.write + _PIPELINE))
+
+
+def seen(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Memory:
+    """The memory as a command's ports see it, with what those of other units cost them."""
+    if memory.units == 1:
+        return memory
+    near = further(memory)
+    alone = _cycles(command, sizes, near)
+    time = alone.busiest * memory.bank
+    g = Geometry(command, sizes)
+    read = g.input_lines(g.all_bands[0])
+    burst = PAGE if read == g.in_plane else read
+    load = Load(alone.weight_lines / time, (alone.lines - alone.weight_lines) / time, burst)
+    wait = round(load.wait)
+    return replace(near, read=near.read + wait, write=near.write + wait)
+
+
+def further(memory: Memory) -> Memory:
+    """With the way to the banks of other units."""
+    way = round(crossing(memory.units))
+    return replace(memory, read=memory.read + way, write=memory.write + way)
+
+
+def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
+    """Of a command, by the memory as its own ports see it."""
     c, g = command, Geometry(command, sizes)
     turns = divide_up(sizes.pixels, 1 if c.raw or c.has_sums else sizes.words)
     passes = g.heads * g.windows * g.sets
@@ -154,6 +189,7 @@ def cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
         begin=max(lines, words) + memory.read + memory.write + _PIPELINE,
         memory=(moved + turns_lost) / memory.bank,
         stored=g.heads * store,
+        weight_lines=weight_lines,
     )
 
 
@@ -272,7 +308,7 @@ def residual_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float
     """Cycles of what reads the residual of a pass, of so many blocks: as :func:`window_load`, but behind writes."""
     count, latency = store_bursts(g, band), memory.read + BEHIND_WRITES
     of_burst = g.output_lines(band) / count * g.sizes.line_beats
-    return _RESIDUAL + latency + blocks * count * max(of_burst + REQUEST, latency / REQUESTS_AHEAD)
+    return _RESIDUAL + latency + blocks * count * burst_cycles(of_burst, latency, memory)
 
 
 def sums_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
@@ -280,7 +316,7 @@ def sums_load(g: Geometry, band: Band, blocks: int, memory: Memory) -> float:
     pixels, latency = band.rows * g.command.out_width, memory.read + BEHIND_WRITES
     count = divide_up(pixels, SEGMENT)
     of_burst = pixels / count * g.sizes.line_beats
-    return _RESIDUAL + latency + blocks * count * max(of_burst + REQUEST, latency / REQUESTS_AHEAD)
+    return _RESIDUAL + latency + blocks * count * burst_cycles(of_burst, latency, memory)
 
 
 def window_load(g: Geometry, band: Band, memory: Memory) -> float:
@@ -292,7 +328,17 @@ def window_load(g: Geometry, band: Band, memory: Memory) -> float:
     c, lines = g.command, g.input_lines(band)
     count = 1 if lines == g.in_plane else c.in_blocks
     of_burst = lines * c.in_blocks / count * g.sizes.line_beats
-    return _WINDOW_BEGIN + memory.read + count * max(of_burst + REQUEST, memory.read / REQUESTS_AHEAD)
+    return _WINDOW_BEGIN + memory.read + count * burst_cycles(of_burst, memory.read, memory)
+
+
+def burst_cycles(beats: float, latency: float, memory: Memory) -> float:
+    """Of a loader for each of many bursts, of which REQUESTS_AHEAD are on their way.
+
+    Units that share a command ask at once: while the bursts of others pass, none of a unit's own do, and so it waits
+    for the latency of its own as well.
+    """
+    passes, waits = beats + REQUEST, latency / REQUESTS_AHEAD
+    return max(passes, waits) if memory.units == 1 else passes + waits
 
 
 def set_load(g: Geometry, index: int) -> tuple[int, float]:

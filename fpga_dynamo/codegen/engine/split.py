@@ -48,7 +48,7 @@ def shares(command: MacCommand, units: int, sizes: EngineSizes, memory: Memory) 
 
     command: not yet cut. Partial sums stay with the unit that makes them.
     """
-    return _shares(_without_addresses(command), units, sizes, memory).at(command)
+    return _shares(_without_addresses(command), units, sizes, replace(memory, units=units)).at(command)
 
 
 def vector_shares(

@@ -9,7 +9,7 @@ array, and ports that share the memory's bandwidth. Nothing is looked at cycle b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .bank import Bank
 from .command import Band, Geometry, IdleCommand, MacCommand, Peers, divide_up
@@ -25,8 +25,10 @@ from .cycles import (
     bursts,
     cycles,
     find_tiles,
+    further,
     reads_function,
     residual_load,
+    seen,
     set_load,
     store_bursts,
     window_cycles,
@@ -37,6 +39,8 @@ from .vector import VectorCommand, vector_stores
 
 _PLAN = 90
 """From a command's record to its plan, which loaders wait for at the begin of a list only."""
+_FIRST_PLAN = 1000
+"""The same of units together, whose lists are short: a record is read, and planned in the 850 cycles of code.plan."""
 _FEED = 40
 """From a full window to the first sums: feed and array."""
 _DRAIN = 6
@@ -81,6 +85,7 @@ class _Load:
     geometry: Geometry
     band: int
     number: int
+    memory: Memory
 
     @property
     def cost(self) -> float:
@@ -105,11 +110,14 @@ class Timeline:
 
     def __init__(self, sizes: EngineSizes, memory: Memory, met: Sequence[float] = ()) -> None:
         self.sizes, self.memory, self._met = sizes, memory, met
+        self._seen = memory  # by the command that is being added
         self.ends: list[float] = []
         self._stores: list[_Store] = []
         port = min(1.0, memory.lines_per_cycle)
-        self._maps, self._weights = Bank(memory.bank, port), Bank(memory.bank, port)
-        self._load = self._window = self._weight_load = float(_PLAN)
+        self._maps = Bank(memory.bank, port)
+        # Units together have a bank each, for its weights and for as many lines of maps as each of them moves.
+        self._weights = Bank(memory.bank, port) if memory.units == 1 else self._maps
+        self._load = self._window = self._weight_load = float(_PLAN if memory.units == 1 else _FIRST_PLAN)
         self._window_free = [0.0, 0.0]  # of the two windows: when the array has done with them
         self._set_free = [0.0, 0.0]
         self._array = self._epilogue = self._store = self._residual = self._stored = 0.0
@@ -134,7 +142,7 @@ class Timeline:
             self._stores.append(_Store(command, [], self.ends[-1]))
             return self.ends[-1]
         assert first is not None
-        found = cycles(command, self.sizes, self.memory)
+        found, self._seen = cycles(command, self.sizes, self.memory), seen(command, self.sizes, self.memory)
         taken = found.stored / self.memory.bank / found.busiest
         self._stored_share = 0.0 if command.second_operand_is_map else min(_ROOM, taken)
         c, index, g = command, len(self._stores), self._loads[first].geometry
@@ -181,8 +189,8 @@ class Timeline:
                     until = None
                 self._set_free[weights % 2] = self._array
                 if order.last_set and one_image:
-                    until = (band.begin + band.rows) * c.out_width, self._store + self.memory.write
-        end = self._store + self.memory.write
+                    until = (band.begin + band.rows) * c.out_width, self._store + self._seen.write
+        end = self._store + self._seen.write
         self._stores.append(_Store(c, self._done, end))
         self.ends.append(end)
         return end
@@ -190,6 +198,7 @@ class Timeline:
     def _add_vector(self, command: VectorCommand) -> float:
         """Of the vector side, which loads and stores through the same ports."""
         c = command
+        self._seen = further(self.memory)
         waits = self._stores[len(self._stores) - c.input_after] if c.input_after else None
         after = [self.ends[len(self.ends) - c.other_after]] if c.other_after else []
         after += self._heard(c.peers, Peers.INPUT, c.input_after) + self._heard(c.peers, Peers.RESIDUAL, c.other_after)
@@ -199,11 +208,11 @@ class Timeline:
             own = 0.0 if waits is None else waits.end if pixels is None else waits.when(pixels)
             return max(own, others)
 
-        done, loaded = vector_stores(command, self.sizes, self.memory, self._load, there, self._store)
-        read = self._maps.move(max(self._load, there(None)) + self.memory.read, command.lines(self.sizes))
+        done, loaded = vector_stores(command, self.sizes, self._seen, self._load, there, self._store)
+        read = self._maps.move(max(self._load, there(None)) + self._seen.read, command.lines(self.sizes))
         self._load = max(read, loaded)
         end = max(done[-1][1], self._store)
-        self._store = self._stored = end - self.memory.write
+        self._store = self._stored = end - self._seen.write
         self._stores.append(_Store(command, [d for d in done if d[0]], end))
         self.ends.append(end)
         return end
@@ -225,10 +234,10 @@ class Timeline:
             # As far ahead of the epilogue as the streams between them allow.
             asked = max(self._residual, others, self._epilogue - _AHEAD)
             # The array waits for the first line with its first sums.
-            first_line = asked + self.memory.read + BEHIND_WRITES
+            first_line = asked + self._seen.read + BEHIND_WRITES
             self._array += max(0.0, first_line - begin - _FEED - g.steps)
-            loaded = asked + residual_load(g, band, blocks, self.memory)
-            self._residual = added = max(self._maps.move(asked + self.memory.read, lines, lines / count), loaded)
+            loaded = asked + residual_load(g, band, blocks, self._seen)
+            self._residual = added = max(self._maps.move(asked + self._seen.read, lines, lines / count), loaded)
         words = band.groups * turns * blocks
         if self.sizes.words > 1:
             words += blocks * (1 + c.has_residual)
@@ -238,7 +247,7 @@ class Timeline:
         self._epilogue = max(self._epilogue, added)
         first = max(self._store, begin + _FEED + EPILOGUE)
         # What was stored before is told of when two bursts have gone, and memory has answered.
-        told = max(0.0, self._stored + self.memory.write - first - _TOLD_AFTER * (lines / count + BURST))
+        told = max(0.0, self._stored + self._seen.write - first - _TOLD_AFTER * (lines / count + BURST))
         of_burst = lines if lines == g.out_plane * blocks else lines / count
         written = self._maps.move(first, lines, of_burst, write=True)
         moved = max(written, first + told + STORE + count * BURST + lines)
@@ -251,8 +260,8 @@ class Timeline:
         """Notes the windows that a command loads; answers the number of its first."""
         g, first = Geometry(command, self.sizes), len(self._loads)
         for _head in range(g.heads):
-            loads = range(g.window_loads)
-            self._loads += [_Load(index, g, load % g.windows % g.bands, load) for load in loads]
+            loads, memory = range(g.window_loads), seen(command, self.sizes, self.memory)
+            self._loads += [_Load(index, g, load % g.windows % g.bands, load, memory) for load in loads]
         return first
 
     def _ready(self, load: _Load) -> float | None:
@@ -287,10 +296,11 @@ class Timeline:
         lines, words = window_cycles(g, band)
         begin = max(self._load, ready)
         of_burst = lines if lines == g.in_plane * g.command.in_blocks else lines / g.command.in_blocks
-        read = self._maps.move(begin + self.memory.read, lines, of_burst, least=load.cost, left=self._stored_share)
-        loaded = max(begin + window_load(g, band, self.memory), read)
+        first = begin + load.memory.read
+        read = self._maps.move(first, lines, of_burst, least=load.cost, left=self._stored_share)
+        loaded = max(begin + window_load(g, band, load.memory), read)
         # What fills the window is a stream behind the loader.
-        begin_fill = max(self._window, self._window_free[number % 2], begin + self.memory.read)
+        begin_fill = max(self._window, self._window_free[number % 2], first)
         behind = max(0.0, 1 - _AHEAD / max(lines, 1))
         self._load = max(loaded, begin_fill + words * behind)
         self._window = max(begin_fill + words, loaded) + WINDOW
@@ -303,7 +313,7 @@ class Timeline:
         lines, took = set_load(g, index)
         bank = self._maps if g.command.second_operand_is_map else self._weights
         begin = max(self._weight_load, self._set_free[number % 2], ready + self.memory.read if ready else 0.0)
-        self._weight_load = max(bank.move(begin, lines), begin + took) + _SET
+        self._weight_load = max(bank.move(begin, lines, turns=g.command.second_operand_is_map), begin + took) + _SET
         sets[number] = self._weight_load
         return number
 
@@ -341,8 +351,9 @@ def ends(commands: Sequence[Command], sizes: EngineSizes, memory: Memory) -> lis
 
 
 def ends_together(lists: Sequence[Sequence[Command]], sizes: EngineSizes, memory: Memory) -> list[float]:
-    """The cycles in which the commands of a list for each unit end, on the slowest unit. memory: a unit's part."""
+    """The cycles in which the commands of a list for each unit end, on the slowest unit. memory: of one bank."""
     met: list[float] = []
+    memory = replace(memory, units=len(lists))
     timelines = [Timeline(sizes, memory, met) for _ in lists]
     for index in range(len(lists[0])):
         found = []
