@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..hls import ir, scev
 from ..hls.arrays import Array, Kind
@@ -27,11 +28,11 @@ class Access:
     block: str
     stream: str | None = None
 
-    @property
+    @cached_property
     def constant(self) -> int:
         return self.form.get("", 0)
 
-    @property
+    @cached_property
     def variable(self) -> tuple[tuple[str, int], ...]:
         return tuple(sorted((key, value) for key, value in self.form.items() if key))
 

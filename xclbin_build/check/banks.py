@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -82,15 +83,20 @@ def lanes(array: Array, offset: int) -> list[int]:
     return found
 
 
-def indices(array: Array, offset: int) -> list[int]:
+def indices(array: Array, offset: int) -> tuple[int, ...]:
     """How far two places so many bytes apart lie from each other in each dimension; what is more than half of an extent
     ahead lies behind. A place within an element counts as the element's own."""
+    return _indices(tuple(array.extents), array.element_bytes, offset)
+
+
+@functools.lru_cache(1 << 16)
+def _indices(extents: tuple[int, ...], element_bytes: int, offset: int) -> tuple[int, ...]:
     found: list[int] = []
     rest = offset
-    for dimension in range(1, len(array.extents) + 1):
-        size = max(1, array.element_bytes) * math.prod(max(1, e) for e in array.extents[dimension:])
+    for dimension in range(1, len(extents) + 1):
+        size = max(1, element_bytes) * math.prod(max(1, e) for e in extents[dimension:])
         index, rest = divmod(rest, size)
-        if dimension < len(array.extents) and rest > size // 2:
+        if dimension < len(extents) and rest > size // 2:
             index, rest = index + 1, rest - size
         found.append(index)
-    return found
+    return tuple(found)

@@ -6,8 +6,10 @@ rules; docs/checking-hls.md says where each was seen."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ..hls import cfg, ir, scev
@@ -172,8 +174,16 @@ class Finder:
         places = self._kernel.module.places_of(access.debug)
         if (places and places[0][1]) or access.name is None:
             return places
-        uses = (i for i in self._kernel.function.instructions() if access.name in i.values)
-        return next((found for i in uses if (found := self._kernel.module.places_of(i.debug)) and found[0][1]), places)
+        uses = (self._kernel.module.places_of(i.debug) for i in self._users.get(access.name, ()))
+        return next((found for found in uses if found and found[0][1]), places)
+
+    @cached_property
+    def _users(self) -> dict[str, list[ir.Instruction]]:
+        found: dict[str, list[ir.Instruction]] = defaultdict(list)
+        for i in self._kernel.function.instructions():
+            for value in dict.fromkeys(i.values):
+                found[value].append(i)
+        return found
 
     def _of_port(self, array: Array) -> str:
         """What a port's type says against bursts."""

@@ -259,12 +259,17 @@ def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, burst
         wait = Wait.VALUE if array.kind is Kind.REGISTERS or array.complete() else Wait.MEMORY
         free, told = forgiven(dependences, array), stated(dependences, array)
         # Lanes of a divided array never meet, whatever their other index is.
+        at: dict[object, list[Access]] = defaultdict(list)
+        for write in writes:
+            at[write.variable].append(write)
         banks = dict(zip(map(id, group), graph.accesses.banks(array, group), strict=True)) if array.partitions else {}
+        pairs = _Pairs(graph.accesses, group)
+        covered = {id(a): _covered(flow, at[a.variable], a) for a in group if not a.write}
         for write in writes:
             for other in group:
                 if other is write or (banks and not may_meet(banks[id(write)], banks[id(other)])):
                     continue
-                meet = graph.accesses.same(write, other)
+                apart, meet, later = pairs.of(write, other)
                 if other.write:
                     if meet and write.index < other.index:
                         graph.edge(write.index, other.index, Wait.ORDER)
@@ -275,19 +280,37 @@ def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, burst
                     else:
                         graph.edge(other.index, write.index, Wait.ORDER)
                 single = array.kind is Kind.PORT and not bursts & {write.index, other.index}
-                apart = graph.accesses.never_meet(write, other) or _covered(flow, writes, other)
-                if free or (apart and not single):
+                if free or ((apart or covered[id(other)]) and not single):
                     continue
-                distance = told or (1 if single else graph.accesses.distance(write, other))
+                distance = told or (1 if single else later)
                 if distance:
                     graph.edge(write.index, other.index, wait, distance)
 
 
+class _Pairs:
+    """How accesses to one array lie to each other. That depends on the terms of their addresses, on how far apart the
+    constant parts are, and on sizes: of thousands of pairs few differ in these."""
+
+    def __init__(self, accesses: Accesses, group: list[Access]) -> None:
+        self._accesses = accesses
+        numbers: dict[object, int] = {}
+        self._kind = {id(a): numbers.setdefault((a.variable, a.size), len(numbers)) for a in group}
+        self._known: dict[tuple[int, int, int], tuple[bool, bool, int | None]] = {}
+
+    def of(self, a: Access, b: Access) -> tuple[bool, bool, int | None]:
+        """Whether they never meet, whether they may in one iteration, and after how many b may meet what a touched."""
+        key = self._kind[id(a)], self._kind[id(b)], a.constant - b.constant
+        if key not in self._known:
+            of = self._accesses
+            self._known[key] = of.never_meet(a, b), of.same(a, b), of.distance(a, b)
+        return self._known[key]
+
+
 def _covered(flow: cfg.Flow, writes: list[Access], read: Access) -> bool:
-    """Whether an iteration always writes what it reads here before: then nothing of an earlier iteration is read."""
+    """Whether an iteration always writes what it reads here before: then nothing of an earlier iteration is read.
+    writes: those that differ from the read in the constant part of the address only."""
     return any(
         write.index < read.index
-        and write.variable == read.variable
         and write.constant <= read.constant
         and read.constant + read.size <= write.constant + write.size
         and flow.dominates(write.block, read.block)

@@ -110,7 +110,7 @@ def _interleave_reads(array: Array, group: list[Access]) -> None:
     for offsets in by_variable.values():
         row = {(offset - min(offsets)) // max(1, array.element_bytes) for offset in offsets}
         if max(row) < array.extents[-1]:  # side by side in one row, which may be more than half of it
-            places = [[0] * (len(array.extents) - 1) + [place] for place in row]
+            places = [(0,) * (len(array.extents) - 1) + (place,) for place in row]
         else:
             places = [indices(array, offset) for offset in offsets]
         sides = [sorted({place[n] for place in places}) for n in range(len(array.extents))]

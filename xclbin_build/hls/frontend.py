@@ -17,7 +17,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import cfg, clang, ir, pure, source
+from . import cfg, clang, hidden, ir, pure, source
 from .arrays import Array, Member
 from .instance import Instance
 from .instances import LATER, UNROLLED, make_plan
@@ -33,9 +33,12 @@ _NO_SPECULATION = "loop-mssa(licm<no-allowspeculation>)"
 # What an earlier iteration has read from memory is read again (wGenerator of SHA-2-Accel, 2025.1: four reads), and an
 # address stays a sum where one branch has it already.
 _REUSE = "gvn<no-pre;no-load-pre>"
-_UNROLL = (
-    f"globalopt,function(sroa,early-cse<memssa>,simplifycfg<no-switch-to-lookup>,instcombine<no-verify-fixpoint>,"
-    f"loop-simplify,lcssa,{_NO_SPECULATION},loop(indvars,loop-deletion,loop-unroll-full),"
+_FIRST = (
+    "globalopt,function(sroa,early-cse<memssa>,simplifycfg<no-switch-to-lookup>,instcombine<no-verify-fixpoint>,"
+    f"loop-simplify,lcssa,{_NO_SPECULATION}"
+)
+_UNROLL = "loop(indvars,loop-deletion,loop-unroll-full)"
+_REST = (
     "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,loop-simplify,lcssa,loop(indvars,loop-unroll-full),"
     f"loop-simplify,lcssa,loop(loop-unroll-full),sroa,simplifycfg,early-cse<memssa>,{_REUSE},"
     f"instcombine<no-verify-fixpoint>,loop-unroll<no-runtime;no-peeling;no-partial>,sroa,early-cse<memssa>,{_REUSE},"
@@ -174,15 +177,15 @@ def analysed(
                 f"{unit.path.name}: '{top}' has about {loops:,} loops once everything is inlined, and more than "
                 f"{most_loops:,} are not checked."
             )
-        plan = make_plan(inlined, symbol, unit.source, _scev(inlined, files), automatic=automatic)
+        plan = make_plan(inlined, symbol, unit.source, _scev(inlined, symbol, files), automatic=automatic)
         if whole and any(instance.too_large for instance in plan.instances.values()):
             raise TooLarge(f"{unit.path.name}: '{top}' has loops of too much code.")
-        # Arguments that may overlap each other do not overlap variables.
-        unroll = _UNROLL.replace("globalopt,", "globalopt,require<globals-aa>,", 1) if shared else _UNROLL
-        final = _optimised(_edited(inlined, symbol, plan), symbol, unroll, files)
+        overlapping = bool(shared)
+        final = _unrolled(_edited(inlined, symbol, plan), symbol, files, overlapping=overlapping)
         if LATER in final:
-            final = _optimised(final.replace(LATER, UNROLLED), symbol, unroll, files, "-disable-licm-promotion")
-        scev = _scev(final, files)
+            late = final.replace(LATER, UNROLLED)
+            final = _unrolled(late, symbol, files, "-disable-licm-promotion", overlapping=overlapping)
+        scev = _scev(final, symbol, files)
     module = ir.parse(final)
     module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
     function = module.function(symbol)
@@ -353,13 +356,31 @@ def _optimised(text: str, symbol: str, passes: str, folder: Path, *options: str)
     return after.read_text()
 
 
-def _scev(text: str, folder: Path) -> str:
+def _unrolled(text: str, symbol: str, folder: Path, *options: str, overlapping: bool) -> str:
+    """Everything unrolled that is marked, and simplified. overlapping: arguments may overlap each other, though not
+    variables."""
+    first = _FIRST.replace("globalopt,", "globalopt,require<globals-aa>,", 1) if overlapping else _FIRST
+    if text.count(", !llvm.loop ") < hidden.LEAST:
+        return _optimised(text, symbol, f"{first},{_UNROLL},{_REST}", folder, *options)
+    ready = _optimised(text, symbol, f"{first},instnamer)", folder, *options)
+    unrolled = hidden.shown(_optimised(hidden.hide(ready, symbol), symbol, _UNROLL, folder, *options))
+    return _optimised(unrolled, symbol, f"function({_REST}", folder, *options)
+
+
+def _scev(text: str, symbol: str, folder: Path) -> str:
     """What scalar evolution says of a module. Each printed instruction that names metadata, attributes, or a value
     without a name has the whole module numbered anew, which is quadratic: values are named (`instnamer`), and what
     scalar evolution does not look at is left out."""
     path = folder / "scev.ll"
-    path.write_text(_STREAM_CALL.sub(r"\1", _UNSEEN.sub("", text)))
-    return clang.run("opt", ["-strip-debug", "-passes=print<scalar-evolution>", "-disable-output", str(path)])[1]
+    plain = _STREAM_CALL.sub(r"\1", _UNSEEN.sub("", text))
+    path.write_text(plain)
+    told = ["-strip-debug", "-passes=print<scalar-evolution>", "-disable-output", str(path)]
+    without = hidden.hide(plain, symbol)
+    if without is plain:
+        return clang.run("opt", told)[1]
+    counts = clang.run("opt", [*told, "-scalar-evolution-classify-expressions=false"])[1]
+    path.write_text(without)
+    return counts + clang.run("opt", told)[1]
 
 
 def _edited(text: str, symbol: str, plan: Plan) -> str:

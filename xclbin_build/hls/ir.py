@@ -100,7 +100,7 @@ class Module:
         """The definition of a function; None if there is none."""
         for match in _DEFINITION.finditer(self.text):
             if match[1].strip('"') == name:
-                return Function(name, _parameters(match["parameters"]), _blocks(match["body"]))
+                return Function(name, _parameters(match["parameters"]), blocks_of(match["body"]))
         return None
 
     def names(self) -> list[str]:
@@ -269,7 +269,8 @@ def _parameters(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _blocks(body: str) -> dict[str, list[Instruction]]:
+def blocks_of(body: str) -> dict[str, list[Instruction]]:
+    """Instructions by label, from the text between a function's braces."""
     # A switch is printed over several lines.
     body = re.sub(r"(switch [^\n\[]*\[)\n(.*?)\]", lambda m: m[1] + m[2].replace("\n", " ") + "]", body, flags=re.S)
     blocks: dict[str, list[Instruction]] = {}
