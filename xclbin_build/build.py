@@ -72,7 +72,8 @@ def build_design(
     check_output(output)
     if target in EMULATED:
         emulation = gxx.build(design, isa, plan, progress, counting=target == "cycles")
-        write(output, container(design, target, emulation.isa, emulation.plan, emulation.shared_object))
+        multiplies = isas.multiplies(emulation.isa)
+        write(output, container(design, target, emulation.isa, emulation.plan, emulation.shared_object, multiplies))
     else:
         if fit_check and design.platform.regions:
             check_fit(design)

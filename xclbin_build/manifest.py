@@ -26,6 +26,7 @@ constants         {NAME: value} of command.hpp
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -51,8 +52,8 @@ _ARGUMENT = {"name": str, "kind": str, "index": int, "offset": int, "bytes": int
 _FIELD = {"field": str, "type": str, "word": int, "count": int}
 
 
-def describe(design: Design, target: str, isa: str, plan: str = "") -> dict[str, Any]:
-    """The manifest of a design built for `target`."""
+def describe(design: Design, target: str, isa: str, plan: str = "", multiplies: Sequence[str] = ()) -> dict[str, Any]:
+    """The manifest of a design built for `target`. multiplies: what an emulation's CPU does (toolchain/isa.py)."""
     tuning = design.platform.tuning_for(plan or isa)
     return {
         "manifest_version": MANIFEST_VERSION,
@@ -60,6 +61,7 @@ def describe(design: Design, target: str, isa: str, plan: str = "") -> dict[str,
         "target": target,
         "isa": isa,
         "plan": plan or isa,
+        "multiplies": list(multiplies),
         "recipe": design.recipe.name,
         "platform": design.platform.table(),
         **({"tuning": tuning} if tuning else {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as xml
 
@@ -18,7 +19,9 @@ MODES = {"emu": Mode.SW_EMU, "sw_emu": Mode.SW_EMU, "cycles": Mode.SW_EMU, "hw_e
 _XML_TARGETS = {"emu": "csim", "sw_emu": "csim", "cycles": "csim", "hw_emu": "hw_em", "hw": "bitstream"}
 
 
-def container(design: Design, target: str, isa: str, plan: str, bitstream: bytes) -> Axlf:
+def container(
+    design: Design, target: str, isa: str, plan: str, bitstream: bytes, multiplies: Sequence[str] = ()
+) -> Axlf:
     """Everything that goes into the xclbin of a design whose compiled kernels are `bitstream`."""
     topology, connections = mem_topology(design), connectivity(design)
     sections = {
@@ -32,7 +35,7 @@ def container(design: Design, target: str, isa: str, plan: str, bitstream: bytes
         # Every bank is a group of its own, so groups and banks have the same indices.
         Section.GROUP_TOPOLOGY: topology,
         Section.GROUP_CONNECTIVITY: connections,
-        Section.USER_METADATA: encode(describe(design, target, isa, plan)),
+        Section.USER_METADATA: encode(describe(design, target, isa, plan, multiplies)),
     }
     return Axlf({int(kind): data for kind, data in sections.items()}, int(MODES[target]), design.platform.xsa)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -186,10 +186,18 @@ class Target:
         return any(not kernel.opcodes.isdisjoint(("fft", "zip")) for kernel in self.kernels)
 
     @property
+    def _multiplies(self) -> Sequence[str]:
+        return self.manifest.get("multiplies", ())
+
+    @property
     def multiplies_bf16(self) -> bool:
         """Whether this is the software card of a host that multiplies bfloat16, and a kernel has the core for it."""
-        extension = str(self.manifest.get("isa", "")).partition("+")[2]
-        return extension in ("bf16", "amx") and bool(self.kernels_for(frozenset({"gemm_bf16"})))
+        return bool("bfloat16" in self._multiplies and self.kernels_for(frozenset({"gemm_bf16"})))
+
+    @property
+    def multiplies_in_tiles(self) -> bool:
+        """Whether this is the software card of a host that multiplies tiles of bytes by a unit of its own (AMX)."""
+        return "tiles" in self._multiplies
 
     def takes(self, opcode: str, element: Element) -> bool:
         """Whether a core of the xclbin reads and writes such elements in the arena."""

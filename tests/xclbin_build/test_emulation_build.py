@@ -15,7 +15,7 @@ from xclbin_build import RecipeError, ToolchainError, XclbinError, read
 from xclbin_build.axlf import Section
 from xclbin_build.build import load_design
 from xclbin_build.toolchain import gxx, vitis
-from xclbin_build.toolchain.isa import chosen, compiler_flags, extensions, level_of, plan_flags
+from xclbin_build.toolchain.isa import _EXTENSIONS, chosen, compiler_flags, extensions, level_of, multiplies, plan_flags
 
 DATA = Path(__file__).parent / "data"
 
@@ -127,6 +127,21 @@ def test_instruction_set_can_be_chosen(tmp_path: Path) -> None:
     assert read(path).manifest["isa"] == "x86-64-v2"
     with pytest.raises(ToolchainError, match="unknown instruction set 'x86-64-v9'; did you mean 'x86-64-v"):
         xclbin_build.build("emu", DATA / "user.toml", output=tmp_path / "v9.xclbin", isa="x86-64-v9")
+
+
+@pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
+def test_of_every_instruction_set_it_is_known_what_it_multiplies(level: str) -> None:
+    """What the compiler is told to use, lowering must know."""
+    every_feature = set().union(*(needed for needed, _ in _EXTENSIONS.values()))
+    for isa in (level, *extensions(level, every_feature)):
+        flags = compiler_flags(isa)
+        assert ("bfloat16" in multiplies(isa)) == ("-mavx512bf16" in flags)
+        assert ("tiles" in multiplies(isa)) == ("-mamx-int8" in flags)
+
+
+def test_manifest_says_what_the_host_multiplies(user_xclbin: Path) -> None:
+    manifest = read(user_xclbin).manifest
+    assert manifest["multiplies"] == list(multiplies(manifest["isa"]))
 
 
 def test_the_plan_can_be_of_any_instruction_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

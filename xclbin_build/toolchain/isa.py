@@ -38,6 +38,7 @@ _EXTENSIONS: dict[str, tuple[set[str], tuple[str, ...]]] = {
     ),
 }
 """Features, by the names of /proc/cpuinfo, and options of g++ and clang++; later ones of a level include these."""
+_MULTIPLIES = {"bfloat16": "avx512_bf16", "tiles": "amx_int8"}
 
 
 def chosen(isa: str | None = None, plan: str | None = None) -> tuple[str, str]:
@@ -80,6 +81,15 @@ def native(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def extensions(level: str, flags: set[str]) -> list[str]:
     """Instruction sets with extensions of a level whose features are all among `flags`, the best one last."""
     return [name for name, (needed, _) in _EXTENSIONS.items() if name.startswith(f"{level}+") and needed <= flags]
+
+
+def multiplies(isa: str) -> tuple[str, ...]:
+    """What CPUs of an instruction set multiply for which lowering has ways of its own.
+
+    `bfloat16`: pairs of these (`vdpbf16ps`); `tiles`: matrices of bytes, by a unit for them (AMX).
+    """
+    needed = _EXTENSIONS[isa][0] if isa in _EXTENSIONS else set()
+    return tuple(name for name, feature in _MULTIPLIES.items() if feature in needed)
 
 
 def level_of(flags: set[str]) -> str:
