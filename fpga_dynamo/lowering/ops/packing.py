@@ -25,6 +25,16 @@ def panel_vectors(channels: int, most: int) -> int:
     return ceil_div(channels, VEC * panels)
 
 
+def int8_panel_vectors(channels: int, target: Target) -> int:
+    """Width of a panel of int8 weights / VEC.
+
+    A host's unit for tiles takes 32 columns at a time. In panels of as many, those lie side by side, and more of them
+    find room in the nearest cache.
+    """
+    most = target.tiles["MAX_VECTORS"]
+    return panel_vectors(channels, min(most, 2) if target.multiplies_in_tiles else most)
+
+
 def weight_words(count: int, format: int | None, target: Target) -> int:
     """Words of packed weights in a format of a record; FORMAT_F32 is 0."""
     return ceil_div(count * target.element(format).bytes, WORD_BYTES) if format else count

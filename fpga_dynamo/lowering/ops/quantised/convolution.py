@@ -34,7 +34,7 @@ from fpga_dynamo.lowering.ops.engine.images import (
     refuse_convolution,
 )
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
-from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
 from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
 from fpga_dynamo.lowering.ops.quantised.engine_transposed import engine_transposed
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
@@ -216,7 +216,7 @@ def _window(part: Part) -> dict[str, Any]:
 def _emit(part: Part, parameters: Parameters, shared: dict[str, Any], emitter: Emitter) -> None:
     in_channels, out_channels = part.shape.channels
     groups = part.shape.groups
-    vectors = panel_vectors(out_channels, emitter.target.tiles["MAX_VECTORS"])
+    vectors = int8_panel_vectors(out_channels, emitter.target)
     rows, columns = part.shape.kernel
     quads = row_quads(columns, in_channels, part.shape.width.dilation)
     weights = parameters.weights.integers

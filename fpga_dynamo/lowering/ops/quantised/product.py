@@ -31,7 +31,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
     unit_strides,
 )
 from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
-from fpga_dynamo.lowering.ops.packing import panel_vectors
+from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.own_scales import TOO_OLD, scales, takes_scales
 from fpga_dynamo.lowering.ops.quantised.packing import (
@@ -151,7 +151,7 @@ def lower(match: Match, emitter: Emitter) -> Sequence[View]:
     node, end, scale = product.node, product.ending, product.scale
     rows, depth = shape(product.left)[-2:]
     columns = shape(product.right)[-1]
-    vectors = panel_vectors(columns, emitter.target.tiles["MAX_VECTORS"])
+    vectors = int8_panel_vectors(columns, emitter.target)
     halves = halves_of(node, match.root, (product.left, product.right), emitter)
     a = emitter.vector_rows(operand_view(product.left, halves, emitter, integers=True), aligned=True)
     residual = residual_integers(end, emitter)
