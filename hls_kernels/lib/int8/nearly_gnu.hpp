@@ -257,15 +257,17 @@ inline void finish_nearly(const finished_pixels& from, int32_t j, const int8_cha
 template <int VECTORS>
 inline void finish_vectors(const finished_pixels& from, int32_t j, const int8_channels* of, const finished_channels* to,
                            const int8_epilogue& e, vec16* arena, const vec16* weights) {
-    for (int32_t i = 0; i < from.count; i += NEARLY_AT_ONCE) {
-        const finished_pixels some = {from.sums,    from.pitch,      minimum(from.count - i, NEARLY_AT_ONCE),
-                                      from.row + i, from.output + i, from.residual + i,
-                                      nullptr,      nullptr,         nullptr};
+    const auto finish = [&](const finished_pixels& some) {
         if (e.residual != ABSENT)
             finish_nearly<VECTORS, true>(some, j, of, to, e, arena, weights);
         else
             finish_nearly<VECTORS, false>(some, j, of, to, e, arena, weights);
-    }
+    };
+    // A copy of `from`, just written, would have to wait until all sums in front of it have left the store buffer.
+    if (from.count <= NEARLY_AT_ONCE) return finish(from);
+    for (int32_t i = 0; i < from.count; i += NEARLY_AT_ONCE)
+        finish({from.sums, from.pitch, minimum(from.count - i, NEARLY_AT_ONCE), from.row + i, from.output + i,
+                from.residual + i, nullptr, nullptr, nullptr});
 }
 
 }  // namespace fpga
