@@ -11,7 +11,7 @@ import collections
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -71,14 +71,14 @@ class WeightStore:
 
     def add_user(self, user: WeightUser) -> None:
         """Tells `user` the buffer object, and again whenever it is another one (None: nothing is packed)."""
-        with self._lock:
+        with self._at_work():
             self._users.add(user)
             user.weights_moved(self._buffer)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all packs."""
-        with self._lock:
+        with self._at_work():
             self._collect()
             return BEAT_BYTES * sum(entry.beats for entry in self._entries.values())
 
@@ -87,7 +87,7 @@ class WeightStore:
 
         Raises the driver's memory error if the bank is full.
         """
-        with self._lock:
+        with self._at_work():
             self._collect()
             missing = {key: pack for pack in packs if (key := _key(pack, tensors)) not in self._entries}
             needed = sum(pack.beats for pack in missing.values())
@@ -101,7 +101,7 @@ class WeightStore:
         """
         memories = [memory_of(tensors[node]) for node in pack.sources]
         key = _key(pack, tensors)
-        with self._lock:
+        with self._at_work():
             entry = self._entries.get(key)
             alive = entry is not None and all(
                 ref() is memory for ref, memory in zip(entry.sources, memories, strict=True)
@@ -137,18 +137,30 @@ class WeightStore:
     def release(self, entries: Iterable[Entry]) -> None:
         """Gives one use of each back. May be called by the garbage collector at any time.
 
-        So it only takes note if a thread, this one perhaps, is at work on the store; whoever comes next sees to it.
+        So it only takes note if a thread, this one perhaps, is at work on the store: that one sees to it as it ends.
         """
         self._released.extend(entries)
-        if self._lock.acquire(blocking=False):
+        self._free_noted()
+
+    def _free_noted(self) -> None:
+        while self._released and self._lock.acquire(blocking=False):
             try:
                 self._free_released()
             finally:
                 self._lock.release()
 
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """The store's lock; what has been released meanwhile is freed behind it."""
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._free_noted()
+
     def collect(self) -> None:
         """Frees what nobody uses any more, and gives the end of the region back where much of it is free."""
-        with self._lock:
+        with self._at_work():
             self._collect()
 
     def _collect(self) -> None:
@@ -175,7 +187,7 @@ class WeightStore:
 
     def invalidate(self) -> None:
         """Has every entry packed again before its next use."""
-        with self._lock:
+        with self._at_work():
             for entry in self._entries.values():
                 entry.stamps = None
 
@@ -214,7 +226,7 @@ class WeightStore:
 
     def _upload(self, entry: Entry, flat: torch.Tensor) -> None:
         nbytes, offset = flat.nbytes, entry.place * BEAT_BYTES
-        with self._lock:
+        with self._at_work():
             if self._copies:
                 self._buffer.upload_ptr(flat.data_ptr(), nbytes, offset)
             else:
