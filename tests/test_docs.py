@@ -20,9 +20,21 @@ from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT
 from fpga_dynamo.tools.opset.table import core_aten, short
 from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
+from tests.marks import EXTENDED
 
 NOT_RUN = 9
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
+
+LONG = (
+    "benchmarks.md",
+    "building-an-xclbin.md",
+    "engine.md",
+    "explain-and-trace.md",
+    "on-a-card.md",
+    "soc.md",
+    "writing-a-kernel.md",
+)
+"""Pages whose examples take a fifth of the time that all other tests do: `make extended` runs them."""
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
 
@@ -39,12 +51,18 @@ def code(cell: str) -> str:
     return re.search(r"`([^`]*)`", cell)[1]  # type: ignore[index]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document", [pytest.param(path, marks=EXTENDED if path.name in LONG else (), id=path.name) for path in DOCUMENTS]
+)
 def test_examples_run(document: Path, tmp_path: Path) -> None:
     if not any(block.runs for block in blocks_of(document)):
         pytest.skip("it has no examples")
     problems = run_document(document, tmp_path)
     assert not problems, "\n".join(problems)
+
+
+def test_long_pages_are_there() -> None:
+    assert set(LONG) <= {path.name for path in DOCUMENTS}
 
 
 def test_blocks_that_do_not_run_say_why() -> None:
