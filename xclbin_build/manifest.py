@@ -8,6 +8,7 @@ isa, plan         instruction set of an emulation's shared object, and the one t
 recipe, platform  name of the recipe; table of the platform (name, speeds for the cost model, resources)
 tuning            what the software card's host does well, as its platform's file has it for that plan; left out if it
                   has nothing, as a card's
+multiplies        what an emulation's CPU multiplies and lowering has ways of its own for (toolchain/isa.py): names
 tiles             {NAME: value} of the tile constants
 banks             [{tag, base, bytes}]
 kernels           [{name, lanes, cores, opcodes, weights, activations, compute_units: [{name, base}],
