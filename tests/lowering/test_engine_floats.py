@@ -39,7 +39,7 @@ def recipe(dtype: str) -> Path:
     return path
 
 
-@functools.lru_cache(maxsize=1)  # a card that is loaded anew is another
+@functools.cache
 def card(dtype: str) -> EngineCard:
     return EngineCard(recipe(dtype), "u250")
 
@@ -196,3 +196,10 @@ def test_an_item_of_what_the_host_makes_goes_back_to_the_card() -> None:
     assert [node.name for node in program.left] == ["native_layer_norm"] and len(program.lists.launches) == 2
     run = EngineRun(program, card("fp32"), captured.tensors())
     torch.testing.assert_close(run.results()[0], captured.results[0], rtol=1e-5, atol=1e-5)
+
+
+def test_cards_of_several_recipes_are_loaded_in_turns() -> None:
+    for dtype in ("fp32", "bf16", "fp32"):
+        program, captured = lowered(nn.Linear(32, 48), dtype, 5, 32)
+        (made,) = EngineRun(program, card(dtype), captured.tensors()).results()
+        torch.testing.assert_close(made, captured.results[0])

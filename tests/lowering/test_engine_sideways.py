@@ -235,8 +235,6 @@ def test_more_pixels_than_the_engine_counts_are_the_host_s() -> None:
     assert left == f"it has {1 << 20} pixels in a row, and the engine counts to {1 << 20}"
 
 
-# The engine of another recipe comes last: the card is loaded anew for it.
-
 FLOATS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "image": (lambda: nn.Conv2d(20, 24, 3, padding=1), (1, 20, 4, 3103)),
     "row": (lambda: nn.Conv1d(16, 8, 5, 2), (1, 16, 7001)),

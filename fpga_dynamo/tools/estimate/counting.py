@@ -57,7 +57,8 @@ class Counted:
 
 @dataclass
 class EngineCard:
-    """An engine of a recipe on the software card. counting: in the hardware schedule, with its cycles."""
+    """An engine of a recipe on the software card. counting: in the hardware schedule, with its cycles. Each session
+    loads the card with it, so engines of several recipes may be used in turns."""
 
     recipe: str | Path
     platform: str | Path
@@ -67,13 +68,12 @@ class EngineCard:
     def __post_init__(self) -> None:
         """Raises DeviceError if the sources do not compile, or the platform's memory cannot be counted."""
         try:
-            path = xclbin_build.cached(self.recipe, "cycles" if self.counting else "emu", platform=self.platform)
+            self._path = xclbin_build.cached(self.recipe, "cycles" if self.counting else "emu", platform=self.platform)
         except BuildError as error:
             raise DeviceError(str(error)) from error
+        (kernel,) = xclbin_build.read(self._path).manifest["kernels"]
+        self._name = kernel["name"]
         self._device = pyxrt.device(0)
-        uuid = self._device.load_xclbin(str(path))
-        (kernel,) = xclbin_build.read(path).manifest["kernels"]
-        self._kernel = pyxrt.kernel(self._device, uuid, kernel["name"])
 
     def buffer(self, name: str, data: Tensor) -> Any:
         """A buffer of the card for an argument, with uint8 data in it."""
@@ -83,7 +83,10 @@ class EngineCard:
         return made
 
     def session(self, weights: Tensor, region: Tensor) -> Session:
-        """What runs launches beside these weights, with maps of so many bytes as `region`."""
+        """What runs launches beside these weights, with maps of so many bytes as `region`, until the card is loaded
+        with something else."""
+        uuid = self._device.load_xclbin(str(self._path))  # does nothing where this is what it is loaded with
+        self._kernel = pyxrt.kernel(self._device, uuid, self._name)
         constants, arena = self.buffer("weights", weights), self.buffer("arena", region)
 
         def launch(lists: Sequence[bytes], maps: Tensor) -> Tensor:
