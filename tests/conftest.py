@@ -1,12 +1,23 @@
 """What every test relies on: programs lowered today (the tests of the disk cache turn it on for themselves), and a
 Ctrl-C that raises, which a shell takes from what it starts in the background."""
 
+import logging
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.marks import EXTENDED
+
+
+def _without(hdlr: logging.Handler) -> None:
+    """torch prints each graph for its trace once that has a handler, and pytest gives every logger one: 6 % of the time
+    of tests that compile."""
+
+
+logging.getLogger("torch.__trace").addHandler = _without  # type: ignore[method-assign]
 os.environ["FPGA_DYNAMO_PROGRAM_CACHE"] = "0"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -23,7 +34,37 @@ LONGEST = (
 """Files that take minutes. `make test` gives each process a file at a time: these first, small ones fill the end."""
 
 
+EVERY = {
+    "backend/test_counting_card.py": 3,
+    "backend/test_data_dependent_sizes.py": 4,
+    "backend/test_dynamic_shapes.py": 3,
+    "backend/test_frames.py": 3,
+    "backend/test_weight_changes.py": 3,
+    "driver/test_driver_faults.py": 3,
+    "hls_kernels/test_sim.py": 3,
+    "lowering/test_engine_bits.py": 4,
+    "lowering/test_engine_channels.py": 4,
+    "lowering/test_engine_phases.py": 4,
+    "lowering/test_engine_sideways.py": 4,
+    "lowering/test_engine_sums.py": 4,
+    "lowering/test_narrow_weights.py": 3,
+    "models/test_models.py": 3,
+}
+"""Files whose tests have many cases that take long: of each test `make test` runs every n-th case, `make extended` the
+others."""
+
+
+@pytest.hookimpl(tryfirst=True)  # marks decide what is run
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     rank = {here / name: position for position, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    every = {here / name: n for name, n in EVERY.items()}
+    cases: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        if isinstance(item, pytest.Function) and item.path in every and not item.get_closest_marker("slow"):
+            test = item.path, item.originalname
+            if cases[test] % every[item.path]:
+                for mark in EXTENDED:
+                    item.add_marker(mark)
+            cases[test] += 1

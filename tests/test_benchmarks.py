@@ -359,6 +359,8 @@ def test_a_checkout_beside_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert "| relu-1000 |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_checkouts_that_cannot_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert checkouts.main([str(tmp_path), "--only", "relu-1000", "--seconds", "0"]) == 1
     assert f"{tmp_path} has no .venv/bin/python: run `make setup` there first" in capsys.readouterr().out
@@ -367,6 +369,8 @@ def test_checkouts_that_cannot_be_compared(tmp_path: Path, capsys: pytest.Captur
     assert "there is no network resnet17" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_the_last_word_of_a_checkout_that_fails() -> None:
     with pytest.raises(checkouts.CheckoutError, match="KeyError"), checkouts.Worker(checkouts.ROOT, "no network", 1):
         pass

@@ -26,15 +26,18 @@ NOT_RUN = 9
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
 LONG = (
+    "README.md",
     "benchmarks.md",
     "building-an-xclbin.md",
     "engine.md",
     "explain-and-trace.md",
+    "int8.md",
     "on-a-card.md",
+    "signal.md",
     "soc.md",
     "writing-a-kernel.md",
 )
-"""Pages whose examples take longest, together a tenth of what all tests took: `make extended` runs them."""
+"""Pages whose examples take longest: `make extended` runs them."""
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks_of(document)]
 

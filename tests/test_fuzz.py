@@ -23,7 +23,7 @@ from fpga_dynamo.testing.graphs import Graph
 from fpga_dynamo.testing.reference import Mismatch
 from tests.marks import EXTENDED
 
-FEW, MANY = 15, 60
+FEW, MANY = 8, 60
 WINOGRAD_EXAMPLES = 6
 HALF_EXAMPLES = 8
 SEED = 20_260
@@ -109,6 +109,8 @@ def test_the_script_of_a_failure_passes_once_the_backend_is_right(
     assert "as good as eager" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_wrong_strides_are_found(backend_that_drops_strides: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [op for op in graphs.operators.TABLE if op.name in ("unary", "binary")]  # they keep their operands' strides
     monkeypatch.setattr(graphs.operators, "TABLE", kept)
@@ -167,6 +169,8 @@ def test_failures_that_differ_in_numbers_are_of_one_kind(message: str, other: st
     assert fuzz.kind(message) == fuzz.kind(other)
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_torch_itself_passes() -> None:
     report = run_fuzz(8, seed=3, backend="aot_eager")
 
@@ -221,7 +225,9 @@ def test_gradients_that_nobody_wants_are_drawn(
     assert all(x.requires_grad for x in instance.parameters()) != frozen
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=EXTENDED)])
+@pytest.mark.slow
+@pytest.mark.extended
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_random_models_of_half_precision_are_as_good_as_eager(dtype: str, tmp_path: Path) -> None:
     report = run_fuzz(HALF_EXAMPLES, SEED, options={"partition": "greedy"}, out_dir=tmp_path, dtype=dtype)
 
@@ -247,7 +253,9 @@ def test_a_wrong_sum_of_half_precision_is_found(
     assert torch.get_default_dtype() == torch.float32
 
 
-@pytest.mark.parametrize("tile_size", [pytest.param(2, marks=EXTENDED), 4])
+@pytest.mark.slow
+@pytest.mark.extended
+@pytest.mark.parametrize("tile_size", [2, 4])
 def test_winograd_s_method_is_as_good_as_it_may_be(tile_size: int, tmp_path: Path) -> None:
     report = run_fuzz(
         WINOGRAD_EXAMPLES,

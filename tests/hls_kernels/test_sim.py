@@ -48,6 +48,8 @@ def test_bench(bench: str, counting: bool, tmp_path: Path) -> None:
     assert " cases, 0 failures" in result.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_random_networks_against_a_clock(tmp_path: Path) -> None:
     """Cycles and deadlocks of random networks, in several orders of their processes, are those of a clocked model."""
     result = run(build("clocked", tmp_path, counting=True, flags=("-O1", *SANITIZERS)))

@@ -84,6 +84,8 @@ def test_textures_are_told_apart() -> None:
     assert right.float().mean() >= 0.8
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_objects_are_found() -> None:
     images, truth = detection.scenes(30, seed=5)
     with torch.no_grad():

@@ -13,6 +13,7 @@ import pytest
 import xclbin_build
 from fpga_dynamo.runtime.drivers import choose
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
+from tests.marks import EXTENDED
 from tests.xclbin_build.test_engine_kernel import RECIPE, Product
 from xclbin_build import BuildError, RecipeError, counting, read
 from xclbin_build.build import load_design
@@ -107,7 +108,7 @@ def test_emu_runs_the_same_kernel_without_counting(recipe: Path, tmp_path: Path)
     assert run.counters == ""
 
 
-@pytest.mark.parametrize("target", ["emu", "cycles"])
+@pytest.mark.parametrize("target", ["emu", pytest.param("cycles", marks=EXTENDED)])
 def test_a_run_that_fails_does_not_spoil_the_next(target: str, recipe: Path, tmp_path: Path) -> None:
     change(
         recipe.with_name("scale.cpp"),
@@ -188,6 +189,8 @@ def test_vitis_gets_the_header_that_leads_to_its_own(recipe: Path) -> None:
     assert [name for name in sources if name.startswith("sim/")] == ["sim/dataflow.hpp"]
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_engine_counts_in_its_hardware_schedule(tmp_path: Path) -> None:
     (tmp_path / "engine.toml").write_text(RECIPE)
     xclbin = xclbin_build.build("cycles", tmp_path / "engine.toml", output=tmp_path / "k.xclbin", platform="u280")

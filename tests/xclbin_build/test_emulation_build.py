@@ -94,6 +94,8 @@ def test_a_changed_header_beside_a_core_recompiles_it(recipe: Path) -> None:
     assert steps == ["compile core_accumulate.cpp", "link kernels.so"]
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_recipes_share_the_objects_of_cores(recipe: Path) -> None:
     recipe.write_text('[kernel.one]\ncores = ["pool"]\n')
     gxx.build(load_design(recipe))
