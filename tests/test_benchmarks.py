@@ -340,6 +340,8 @@ def test_a_suite_that_fails_leaves_the_others_and_its_own_rows(tmp_path: Path, m
     assert found.error == "FpgaError: the card is gone" and [row.name for row in found.rows] == ["first"]
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_memory_is_measured_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {"workload": "bert-tiny", "contestant": EAGER, "threads": 1, "xclbin": "", "calls": 1}
     figures = run("memory", tmp_path, **asked)

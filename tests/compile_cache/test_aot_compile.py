@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import sys, torch, fpga_dynamo
 
@@ -42,6 +44,8 @@ def run(what: str, path: Path, xclbin: str, cache: Path) -> list[int]:
     return [int(number) for number in done.stdout.split()]
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_a_function_that_another_process_has_compiled(tmp_path: Path, xclbin: str) -> None:
     assert run("save", tmp_path / "saved", xclbin, tmp_path / "one") == [1, 0, 3]
     assert run("load", tmp_path / "saved", xclbin, tmp_path / "two") == [0, 1, 3]
