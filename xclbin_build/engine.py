@@ -10,7 +10,7 @@ tiles = 64              # tiles of output channels whose parameters lie there wi
 taps = 128              # positions of a kernel
 port_bits = 512         # of the ports of input and weights; 128 where memory's own ports have no more
 storage = "uram"        # of the window and the weights; or "bram"
-vector_lanes = 16       # of the side that works on rows and element by element (int8 only): 2, 4, 8, 16, or 0 for none
+vector_lanes = 16       # of the side that works on rows: 2, 4, 8 or, of int8, 16; 0 for none, as float32 has
 vector_depth = 512      # words of 16 channels in each of its memories
 vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
 row_sums = true         # whether a map as second operand (attention's keys and values) may have a zero point
@@ -33,6 +33,7 @@ KEYS = (
 OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
 HEADER = "engine_config.hpp"
+_VECTOR_LANES = {"int8": (0, 2, 4, 8, 16), "bfloat16": (0, 2, 4, 8), "float32": (0,)}
 _ARRAY = re.compile(r"(\d{1,2})x(\d{1,2})x(\d{1,2})")
 
 
@@ -60,8 +61,8 @@ class Engine:
 
     @property
     def opcodes(self) -> tuple[str, ...]:
-        """What its commands are called; the vector side works on int8."""
-        return OPCODES if self.element == "int8" and self.vector_lanes else OPCODES[:1]
+        """What its commands are called."""
+        return OPCODES if self.vector_lanes else OPCODES[:1]
 
     def header(self, recipe: str, peers: int = 1, banks: int = 1) -> str:
         """The header that the engine's sources include under the name ENGINE_CONFIG.
@@ -118,9 +119,11 @@ def parse(table: Table) -> Engine:
     storage = table.get("storage", str, "uram")
     if storage not in ("uram", "bram"):
         raise RecipeError(f'{table.where}: \'storage\' must be "uram" or "bram", not "{storage}".')
-    vector_lanes = table.get("vector_lanes", int, 16)
-    if vector_lanes not in (0, 2, 4, 8, 16):
-        raise RecipeError(f"{table.where}: 'vector_lanes' must be 0, 2, 4, 8 or 16, not {vector_lanes}.")
+    lanes_of_rows = _VECTOR_LANES[element]
+    vector_lanes = table.get("vector_lanes", int, lanes_of_rows[-1])
+    if vector_lanes not in lanes_of_rows:
+        words = " or ".join(", ".join(str(n) for n in lanes_of_rows).rsplit(", ", 1))
+        raise RecipeError(f"{table.where}: 'vector_lanes' of {element} must be {words}, not {vector_lanes}.")
     activations = table.get("activations", bool, element != "float32")
     if activations and element == "float32":
         raise RecipeError(f"{table.where}: 'activations' are tables, which a float32 engine has none of.")

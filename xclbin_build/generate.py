@@ -108,7 +108,7 @@ def _library(design: Design) -> dict[str, str]:
     """The headers of hls_kernels, and what is generated from them and the tiles alone."""
     headers = sorted([*ROOT.glob("*.hpp"), *LIB.rglob("*.hpp"), *CORES.rglob("*.hpp")])
     if design.engine:
-        folders = (ENGINE, ENGINE / "processes", ENGINE / "vector", SIM)
+        folders = (ENGINE, ENGINE / "processes", ENGINE / "vector", ENGINE / "vector" / "floats", SIM)
         headers += sorted(path for folder in folders for path in folder.glob("*.h*"))
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in headers}
     defaults = parse_tiles(ROOT / "tiles.hpp")

@@ -56,9 +56,10 @@
 #ifndef ENGINE_ACTIVATIONS
 #define ENGINE_ACTIVATIONS 1  // of bfloat16: whether functions of a result are applied by table (function.hpp)
 #endif
-// The vector side: lanes (0, 2, 4, 8 or 16), words of 16 channels in a memory between two sweeps, blocks whose gamma and beta it holds.
+// The vector side: lanes (0, 2, 4, 8 or, of int8, 16), words of 16 channels in a memory between two sweeps, blocks whose gamma and beta
+// it holds.
 #ifndef ENGINE_VECTOR_LANES
-#define ENGINE_VECTOR_LANES 16
+#define ENGINE_VECTOR_LANES (ENGINE_ELEMENT == 0 ? 16 : 8)
 #endif
 #ifndef ENGINE_VECTOR_DEPTH
 #define ENGINE_VECTOR_DEPTH 512
@@ -66,8 +67,8 @@
 #ifndef ENGINE_VECTOR_BLOCKS
 #define ENGINE_VECTOR_BLOCKS 32
 #endif
-// It works on int8; 0 lanes: there is none.
-#define ENGINE_HAS_VECTOR (ENGINE_ELEMENT == 0 && ENGINE_VECTOR_LANES > 0)
+// It works on int8 and bfloat16; 0 lanes: there is none.
+#define ENGINE_HAS_VECTOR (ENGINE_ELEMENT < 2 && ENGINE_VECTOR_LANES > 0)
 #define ENGINE_FUNCTIONS (ENGINE_ELEMENT == 1 && ENGINE_ACTIVATIONS)
 
 namespace engine {

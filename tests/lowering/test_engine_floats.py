@@ -66,6 +66,18 @@ class _Attention(nn.Module):
         return result
 
 
+class _Scaled(nn.Module):
+    """A factor behind a product that adds a row, and one behind a product that adds none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(32, 48), nn.Linear(48, 32, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.b(self.a(x) * 0.25) * 3.0
+        return result
+
+
 class _Sums(nn.Module):
     """A batch norm and a limit that no convolution stands before, a sum of two maps, averages with padding."""
 
@@ -97,6 +109,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "deep rows": (lambda: nn.Sequential(nn.Linear(2304, 20), nn.ReLU()), (3, 2304)),
     "sums": (_Sums, (1, 16, 9, 11)),
     "means": (_Means, (2, 24, 22, 20)),
+    "factors": (_Scaled, (5, 32)),
     "patches": (lambda: nn.Sequential(nn.Conv2d(3, 24, 16, 16), nn.ReLU()), (2, 3, 35, 48)),
     "attention": (_Attention, (1, 16, 32)),
 }

@@ -147,12 +147,12 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
         start(card, product)
 
 
-@pytest.mark.parametrize("element", ["bfloat16", "float32"])
-def test_engines_of_other_elements_build_without_a_vector_side(element: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("element", "opcodes"), [("bfloat16", ["mac", "vector"]), ("float32", ["mac"])])
+def test_engines_of_float32_build_without_a_vector_side(element: str, opcodes: list[str], tmp_path: Path) -> None:
     path = tmp_path / "engine.toml"
     path.write_text(f'name = "e"\n[kernel.array]\nengine = "4x16x8"\nelement = "{element}"\n')
     manifest = read(xclbin_build.cached(path)).manifest
-    assert manifest["kernels"][0]["opcodes"] == ["mac"]
+    assert manifest["kernels"][0]["opcodes"] == opcodes
 
 
 @pytest.mark.parametrize(

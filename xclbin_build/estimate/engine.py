@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..engine import Engine
 from ..hls.operators import Operators
-from ..hls.resources import Part, Resources
+from ..hls.resources import Part, Resources, total
 from . import memories
 
 ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
@@ -22,6 +22,7 @@ _FUNCTION_ENTRIES = 4096  # of bfloat16, hls_kernels/engine/config.hpp
 _CASCADE = 8  # DSPs, processes/mac_array.hpp
 _VECTOR_ROWS = 256  # vector/plan.hpp
 _ROW_SUMS_BITS, _ROW_SCALE_BITS = 128, 64  # vector/arithmetic.hpp
+_ROW_PARTS = 16  # vector/streams.hpp
 
 
 def products(engine: Engine) -> int:
@@ -90,7 +91,11 @@ def params(engine: Engine) -> Resources:
 
 
 def vector_memories(engine: Engine) -> Resources:
-    """Two memories of a group's rows before and behind the second sweep, for words of the map and of the other."""
+    """Two memories of a group's rows before and behind the second sweep: of int8 for words of the map and of the other,
+    of floats for words of the map, and of float32."""
+    if engine.element != "int8":
+        bits = (8 * ELEMENT_BYTES[engine.element] * WORD, 32 * WORD)
+        return total(memories.cost(memories.Memory(n, 2 * engine.vector_depth, "bram")) for n in bits)
     group = memories.cost(memories.Memory(8 * WORD, 2 * engine.vector_depth, "bram"))
     return group * 4
 
@@ -98,6 +103,9 @@ def vector_memories(engine: Engine) -> Resources:
 def vector_streams(engine: Engine) -> Resources:
     lines = _SHORT_LINES if engine.out_channels == WORD else _LINE_STREAM
     found = stream(_JOB_BITS, _JOB_WORDS) * _VECTOR_JOB_STREAMS
+    if engine.element != "int8":  # no words in turn, but a process more
+        found += stream(_JOB_BITS, _JOB_WORDS) + stream(LINE_BITS, _LINE_STREAM) * 2 + stream(LINE_BITS, lines) * 3
+        return found + stream(64, _ROW_PARTS) * 2 + stream(32, _VECTOR_ROWS) * 2
     found += stream(LINE_BITS, _LINE_STREAM) * 2 + stream(LINE_BITS, lines) * 4
     return found + stream(_ROW_SUMS_BITS, _VECTOR_ROWS) * 2 + stream(_ROW_SCALE_BITS, _VECTOR_ROWS)
 
@@ -131,5 +139,5 @@ def least(engine: Engine, name: str, operators: Operators) -> Part:
         Part("memory", "params", params(engine), "counted"),
         Part("streams", "between processes", streams, "formula"),
         Part("ports", "m_axi and control", ports, "formula"),
-        *(vector if engine.vector_lanes and engine.element == "int8" else []),
+        *(vector if engine.vector_lanes else []),
     ])  # fmt: skip

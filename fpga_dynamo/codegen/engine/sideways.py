@@ -289,7 +289,7 @@ def _write_rows(
 
 def _maxima(c: MacCommand, x: Images, out: Images, made: Made, emitter: Writer) -> None:
     """Maxima along each row, and of the rows under a window."""
-    if not emitter.sizes.has_vector_side:
+    if not emitter.sizes.interleaves:
         raise DoesNotFitError("has maxima over rows that are wider than the window, which takes a vector side")
     blocks, (taps, _) = c.in_blocks, c.kernel
     rows = _rows_apart(c, x, 0, blocks, 1, emitter)

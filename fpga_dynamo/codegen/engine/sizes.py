@@ -73,7 +73,13 @@ class EngineSizes:
 
     @property
     def has_vector_side(self) -> bool:
-        return self.element_bytes == 1 and self.vector_lanes > 0
+        # Older xclbins say 16 of bfloat16, which then was said of all engines and had none.
+        return 0 < self.vector_lanes <= {1: 16, 2: 8}.get(self.element_bytes, 0)
+
+    @property
+    def interleaves(self) -> bool:
+        """Whether the vector side puts words of two maps in turn, and works element by element."""
+        return self.element_bytes == 1 and self.has_vector_side
 
     @property
     def line_elements(self) -> int:

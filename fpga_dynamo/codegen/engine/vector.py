@@ -14,6 +14,8 @@ from .sizes import CHANNELS, EngineSizes
 VECTOR = 49
 EXPONENT_BITS = 24
 """Fractional bits of softmax's exponentials."""
+FLOAT_EXPONENTIAL_BITS = 27
+"""Fractional bits of the exponentials that those of floats are made from, of steps of 1/256."""
 _ROWS = 256
 """Rows of a group, at most."""
 _LEAST_ROWS = 8
@@ -28,6 +30,8 @@ _BURST = 6
 """Of a loader or the store for a burst, beside its lines."""
 _COLLECT, _WEIGH, _SCALE, _APPLY, _MOVE, _INTERLEAVE = 16, 14, 84, 34, 3, 4
 """Depths of the loops, as in hls_kernels/engine/qor.toml."""
+_FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_ROW, _FLOATS_APPLY = 30, 48, 92, 24
+"""The same of floats; row: of what is worked out once a row, before its second sweep and before its third."""
 _EXPONENTIALS, _TABLE = 256, 256
 """Cycles of filling tables at the begin of a command."""
 _PARAMS_EARLIER = 20
@@ -139,11 +143,11 @@ class VectorCommand:
     def refusal(self, sizes: EngineSizes) -> str | None:
         """Why an engine of these sizes cannot run the command, as the end of a sentence; None if it can."""
         lines = min(self.group_lines, divide_up(self.pixels, sizes.beat))
-        if sizes.element_bytes != 1:
-            return "works on int8 maps, of which this engine has none"
-        if not sizes.vector_lanes:
+        if not sizes.has_vector_side:
             return "needs the vector side, which this engine does not have"
-        if self.operation is VectorOperation.NORM and self.channels > _MOST_CHANNELS:
+        if sizes.is_float and (not self.reduces or self.flags or self.has_other):
+            return "is none of those that engines of floats have: softmax and layer norm of a map"
+        if self.operation is VectorOperation.NORM and self.channels > _MOST_CHANNELS and not sizes.is_float:
             return f"normalises {self.channels} channels, more than {_MOST_CHANNELS}"
         if self.operation is VectorOperation.NORM and self.other != NO_OPERAND:
             return "has a second operand beside what is normalised"
@@ -205,11 +209,14 @@ def vector_stores(
     own = {VectorOperation.SOFTMAX: _EXPONENTIALS, VectorOperation.NORM: 2 * c.blocks * sizes.vector_parts}
     ready = load + own.get(c.operation, 0) - _PARAMS_EARLIER
     collect, weigh, apply = [0.0, 0.0], [ready if c.reduces else 0.0] * 2, [ready + table] * 2
+    depths = (_FLOATS_COLLECT, _FLOATS_WEIGH, _FLOATS_APPLY) if sizes.is_float else (_COLLECT, _WEIGH, _APPLY)
+    center = scale = 0.0
     for _head in range(heads):
         for first in range(0, plane, c.group_lines):
             lines = min(c.group_lines, plane - first)
             rows = lines * sizes.beat
-            walked = max(rows, _LEAST_ROWS) * c.blocks * sizes.vector_parts
+            last_block = max(rows, _LEAST_ROWS) * sizes.vector_parts
+            walked = last_block * c.blocks
             bursts = 1 if lines == (c.plane or plane) else c.blocks
             moved = lines * c.blocks + bursts * _BURST
             moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
@@ -218,14 +225,20 @@ def vector_stores(
             first_line = load + _GROUP + memory.read
             load = max(first_line + moved, collect[-1] + walked - lines_ahead * turns)
             ready = max(collect[-1] + _GROUP, weigh[-2] + _GROUP, first_line)
-            collect.append(max(ready + walked, load + turns) + _COLLECT)
+            collect.append(max(ready + walked, load + turns) + depths[0])
             ready = max(weigh[-1], collect[-1], apply[-2])
-            weigh.append(ready + _GROUP + walked + _WEIGH)
+            if sizes.is_float:  # the first row's center comes a division behind its sum, and the group's last one's
+                center = max(collect[-1], center + _GROUP + last_block) + _FLOATS_ROW
+                ready = max(ready, center - last_block)
+            weigh.append(ready + _GROUP + walked + depths[1])
             ready = max(apply[-1], weigh[-1])
-            if c.operation is VectorOperation.SOFTMAX:  # its first scale comes a division behind its sum
+            if sizes.is_float:
+                scale = max(weigh[-1], scale + _GROUP + last_block) + _FLOATS_ROW
+                ready = max(ready, scale - last_block)
+            elif c.operation is VectorOperation.SOFTMAX:  # its first scale comes a division behind its sum
                 ready = max(ready, weigh[-1] - rows * sizes.vector_parts + _SCALE)
             # Lines wait until the store has done with what was before, but for those that its stream holds.
-            apply.append(max(ready + _GROUP + walked + _APPLY, store + lines * c.blocks - lines_ahead))
+            apply.append(max(ready + _GROUP + walked + depths[2], store + lines * c.blocks - lines_ahead))
             stored = _GROUP + lines * c.blocks + c.blocks * _BURST + memory.write * (bursts > 1)
             store = max(store + stored, apply[-1] + _MOVE)
             found.append((0 if heads > 1 else pixels, store + memory.write))

@@ -9,7 +9,7 @@ from fpga_dynamo.lowering.ops import scan  # noqa: F401 - takes flips along that
 from fpga_dynamo.lowering.ops import attention, host, pooling  # noqa: F401
 from fpga_dynamo.lowering.ops.convolution import convolution, gradient  # noqa: F401
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles  # noqa: F401
-from fpga_dynamo.lowering.ops.engine import factors, floats, floats_maps  # noqa: F401
+from fpga_dynamo.lowering.ops.engine import factors, floats, floats_maps, floats_rows  # noqa: F401
 from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  # noqa: F401
 from fpga_dynamo.lowering.ops.matmul import bf16, matmul  # noqa: F401
 from fpga_dynamo.lowering.ops.movement import borders, movement, resampling, shuffle  # noqa: F401

@@ -6,13 +6,15 @@
 namespace engine {
 
 inline const char* refusal(const vector_command& c) {
-    if (ELEMENT != ELEMENT_INT8) return "works on int8 maps, of which this engine has none";
+    if (ELEMENT == ELEMENT_FLOAT32) return "works on int8 or bfloat16 maps, of which this engine has none";
     if (!ENGINE_HAS_VECTOR) return "needs the vector side, which this engine does not have";
     if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
     if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_INTERLEAVE) return "has an unknown operation";
     for (const int32_t x : {c.channels, c.pixels, c.heads[0], c.heads[1], c.group_lines})
         if (x < 1) return "has a size that is not positive";
     if (c.low < -128 || c.high > 127 || c.low > c.high) return "has limits that are none of int8";
+    if (VECTOR_FLOATS && (!reduces(c) || c.flags || c.other != NO_OPERAND))
+        return "is none of those that engines of floats have: softmax and layer norm of a map";
     const bool has_two = c.operation == VECTOR_MULTIPLY || interleaves(c) || is_shared(c);
     if (has_two && !has_other(c)) return "has no second operand";
     const vector_plan_t p = plan_of(c);
@@ -37,7 +39,7 @@ inline const char* refusal(const vector_command& c) {
         return "has more channels than the memory of gamma and beta";
     if (!narrow(job)) return "has sizes beyond what the engine counts";
     if (c.operation != VECTOR_NORM) return nullptr;
-    if (c.channels > 4095) return "has rows whose normalised numbers exceed 7 bits";
+    if (!VECTOR_FLOATS && c.channels > 4095) return "has rows whose normalised numbers exceed 7 bits";
     if (has_other(c)) return "has a second operand beside what is normalised";
     if (!(c.epsilon > 0)) return "has an epsilon that is not greater than 0";
     return nullptr;

@@ -4,6 +4,9 @@
 #include <cstring>
 
 #include "../layout.hpp"
+#if ENGINE_ELEMENT != 0
+#include "floats/cpu.hpp"
+#else
 #include "arithmetic.hpp"
 
 namespace engine {
@@ -93,4 +96,5 @@ private:
 };
 
 }  // namespace engine
+#endif
 #endif

@@ -117,7 +117,8 @@ inline void load_vector_params(vector_side& vector, weight_port_t& port) {
         ITERATION(vector_params_lines);
         add_beat(line, port.read());
         if ((n & (LINE_BEATS - 1)) != LINE_BEATS - 1) continue;
-        vector.params.write(line);
+        // Of floats the second sweep alone looks up exponentials.
+        if (!VECTOR_FLOATS || job.c.operation == VECTOR_NORM) vector.params.write(line);
         if (job.c.operation == VECTOR_SOFTMAX && n < EXPONENT_LINES * LINE_BEATS) vector.weigh_params.write(line);
     }
 }
@@ -157,7 +158,11 @@ inline void store_vector(vector_side& vector, port_t& maps, done_stream& to_inpu
                     PIPELINED(store_vector_lines) for (group_lines_t n = 0; n < rows.lines; n++) {
 #pragma HLS pipeline II = 1
                         ITERATION(store_vector_lines);
+#if ENGINE_ELEMENT == 0
                         const line_t line = interleaves(c) ? vector.interleaved.read() : vector.output.read();
+#else
+                        const line_t line = vector.output.read();
+#endif
                         maps.write(line, strobe_of(0, ends && n == last_line ? rest : 0));
                     }
                 }

@@ -22,6 +22,8 @@ constexpr int VECTOR_PARAMS_BITS = bits_for(2 * VECTOR_BLOCKS + EXPONENT_LINES +
 
 static_assert(VECTOR_LANES == 2 || VECTOR_LANES == 4 || VECTOR_LANES == 8 || VECTOR_LANES == 16,
               "lanes of the vector side: 0, 2, 4, 8 or 16");
+// A sum of floats returns to its adder after LEAST_ROWS * VECTOR_PARTS cycles, of which pragmas of dependence state 16.
+static_assert(ELEMENT == ELEMENT_INT8 || ENGINE_VECTOR_LANES <= 8, "lanes of a vector side of floats: 0, 2, 4 or 8");
 
 struct vector_plan_t {
     int32_t heads;

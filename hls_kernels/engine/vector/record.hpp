@@ -1,7 +1,7 @@
 // The command of the vector side: what works on the rows of maps, or element by element, beside the MAC array.
 //
 // A row is one pixel's channels: the keys of a query, the features of a token. Units as in ../record.hpp; of `heads` maps
-// each has planes and pixels of its own. Elements are int8.
+// each has planes and pixels of its own. Elements are int8, or bfloat16 (below).
 #pragma once
 #include <cstdint>
 
@@ -40,6 +40,14 @@ enum vector_flags : int32_t {
 // divided out beforehand: in row_scale, input_scale and other_factor, or gamma and beta.
 // Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16], int32 in
 // units of 2^-17 and 2^-22; then the table in 4 lines.
+//
+// bfloat16 has softmax and norm alone, without other, table, zero points and limits. All is float32, each operation with its
+// rounding, and a result is rounded once more:
+//   softmax   y = e * (1 / sum of the row's e), e = exp(x - max of the row) as floats/exponential.hpp has it
+//   norm      v = x - (sum of x) / channels, y = (v * (1 / sqrt((sum of v^2) * row_scale + epsilon))) * gamma + beta
+// Sums are of VECTOR_LANES channels at a time, pair by pair, then from one block to the next, and last over a block's parts, pair by
+// pair. Channels that fill the last block get 0. Params: of softmax 256 exponentials 2^27 * exp(-i / 256), uint32; of norm
+// [block][gamma, beta][16], float32.
 struct vector_command {
     int32_t opcode;
     int32_t slices;
@@ -58,8 +66,8 @@ struct vector_command {
     int32_t other_head[2];
     int32_t output_head[2];
     int32_t group_lines;  // lines of each plane, BEAT rows each, that are in the vector side's memories at a time
-    float epsilon;        // layer norm's, times channels^2 / (scale of x)^2; greater than 0
-    float row_scale;
+    float epsilon;        // layer norm's, of int8 times channels^2 / (scale of x)^2; greater than 0
+    float row_scale;      // of norm in bfloat16 1 / channels
     int32_t input_scale;
     int32_t other_factor;
     int32_t input_zero;
@@ -76,9 +84,11 @@ struct vector_command {
 
 static_assert(sizeof(vector_command) <= 64 * 4, "a command has 64 words");
 
-inline bool has_other(const vector_command& c) { return c.other != NO_OPERAND; }
+// Of floats there are neither second operands nor words in turn (check.hpp).
+constexpr bool VECTOR_FLOATS = ELEMENT != ELEMENT_INT8;
+inline bool has_other(const vector_command& c) { return !VECTOR_FLOATS && c.other != NO_OPERAND; }
 inline bool is_shared(const vector_command& c) { return (c.flags & VECTOR_SHARED) != 0; }
-inline bool interleaves(const vector_command& c) { return c.operation == VECTOR_INTERLEAVE; }
+inline bool interleaves(const vector_command& c) { return !VECTOR_FLOATS && c.operation == VECTOR_INTERLEAVE; }
 // Needs sums over a row before its first result.
 inline bool reduces(const vector_command& c) { return c.operation == VECTOR_SOFTMAX || c.operation == VECTOR_NORM; }
 

@@ -2,14 +2,19 @@
 #pragma once
 #include "../peers.hpp"
 #include "../processes/ports.hpp"
-#include "arithmetic.hpp"
 #include "jobs.hpp"
+#if ENGINE_ELEMENT == 0
+#include "arithmetic.hpp"
+#else
+#include "floats/arithmetic.hpp"
+#endif
 
 namespace engine {
 
 #if ENGINE_HAS_VECTOR
 
-// They hold a group's rows, so that a sweep never waits in its last block for one that has yet to begin.
+// Streams of rows hold those of a group, so that a sweep never waits in its last block for one that has yet to begin.
+#if ENGINE_ELEMENT == 0
 typedef hls::stream<row_sums_t, VECTOR_ROWS> row_sums_stream;
 typedef hls::stream<row_scale_t, VECTOR_ROWS> row_scales_stream;
 
@@ -19,6 +24,23 @@ struct row_group_t {
     word_t other[VECTOR_DEPTH];
 };
 typedef hls::stream_of_blocks<row_group_t, 2> row_group_blocks;
+#else
+typedef hls::stream<row_part_t, 16> row_parts_stream;
+typedef hls::stream<float, VECTOR_ROWS> row_numbers_stream;
+
+// The memories between sweeps: elements as they came, and what becomes of them in float32.
+struct row_group_t {
+    word_t x[VECTOR_DEPTH];
+};
+struct float_word_t {
+    float lane[CHANNELS];
+};
+struct float_group_t {
+    float_word_t x[VECTOR_DEPTH];
+};
+typedef hls::stream_of_blocks<row_group_t, 2> row_group_blocks;
+typedef hls::stream_of_blocks<float_group_t, 2> float_group_blocks;
+#endif
 
 // Everything between the processes that load, those of the vector side, and store.
 struct vector_side {
@@ -28,10 +50,18 @@ struct vector_side {
     vector_jobs_t apply_jobs{"jobs of apply"};
     line_stream input{"vector_input"}, output{"vector_output"};
     short_stream other{"vector_other"}, params{"vector_params"}, weigh_params{"vector_weigh_params"};
+#if ENGINE_ELEMENT == 0
     short_stream interleaved{"vector_interleaved"};
     row_sums_stream collected{"collected"}, weighed{"weighed"};
     row_scales_stream scales{"scales"};
     row_group_blocks first{"first group"}, second{"second group"};
+#else
+    vector_jobs_t center_jobs{"jobs of center_rows"};
+    row_parts_stream collected{"collected"}, weighed{"weighed"};
+    row_numbers_stream centers{"centers"}, scales{"scales"};
+    row_group_blocks first{"first group"};
+    float_group_blocks second{"second group"};
+#endif
 };
 
 // Ends the processes that only the vector side has; the others know how many commands there are.
@@ -40,6 +70,9 @@ inline void write_end(vector_side& to) {
     vector_job_t end = {};
     end.position = -1;
     to.collect_jobs.write(end);
+#if ENGINE_ELEMENT != 0
+    to.center_jobs.write(end);
+#endif
     to.weigh_jobs.write(end);
     to.scale_jobs.write(end);
     to.apply_jobs.write(end);
@@ -52,6 +85,9 @@ inline void write_jobs(const vector_command& c, int32_t position, vector_side& t
     to.input_jobs.write(job);
     to.other_jobs.write(job);
     to.collect_jobs.write(job);
+#if ENGINE_ELEMENT != 0
+    to.center_jobs.write(job);
+#endif
     to.weigh_jobs.write(job);
     to.scale_jobs.write(job);
     to.apply_jobs.write(job);
@@ -116,16 +152,18 @@ inline ap_uint<5> channels_of(const vector_job_t& job, int block) {
     return left > number<SIZE_BITS>(CHANNELS) ? ap_uint<5>(CHANNELS) : ap_uint<5>(left);
 }
 // Channel l of a part of a word.
-inline int8_t lane_of(const word_t& word, int part, int l) {
+template <class WORD>
+auto lane_of(const WORD& word, int part, int l) {
 #pragma HLS inline
-    int8_t x = word.lane[l];
+    auto x = word.lane[l];
     for (int q = 1; q < VECTOR_PARTS; q++) {
 #pragma HLS unroll
         if (q == part) x = word.lane[q * VECTOR_LANES + l];
     }
     return x;
 }
-inline void set_lane(word_t& word, int part, int l, int8_t x) {
+template <class WORD, class X>
+void set_lane(WORD& word, int part, int l, X x) {
 #pragma HLS inline
     for (int q = 0; q < VECTOR_PARTS; q++) {
 #pragma HLS unroll

@@ -54,13 +54,16 @@ class Ending:
     function: Function | None = None
 
 
-def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False) -> Ending:
+def ending(
+    product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False
+) -> Ending:
     """The longest chain behind `product`, all of single users, that a command does on the way out.
 
     rows: of a matrix, where factors and rows may follow, and views that keep its rows whole. alone: without an addition
-    of another map.
+    of another map. biased: the product itself adds a row, which a factor behind it would be of as well.
     """
-    steps = [SCALE, _row(product, graph)] if rows else [_norm(product, graph)]
+    factors = [] if biased else [SCALE]
+    steps = [*factors, _row(product, graph)] if rows else [_norm(product, graph)]
     if not alone:
         steps.append(_residual(graph))
     nodes, last, links = follow(product, [*steps, _LIMIT], graph, views=rows)

@@ -7,6 +7,7 @@ by tap, so sums are rounded in another order than eager's. Tests: tests/lowering
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from torch.fx import Node
 
@@ -76,10 +77,11 @@ def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 
 def _matmul(*, alone: bool) -> Matcher:
     def match(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
-        _, _, right = operands_of(node)
+        addend, _, right = operands_of(node)
+        biased = addend is not None and argument(node, "beta", 3, 1) != 0
         # A product of two maps adds nothing: the streams of what is added bring the second operand.
         alone_ = alone or not graph.is_static(repeated_matrix(right))
-        end = ending(node, graph, rows=True, alone=alone_)
+        end = ending(node, graph, rows=True, alone=alone_, biased=biased)
         return Match(pattern, (node, *end.nodes), (end.last,), {"ending": end})
 
     return match
@@ -90,19 +92,24 @@ def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     addend, left, right = operands_of(node)
     of_engine(left, "its left operand", emitter.sizes)
     of_engine(right, "its right operand", emitter.sizes)
-    if argument(node, "beta", 3, 1) != 1 or argument(node, "alpha", 4, 1) != 1:
+    beta, alpha = argument(node, "beta", 3, 1), argument(node, "alpha", 4, 1)
+    if beta == 0:  # as attention's scores have it
+        addend = None
+    if not isinstance(alpha, (int, float)) or (addend is not None and (beta, alpha) != (1, 1)):
         raise RefusedError("it is scaled")
+    end: Ending = replace(match.bound["ending"], scale=match.bound["ending"].scale * alpha)
     right = repeated_matrix(right)
     if not emitter.graph.is_static(right):
-        return _heads(match, addend, left, right, emitter)
+        return _heads(match, end, addend, left, right, emitter)
     if len(shape(right)) > 2:
         raise RefusedError("its right operand is a batch of weights")
-    return _linear(match, addend, left, right, emitter)
+    return _linear(match, end, addend, left, right, emitter)
 
 
-def _linear(match: Match, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter) -> Sequence[View]:
+def _linear(
+    match: Match, end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
+) -> Sequence[View]:
     node = match.nodes[0]
-    end: Ending = match.bound["ending"]
     depth, columns = shape(right)
     if addend is not None and not (emitter.graph.is_static(addend) and shape(addend) in ((columns,), (1, columns))):
         raise RefusedError("what is added is no static row")
@@ -119,9 +126,10 @@ def _linear(match: Match, addend: Node | None, left: Node, right: Node, emitter:
     return [seen_as(of.out, match.root)]
 
 
-def _heads(match: Match, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter) -> Sequence[View]:
+def _heads(
+    match: Match, end: Ending, addend: Node | None, left: Node, right: Node, emitter: EngineEmitter
+) -> Sequence[View]:
     node = match.nodes[0]
-    end: Ending = match.bound["ending"]
     if addend is not None:
         raise RefusedError("a product of two maps adds no third")
     a, b = emitter.view(left), emitter.view(right)
@@ -154,7 +162,7 @@ def _stays_apart(node: Node) -> bool:
     return False
 
 
-_PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default)
+_PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default)
 
 of_floats("convolution", (aten.convolution.default,), _convolution(alone=False), engine_convolution)
 of_floats("convolution_alone", (aten.convolution.default,), _convolution(alone=True), engine_convolution)

@@ -45,7 +45,7 @@ def element_of(sizes: EngineSizes) -> Element:
 def refuse_convolution(node: Node, emitter: EngineEmitter) -> None:
     """Raises RefusedError for one that no command computes."""
     rank, bias = len(shape(node)) - 2, node.args[2]
-    if bool(argument(node, "transposed", 6)) and not emitter.sizes.has_vector_side:
+    if bool(argument(node, "transposed", 6)) and not emitter.sizes.interleaves:
         raise RefusedError("it is a transposed convolution, whose phases an int8 engine's vector side interleaves")
     if rank not in (1, 2):
         raise RefusedError(f"it is a convolution over {rank} dimensions, and the engine's maps have two")

@@ -28,7 +28,7 @@ def engine_resize(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node: Node = match.bound["inner"].root
     if node.target not in NEAREST:
         raise RefusedError("it is bilinear, and the engine repeats pixels")
-    if not emitter.sizes.has_vector_side:
+    if not emitter.sizes.interleaves:
         raise RefusedError("it repeats pixels, which an int8 engine's vector side does")
     found, scale = dequantized(match.nodes[0]), quantizes(match.root)
     if found is None or scale is None or found[1] != scale:

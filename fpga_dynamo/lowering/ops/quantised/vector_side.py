@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of, of_engine, rows_of
+from fpga_dynamo.codegen.engine.maps import Map, RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.engine.vector import (
     BETA_FRACTION,
@@ -26,11 +26,11 @@ from fpga_dynamo.codegen.engine.vector import (
     VectorOperation,
 )
 from fpga_dynamo.codegen.requantize import channels
-from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.ops.engine.phases import join
+from fpga_dynamo.lowering.ops.engine.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
 from fpga_dynamo.lowering.ops.quantised.engine_channels import is_within_blocks
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
 from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine, sole_user
@@ -62,12 +62,12 @@ def element_wise(
     of = x.buffer
     assert isinstance(of, Map)
     placed = emitter.placements.get(root)
-    if placed is None and _whole(x) and (other is None or _alike(x, other)):
+    if placed is None and is_whole(x) and (other is None or are_alike(x, other)):
         # All of a map, whatever it is seen as.
         made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
         out = replace(x, buffer=made)
-        a, y = (_all_of(view.buffer) for view in (x, out))
-        b = None if other is None else _all_of(other.buffer)
+        a, y = (all_of(view.buffer) for view in (x, out))
+        b = None if other is None else all_of(other.buffer)
     else:
         taken = images_of if len(x.shape) == 4 else rows_of
         out = emitter.result(root) if placed is None else placed
@@ -82,46 +82,8 @@ def element_wise(
     if not (a.whole and y.whole and (b is None or b.whole)):
         raise RefusedError("one of its operands is a part of the rows of a map")
     params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
-    _emit(command, a, y, params, b, emitter)
+    emit(command, a, y, params, b, emitter)
     return out
-
-
-def _emit(
-    command: VectorCommand, x: Images, y: Images, params: int, other: Images | None, emitter: EngineEmitter
-) -> None:
-    command = replace(
-        command,
-        channels=x.channels,
-        pixels=x.pixels,
-        heads=(1, x.images),
-        input_head=(0, x.map.image_lines),
-        output_head=(0, y.map.image_lines),
-        other_head=(0, 0 if other is None else other.map.image_lines),
-    )
-    emitter.vector(command, x, y, params, other)
-
-
-def _whole(view: View) -> bool:
-    of = view.buffer
-    assert isinstance(of, Map)
-    return view.offset == 0 and view.numel == of.images * of.pixels * of.channels and 0 not in _strides(view)
-
-
-def _strides(view: View) -> tuple[int, ...]:
-    return tuple(stride for size, stride in zip(view.shape, view.strides, strict=True) if size != 1)
-
-
-def _alike(a: View, b: View) -> bool:
-    """Whether two views show all of maps of one size in one order."""
-    one, two = a.buffer, b.buffer
-    assert isinstance(one, Map) and isinstance(two, Map)
-    sizes = [(of.images, of.pixels, of.channels) for of in (one, two)]
-    return sizes[0] == sizes[1] and b.offset == 0 and a.shape == b.shape and _strides(a) == _strides(b)
-
-
-def _all_of(of: Any) -> Images:
-    assert isinstance(of, Map)
-    return Images(of, of.images, of.channels, 1, of.pixels)
 
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
@@ -150,25 +112,7 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
         low=scale.low,
         high=scale.high,
     )
-    return [_row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params))]
-
-
-def _row_by_row(
-    root: Node, source: Node, count: int, command: VectorCommand, emitter: EngineEmitter, params: Any
-) -> View:
-    """A command over rows of `count` features, of one map or a map for each head; the result lies as the source."""
-    of_engine(source, "its input", emitter.sizes)
-    of_engine(root, "its result", emitter.sizes)
-    x = emitter.view(source)
-    of = x.buffer
-    assert isinstance(of, Map)
-    if x.strides[-1] != CHANNEL and count > 1:
-        raise RefusedError("its rows do not lie as features")
-    if not _whole(x) or of.channels != count:
-        raise RefusedError("its input is a part of a map's rows")
-    made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
-    _emit(command, _all_of(of), _all_of(made), params(), None, emitter)
-    return replace(x, buffer=made)
+    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params))]
 
 
 def pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
@@ -218,7 +162,7 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     def params() -> int:
         return emitter.put(emitter.pack(pack_affine, (count, scale.scale), operands, words, f"{node.name} parameters"))
 
-    return [_row_by_row(last, found[0], count, command, emitter, params)]
+    return [row_by_row(last, found[0], count, command, emitter, params)]
 
 
 def _epsilon(eps: float, count: int, source: Scale) -> float:
@@ -273,7 +217,7 @@ def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
                 raise RefusedError(f"a part of {count} channels ends within a block of {CHANNELS}")
             taken = images_of if len(place.shape) == 4 else rows_of
             x, y = taken(emitter.view(part), "a part"), taken(place, "its result")
-            _emit(VectorCommand(input_scale=scale_of_elements(1.0)), x, y, 0, None, emitter)
+            emit(VectorCommand(input_scale=scale_of_elements(1.0)), x, y, 0, None, emitter)
     return [out]
 
 

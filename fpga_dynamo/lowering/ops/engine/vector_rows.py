@@ -1,0 +1,71 @@
+"""Commands of the hardware engine's vector side over the rows of a map, or of a map for each head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, of_engine
+from fpga_dynamo.codegen.engine.vector import VectorCommand
+from fpga_dynamo.ir.blocked import CHANNEL
+from fpga_dynamo.ir.view import View
+
+
+def emit(
+    command: VectorCommand, x: Images, y: Images, params: int, other: Images | None, emitter: EngineEmitter
+) -> None:
+    command = replace(
+        command,
+        channels=x.channels,
+        pixels=x.pixels,
+        heads=(1, x.images),
+        input_head=(0, x.map.image_lines),
+        output_head=(0, y.map.image_lines),
+        other_head=(0, 0 if other is None else other.map.image_lines),
+    )
+    emitter.vector(command, x, y, params, other)
+
+
+def is_whole(view: View) -> bool:
+    of = view.buffer
+    assert isinstance(of, Map)
+    return view.offset == 0 and view.numel == of.images * of.pixels * of.channels and 0 not in _strides(view)
+
+
+def _strides(view: View) -> tuple[int, ...]:
+    return tuple(stride for size, stride in zip(view.shape, view.strides, strict=True) if size != 1)
+
+
+def are_alike(a: View, b: View) -> bool:
+    """Whether two views show all of maps of one size in one order."""
+    one, two = a.buffer, b.buffer
+    assert isinstance(one, Map) and isinstance(two, Map)
+    sizes = [(of.images, of.pixels, of.channels) for of in (one, two)]
+    return sizes[0] == sizes[1] and b.offset == 0 and a.shape == b.shape and _strides(a) == _strides(b)
+
+
+def all_of(of: Any) -> Images:
+    assert isinstance(of, Map)
+    return Images(of, of.images, of.channels, 1, of.pixels)
+
+
+def row_by_row(
+    root: Node, source: Node, count: int, command: VectorCommand, emitter: EngineEmitter, params: Callable[[], int]
+) -> View:
+    """A command over rows of `count` features, of one map or a map for each head; the result lies as the source."""
+    of_engine(source, "its input", emitter.sizes)
+    of_engine(root, "its result", emitter.sizes)
+    x = emitter.view(source)
+    of = x.buffer
+    assert isinstance(of, Map)
+    if x.strides[-1] != CHANNEL and count > 1:
+        raise RefusedError("its rows do not lie as features")
+    if not is_whole(x) or of.channels != count:
+        raise RefusedError("its input is a part of a map's rows")
+    made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
+    emit(command, all_of(of), all_of(made), params(), None, emitter)
+    return replace(x, buffer=made)

@@ -1,0 +1,92 @@
+// The arithmetic of ../record.hpp on floats, once, for the hardware and the CPU schedule. Products and sums round each for
+// themselves, as in ../../epilogue.hpp.
+#pragma once
+#include <cmath>
+
+#include "../plan.hpp"
+#include "exponential.hpp"
+
+namespace engine {
+
+// Of a part of a row, the channels that pass in the same cycle of each block: its greatest element, and its sum.
+struct row_part_t {
+    int32_t greatest;
+    float sum;
+};
+
+// An integer that is as an element to others, and the element as a float again. A NaN is more, or less, than any number.
+constexpr int KEY_BITS = 8 * ELEMENT_BYTES;
+constexpr int32_t LEAST_KEY = INT32_MIN >> (32 - KEY_BITS);
+inline int32_t key_of(element_t x) {
+#pragma HLS inline
+    const int32_t bits = static_cast<int32_t>(bits_of(elements::widen(x)));
+    return (bits ^ (bits >> 31 & 0x7fffffff)) >> (32 - KEY_BITS);
+}
+inline float float_of_key(int32_t key) {
+#pragma HLS inline
+    const uint32_t bits = static_cast<uint32_t>(key ^ (key < 0 ? 0x7fffffff >> (32 - KEY_BITS) : 0));
+    return float_of_bits(bits << (32 - KEY_BITS));
+}
+
+// A sum of N floats, pair by pair.
+template <int N>
+float sum_of(float t[N]) {
+#pragma HLS inline
+    for (int n = N / 2; n > 0; n /= 2) {
+#pragma HLS unroll
+        for (int i = 0; i < n; i++) {
+#pragma HLS unroll
+            t[i] = t[2 * i] + t[2 * i + 1];
+        }
+    }
+    return t[0];
+}
+
+// Of all parts of a row: what each element's distance is taken from, the greatest one or the mean.
+inline float center_of(const row_part_t parts[VECTOR_PARTS], const vector_command& c) {
+#pragma HLS inline
+    int32_t greatest = LEAST_KEY;
+    float sums[VECTOR_PARTS];
+    for (int q = 0; q < VECTOR_PARTS; q++) {
+#pragma HLS unroll
+        greatest = larger(greatest, parts[q].greatest);
+        sums[q] = parts[q].sum;
+    }
+    // A quotient, since that of equal elements is the element: none of them then has a distance.
+    const float mean = sum_of<VECTOR_PARTS>(sums) / static_cast<float>(c.channels);
+    return c.operation == VECTOR_SOFTMAX ? float_of_key(greatest) : mean;
+}
+
+// What an element becomes by its distance, and what that adds to the row's sum.
+struct weighed_t {
+    float value;
+    float weight;
+};
+template <class LOOKUP>
+weighed_t weigh_element(element_t x, float center, const vector_command& c, const LOOKUP& entry_of) {
+#pragma HLS inline
+    const float v = elements::widen(x) - center;
+    const float e = exponential(v, entry_of), square = v * v;
+    const bool softmax = c.operation == VECTOR_SOFTMAX;
+    return {softmax ? e : v, softmax ? e : square};
+}
+
+// What a row's values are multiplied by.
+inline float scale_of_row(float sum, const vector_command& c) {
+#pragma HLS inline
+    const float spread = sum * c.row_scale;
+    const float root = sqrtf(spread + c.epsilon);
+    return 1.0f / (c.operation == VECTOR_SOFTMAX ? sum : root);
+}
+
+inline element_t vector_result(float value, float scale, float gamma, float beta, const vector_command& c) {
+#pragma HLS inline
+    const float y = value * scale;
+    const float product = y * gamma;
+    const float shifted = product + beta;
+    const float result = c.operation == VECTOR_SOFTMAX ? y : shifted;
+    // Which NaN an operation gives is the compiler's choice; this one is the same everywhere.
+    return elements::narrow(result != result ? float_of_bits(0x7fc00000) : result);
+}
+
+}  // namespace engine

@@ -1,0 +1,59 @@
+// First sweep: puts the lines of a group of rows into a memory, and takes each row's greatest element and its sum, part by part.
+#pragma once
+#include "../streams.hpp"
+
+namespace engine {
+
+inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t& rows, row_group_t& memory,
+                          row_parts_stream& out) {
+    row_part_t partial[VECTOR_ROWS * VECTOR_PARTS];
+    group_walk at(job, rows);
+    line_t line = {};
+    bool goes_on = true;
+    PIPELINED(collect_floats) while (goes_on) {
+#pragma HLS pipeline II = 1
+#pragma HLS dependence variable = partial inter distance = 16 true
+        ITERATION(collect_floats);
+        const bool real = at.real(), begins = at.word_begins();
+        const int turn = at.turn(), place = at.row() * VECTOR_PARTS + at.part();
+        if (begins && real && turn == 0) line = in.read();
+        const word_t x = word_of(line, turn);
+        if (real && begins) memory.x[at.address()] = x;
+        const ap_uint<5> left = channels_of(job, at.block());
+        float terms[VECTOR_LANES];
+        int32_t greatest = LEAST_KEY;
+        for (int l = 0; l < VECTOR_LANES; l++) {
+#pragma HLS unroll
+            const bool exists = ap_uint<5>(at.part() * VECTOR_LANES + l) < left;
+            const element_t e = lane_of(x, at.part(), l);
+            terms[l] = exists ? elements::widen(e) : 0.0f;
+            greatest = larger(greatest, exists ? key_of(e) : LEAST_KEY);
+        }
+        const float sum = sum_of<VECTOR_LANES>(terms);
+        const row_part_t before = partial[place];
+        const row_part_t all = {larger(before.greatest, greatest), before.sum + sum}, own = {greatest, sum};
+        const row_part_t now = at.block() == 0 ? own : all;
+        partial[place] = now;
+        if (real && at.block() + 1 == job.p.blocks) out.write(now);
+        goes_on = !at.last();
+        at.advance();
+    }
+}
+
+inline void collect(vector_jobs_t& jobs, line_stream& in, row_group_blocks& out, row_parts_stream& parts) {
+collect_commands:
+    for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
+        sim::command(job.position);
+        for (number<SMALL_BITS> head = 0; head < job.p.heads; head++)
+        collect_groups:
+            for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
+                const rows_t rows = rows_of(job, first);
+                CYCLES(vector_group);
+                hls::write_lock<row_group_t> lock(out);
+                row_group_t& memory = lock;
+                collect_group(in, job, rows, memory, parts);
+            }
+    }
+}
+
+}  // namespace engine
