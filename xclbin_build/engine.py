@@ -10,7 +10,7 @@ tiles = 64              # tiles of output channels whose parameters lie there wi
 taps = 128              # positions of a kernel
 port_bits = 512         # of the ports of input and weights; 128 where memory's own ports have no more
 storage = "uram"        # of the window and the weights; or "bram"
-vector_lanes = 16       # of the side that works on rows: 2, 4, 8 or, of int8, 16; 0 for none, as float32 has
+vector_lanes = 16       # of the side that works on rows: 2, 4, 8 or, of int8, 16; 0 for none
 vector_depth = 512      # words of 16 channels in each of its memories
 vector_blocks = 32      # blocks of 16 channels whose gamma and beta it holds
 row_sums = true         # whether a map as second operand (attention's keys and values) may have a zero point
@@ -33,7 +33,7 @@ KEYS = (
 OPCODES = ("mac", "vector")
 ELEMENTS = ("int8", "bfloat16", "float32")
 HEADER = "engine_config.hpp"
-_VECTOR_LANES = {"int8": (0, 2, 4, 8, 16), "bfloat16": (0, 2, 4, 8), "float32": (0,)}
+_VECTOR_LANES = {"int8": (0, 2, 4, 8, 16), "bfloat16": (0, 2, 4, 8), "float32": (0, 2, 4, 8)}
 _ARRAY = re.compile(r"(\d{1,2})x(\d{1,2})x(\d{1,2})")
 
 

@@ -67,8 +67,8 @@
 #ifndef ENGINE_VECTOR_BLOCKS
 #define ENGINE_VECTOR_BLOCKS 32
 #endif
-// It works on int8 and bfloat16; 0 lanes: there is none.
-#define ENGINE_HAS_VECTOR (ENGINE_ELEMENT < 2 && ENGINE_VECTOR_LANES > 0)
+// 0 lanes: there is none.
+#define ENGINE_HAS_VECTOR (ENGINE_VECTOR_LANES > 0)
 #define ENGINE_FUNCTIONS (ENGINE_ELEMENT == 1 && ENGINE_ACTIVATIONS)
 
 namespace engine {

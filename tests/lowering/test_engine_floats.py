@@ -34,7 +34,7 @@ def recipe(dtype: str) -> Path:
     element = hardware.DTYPES[dtype]
     path.write_text(
         f'name = "little-{dtype}"\nplatform = "u250"\n[kernel.engine]\nengine = "{ARRAYS[dtype]}"\n'
-        f'element = "{element}"\nwindow = 1024\nweights = 512\n'
+        f'element = "{element}"\nwindow = 1024\nweights = 512\nvector_lanes = 0\n'
     )
     return path
 

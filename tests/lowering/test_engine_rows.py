@@ -1,4 +1,4 @@
-"""Softmax and layer norm of bfloat16 on the hardware engine's sources: errors of the size of eager's."""
+"""Softmax and layer norm of bfloat16 and float32 on the hardware engine's sources: errors of the size of eager's."""
 
 from __future__ import annotations
 
@@ -20,40 +20,41 @@ from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
 from fpga_dynamo.tools.estimate.counting import EngineCard, EngineRun
-from tests.lowering.test_engine_floats import OF_EAGERS
+from tests.lowering.test_engine_floats import DTYPES, OF_EAGERS
 from tests.lowering.test_engine_floats import lowered as lowered_without
 from tests.marks import EXTENDED
 
 
 @functools.cache
-def recipe() -> Path:
+def recipe(dtype: str = "bf16") -> Path:
     path = Path(tempfile.mkdtemp(prefix="fpga-dynamo-rows-")) / "little.toml"
     path.write_text(
-        'name = "little-rows"\nplatform = "u250"\n[kernel.engine]\nengine = "2x32x4"\nelement = "bfloat16"\n'
+        'name = "little-rows"\nplatform = "u250"\n[kernel.engine]\nengine = "2x32x4"\n'
+        f'element = "{hardware.DTYPES[dtype]}"\n'
         "window = 1024\nweights = 512\nvector_lanes = 4\nvector_depth = 512\nvector_blocks = 16\n"
     )
     return path
 
 
 @functools.cache
-def card() -> EngineCard:
-    return EngineCard(recipe(), "u250")
+def card(dtype: str = "bf16") -> EngineCard:
+    return EngineCard(recipe(dtype), "u250")
 
 
-def lowered(model: nn.Module, x: Tensor) -> tuple[EngineProgram, Captured]:
-    captured = capture(model.eval().bfloat16(), (x.bfloat16(),))
-    engine = hardware.card("u250", str(recipe()), "bf16").engine
+def lowered(model: nn.Module, x: Tensor, dtype: str = "bf16") -> tuple[EngineProgram, Captured]:
+    captured = capture(model.eval().to(DTYPES[dtype]), (x.to(DTYPES[dtype]),))
+    engine = hardware.card("u250", str(recipe(dtype)), dtype).engine
     return lower_for_engine(captured.module, engine, captured.static), captured
 
 
-def results(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def results(model: nn.Module, x: Tensor, dtype: str) -> tuple[Tensor, Tensor, Tensor]:
     """The card's, eager's and float64's."""
-    program, captured = lowered(model, x)
+    program, captured = lowered(model, x, dtype)
     assert not program.left and len(program.lists.launches) == 1
-    (made,) = EngineRun(program, card(), captured.tensors()).results()
+    (made,) = EngineRun(program, card(dtype), captured.tensors()).results()
     (eager,) = captured.results
     with torch.no_grad():
-        exact = model.double()(x.bfloat16().double())
+        exact = model.double()(x.to(DTYPES[dtype]).double())
     return made, eager, exact
 
 
@@ -77,15 +78,16 @@ def relative(a: Tensor, b: Tensor) -> float:
 SIZES = [(1, 1), (1, 7), (3, 16), (2, 17), (5, 40), (1, 200), (33, 8), (7, 250)]
 
 
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp32", marks=EXTENDED)])
 @pytest.mark.parametrize("of_all", [False, pytest.param(True, marks=EXTENDED)])
-def test_errors_of_random_rows_are_of_the_size_of_eagers(of_all: bool) -> None:
+def test_errors_of_random_rows_are_of_the_size_of_eagers(of_all: bool, dtype: str) -> None:
     torch.manual_seed(0)
     for count, channels in SIZES if of_all else SIZES[3:5]:
         for model in (Softmax(), norm(channels), norm(channels, bias=False), norm(channels, weight=False)):
             for size in (0.1, 3.0, 30.0) if of_all else (3.0,):
-                made, eager, exact = results(model, torch.randn(count, channels) * size)
-                unit = torch.finfo(torch.bfloat16).eps / 4
-                most = OF_EAGERS["bf16"] * max(relative(eager, exact), unit)
+                made, eager, exact = results(model, torch.randn(count, channels) * size, dtype)
+                unit = torch.finfo(DTYPES[dtype]).eps / 4
+                most = OF_EAGERS[dtype] * max(relative(eager, exact), unit)
                 assert relative(made, exact) <= most, (count, channels, model, size)
 
 
@@ -106,18 +108,19 @@ EXTREMES: dict[str, Callable[[], Tensor]] = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp32", marks=EXTENDED)])
 @pytest.mark.parametrize("name", EXTREMES)
-def test_rows_of_extremes_are_as_eagers(name: str) -> None:
+def test_rows_of_extremes_are_as_eagers(name: str, dtype: str) -> None:
     torch.manual_seed(0)
     x = EXTREMES[name]()
     for model in (Softmax(), norm(x.shape[-1])):
-        made, eager, exact = results(model, x)
+        made, eager, exact = results(model, x, dtype)
         finite = torch.isfinite(eager)
         assert torch.equal(made.isnan(), eager.isnan()), model
         if finite.any():
-            unit = torch.finfo(torch.bfloat16).eps / 4
+            unit = torch.finfo(DTYPES[dtype]).eps / 4
             of_eager = relative(eager[finite], exact[finite])
-            assert relative(made[finite], exact[finite]) <= OF_EAGERS["bf16"] * max(of_eager, unit), model
+            assert relative(made[finite], exact[finite]) <= OF_EAGERS[dtype] * max(of_eager, unit), model
 
 
 class Encoder(nn.Module):
@@ -135,7 +138,7 @@ class Encoder(nn.Module):
 
 def test_an_encoder_is_one_launch_with_eagers_errors() -> None:
     torch.manual_seed(0)
-    program, captured = lowered(Encoder(), torch.randn(1, 16, 64))
+    program, captured = lowered(Encoder(), torch.randn(1, 16, 64), "bf16")
     (launch,) = program.lists.launches
     assert not program.left
     rows = [e.command for e in launch if isinstance(e.command, VectorCommand)]
@@ -146,6 +149,35 @@ def test_an_encoder_is_one_launch_with_eagers_errors() -> None:
     assert len(found) == 18
     for node, error in found.items():
         assert error.card <= OF_EAGERS["bf16"] * error.eager, (node, error)
+
+
+class Fused(nn.Module):
+    """A layer with PyTorch's fused attention, whose scores are float32 whatever its operands are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out, self.norm = nn.Linear(64, 192), nn.Linear(64, 64), nn.LayerNorm(64)
+        self.up, self.down = nn.Linear(64, 128), nn.Linear(128, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (part.view(1, 16, 4, 16).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(1, 16, 64)
+        x = self.norm(x + self.out(mixed))
+        result: Tensor = x + self.down(torch.relu(self.up(x)))
+        return result
+
+
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp32", marks=EXTENDED)])
+def test_fused_attention_is_one_launch_in_float32_alone(dtype: str) -> None:
+    torch.manual_seed(0)
+    program, captured = lowered(Fused(), torch.randn(1, 16, 64), dtype)
+    if dtype == "bf16":
+        assert "its input is float32, and the engine's maps are bfloat16" in program.left.values()
+        return
+    assert not program.left and len(program.lists.launches) == 1
+    found = errors(program, EngineRun(program, card(dtype), captured.tensors()).value, captured.tensors())
+    for node, error in found.items():
+        assert error.card <= OF_EAGERS[dtype] * error.eager, (node, error)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])

@@ -147,12 +147,12 @@ def test_command_of_the_vector_side_on_the_software_card(card: Card) -> None:
         start(card, product)
 
 
-@pytest.mark.parametrize(("element", "opcodes"), [("bfloat16", ["mac", "vector"]), ("float32", ["mac"])])
-def test_engines_of_float32_build_without_a_vector_side(element: str, opcodes: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("element", "lanes"), [("bfloat16", 2), ("float32", 0)])
+def test_engines_of_other_elements_build(element: str, lanes: int, tmp_path: Path) -> None:
     path = tmp_path / "engine.toml"
-    path.write_text(f'name = "e"\n[kernel.array]\nengine = "4x16x8"\nelement = "{element}"\n')
+    path.write_text(f'name = "e"\n[kernel.array]\nengine = "4x16x8"\nelement = "{element}"\nvector_lanes = {lanes}\n')
     manifest = read(xclbin_build.cached(path)).manifest
-    assert manifest["kernels"][0]["opcodes"] == opcodes
+    assert manifest["kernels"][0]["opcodes"] == (["mac", "vector"] if lanes else ["mac"])
 
 
 @pytest.mark.parametrize(

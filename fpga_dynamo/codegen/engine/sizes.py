@@ -73,8 +73,8 @@ class EngineSizes:
 
     @property
     def has_vector_side(self) -> bool:
-        # Older xclbins say 16 of bfloat16, which then was said of all engines and had none.
-        return 0 < self.vector_lanes <= {1: 16, 2: 8}.get(self.element_bytes, 0)
+        # Older xclbins say 16 of floats, which then was said of all engines and had none.
+        return 0 < self.vector_lanes <= (8 if self.is_float else 16)
 
     @property
     def interleaves(self) -> bool:

@@ -6,7 +6,6 @@
 namespace engine {
 
 inline const char* refusal(const vector_command& c) {
-    if (ELEMENT == ELEMENT_FLOAT32) return "works on int8 or bfloat16 maps, of which this engine has none";
     if (!ENGINE_HAS_VECTOR) return "needs the vector side, which this engine does not have";
     if (c.opcode != ENGINE_VECTOR) return "has an opcode that is none of the vector side's";
     if (c.operation < VECTOR_SOFTMAX || c.operation > VECTOR_INTERLEAVE) return "has an unknown operation";

@@ -1,7 +1,7 @@
 // The command of the vector side: what works on the rows of maps, or element by element, beside the MAC array.
 //
 // A row is one pixel's channels: the keys of a query, the features of a token. Units as in ../record.hpp; of `heads` maps
-// each has planes and pixels of its own. Elements are int8, or bfloat16 (below).
+// each has planes and pixels of its own. Elements are int8, or floats (below).
 #pragma once
 #include <cstdint>
 
@@ -41,10 +41,11 @@ enum vector_flags : int32_t {
 // Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16], int32 in
 // units of 2^-17 and 2^-22; then the table in 4 lines.
 //
-// bfloat16 has softmax and norm alone, without other, table, zero points and limits. All is float32, each operation with its
-// rounding, and a result is rounded once more:
+// Floats have softmax and norm alone, without other, table, zero points and limits. All is float32, each operation with its
+// rounding, and a bfloat16 result is rounded once more:
 //   softmax   y = e * (1 / sum of the row's e), e = exp(x - max of the row) as floats/exponential.hpp has it
-//   norm      v = x - (sum of x) / channels, y = (v * (1 / sqrt((sum of v^2) * row_scale + epsilon))) * gamma + beta
+//   norm      v = x - mean, which is (sum of x) / channels, of float32 a + (sum of x - a) / channels by the row's first element a;
+//             y = (v * (1 / sqrt((sum of v^2) * row_scale + epsilon))) * gamma + beta
 // Sums are of VECTOR_LANES channels at a time, pair by pair, then from one block to the next, and last over a block's parts, pair by
 // pair. Channels that fill the last block get 0. Params: of softmax 256 exponentials 2^27 * exp(-i / 256), uint32; of norm
 // [block][gamma, beta][16], float32.
@@ -67,7 +68,7 @@ struct vector_command {
     int32_t output_head[2];
     int32_t group_lines;  // lines of each plane, BEAT rows each, that are in the vector side's memories at a time
     float epsilon;        // layer norm's, of int8 times channels^2 / (scale of x)^2; greater than 0
-    float row_scale;      // of norm in bfloat16 1 / channels
+    float row_scale;      // of norm in floats 1 / channels
     int32_t input_scale;
     int32_t other_factor;
     int32_t input_zero;

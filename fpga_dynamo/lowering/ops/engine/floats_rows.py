@@ -1,7 +1,6 @@
-"""Softmax and layer norm of bfloat16 on the hardware engine's vector side (hls_kernels/engine/vector/record.hpp).
+"""Softmax and layer norm of floats on the hardware engine's vector side (hls_kernels/engine/vector/record.hpp).
 
-What is not bfloat16, or an engine without that side, is refused by the command. Tests:
-tests/lowering/test_engine_rows.py.
+The command is refused by an engine without that side. Tests: tests/lowering/test_engine_rows.py.
 """
 
 from __future__ import annotations

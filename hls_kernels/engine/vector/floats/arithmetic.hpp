@@ -28,6 +28,21 @@ inline float float_of_key(int32_t key) {
     return float_of_bits(bits << (32 - KEY_BITS));
 }
 
+// What an element of a row is counted from in the row's sum: of float32 the first one, as sums of numbers that are large beside
+// their differences would lose these. Sums of a few thousand bfloat16 numbers of one size are exact.
+constexpr bool FROM_FIRST = ELEMENT == ELEMENT_FLOAT32;
+inline float term_of(element_t x, float origin) {
+#pragma HLS inline
+    const float number = elements::widen(x);
+    return FROM_FIRST ? number - origin : number;
+}
+// A row's mean by that of its terms; a softmax's center is what it is.
+inline float centered(float center, float origin, const vector_command& c) {
+#pragma HLS inline
+    const float mean = FROM_FIRST ? origin + center : center;
+    return c.operation == VECTOR_SOFTMAX ? center : mean;
+}
+
 // A sum of N floats, pair by pair.
 template <int N>
 float sum_of(float t[N]) {

@@ -7,18 +7,26 @@ namespace engine {
 inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t& rows, row_group_t& memory,
                           row_parts_stream& out) {
     row_part_t partial[VECTOR_ROWS * VECTOR_PARTS];
+    float first[VECTOR_ROWS];
     group_walk at(job, rows);
     line_t line = {};
+    float origin = 0;
     bool goes_on = true;
     PIPELINED(collect_floats) while (goes_on) {
 #pragma HLS pipeline II = 1
 #pragma HLS dependence variable = partial inter distance = 16 true
+#pragma HLS dependence variable = first inter distance = 16 true
         ITERATION(collect_floats);
         const bool real = at.real(), begins = at.word_begins();
         const int turn = at.turn(), place = at.row() * VECTOR_PARTS + at.part();
         if (begins && real && turn == 0) line = in.read();
         const word_t x = word_of(line, turn);
         if (real && begins) memory.x[at.address()] = x;
+        if (FROM_FIRST && begins) {
+            origin = first[at.row()];
+            if (at.block() == 0) origin = elements::widen(x.lane[0]);
+            first[at.row()] = origin;
+        }
         const ap_uint<5> left = channels_of(job, at.block());
         float terms[VECTOR_LANES];
         int32_t greatest = LEAST_KEY;
@@ -26,7 +34,7 @@ inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t
 #pragma HLS unroll
             const bool exists = ap_uint<5>(at.part() * VECTOR_LANES + l) < left;
             const element_t e = lane_of(x, at.part(), l);
-            terms[l] = exists ? elements::widen(e) : 0.0f;
+            terms[l] = exists ? term_of(e, origin) : 0.0f;
             greatest = larger(greatest, exists ? key_of(e) : LEAST_KEY);
         }
         const float sum = sum_of<VECTOR_LANES>(terms);

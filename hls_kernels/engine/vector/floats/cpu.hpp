@@ -30,7 +30,8 @@ private:
         const int64_t plane = int64_t{p_.pitch} * BEAT;  // words
         const word_t* x = words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]) + pixel;
         word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]) + pixel;
-        const float center = center_of(collected(x, plane).parts, c_);
+        const float origin = elements::widen(x->lane[0]);
+        const float center = centered(center_of(collected(x, plane, origin).parts, c_), origin, c_);
         const float scale = scale_of_row(weighed(x, plane, center, values), c_);
         for (int32_t k = 0; k < p_.blocks * CHANNELS; k++) {
             const int32_t b = k / CHANNELS, lane = k % CHANNELS;
@@ -42,7 +43,7 @@ private:
     struct parts_t {
         row_part_t parts[VECTOR_PARTS];
     };
-    parts_t collected(const word_t* x, int64_t plane) const {
+    parts_t collected(const word_t* x, int64_t plane, float origin) const {
         parts_t of_row = {};
         for (int32_t b = 0; b < p_.blocks; b++)
             for (int q = 0; q < VECTOR_PARTS; q++) {
@@ -52,7 +53,7 @@ private:
                 for (int l = 0; l < VECTOR_LANES; l++) {
                     const bool exists = b * CHANNELS + q * VECTOR_LANES + l < c_.channels;
                     const element_t e = x[b * plane].lane[q * VECTOR_LANES + l];
-                    terms[l] = exists ? elements::widen(e) : 0.0f;
+                    terms[l] = exists ? term_of(e, origin) : 0.0f;
                     part.greatest = larger(part.greatest, exists ? key_of(e) : LEAST_KEY);
                 }
                 const float sum = sum_of<VECTOR_LANES>(terms);

@@ -191,7 +191,8 @@ private:
                     if (exists && std::isinf(static_cast<double>(slack[i]))) continue;  // float32's range is left
                     const long double wanted = exists ? y[i] : 0;
                     // A rounding to bfloat16 beside the errors of float32.
-                    const long double most = exists ? fabsl(wanted) * 0x1.01p-8L + slack[i] : 0;
+                    const long double rounding = engine::ELEMENT_BYTES == 2 ? 0x1.01p-8L : 0;
+                    const long double most = exists ? fabsl(wanted) * rounding + slack[i] : 0;
                     if (std::isnan(got) ? std::isnan(static_cast<double>(wanted)) : fabsl(got - wanted) <= most)
                         continue;
                     char text[300];
@@ -210,7 +211,10 @@ private:
         for (const long double v : x) sum += expl(v - greatest);
         for (const long double v : x) {
             y.push_back(expl(v - greatest) / sum);
-            slack.push_back(0x1p-126L + fabsl(y.back()) * 0x1p-18L);
+            // A distance has an error of its size, which is one of the exponential in its own.
+            const long double roundings = (fminl(greatest - v, 128) + 16 + static_cast<long double>(x.size()) / 16) *
+                                          0x1p-24L;
+            slack.push_back(0x1p-126L + fabsl(y.back()) * roundings);
         }
     }
     void norm(const vector_command& c, const std::vector<long double>& x, std::vector<long double>& y,

@@ -18,12 +18,12 @@ inline void weigh_group(const row_group_t& from, row_numbers_stream& centers, co
         ITERATION(weigh_floats);
         const bool real = at.real();
         const int row = at.row(), place = row * VECTOR_PARTS + at.part();
+        const word_t x = from.x[at.address()];
         if (real && at.word_begins()) {
             center = kept[row];
-            if (at.block() == 0) center = centers.read();
+            if (at.block() == 0) center = centered(centers.read(), elements::widen(x.lane[0]), job.c);
             kept[row] = center;
         }
-        const word_t x = from.x[at.address()];
         const ap_uint<5> left = channels_of(job, at.block());
         float weights[VECTOR_LANES];
         for (int l = 0; l < VECTOR_LANES; l++) {
