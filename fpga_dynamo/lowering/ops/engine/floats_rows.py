@@ -6,6 +6,7 @@ The command is refused by an engine without that side. Tests: tests/lowering/tes
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,7 +73,9 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 
 
 def _float32(x: Any) -> float:
-    return float(torch.tensor(float(x), dtype=torch.float32))
+    # Not by a tensor: while a graph is traced its number is not known.
+    found: float = struct.unpack("<f", struct.pack("<f", x))[0]
+    return found
 
 
 def pack_affine(params: tuple[int], gamma: torch.Tensor | None, beta: torch.Tensor | None) -> torch.Tensor:
@@ -85,5 +88,5 @@ def pack_affine(params: tuple[int], gamma: torch.Tensor | None, beta: torch.Tens
     return torch.stack(rows, 1).flatten()
 
 
-of_floats("engine_softmax", (aten._softmax.default,), match_softmax, engine_softmax)
-of_floats("engine_layer_norm", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm)
+of_floats("softmax", (aten._softmax.default,), match_softmax, engine_softmax)
+of_floats("norm", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm)

@@ -104,7 +104,8 @@ def function_of(nodes: Sequence[Node]) -> Function:
     """What a chain of functions does to a bfloat16 number."""
     key = tuple((str(node.target), *_plain(node)) for node in nodes if not keeps_rows(node))
     if key not in _known:
-        _known[key] = _fitted(nodes)
+        with without_modes():  # numbers are compared
+            _known[key] = _fitted(nodes)
     return _known[key]
 
 
