@@ -270,6 +270,7 @@ def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, burst
                 if other is write or (banks and not may_meet(banks[id(write)], banks[id(other)])):
                     continue
                 apart, meet, later = pairs.of(write, other)
+                meet = meet and not flow.exclude(write.block, other.block)
                 if other.write:
                     if meet and write.index < other.index:
                         graph.edge(write.index, other.index, Wait.ORDER)
