@@ -22,11 +22,12 @@ _MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each 
 
 class Wait(Enum):
     """How long an edge waits. VALUE: until the value is there, perhaps in the same cycle. MEMORY: until the cycle after
-    the write. ORDER: not before."""
+    the write. ORDER: not before. STATE: until the beginning of the cycle in which the value is there."""
 
     VALUE = 0
     MEMORY = 1
     ORDER = 2
+    STATE = 3
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,15 @@ class Graph:
     out: list[list[Edge]]
     accesses: Accesses
     notes: list[str] = field(default_factory=list)
+
+    def replace(self, index: int, cost: Cost) -> None:
+        """Takes another unit, of cycles that loops were reported to take, so that it leaves room for a register."""
+        self.costs[index] = cost
+        for reader in {edge.to for edge in self.out[index] if edge.wait is Wait.STATE}:
+            self.out[reader] = [
+                Edge(edge.to, Wait.VALUE, edge.distance) if self.costs[edge.to].stages else edge
+                for edge in self.out[reader]
+            ]
 
     def edge(self, start: int, to: int, wait: Wait = Wait.VALUE, distance: int = 0) -> None:
         self.out[start].append(Edge(to, wait, distance))
@@ -77,17 +87,19 @@ def build(
     place = {i.name: index for index, i in enumerate(code) if i.name}
     lookup.group(code, place, costs, timing)
     sums = _sums(code, place)
+    units = _from_units(code, costs, place)
+    registers = _registers(graph, loop, place, units, timing)
     conditions = _conditions(kernel.flow, loop, code, place)
     for index, i in enumerate(code):
         if i.opcode == "phi" and i.block == loop.header:
-            for value, block in i.incoming:
-                if block in loop.blocks and value in place:
-                    graph.edge(place[value], index, distance=1)
             continue
         for value in i.values:
             if value in place and place[value] != index:
                 carried = _carries(code, place, place[value], loop, by_index)
-                graph.edge(place[value], sums.get(index, index) if carried else index)
+                to = sums.get(index, index) if carried else index
+                logic = not costs[to].stages and costs[to].ns > 0
+                behind = place[value] in registers and (logic or registers[place[value]])
+                graph.edge(place[value], to, Wait.MEMORY if behind else Wait.VALUE)
         if i.opcode == "phi":
             for block in kernel.flow.predecessors[i.block]:
                 terminator = kernel.flow.terminator(block)
@@ -100,13 +112,45 @@ def build(
         ):
             for condition in conditions.get(i.block, ()):
                 graph.edge(condition, index)
-    for index, stores in accesses.kept.items():
-        for value in (code[store].operands[0] for store in stores):
-            if value in place:
-                graph.edge(place[value], index, distance=1)
     _exit_edges(graph, kernel.flow, loop, by_index, place)
-    _memory_edges(graph, kernel.flow, instance, bursts)
+    _memory_edges(graph, kernel.flow, instance, bursts, units)
     return graph
+
+
+def _from_units(code: list[ir.Instruction], costs: list[Cost], place: dict[str, int]) -> list[bool]:
+    """Whether a value comes from a unit of floating point in the same cycle."""
+    found: list[bool] = []
+    for i, cost in zip(code, costs, strict=True):
+        logic = i.opcode != "load" and cost.cycles == 0
+        made = [place[value] for value in i.values if value in place] if logic else []
+        found.append(cost.stages or any(other < len(found) and found[other] for other in made))
+    return found
+
+
+def _registers(
+    graph: Graph, loop: cfg.Loop, place: dict[str, int], units: list[bool], timing: Timing
+) -> dict[int, bool]:
+    """Edges to what an iteration has from the one before; of values that come from a unit, the reader: whether the
+    register is written a cycle later, for want of room behind the unit.
+
+    Vitis HLS lets a unit read such a register in the cycle that writes it, and other logic in the next: an interval of
+    4 for a sum by an adder of 4 cycles (loop 23 of `correlation`, HLStrans 2022.2), 5 if a choice is in front of it, as
+    the sum begins anew for each row (its loop 10), 1 for a maximum by a comparison of one. On an xc7z020 at 10 ns a
+    step of the adder (7.25 ns) leaves no room: 5, and 6 with a choice (spmv of AAHLS_LabB, 2022.1)."""
+    found: dict[int, bool] = {}
+    code = graph.code
+    readers = [
+        (index, [value for value, block in i.incoming if block in loop.blocks])
+        for index, i in enumerate(code)
+        if i.opcode == "phi" and i.block == loop.header
+    ]
+    readers += [(index, [code[store].operands[0] for store in stores]) for index, stores in graph.accesses.kept.items()]
+    for reader, values in readers:
+        for made in (place[value] for value in values if value in place):
+            graph.edge(made, reader, Wait.STATE if units[made] else Wait.VALUE, distance=1)
+            if units[made]:
+                found[reader] = found.get(reader, False) or timing.fills_its_cycle(graph.costs[made])
+    return found
 
 
 def _exit_edges(
@@ -235,7 +279,7 @@ def _conditions(
     return found
 
 
-def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, bursts: set[int]) -> None:
+def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, bursts: set[int], units: list[bool]) -> None:
     """Order between accesses to one array, within an iteration and between iterations.
 
     Behind a port, single requests to an array wait for the responses of the iteration before, wherever they go: Vitis
@@ -285,7 +329,8 @@ def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, burst
                     continue
                 distance = told or (1 if single else later)
                 if distance:
-                    graph.edge(write.index, other.index, wait, distance)
+                    register = wait is Wait.VALUE and units[write.index]
+                    graph.edge(write.index, other.index, Wait.STATE if register else wait, distance)
 
 
 class _Pairs:

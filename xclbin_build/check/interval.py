@@ -41,7 +41,11 @@ class Scheduler:
     def __init__(self, graph: Graph, period_ns: float) -> None:
         self._graph, self._period = graph, period_ns
         self._part = [min(cost.ns, period_ns) / period_ns for cost in graph.costs]
-        self._chained = [i.opcode in ("load", "mul") for i in graph.code]
+        # Of the cycle in which a value is there, what has passed.
+        self._tail = [
+            part if cost.stages or i.opcode in ("load", "mul") else 0.0
+            for i, cost, part in zip(graph.code, graph.costs, self._part, strict=True)
+        ]
         self._edges = [[(edge.to, edge.wait, edge.distance, edge) for edge in out] for out in graph.out]
 
     def run(self, target: int | None, bounds: list[Bound]) -> Interval:
@@ -74,10 +78,10 @@ class Scheduler:
             at: float = cycle + max(1, cost.cycles)
         elif edge.wait is Wait.ORDER:
             at = cycle
-        elif cost.cycles == 0:
-            at = start + self._part[node]
         else:
-            at = cycle + cost.cycles + (self._part[node] if self._chained[node] else 0.0)
+            at = start + self._part[node] if cost.cycles == 0 else cycle + cost.cycles + self._tail[node]
+            if edge.wait is Wait.STATE:
+                at = math.floor(at + _SMALL)
         at -= ii * edge.distance
         part = self._part[edge.to]
         if part > 0:
@@ -96,7 +100,7 @@ class Scheduler:
         Within an iteration edges lead forward in the code, so a sweep in its order settles all that does not come from
         an earlier iteration.
         """
-        out, costs, part = self._graph.out, self._graph.costs, self._part
+        out, costs, part, tail = self._graph.out, self._graph.costs, self._part, self._tail
         starts = [0.0] * len(out)
         for index, cycle in (least or {}).items():
             starts[index] = cycle
@@ -118,12 +122,17 @@ class Scheduler:
                 if cost.cycles == 0:
                     value: float = start + part[node]
                 else:
-                    value = cycle + cost.cycles + (part[node] if self._chained[node] else 0.0)
+                    value = cycle + cost.cycles + tail[node]
                 written = cycle + max(1, cost.cycles)
                 for to, wait, distance, edge in self._edges[node]:
                     if not inside[to]:
                         continue
-                    at = value if wait is Wait.VALUE else written if wait is Wait.MEMORY else cycle
+                    if wait is Wait.VALUE:
+                        at = value
+                    elif wait is Wait.STATE:
+                        at = math.floor(value + _SMALL)
+                    else:
+                        at = written if wait is Wait.MEMORY else cycle
                     if distance:
                         at -= ii * distance
                     before = starts[to]

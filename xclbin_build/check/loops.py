@@ -257,7 +257,8 @@ class _Checker:
         made = graph.build(self._kernel, loop, accesses, code, self.timing, in_burst, instance)
         if instance is not None and instance.pipeline and instance.target_ii:
             for index in {n for group in components(made) for n in group}:
-                made.costs[index] = self.timing.carried(code[index]) or made.costs[index]
+                if other := self.timing.carried(code[index]):
+                    made.replace(index, other)
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
         interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, accesses.bounds(in_burst))
@@ -309,7 +310,7 @@ class _Checker:
                 part = min(1.0, cost.ns / self.timing.period_ns)
                 if start % 1 + part > 1:
                     start = float(int(start) + 1)
-                end = float(int(start) + cost.cycles) if cost.cycles else start + part
+                end = int(start) + cost.cycles + part * cost.stages if cost.cycles else start + part
                 if i.name:
                     ready[i.name] = end
                 last = max(last, end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..hls import delays, ir
 from ..hls.arrays import Array, Kind
@@ -24,6 +24,7 @@ FREE = frozenset([
 _NO_LOGIC = re.compile(r"llvm\.|__hls|__cxa|_Z(?:NK?S|S|n|d)|v?f?printf|f?puts?|putchar|exit|abort")
 _TERNARY_NS = 0.9  # TAddSub of xczu7ev and xcu280: 0.68 to 0.96 of 10 to 64 bits
 _LOAD_NS, _STREAM_NS, _CHOICE_NS = 1.24, 1.2, 0.4  # RAM of xcu200 at 4 ns; FIFO of xcu55c at 5 ns; Sel of xck26
+_SMALL_LOAD_NS = 0.62  # RAM of xcu55c at 5 ns, 140 elements of 8 bits
 # Lines through Adder and Cmp of xczu7ev at 10 ns (i2 0.54, i4 0.79, i32 1.01), xck26 at 3.33 ns, xcku115 at 3.12 ns.
 _COMPARE_NS, _COMPARE_NS_A_BIT = 0.7, 0.006
 # readreq of xck26, xcu200 and xcu55c: 71 states in the Vitis flow, which expects a latency of 64, 7 or 8 in the Vivado
@@ -38,10 +39,13 @@ _SMALL_ELEMENTS = 32  # a bank of so many lies in LUTs: their delay goes with ad
 
 @dataclass(frozen=True)
 class Cost:
-    """cycles: registers between input and output, 0 for logic that others can be chained to. ns: of the last stage."""
+    """cycles: registers between input and output, 0 for logic that others can be chained to. ns: of the last stage.
+    stages: whether it has a stage more than cycles, of `ns`, behind which the value is there: units of floating point
+    (schedules: `fadd` [4/4] to [1/4], 6.43 ns each, of a latency of 3), and functions."""
 
     cycles: int = 0
     ns: float = 0.0
+    stages: bool = False
 
 
 class Timing:
@@ -63,11 +67,11 @@ class Timing:
         if i.opcode in FREE:
             return Cost()
         if i.opcode == "phi":
-            return Cost(0, self._choice_ns)
+            return Cost(0, self.choice_ns)
         if i.opcode in ("call", "invoke") and (i.callee or "").startswith(("__hls_fifo", "__hls_burst")):
             return Cost(0, self._logic.stream if self._logic else _STREAM_NS)
         if i.opcode in ("call", "invoke") and i.callee in self._functions:
-            return Cost(*self._functions[i.callee])
+            return Cost(*self._functions[i.callee], stages=True)
         if i.opcode in ("call", "invoke") and not self._operators.shared_kind(i):
             callee = i.callee or ""
             if callee and not _NO_LOGIC.match(callee):
@@ -89,17 +93,17 @@ class Timing:
             found = self._operators.timing(i, self._bits(i))
             if self._logic and found.cycles == 0 and not self._operators.shared_kind(i) and found.delay_ns:
                 shift = i.opcode in ("shl", "lshr", "ashr")
-                return Cost(0, self._logic.shift if shift else self._logic.gate if _is_gate(i) else self._choice_ns)
+                return Cost(0, self._logic.shift if shift else self._logic.gate if _is_gate(i) else self.choice_ns)
         if kind := self._operators.shared_kind(i):
+            staged = i.opcode not in ("fptosi", "fptoui")  # shifts and masks: `correlator` of CSE237C, 2021.1: 8
             if unit := self._unit(kind):
-                return unit
+                return unit if staged else replace(unit, stages=False)
             self._cite(kind)
+            return Cost(found.cycles, found.delay_ns, found.cycles > 0 and staged)
         return Cost(found.cycles, found.delay_ns)
 
     def _unit(self, kind: str) -> Cost | None:
-        """A floating-point unit of the part's family. Where its last step leaves no room for a choice, what follows
-        waits for the next cycle: sums on an xc7z020 at 10 ns (4 cycles of latency, steps of 7.25 ns) take 5, those on
-        an xczu7ev (3 cycles, 6.43 ns) 3."""
+        """A floating-point unit of the part's family."""
         if self._family is None or self._clock_ns <= _FAST_NS:
             return None
         unit = self._family.unit(kind, self._clock_ns, self.period_ns)
@@ -108,7 +112,13 @@ class Timing:
         self.sources[kind] = unit.source
         if unit.cycles == 0:
             return Cost(0, unit.delay_ns)
-        return Cost(unit.cycles + (unit.delay_ns + self._choice_ns > self.period_ns), unit.delay_ns)
+        return Cost(unit.cycles, unit.delay_ns, stages=True)
+
+    def fills_its_cycle(self, cost: Cost) -> bool:
+        """Whether a unit's last stage leaves no room to write a register. Of the clocks of operators.toml the cycles
+        are those that loops were reported to take."""
+        known = self._family is not None and self._clock_ns > _FAST_NS
+        return known and cost.stages and cost.ns + self.choice_ns > self.period_ns
 
     def _product(self, a: int, b: int) -> Cost:
         """A product of integers of a and b bits: in one DSP, or in several, which may take a cycle of their own."""
@@ -116,10 +126,11 @@ class Timing:
         one, several = self._logic.product
         if min(a, b) <= 18 and max(a, b) <= 25:
             return Cost(0, one)
-        return Cost(0, several) if several + self._choice_ns <= self.period_ns else Cost(1, several)
+        return Cost(0, several) if several + self.choice_ns <= self.period_ns else Cost(1, several)
 
     @property
-    def _choice_ns(self) -> float:
+    def choice_ns(self) -> float:
+        """Of the choice between two values, and of writing one to a register."""
         return self._logic.choice if self._logic else _CHOICE_NS
 
     def _adder_ns(self, bits: int) -> float:
@@ -146,22 +157,24 @@ class Timing:
         if row.cycles >= usual.cycles:
             return None
         self.sources["fadd_carried"] = row.source
-        return Cost(row.cycles, row.delay_ns)
+        return Cost(row.cycles, row.delay_ns, stages=True)
 
     def of_access(self, array: Array | None, *, write: bool, burst: bool, fixed: bool = False) -> Cost:
         """The cost of a load or a store. fixed: always the same element; of registers that takes no multiplexer."""
         if array is None or array.kind in (Kind.REGISTERS, Kind.SCALAR) or array.complete():
-            return Cost(0, 0.0 if fixed else self._choice_ns)
+            return Cost(0, 0.0 if fixed else self.choice_ns)
         if array.kind is Kind.PORT:
             if burst:
                 return Cost(1, 0.0)
             if write:
                 return Cost(_RESPONSE_CYCLES + array.latency, 0.0)
             return Cost(_REQUEST_CYCLES + array.latency if array.latency else _REQUEST_CYCLES_AT_0, 0.0)
-        if write or self._logic is None:
-            return Cost(1, 0.0 if write else _LOAD_NS)
+        if write:
+            return Cost(1)
         elements = -1 if -1 in array.extents else math.prod(array.extents)
         small = 0 < elements <= _SMALL_ELEMENTS * max(1, array.banks)
+        if self._logic is None:
+            return Cost(1, _SMALL_LOAD_NS if small else _LOAD_NS)
         return Cost(1, self._logic.small_load if small else self._logic.load)
 
     def _bits(self, i: ir.Instruction) -> int:

@@ -71,6 +71,11 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
         to = types.points_to(variables[name]) if name in variables else None
         if to is not None and name in kernel.arrays and _odd(to):
             kernel.arrays[name].beat_bytes = 0
+    for array in kernel.arrays.values():
+        if array.value in parameters and array.extents[:1] == [-1] and not _sized(kernel, array.name):
+            # What has no known size is not taken apart: a pragma of an inlined function about a part of a pointer
+            # (`in` of j1hye0n's sha3_256_hls, 2024.2: 8 reads, 4).
+            array.partitions = [p for p in array.partitions if p.kind != "complete" or p.dimension > 1]
 
 
 def _odd(type: debug.Type) -> bool:

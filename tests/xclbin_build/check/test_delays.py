@@ -18,6 +18,13 @@ SUM = """
         out[0] = sum;
     }
 """
+ADDITIONS = """
+    extern "C" void top(const float x[64], const float y[4], float out[64]) {
+    #pragma HLS array_partition variable = y complete
+    rows:
+        for (int i = 0; i < 64; i++) out[i] = x[i] + y[0] + y[1] MORE;
+    }
+"""
 CHAIN = """
     extern "C" void top(unsigned n, unsigned out[1]) {
         unsigned a = 1;
@@ -77,6 +84,44 @@ def test_a_unit_is_the_shortest_whose_steps_fit() -> None:
 )
 def test_a_sum_takes_what_the_part_does_at_its_clock(load: Load, part: str, clock_ns: float, ii: int) -> None:
     assert loop(check(on(load(SUM), part, clock_ns), memories=True), "adds").ii == ii
+
+
+@pytest.mark.parametrize(
+    ("part", "clock_ns", "cycles"),
+    [
+        ("xczu7ev-ffvc1156-2-i", 10, 4),  # conv2 of Arun-66/AN50_ZCU104 (2024.2): 25 additions, 109 states
+        ("xcu55c-fsvh2892-2L-e", 5, 5),  # lp1 of atax (HLStrans, 2022.2): 64 additions, 326 states
+        ("xc7z020-clg484-1", 10, 5),  # dft of 1111HLS_labB (2022.1): 255 additions, 1282 states
+    ],
+)
+def test_additions_behind_each_other_take_a_cycle_more_than_their_latency(
+    load: Load, part: str, clock_ns: float, cycles: int
+) -> None:
+    """What the last stage of one leaves of its cycle is too little for the first stage of the next."""
+    depths = [
+        loop(check(on(load(ADDITIONS.replace("MORE", more)), part, clock_ns), memories=True), "rows").depth or 0
+        for more in ("", "+ y[2]", "+ y[2] + y[3]")
+    ]
+    assert depths[1] - depths[0] == depths[2] - depths[1] == cycles
+
+
+@pytest.mark.parametrize(
+    ("part", "clock_ns", "ii"),
+    [
+        ("xczu7ev-ffvc1156-2-e", 10, 4),
+        ("xcu55c-fsvh2892-2L-e", 5, 5),  # loop 10 of correlation (HLStrans, 2022.2), in doubles
+        ("xc7z020-clg400-1", 10, 6),  # loop 52 of spmv (AAHLS_LabB, 2022.1)
+    ],
+)
+def test_a_choice_in_front_of_an_adder_waits_for_the_register(load: Load, part: str, clock_ns: float, ii: int) -> None:
+    text = SUM.replace("sum += x[i]", "sum = (i % 10 == 0 ? 0 : sum) + x[i]")
+    assert loop(check(on(load(text), part, clock_ns), memories=True), "adds").ii == ii
+
+
+def test_a_maximum_takes_a_cycle(load: Load) -> None:
+    """Loop 24 of compute_attention_HLS (HLStrans, 2022.2): 1, though a comparison has a latency of 1."""
+    text = SUM.replace("sum += x[i]", "sum = x[i] > sum ? x[i] : sum")
+    assert loop(check(on(load(text), "xcu55c-fsvh2892-2L-e", 5), memories=True), "adds").ii == 1
 
 
 @pytest.mark.parametrize(("part", "ii"), [("xc7z020-clg400-1", 2), ("xczu7ev-ffvc1156-2-e", 1)])

@@ -273,3 +273,31 @@ def test_blocks_behind_steps_of_whole_blocks_lie_apart(load: Load, kind: str, ii
         }}
     """
     assert next(one for one in check(load(text), memories=True).loops if one.name == "halves").ii == ii
+
+
+@pytest.mark.parametrize(("declared", "ii"), [("*in", 4), ("in[512]", 1)])
+def test_what_has_no_known_size_is_not_divided_completely(load: Load, declared: str, ii: int) -> None:
+    """`absorb_word_loop` of j1hye0n's sha3_256_hls (2024.2): 4, by 8 reads of two ports."""
+    found = check(
+        load(f"""
+        static unsigned long word(const unsigned char* x) {{
+        #pragma HLS inline
+        #pragma HLS array_partition variable = x complete dim = 1
+            unsigned long r = 0;
+            for (int i = 0; i < 8; i++) {{
+        #pragma HLS unroll
+                r |= (unsigned long)x[i] << (8 * i);
+            }}
+            return r;
+        }}
+        extern "C" void top(const unsigned char {declared}, unsigned long out[64]) {{
+        words:
+            for (int i = 0; i < 64; i++) {{
+        #pragma HLS pipeline II = 1
+                out[i] = word(&in[8 * i]);
+            }}
+        }}
+    """),
+        memories=True,
+    )
+    assert loop(found, "words").ii == ii
