@@ -199,7 +199,7 @@ def test_figures_have_error_bars_and_what_they_rest_on(kernel: Path, capsys: pyt
 
 def test_an_interval_of_one_that_reports_confirm_has_no_band() -> None:
     assert uncertainty.of_interval(1) == (1, 1)
-    assert uncertainty.of_interval(4) == (1, 9)
+    assert uncertainty.of_interval(4) == (1, 6)
     assert uncertainty.of_latency(0) == (0, 0)
 
 
