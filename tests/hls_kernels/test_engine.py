@@ -56,7 +56,7 @@ def notices(name: str, directory: Path, programs: int) -> None:
 
 def test_contract_has_every_label() -> None:
     text = "".join(
-        path.read_text() for folder in ("processes", "vector") for path in sorted((ENGINE / folder).glob("*.hpp"))
+        path.read_text() for folder in ("processes", "vector") for path in sorted((ENGINE / folder).rglob("*.hpp"))
     )
     contract = qor.load(ENGINE / "qor.toml")
     assert set(re.findall(r"PIPELINED\((\w+)\)", text)) == set(contract.loops)
