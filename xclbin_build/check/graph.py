@@ -89,7 +89,8 @@ def build(
     sums = _sums(code, place)
     units = _from_units(code, costs, place)
     registers = _registers(graph, loop, place, units, timing)
-    conditions = _conditions(kernel.flow, loop, code, place)
+    ahead = _ahead(kernel.flow, loop)
+    conditions = _conditions(kernel.flow, loop, code, place, ahead)
     for index, i in enumerate(code):
         if i.opcode == "phi" and i.block == loop.header:
             continue
@@ -113,7 +114,7 @@ def build(
             for condition in conditions.get(i.block, ()):
                 graph.edge(condition, index)
     _exit_edges(graph, kernel.flow, loop, by_index, place)
-    _memory_edges(graph, kernel.flow, instance, bursts, units)
+    _memory_edges(graph, kernel.flow, instance, bursts, units, ahead)
     return graph
 
 
@@ -247,10 +248,19 @@ def _is_port(access: Access | None) -> bool:
     return access is not None and access.array is not None and access.array.kind is Kind.PORT
 
 
-def _conditions(
-    flow: cfg.Flow, loop: cfg.Loop, code: list[ir.Instruction], place: dict[str, int]
-) -> dict[str, list[int]]:
-    """What decides whether a block is entered: indices of the conditions of branches around it."""
+@dataclass(frozen=True)
+class _Ahead:
+    """bit: of each block of a loop; reach: the bits of those that come behind it in an iteration, and its own."""
+
+    bit: dict[str, int]
+    reach: dict[str, int]
+
+    def exclude(self, a: str, b: str) -> bool:
+        """Whether no way through an iteration has both blocks."""
+        return not (self.reach[a] & self.bit[b] or self.reach[b] & self.bit[a])
+
+
+def _ahead(flow: cfg.Flow, loop: cfg.Loop) -> _Ahead:
     blocks = [b for b in flow.order if b in loop.blocks]
     bit = {b: 1 << n for n, b in enumerate(blocks)}
     reach: dict[str, int] = {}
@@ -259,6 +269,14 @@ def _conditions(
         for after in flow.successors[block]:
             if after in reach and after != loop.header:
                 reach[block] |= reach[after]
+    return _Ahead(bit, reach)
+
+
+def _conditions(
+    flow: cfg.Flow, loop: cfg.Loop, code: list[ir.Instruction], place: dict[str, int], ahead: _Ahead
+) -> dict[str, list[int]]:
+    """What decides whether a block is entered: indices of the conditions of branches around it."""
+    blocks, bit, reach = list(ahead.bit), ahead.bit, ahead.reach
     found: dict[str, list[int]] = defaultdict(list)
     for block in blocks:
         targets = [t for t in flow.successors[block] if t in reach and t != loop.header]
@@ -279,7 +297,9 @@ def _conditions(
     return found
 
 
-def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, bursts: set[int], units: list[bool]) -> None:
+def _memory_edges(
+    graph: Graph, flow: cfg.Flow, instance: Instance | None, bursts: set[int], units: list[bool], ahead: _Ahead
+) -> None:
     """Order between accesses to one array, within an iteration and between iterations.
 
     Behind a port, single requests to an array wait for the responses of the iteration before, wherever they go: Vitis
@@ -314,7 +334,7 @@ def _memory_edges(graph: Graph, flow: cfg.Flow, instance: Instance | None, burst
                 if other is write or (banks and not may_meet(banks[id(write)], banks[id(other)])):
                     continue
                 apart, meet, later = pairs.of(write, other)
-                meet = meet and not flow.exclude(write.block, other.block)
+                meet = meet and not ahead.exclude(write.block, other.block)
                 if other.write:
                     if meet and write.index < other.index:
                         graph.edge(write.index, other.index, Wait.ORDER)

@@ -29,9 +29,7 @@ class Flow:
     number: dict[str, int]
     dominator: dict[str, str]
     loops: dict[str, Loop]
-    # Once they are asked for:
-    _innermost: dict[str, Loop] = field(default_factory=dict, repr=False)  # by block
-    _ahead: dict[str, int] = field(default_factory=dict, repr=False)  # by block, a bit for each number
+    _innermost: dict[str, Loop] = field(default_factory=dict, repr=False)  # by block, once it is asked for
 
     def terminator(self, block: str) -> Instruction:
         return self.function.blocks[block][-1]
@@ -40,17 +38,6 @@ class Flow:
         while self.number[below] > self.number[above]:
             below = self.dominator[below]
         return below == above
-
-    def exclude(self, a: str, b: str) -> bool:
-        """Whether no way through one iteration of the loops around them has both blocks."""
-        if not self._ahead:
-            for name in reversed(self.order):
-                number, bits = self.number[name], 0
-                for after in self.successors[name]:
-                    if self.number.get(after, -1) > number:  # the way back begins another iteration
-                        bits |= self._ahead[after] | 1 << self.number[after]
-                self._ahead[name] = bits
-        return a != b and not (self._ahead[a] >> self.number[b] | self._ahead[b] >> self.number[a]) & 1
 
     def around(self, block: str) -> Loop | None:
         """The innermost loop that a block lies in."""
