@@ -44,7 +44,8 @@ inline void mac_bounds(const mac_command& c, fpga::bounds& b) {
     if (has_residual(c))
         b.read(fpga::REGION_ARENA, at(c.residual), lines_extent(c, map, c.residual_head, c.residual_image));
     if (has_sums(c)) b.read(fpga::REGION_ARENA, at(c.sums), int64_t{p.heads} * c.images * sums * LINE_FLOATS);
-    b.write(fpga::REGION_ARENA, at(c.output), lines_extent(c, is_raw(c) ? sums : map, c.output_head, c.output_image));
+    b.write(fpga::REGION_ARENA, at(c.output),
+            lines_extent(c, stores_32_bits(c) ? sums : map, c.output_head, c.output_image));
 }
 
 }  // namespace engine

@@ -53,6 +53,10 @@ inline const char* refusal(const mac_command& c) {
         return "has partial sums, of which this engine has none: its weights or rows are more than the memories";
     if (map_kind && !ROW_SUMS && ELEMENT == ELEMENT_INT8 && c.weight_zero != 0)
         return "has a map with a zero point as second operand, for which this engine has no sums of rows";
+    if ((c.flags & MAC_WIDE) != 0 && !WIDE) return "leaves float32, which is for the vector side of a bfloat16 engine";
+    if (is_wide(c) && (is_raw(c) || has_residual(c) || has_table(c) || c.out_plane))
+        return "leaves float32 of what is more than a product with limits";
+    if (is_wide(c) && c.out_height * c.out_width % BEAT != 0) return "leaves float32 of pixels that are no whole lines";
     if (is_raw(c) && has_residual(c)) return "adds a residual to partial sums";
     if (ELEMENT != ELEMENT_INT8 && (c.flags & (MAC_MIDDLE | MAC_MIDDLE_TABLE)) != 0) return "rounds to 8 bits floats";
     if (ELEMENT != ELEMENT_INT8 && !FUNCTIONS && has_table(c))

@@ -57,7 +57,7 @@ inline double cycles_of(const mac_command& c) {
     job.c = c;
     job.p = plan_of(c);
     const plan_t& p = job.p;
-    const bool raw = is_raw(c);
+    const bool raw = stores_32_bits(c);
     const double images = double(p.heads) * c.images;
     const double epilogue = divide_up(P, pixel_by_pixel(c) ? 1 : WORDS) * c.tile_blocks;
     const double tiles = double(p.tiles) / p.sets;  // of a pass

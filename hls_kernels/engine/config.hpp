@@ -70,6 +70,8 @@
 // 0 lanes: there is none.
 #define ENGINE_HAS_VECTOR (ENGINE_VECTOR_LANES > 0)
 #define ENGINE_FUNCTIONS (ENGINE_ELEMENT == 1 && ENGINE_ACTIVATIONS)
+// Results of bfloat16 operands may stay float32 on their way to the vector side (MAC_WIDE, VECTOR_WIDE).
+#define ENGINE_WIDE (ENGINE_ELEMENT == 1 && ENGINE_HAS_VECTOR)
 
 namespace engine {
 
@@ -92,6 +94,7 @@ constexpr int PARTS = CHANNELS / IC;   // steps that a word of 16 channels takes
 constexpr int LINE_BYTES = 64;         // unit of all addresses
 constexpr int LINE_ELEMENTS = LINE_BYTES / ELEMENT_BYTES;
 constexpr bool FUNCTIONS = ENGINE_FUNCTIONS;
+constexpr bool WIDE = ENGINE_WIDE;
 // A function of bfloat16 has a table for so many neighbouring exponents, of 128 numbers each, with either sign.
 constexpr int FUNCTION_EXPONENTS = 16;
 constexpr int FUNCTION_ENTRIES = 2 * FUNCTION_EXPONENTS * 128;

@@ -12,11 +12,17 @@
 
 namespace engine {
 
+// What becomes of a sum: an element, and 32 bits for a command that stores these, the sum or where MAC_WIDE the result.
+struct finished_t {
+    element_t element;
+    uint32_t bits;
+};
+
 // `middle_of` and `last_of` look up the table, where the command has one.
 #if ENGINE_ELEMENT == 0
 template <class LOOKUP>
-element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
-                 const LOOKUP& middle_of, const LOOKUP& last_of) {
+finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
+                  const LOOKUP& middle_of, const LOOKUP& last_of) {
 #pragma HLS inline
     const fpga::requantize_channel channel = {0, scale, bias};
     const fpga::requantize_tensor tensor = {
@@ -25,24 +31,26 @@ element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element
     const int32_t result = fpga::requantize_with(sum, channel, residual, tensor, [&](int32_t middle) {
         return c.flags & MAC_MIDDLE_TABLE ? static_cast<int32_t>(middle_of(middle)) : middle;
     });
-    return c.flags & MAC_TABLE ? last_of(result) : static_cast<element_t>(result);
+    return {c.flags & MAC_TABLE ? last_of(result) : static_cast<element_t>(result), bits_of_sum(sum)};
 }
 #else
 template <class LOOKUP>
-element_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
-                 const LOOKUP&, const LOOKUP& last_of) {
+finished_t finish(sum_t sum, const factor_t& scale, const factor_t& bias, element_t residual, const mac_command& c,
+                  const LOOKUP&, const LOOKUP& last_of) {
 #pragma HLS inline
     const float product = sum * scale;
     float y = product + bias;
     if (has_residual(c)) y = y + elements::widen(residual);
     const float low = float_of_bits(static_cast<uint32_t>(c.low)), high = float_of_bits(static_cast<uint32_t>(c.high));
     y = y < low ? low : y;  // in this order a NaN stays
-    const element_t result = elements::narrow(y > high ? high : y);
+    y = y > high ? high : y;
+    const uint32_t bits = is_wide(c) ? bits_of(y) : bits_of_sum(sum);
+    const element_t result = elements::narrow(y);
 #if ENGINE_FUNCTIONS
-    return c.flags & MAC_TABLE ? last_of(result) : result;
+    return {c.flags & MAC_TABLE ? last_of(result) : result, bits};
 #else
     (void)last_of;
-    return result;
+    return {result, bits};
 #endif
 }
 #endif

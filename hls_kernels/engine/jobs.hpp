@@ -12,6 +12,8 @@ namespace engine {
 
 // Words that such a stream holds: of the longest list one command, of most two.
 constexpr int JOB_WORDS = 64;
+// Of mac_flags, those that an engine of these elements has.
+constexpr int MAC_FLAG_BITS = WIDE ? 5 : 4;
 
 // A place in a list, and how many commands that has.
 typedef number<COMMAND_BITS> command_index_t;
@@ -232,7 +234,7 @@ struct weight_fields {
         f(j.c.tile_depth, bits<BLOCK_BITS>());
         f(j.p.taps, bits<SMALL_BITS>());
         f(j.p.steps, bits<STEP_BITS>());
-        f(j.c.flags, bits<4>());
+        f(j.c.flags, bits<MAC_FLAG_BITS>());
         f(j.c.pad, with_sign<31>());
         if (FUNCTIONS) f(j.c.table, bits<32>());
     }
@@ -304,7 +306,7 @@ void visit_results(F& f, JOB& j) {
     visit_sizes(f, j);
     f(j.c.out_blocks, bits<BLOCK_BITS>());
     f(j.c.tile_blocks, bits<2>());
-    f(j.c.flags, bits<4>());
+    f(j.c.flags, bits<MAC_FLAG_BITS>());
     f(j.c.residual, bits<32>());
     f(j.c.sums, bits<32>());
 }

@@ -41,6 +41,7 @@ enum mac_flags : int32_t {
     MAC_MIDDLE = 2,        // the sum is rounded to 8 bits with a scale of its own before the residual is added
     MAC_TABLE = 4,         // the 256-entry table behind the params, or of bfloat16 a function, is applied last
     MAC_MIDDLE_TABLE = 8,  // it is applied to what MAC_MIDDLE rounds: an activation before the residual is added
+    MAC_WIDE = 16,         // of bfloat16: the result is left in float32, and lies as sums do, a line for each pixel
 };
 
 // Which of the two the outer loop is; the other's memory is filled again each time.
@@ -68,7 +69,8 @@ constexpr uint32_t NO_OPERAND = 0xffffffffu;
 //   result = clamp(zero + round(y), low, high), then table[result]                                  where MAC_TABLE
 // Of other elements, in float32 with a rounding each, without offsets:
 //   y = sum * params.scale + params.bias + residual
-//   result = y clamped to low and high, rounded to the element; low and high are the bits of floats
+//   result = y clamped to low and high, rounded to the element; low and high are the bits of floats. Where MAC_WIDE it is y
+//   clamped; the output then has whole lines of pixels, and no residual, function and out_plane
 //   result = function(result), of bfloat16 where MAC_TABLE (function.hpp)
 struct mac_command {
     int32_t opcode;
@@ -140,7 +142,9 @@ inline bool has_table(const mac_command& c) { return (c.flags & (MAC_TABLE | MAC
 // What must be read ahead of a command, where the table that was read last is not the same.
 inline bool reads_table(const mac_command& c, uint32_t held) { return has_table(c) && (!FUNCTIONS || c.table != held); }
 inline bool is_raw(const mac_command& c) { return PARTIAL_SUMS && (c.flags & MAC_RAW) != 0; }
-// Sums take a line a pixel, and so one pixel an iteration of the epilogue.
-inline bool pixel_by_pixel(const mac_command& c) { return is_raw(c) || has_sums(c); }
+inline bool is_wide(const mac_command& c) { return WIDE && (c.flags & MAC_WIDE) != 0; }
+// Numbers of 32 bits take a line a pixel, and so one pixel an iteration of the epilogue.
+inline bool stores_32_bits(const mac_command& c) { return is_raw(c) || is_wide(c); }
+inline bool pixel_by_pixel(const mac_command& c) { return stores_32_bits(c) || has_sums(c); }
 
 }  // namespace engine

@@ -10,7 +10,7 @@ import pytest
 
 from fpga_dynamo.codegen.engine.cycles import Memory
 from fpga_dynamo.codegen.engine.sizes import EngineSizes
-from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation, vector_cycles
+from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags, VectorOperation, vector_cycles
 from tests.hls_kernels.engine_kit import SIZES, Mutation, assert_noticed, compile_bench, run_bench
 from tests.marks import EXTENDED
 
@@ -25,7 +25,7 @@ LANES = {
 F = "vector/floats/"
 MUTATIONS = {
     "greatest of what fills": Mutation(F + "collect.hpp", "exists ? key_of(e) : LEAST_KEY", "key_of(e)"),
-    "sum of what fills": Mutation(F + "collect.hpp", "exists ? elements::widen(e) : 0.0f", "elements::widen(e)"),
+    "sum of what fills": Mutation(F + "collect.hpp", "exists ? term_of(e, origin) : 0.0f", "term_of(e, origin)"),
     "first block": Mutation(F + "collect.hpp", "at.block() == 0 ? own : all", "all"),
     "sums of blocks": Mutation(F + "collect.hpp", "at.block() == 0 ? own : all", "own"),
     "place of a part": Mutation(F + "collect.hpp", "at.row() * VECTOR_PARTS + at.part()", "at.row() * VECTOR_PARTS"),
@@ -52,6 +52,14 @@ MUTATIONS = {
     "tiny distances": Mutation(F + "exponential.hpp", "exponent < 133 - 63 ? 63 :", ""),
     "exponentials for apply": Mutation("vector/move.hpp", "if (!VECTOR_FLOATS || job.c.operation == VECTOR_NORM)",
                                        "if (true)"),
+    "lines of float32": Mutation(F + "collect.hpp", "(is_wide(job.c) || turn == 0)", "turn == 0"),
+    "float32 of a line": Mutation(F + "collect.hpp", "is_wide(c) ? float_of_bits(bits32_of(line, l)) :", ""),
+    "planes of float32": Mutation("vector/move.hpp", "static_cast<uint32_t>(job.p.pitch) << wide", "job.p.pitch"),
+    "groups of float32": Mutation("vector/move.hpp", "static_cast<uint32_t>(rows.first) << wide", "rows.first"),
+    "masked keys": Mutation(F + "collect.hpp", "? masked(number) : number", "? number : number"),
+    "place of a row": Mutation("vector/streams.hpp", "place_t(rows.first << LINE_SHIFT) + row + 1", "place_t(row) + 1"),
+    "masked NaN": Mutation(F + "arithmetic.hpp", "is_none ? 0x7fc00000 : 0xff800000", "0xff800000"),
+    "the CPU's mask": Mutation(F + "cpu.hpp", "lane > pixel ? masked(x) : x", "lane >= pixel ? masked(x) : x"),
     "strobe": Mutation("vector/move.hpp", "ends && n == last_line ? rest : 0", "0"),
     "waiting for a map": Mutation("vector/move.hpp", "if (c.input_after)", "if (false)"),
     "the CPU's parts": Mutation(F + "cpu.hpp", "b == 0 ? sum : part.sum + sum", "sum"),
@@ -88,7 +96,7 @@ def test_notices_every_mistake(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lanes", [pytest.param(4), pytest.param(2, marks=EXTENDED), pytest.param(8, marks=EXTENDED)])
 def test_the_cost_model_tells_the_cycles(lanes: int, tmp_path: Path) -> None:
-    """Of commands alone: (operation, heads, pixels, channels, lines of a group)."""
+    """Of commands alone: (operation, heads, pixels, channels, lines of a group), and of a softmax of float32."""
     sizes = EngineSizes(2, 16, in_channels=8, element_bytes=2, vector_lanes=lanes, vector_depth=1024, vector_blocks=64)
     options = {**_BF16, "VECTOR_LANES": lanes, "VECTOR_DEPTH": 1024, "VECTOR_BLOCKS": 64}
     program = compile_bench(
@@ -96,11 +104,14 @@ def test_the_cost_model_tells_the_cycles(lanes: int, tmp_path: Path) -> None:
     )
     shapes = [(0, 12, 128, 128, 32), (0, 1, 196, 196, 16), (0, 3, 7, 100, 2), (0, 1, 1, 1000, 1), (0, 1, 3000, 16, 64)]
     shapes += [(1, 1, 128, 768, 8), (1, 1, 128, 768, 4), (1, 1, 1, 768, 1), (1, 1, 5, 64, 1), (1, 4, 50, 40, 25)]
-    for operation, heads, pixels, channels, lines in shapes:
-        sizes_of = [str(n) for n in (operation, heads, pixels, channels, lines)]
+    cases = [*((shape, False) for shape in shapes), *((shape, True) for shape in shapes if shape[0] == 0)]
+    for shape, wide in cases:
+        operation, heads, pixels, channels, lines = shape
+        sizes_of = [*map(str, shape), *(["wide"] if wide else [])]
         result = subprocess.run([str(program), *sizes_of], capture_output=True, text=True, check=True)
         counted = json.loads(result.stdout)["cycles"]
         command = VectorCommand(
-            operation=VectorOperation(operation), heads=(1, heads), pixels=pixels, channels=channels, group_lines=lines
-        )
+            operation=VectorOperation(operation), heads=(1, heads), pixels=pixels, channels=channels, group_lines=lines,
+            flags=VectorFlags.WIDE if wide else VectorFlags.NONE,
+        )  # fmt: skip
         assert abs(vector_cycles(command, sizes, Memory(1e6, 60, 60)) / counted - 1) < 0.07, sizes_of

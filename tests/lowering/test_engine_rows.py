@@ -151,35 +151,6 @@ def test_an_encoder_is_one_launch_with_eagers_errors() -> None:
         assert error.card <= OF_EAGERS["bf16"] * error.eager, (node, error)
 
 
-class Fused(nn.Module):
-    """A layer with PyTorch's fused attention, whose scores are float32 whatever its operands are."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.qkv, self.out, self.norm = nn.Linear(64, 192), nn.Linear(64, 64), nn.LayerNorm(64)
-        self.up, self.down = nn.Linear(64, 128), nn.Linear(128, 64)
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part.view(1, 16, 4, 16).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
-        mixed = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(1, 16, 64)
-        x = self.norm(x + self.out(mixed))
-        result: Tensor = x + self.down(torch.relu(self.up(x)))
-        return result
-
-
-@pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp32", marks=EXTENDED)])
-def test_fused_attention_is_one_launch_in_float32_alone(dtype: str) -> None:
-    torch.manual_seed(0)
-    program, captured = lowered(Fused(), torch.randn(1, 16, 64), dtype)
-    if dtype == "bf16":
-        assert "its input is float32, and the engine's maps are bfloat16" in program.left.values()
-        return
-    assert not program.left and len(program.lists.launches) == 1
-    found = errors(program, EngineRun(program, card(dtype), captured.tensors()).value, captured.tensors())
-    for node, error in found.items():
-        assert error.card <= OF_EAGERS[dtype] * error.eager, (node, error)
-
-
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_an_engine_without_the_side_says_so(dtype: str) -> None:
     class Turned(nn.Module):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..engine import Engine
 from ..hls.operators import Operators
-from ..hls.resources import Part, Resources, total
+from ..hls.resources import Part, Resources
 from . import memories
 
 ELEMENT_BYTES = {"int8": 1, "bfloat16": 2, "float32": 4}
@@ -92,12 +92,9 @@ def params(engine: Engine) -> Resources:
 
 def vector_memories(engine: Engine) -> Resources:
     """Two memories of a group's rows before and behind the second sweep: of int8 for words of the map and of the other,
-    of floats for words of the map, and of float32."""
-    if engine.element != "int8":
-        bits = (8 * ELEMENT_BYTES[engine.element] * WORD, 32 * WORD)
-        return total(memories.cost(memories.Memory(n, 2 * engine.vector_depth, "bram")) for n in bits)
-    group = memories.cost(memories.Memory(8 * WORD, 2 * engine.vector_depth, "bram"))
-    return group * 4
+    of floats for words of float32."""
+    bits, count = (8, 4) if engine.element == "int8" else (32, 2)
+    return memories.cost(memories.Memory(bits * WORD, 2 * engine.vector_depth, "bram")) * count
 
 
 def vector_streams(engine: Engine) -> Resources:

@@ -38,6 +38,7 @@ class Flags(IntFlag):
     MIDDLE = 2
     TABLE = 4
     MIDDLE_TABLE = 8
+    WIDE = 16
 
 
 class Peers(IntFlag):
@@ -153,6 +154,16 @@ class MacCommand:
         return Flags.RAW in self.flags
 
     @property
+    def wide(self) -> bool:
+        """The result of an engine of bfloat16 is left in float32, for a softmax."""
+        return Flags.WIDE in self.flags
+
+    @property
+    def stores_32_bits(self) -> bool:
+        """Each pixel of a block is a line."""
+        return self.raw or self.wide
+
+    @property
     def has_residual(self) -> bool:
         return self.residual != NO_OPERAND
 
@@ -221,6 +232,7 @@ class Geometry:
         self.row_elements = c.in_width * c.pixel_channels
         self.in_plane = divide_up(c.in_height * self.row_elements, sizes.line_elements)
         self.out_plane = divide_up(c.out_height * c.out_width, sizes.beat)
+        self.stored_plane = c.out_height * c.out_width if c.stores_32_bits else self.out_plane
 
     @property
     def straight(self) -> bool:
@@ -247,7 +259,7 @@ class Geometry:
         """Lines of a block that a band writes."""
         begin = band.begin * self.command.out_width
         end = begin + band.rows * self.command.out_width
-        if self.command.raw:
+        if self.command.stores_32_bits:
             return end - begin
         return divide_up(end, self.sizes.beat) - begin // self.sizes.beat
 
@@ -260,6 +272,8 @@ class Geometry:
         c, s = self.command, self.sizes
         if (c.raw or c.has_sums) and not s.partial_sums:
             return "has partial sums, of which this engine has none: its weights or rows are more than the memories"
+        if c.wide and not s.has_wide_rows:
+            return "leaves float32, which is for the vector side of a bfloat16 engine"
         if c.second_operand_is_map and c.weight_zero and not s.row_sums:
             return "has a map with a zero point as second operand, for which this engine has no sums of rows"
         if self.taps > s.taps:

@@ -140,7 +140,7 @@ def further(memory: Memory) -> Memory:
 def _cycles(command: MacCommand, sizes: EngineSizes, memory: Memory) -> Cycles:
     """Of a command, by the memory as its own ports see it."""
     c, g = command, Geometry(command, sizes)
-    turns = divide_up(sizes.pixels, 1 if c.raw or c.has_sums else sizes.words)
+    turns = divide_up(sizes.pixels, 1 if c.stores_32_bits or c.has_sums else sizes.words)
     passes = g.heads * g.windows * g.sets
     images = g.heads * c.images
     array = epilogue = load = fill = residual = stores = input_lines = 0
@@ -242,11 +242,11 @@ def short_share(command: MacCommand, sizes: EngineSizes) -> float:
         short += again * _short_lines(first, g.in_plane, *runs, sizes.line_beats)
         lines += again * c.in_blocks * read
         written, first = g.output_lines(band), band.begin * c.out_width // sizes.beat
-        if written == g.out_plane:
+        if written == g.stored_plane:
             runs, sets = (1, written * of_set), c.out_blocks / of_set
         else:
             runs, sets = (c.out_blocks, written), 1.0
-        short += sets * _short_lines(first, g.out_plane, *runs, 1)
+        short += sets * _short_lines(first, g.stored_plane, *runs, 1)
         lines += c.out_blocks * written
         if c.has_residual:
             short += sets * _short_lines(first, g.out_plane, *runs, sizes.line_beats)

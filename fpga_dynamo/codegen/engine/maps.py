@@ -31,6 +31,7 @@ class Map(Buffer):
     at: its first line, once somebody has asked for it, and launch, for which list that was. writer: the last command
     that writes to it, as its list and place there. channels_first: the host writes it for a value of three dimensions
     whose second one are channels, an image of one row. patch: rows and columns that it writes as channels of a pixel.
+    wide: of float32 on an engine of bfloat16, a line for each pixel.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class Map(Buffer):
         *,
         channels_first: bool = False,
         patch: tuple[int, int] = (1, 1),
+        wide: bool = False,
     ) -> None:
         self.images, self.pixels, self.channels, self.pixel_channels = images, pixels, channels, pixel_channels
         self.channels_first, self.patch = channels_first, patch
         blocks = divide_up(channels, CHANNELS) if pixel_channels == CHANNELS else 1
-        self.plane = divide_up(pixels * pixel_channels, sizes.line_elements)
+        self.plane = divide_up(pixels * pixel_channels, sizes.line_elements) * (sizes.beat if wide else 1)
         self.image_lines = blocks * self.plane
         self.at: int | None = None
         self.launch = 0

@@ -83,7 +83,7 @@ def _input(c: MacCommand, sizes: EngineSizes) -> Iterator[_Run]:
 
 def _output(c: MacCommand, base: int, step: tuple[int, int], image_step: int, sizes: EngineSizes) -> Iterator[_Run]:
     pixels = c.out_height * c.out_width
-    lines = pixels if c.raw else divide_up(pixels, sizes.beat)
+    lines = pixels if c.stores_32_bits else divide_up(pixels, sizes.beat)
     for at in _heads(c, base, step):
         for image in range(c.images):
             for block in range(c.out_blocks):

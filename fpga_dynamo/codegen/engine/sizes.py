@@ -77,6 +77,11 @@ class EngineSizes:
         return 0 < self.vector_lanes <= (8 if self.is_float else 16)
 
     @property
+    def has_wide_rows(self) -> bool:
+        """Whether a product of a bfloat16 engine may leave float32, of which its vector side makes a softmax."""
+        return self.element_bytes == 2 and self.has_vector_side
+
+    @property
     def interleaves(self) -> bool:
         """Whether the vector side puts words of two maps in turn, and works element by element."""
         return self.element_bytes == 1 and self.has_vector_side

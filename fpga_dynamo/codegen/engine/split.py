@@ -63,7 +63,7 @@ def vector_shares(
             part = replace(c, heads=_with(c.heads, axis, count), input=c.input + first * c.input_head[axis])
             part = replace(part, output=c.output + first * c.output_head[axis])
             found.append(replace(part, other=c.other + first * c.other_head[axis]) if c.has_other else part)
-    elif units > 1 and not c.interleaves:
+    elif units > 1 and not (c.interleaves or c.whole):
         lines = divide_up(c.pixels, sizes.beat)
         for first, count in _runs(lines, units):
             pixels = min(count * sizes.beat, c.pixels - first * sizes.beat)
@@ -145,6 +145,8 @@ def _grids(command: MacCommand, units: int, sizes: EngineSizes) -> Iterator[_Gri
         return
     if c.heads != (1, 1):
         yield _Grid(heads=units)
+        return
+    if c.wide:
         return
     for rows in range(1, units + 1) if c.images == 1 else (1,):
         for channels in range(1, units // rows + 1) if _by_channels(c) else (1,):

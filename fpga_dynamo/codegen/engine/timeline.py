@@ -98,7 +98,7 @@ class _Load:
         if self.number < 2 or not read:
             return 1.0
         blocks = min(c.out_blocks, c.set_tiles * c.tile_blocks) if g.sets_outside else c.out_blocks
-        turns = min(bursts(read, g.in_plane, c.in_blocks), bursts(written, g.out_plane, blocks))
+        turns = min(bursts(read, g.in_plane, c.in_blocks), bursts(written, g.stored_plane, blocks))
         return 1 + TURN * turns / (read * c.in_blocks)
 
 
@@ -153,7 +153,7 @@ class Timeline:
         others = max(also, default=0.0)
         self._done = []
         sets: dict[int, float] = {}
-        turns = divide_up(self.sizes.pixels, 1 if c.raw or c.has_sums else self.sizes.words)
+        turns = divide_up(self.sizes.pixels, 1 if c.stores_32_bits or c.has_sums else self.sizes.words)
         one_image = c.images == 1 and g.heads == 1
         self._array += _TAPS + 2 * g.taps
         until: tuple[int, float] | None = None  # pixels that are stored, and from when on they can be read
@@ -248,7 +248,7 @@ class Timeline:
         first = max(self._store, begin + _FEED + EPILOGUE)
         # What was stored before is told of when two bursts have gone, and memory has answered.
         told = max(0.0, self._stored + self._seen.write - first - _TOLD_AFTER * (lines / count + BURST))
-        of_burst = lines if lines == g.out_plane * blocks else lines / count
+        of_burst = lines if lines == g.stored_plane * blocks else lines / count
         written = self._maps.move(first, lines, of_burst, write=True)
         moved = max(written, first + told + STORE + count * BURST + lines)
         self._store = max(moved, self._epilogue + _DRAIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
@@ -54,6 +55,8 @@ class VectorFlags(IntFlag):
     NONE = 0
     TABLE = 1
     SHARED = 2
+    WIDE = 4
+    CAUSAL = 8
 
 
 @dataclass(frozen=True)
@@ -125,12 +128,23 @@ class VectorCommand:
     def interleaves(self) -> bool:
         return self.operation is VectorOperation.INTERLEAVE
 
+    @property
+    def wide(self) -> bool:
+        """The input is float32, a line for each pixel, on an engine of bfloat16."""
+        return VectorFlags.WIDE in self.flags
+
+    @property
+    def whole(self) -> bool:
+        """All rows of a head are one command's."""
+        return self.flags & (VectorFlags.WIDE | VectorFlags.CAUSAL) != 0
+
     def planes(self, sizes: EngineSizes) -> tuple[int, int, int]:
         """Lines of a block of the input, of the second operand, and of the result."""
         own = divide_up(self.pixels, sizes.beat)
         if self.interleaves:
             return divide_up(self.taken[0], sizes.beat), divide_up(self.taken[1], sizes.beat), own
-        return own, (0 if not self.has_other else 1 if self.shares_other else own), own
+        first = own * sizes.beat if self.wide else own
+        return first, (0 if not self.has_other else 1 if self.shares_other else own), own
 
     def lines(self, sizes: EngineSizes) -> int:
         """Lines of the input."""
@@ -145,8 +159,11 @@ class VectorCommand:
         lines = min(self.group_lines, divide_up(self.pixels, sizes.beat))
         if not sizes.has_vector_side:
             return "needs the vector side, which this engine does not have"
-        if sizes.is_float and (not self.reduces or self.flags or self.has_other):
+        of_floats = VectorFlags.WIDE | VectorFlags.CAUSAL
+        if sizes.is_float and (not self.reduces or self.flags & ~of_floats or self.has_other):
             return "is none of those that engines of floats have: softmax and layer norm of a map"
+        if self.flags & of_floats and self.operation is not VectorOperation.SOFTMAX:
+            return "has flags that are those of a softmax"
         if self.operation is VectorOperation.NORM and self.channels > _MOST_CHANNELS and not sizes.is_float:
             return f"normalises {self.channels} channels, more than {_MOST_CHANNELS}"
         if self.operation is VectorOperation.NORM and self.other != NO_OPERAND:
@@ -160,6 +177,11 @@ class VectorCommand:
             most = sizes.vector_blocks * CHANNELS
             return f"has {self.channels} channels, more than the engine's {most} of gamma and beta"
         return None
+
+
+def float32(x: float) -> float:
+    """The nearest float32, as a field has it. Not by a tensor, whose number is not known while a graph is traced."""
+    return ctypes.c_float(x).value
 
 
 def interleaved(input_pixels: int, other_pixels: int, turns: tuple[int, int], rows: int = 1) -> VectorCommand:
@@ -201,7 +223,8 @@ def vector_stores(
     c = command
     if c.interleaves:
         return _interleave_stores(c, sizes, memory, begin, there, store)
-    plane, turns = divide_up(c.pixels, sizes.beat), sizes.beat * sizes.vector_parts
+    plane = divide_up(c.pixels, sizes.beat)
+    turns = sizes.vector_parts * (1 if c.wide else sizes.beat)  # cycles of a line
     lines_ahead = 128
     load, found = begin, []
     heads = c.heads[0] * c.heads[1]
@@ -218,8 +241,10 @@ def vector_stores(
             last_block = max(rows, _LEAST_ROWS) * sizes.vector_parts
             walked = last_block * c.blocks
             bursts = 1 if lines == (c.plane or plane) else c.blocks
-            moved = lines * c.blocks + bursts * _BURST
-            moved = max(moved, round((2 + (c.other != NO_OPERAND)) * lines * c.blocks / memory.lines_per_cycle))
+            read = lines * (sizes.beat if c.wide else 1)
+            passed = read + lines * (1 + (c.other != NO_OPERAND))
+            moved = max(read / memory.lines_per_cycle, passed / memory.bank) * c.blocks
+            moved = max(read * c.blocks + bursts * _BURST, round(moved))
             pixels = (first + lines) * sizes.beat
             load = max(load, there(None if heads > 1 or first + lines == plane else pixels))
             first_line = load + _GROUP + memory.read

@@ -9,6 +9,7 @@ from fpga_dynamo.lowering.ops import scan  # noqa: F401 - takes flips along that
 from fpga_dynamo.lowering.ops import attention, host, pooling  # noqa: F401
 from fpga_dynamo.lowering.ops.convolution import convolution, gradient  # noqa: F401
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles  # noqa: F401
+from fpga_dynamo.lowering.ops.engine import attention as engine_attention  # noqa: F401
 from fpga_dynamo.lowering.ops.engine import factors, floats, floats_maps, floats_rows  # noqa: F401
 from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering  # noqa: F401
 from fpga_dynamo.lowering.ops.matmul import bf16, matmul  # noqa: F401

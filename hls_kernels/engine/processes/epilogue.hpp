@@ -156,13 +156,15 @@ inline void epilogue_pass(sums_stream& in, line_stream residual[BLOCKS], short_s
                 const sum_t sum = ROW_SUMS ? add_sums(own, of_pixel) : own;
                 const lane_table middle = middle_table(tables, e * CHANNELS + o);
                 const lane_table last = last_table(tables, e * CHANNELS + o);
-                words[e].lane[o] = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);
-                if (e == 0) set_bits32(line, o, bits_of_sum(sum));
+                const finished_t y = finish(sum, scale.of[o], bias.of[o], other[e].lane[o], c, middle, last);
+                words[e].lane[o] = y.element;
+                if (e == 0) set_bits32(line, o, y.bits);
             }
         }
         line_t packed;
         const bool leaves = pack.next(place, words, packed);
-        if (is_raw(c) ? place.valid[0] : leaves) write_block(out, place.block, is_raw(c) ? line : packed);
+        const bool wide = stores_32_bits(c);
+        if (wide ? place.valid[0] : leaves) write_block(out, place.block, wide ? line : packed);
     }
 }
 

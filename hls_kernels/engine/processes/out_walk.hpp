@@ -29,7 +29,7 @@ public:
           pitch_(job.p.pitch),
           step_(pixel_by_pixel(job.c) ? 1 : WORDS),
           begins_(WORDS > 1 && has_residual(job.c)),
-          ends_(WORDS > 1 && !is_raw(job.c)),
+          ends_(WORDS > 1 && !stores_32_bits(job.c)),
           last_set_(at.set + 1 == job.p.sets),
           tile_blocks_(tile_blocks_of(job)),
           one_of_tile_(tile_blocks_of(job) == 1),

@@ -7,7 +7,7 @@ namespace engine {
 
 inline void store_pass(line_stream in[BLOCKS], port_t& maps, uint32_t base, const job_t& job, const pass_t& at,
                        const places_of_pass& places, answers_t& answers, done_stream& to_input) {
-    tile_walk walk(job, at, places, is_raw(job.c), false);
+    tile_walk walk(job, at, places, stores_32_bits(job.c), false);
     number<bits_for(TOLD_AFTER + 2)> untold = TOLD_AFTER + 1;
 store_bursts:
     while (walk.more()) {

@@ -177,12 +177,17 @@ inline bool add_random(program& p, std::vector<tensor>& tensors, random_source& 
     const int taps = l.kernel[0] * l.kernel[1];
     const int terms = l.what == kind::maximum ? 0 : l.what == kind::dense ? inputs * taps : taps;
     random_epilogue(p, l, channels, terms, residual ? &other : nullptr, random);
-    tensor out = make_tensor(p.maps, in.images, channels, height, width);
+    l.wide = engine::WIDE && l.what == kind::dense && !residual && height * width % engine::BEAT == 0 &&
+             random.chance(0.2);
+#if ENGINE_FUNCTIONS
+    if (l.wide) l.function.reset();
+#endif
+    tensor out = make_tensor(p.maps, in.images, channels, height, width, 16, l.wide);
     out.zero = l.zero;
     const weights w = l.what == kind::dense ? random_weights(l, channels, inputs, extreme, random)
                                             : random_weights(l, channels, 1, extreme, random);
     if (!p.add(l, in, w, residual ? &other : nullptr, out, described(l, in, out, residual != nullptr))) return false;
-    tensors.push_back(out);
+    if (!out.wide) tensors.push_back(out);
     return true;
 }
 
@@ -249,11 +254,17 @@ inline bool add_attention(program& p, random_source& random) {
 #endif
     scores.low = -128;
     scores.high = 127;
-    tensor s = make_tensor(p.maps, heads, keys, 1, rows);
+    scores.wide = engine::WIDE && random.chance(0.5);
+    tensor s = make_tensor(p.maps, heads, keys, 1, rows, 16, scores.wide);
     s.zero = scores.zero;
     tensor out = make_tensor(p.maps, 1, heads * outputs, 1, rows);
     out.zero = context.zero;
     if (!p.add_product(scores, query, key, false, heads, depth, s, "rows by rows")) return false;
+    if (s.wide) {  // of which a softmax would make elements
+        s = random_tensor(p.maps, heads, keys, 1, rows, false, random);
+        const element_t none = element_from(0);
+        put_tensor(p.maps, s, &none);
+    }
     return p.add_product(context, s, value, true, heads, keys, out, "rows by columns");
 }
 

@@ -23,6 +23,7 @@ struct layer {
     int32_t zero = 0, low = -128, high = 127, residual_zero = 0, middle_zero = 0;
     float low_float = -std::numeric_limits<float>::infinity(), high_float = std::numeric_limits<float>::infinity();
     bool middle = false, middle_table = false;
+    bool wide = false;          // of bfloat16: the result is float32
     std::vector<int8_t> table;  // 256 or none
 #if ENGINE_FUNCTIONS
     std::shared_ptr<const bench::function> function;  // of bfloat16; or none
@@ -115,8 +116,9 @@ struct wanted {
             return false;
         }
 #endif
-        return std::fabs(number_of(got) - value) <= tolerance;
+        return is_near(number_of(got));
     }
+    bool is_near(double got) const { return std::fabs(got - value) <= tolerance; }
 };
 inline wanted finished(const exact_sum& s, int channel, double residual, bool has_residual, const layer& l) {
 #if ENGINE_ELEMENT == 0
@@ -134,6 +136,12 @@ inline wanted finished(const exact_sum& s, int channel, double residual, bool ha
     // A rounding of each product and addition, in whatever order, of the scale, the bias and the residual; most of many cancel
     // each other out. Then bfloat16 rounds to 8 bits.
     const double float32 = std::fmin((s.products + 4) * 0x1p-24, 4e-5) * terms;
+    if (l.wide) {
+        wanted w;
+        w.value = y;
+        w.tolerance = float32;
+        return w;
+    }
 #if ENGINE_FUNCTIONS
     if (l.function && std::isfinite(sum))
         return {y, float32, l.function, limited(sum - float32), limited(sum + float32)};

@@ -77,6 +77,7 @@ struct tensor {
     int images = 1, channels = 0, height = 0, width = 0;
     int pixel_channels = 16;  // less if folded
     int32_t zero = 0;         // of int8
+    bool wide = false;        // float32 of a bfloat16 engine, a line for each pixel: nothing reads it as elements
     uint32_t at = 0;          // line in the maps
     int32_t image_lines = 0;
     int producer = -1;  // command that makes it
@@ -94,6 +95,7 @@ struct tensor {
                                    : engine::map_index(pixels(), pixel, channel);
     }
     int32_t lines_of_image() const {
+        if (wide) return static_cast<int32_t>(engine::map_lines(pixels(), channels)) * engine::BEAT;
         return static_cast<int32_t>(pixel_channels < 16
                                         ? (int64_t{pixels()} * pixel_channels + engine::LINE_ELEMENTS - 1) /
                                               engine::LINE_ELEMENTS
@@ -101,8 +103,10 @@ struct tensor {
     }
 };
 
-inline tensor make_tensor(region& maps, int images, int channels, int height, int width, int pixel_channels = 16) {
+inline tensor make_tensor(region& maps, int images, int channels, int height, int width, int pixel_channels = 16,
+                          bool wide = false) {
     tensor t;
+    t.wide = wide;
     t.images = images;
     t.channels = channels;
     t.height = height;
@@ -116,6 +120,13 @@ inline tensor make_tensor(region& maps, int images, int channels, int height, in
 inline element_t& element_at(std::vector<line_t>& lines, const tensor& t, int image, int channel, int pixel) {
     element_t* first = reinterpret_cast<element_t*>(lines.data() + t.at + int64_t{image} * t.image_lines);
     return first[t.place(channel, pixel)];
+}
+// A number of a map, whatever its width.
+inline double number_at(std::vector<line_t>& lines, const tensor& t, int image, int channel, int pixel) {
+    if (!t.wide) return number_of(element_at(lines, t, image, channel, pixel));
+    const int64_t at = t.place(channel, pixel);  // a line has 16 of them
+    const line_t& line = lines[static_cast<std::size_t>(t.at + int64_t{image} * t.image_lines + at / 16)];
+    return static_cast<double>(engine::float_of_bits(engine::bits32_of(line, static_cast<int>(at % 16))));
 }
 // The tensor with the numbers that its map has.
 inline tensor read_tensor(std::vector<line_t>& lines, tensor t) {

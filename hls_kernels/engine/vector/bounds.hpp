@@ -15,7 +15,9 @@ inline void vector_bounds(const vector_command& c, fpga::bounds& b) {
             .dim(c.heads[1], int64_t{head[1]} * LINE_FLOATS);
     };
     const auto at = [](uint32_t line) { return int64_t{line} * LINE_FLOATS; };
-    b.read(fpga::REGION_ARENA, at(c.input), map(p.pitch, interleaves(c) ? p.taken_lines[0] : p.plane, c.input_head));
+    const int64_t lines = is_wide(c) ? BEAT : 1;  // of the input for one of the output
+    b.read(fpga::REGION_ARENA, at(c.input),
+           map(lines * p.pitch, interleaves(c) ? p.taken_lines[0] : lines * p.plane, c.input_head));
     if (interleaves(c))
         b.read(fpga::REGION_ARENA, at(c.other), map(p.pitch, p.taken_lines[1], c.other_head));
     else if (has_other(c))

@@ -1,6 +1,6 @@
 // Cycles of one command of the vector side, as the simulator counts them with a memory that answers after 60 cycles.
 //
-//     count OPERATION HEADS PIXELS CHANNELS GROUP_LINES [other]
+//     count OPERATION HEADS PIXELS CHANNELS GROUP_LINES [other | wide]
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +14,7 @@
 
 int main(int argc, char** argv) {
     if (argc < 6) {
-        std::fprintf(stderr, "count OPERATION HEADS PIXELS CHANNELS GROUP_LINES [other]\n");
+        std::fprintf(stderr, "count OPERATION HEADS PIXELS CHANNELS GROUP_LINES [other | wide]\n");
         return 2;
     }
     engine::vector_command c = {};
@@ -30,10 +30,13 @@ int main(int argc, char** argv) {
     c.low = -128;
     c.high = 127;
     const int32_t one = static_cast<int32_t>(engine::map_lines(c.pixels, c.channels)), all = one * c.heads[1];
+    const bool wide = argc > 6 && std::strcmp(argv[6], "wide") == 0;
+    c.flags = wide ? engine::VECTOR_WIDE : 0;
     c.input = 1;
-    c.other = argc > 6 ? static_cast<uint32_t>(1 + all) : engine::NO_OPERAND;
+    c.other = argc > 6 && !wide ? static_cast<uint32_t>(1 + all) : engine::NO_OPERAND;
     c.output = static_cast<uint32_t>(1 + 2 * all);
-    c.input_head[1] = c.output_head[1] = c.other_head[1] = one;
+    c.input_head[1] = wide ? 2 * one : one;
+    c.output_head[1] = c.other_head[1] = one;
     if (engine::interleaves(c)) {  // two maps of so many pixels, word by word
         c.turns[0] = c.turns[1] = 1;
         c.taken[0] = c.taken[1] = c.pixels;

@@ -13,12 +13,13 @@ template <int BEATS, class PORT, class STREAM>  // beats of a line
 void read_group(PORT& maps, uint32_t base, const vector_job_t& job, const rows_t& rows, int32_t taken, STREAM& out) {
     typedef number<BLOCK_BITS + 1> bursts_t;
     typedef number<ELEMENT_BITS> beats_t;
+    const int wide = is_wide(job.c) ? LINE_SHIFT : 0;  // a pixel takes a line then
     const bool whole = interleaves(job.c) || rows.lines == job.p.pitch;
     const bursts_t blocks = job.p.blocks, bursts = whole ? bursts_t(1) : blocks;
     const beats_t lines = rows.lines, all = interleaves(job.c) ? taken : job.p.group_map_lines;
-    const beats_t length = (whole ? all : lines) * BEATS;
-    const uint32_t plane = job.p.pitch;
-    uint32_t ask = (base + static_cast<uint32_t>(rows.first)) * BEATS;
+    const beats_t length = ((whole ? all : lines) << wide) * BEATS;
+    const uint32_t plane = static_cast<uint32_t>(job.p.pitch) << wide;
+    uint32_t ask = (base + (static_cast<uint32_t>(rows.first) << wide)) * BEATS;
     line_t line = {};
     ap_uint<bits_for(BEATS)> beat = 0;
 vector_bursts:

@@ -20,6 +20,8 @@ enum vector_operation : int32_t {
 enum vector_flags : int32_t {
     VECTOR_TABLE = 1,   // the 256-entry table behind the params is applied last
     VECTOR_SHARED = 2,  // other is a map of one pixel, the same for all rows of a head
+    VECTOR_WIDE = 4,    // of a softmax of bfloat16: the input is float32, as MAC_WIDE leaves it
+    VECTOR_CAUSAL = 8,  // of a softmax of floats: to the keys of row n of a head that are behind its n-th -inf is added
 };
 
 // Result of a row's channel, x of the input, r of `other` (0 where there is none). Scales, factors and rounding are those of
@@ -41,7 +43,7 @@ enum vector_flags : int32_t {
 // Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16], int32 in
 // units of 2^-17 and 2^-22; then the table in 4 lines.
 //
-// Floats have softmax and norm alone, without other, table, zero points and limits. All is float32, each operation with its
+// Floats have softmax and norm alone, without other, table, zero points, limits and `plane` where VECTOR_WIDE or VECTOR_CAUSAL. All is float32, each operation with its
 // rounding, and a bfloat16 result is rounded once more:
 //   softmax   y = e * (1 / sum of the row's e), e = exp(x - max of the row) as floats/exponential.hpp has it
 //   norm      v = x - mean, which is (sum of x) / channels, of float32 a + (sum of x - a) / channels by the row's first element a;
@@ -89,6 +91,8 @@ static_assert(sizeof(vector_command) <= 64 * 4, "a command has 64 words");
 constexpr bool VECTOR_FLOATS = ELEMENT != ELEMENT_INT8;
 inline bool has_other(const vector_command& c) { return !VECTOR_FLOATS && c.other != NO_OPERAND; }
 inline bool is_shared(const vector_command& c) { return (c.flags & VECTOR_SHARED) != 0; }
+inline bool is_wide(const vector_command& c) { return WIDE && (c.flags & VECTOR_WIDE) != 0; }
+inline bool is_causal(const vector_command& c) { return VECTOR_FLOATS && (c.flags & VECTOR_CAUSAL) != 0; }
 inline bool interleaves(const vector_command& c) { return !VECTOR_FLOATS && c.operation == VECTOR_INTERLEAVE; }
 // Needs sums over a row before its first result.
 inline bool reduces(const vector_command& c) { return c.operation == VECTOR_SOFTMAX || c.operation == VECTOR_NORM; }

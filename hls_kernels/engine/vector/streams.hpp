@@ -28,17 +28,13 @@ typedef hls::stream_of_blocks<row_group_t, 2> row_group_blocks;
 typedef hls::stream<row_part_t, 16> row_parts_stream;
 typedef hls::stream<float, VECTOR_ROWS> row_numbers_stream;
 
-// The memories between sweeps: elements as they came, and what becomes of them in float32.
-struct row_group_t {
-    word_t x[VECTOR_DEPTH];
-};
+// The memories between sweeps: elements as they came, of bfloat16 or float32, and what becomes of them in float32.
 struct float_word_t {
     float lane[CHANNELS];
 };
 struct float_group_t {
     float_word_t x[VECTOR_DEPTH];
 };
-typedef hls::stream_of_blocks<row_group_t, 2> row_group_blocks;
 typedef hls::stream_of_blocks<float_group_t, 2> float_group_blocks;
 #endif
 
@@ -59,8 +55,7 @@ struct vector_side {
     vector_jobs_t center_jobs{"jobs of center_rows"};
     row_parts_stream collected{"collected"}, weighed{"weighed"};
     row_numbers_stream centers{"centers"}, scales{"scales"};
-    row_group_blocks first{"first group"};
-    float_group_blocks second{"second group"};
+    float_group_blocks first{"first group"}, second{"second group"};
 #endif
 };
 
@@ -150,6 +145,13 @@ inline ap_uint<5> channels_of(const vector_job_t& job, int block) {
 #pragma HLS inline
     const number<SIZE_BITS> left = job.c.channels - block * CHANNELS;
     return left > number<SIZE_BITS>(CHANNELS) ? ap_uint<5>(CHANNELS) : ap_uint<5>(left);
+}
+// And those that are not behind the row's own place.
+inline ap_uint<5> channels_until(const rows_t& rows, int block, int row) {
+#pragma HLS inline
+    typedef number<PIXEL_BITS + 1> place_t;
+    const place_t until = place_t(rows.first << LINE_SHIFT) + row + 1 - block * CHANNELS;
+    return until < place_t(0) ? ap_uint<5>(0) : until > place_t(CHANNELS) ? ap_uint<5>(CHANNELS) : ap_uint<5>(until);
 }
 // Channel l of a part of a word.
 template <class WORD>

@@ -13,13 +13,13 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine, rows_of
-from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, is_view, operand, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape, value
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.convolution.convolution import macs_of
 from fpga_dynamo.lowering.ops.engine.depth import emit
-from fpga_dynamo.lowering.ops.engine.endings import Ending, ending, fields, parameters, residual
-from fpga_dynamo.lowering.ops.engine.heads import heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.endings import Ending, ending, fields, residual
+from fpga_dynamo.lowering.ops.engine.floats_products import product_of_maps
+from fpga_dynamo.lowering.ops.engine.heads import seen_as
 from fpga_dynamo.lowering.ops.engine.images import (
     WeightLine,
     as_image,
@@ -132,34 +132,7 @@ def _heads(
     node = match.nodes[0]
     if addend is not None:
         raise RefusedError("a product of two maps adds no third")
-    a, b = emitter.view(left), emitter.view(right)
-    depth, columns = a.shape[-1], b.shape[-1]
-    if depth % CHANNELS or columns % CHANNELS:
-        # What fills a block of a second operand is what happens to lie there, and times 0 may be NaN.
-        raise RefusedError(f"its matrices have {depth} and {columns} rows and columns, which are no whole blocks of 16")
-    of = heads_product(a, b, match.root, emitter, _stays_apart, **fields(end, emitter))
-    emitter.mac(
-        of.command,
-        of.left.rows,
-        of.result.rows,
-        parameters(end, None, columns, emitter),
-        second=of.right.rows,
-        macs=value(node).numel() * depth,
-    )
-    rank, view = len(shape(node)), of.view
-    return [seen_as(View(view.buffer, tuple(shape(node)), view.strides[-rank:], view.offset), match.root)]
-
-
-def _stays_apart(node: Node) -> bool:
-    """Whether a value's readers, behind views and factors, are rows' functions or the host's: softmax."""
-    waiting = list(node.users)
-    while waiting:
-        user = waiting.pop()
-        if user.target is aten._softmax.default:
-            return True
-        if is_view(user) or user.target in (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor):
-            waiting += user.users
-    return False
+    return [seen_as(product_of_maps(node, emitter.view(left), emitter.view(right), end, emitter), match.root)]
 
 
 _PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default)

@@ -6,9 +6,7 @@ The command is refused by an engine without that side. Tests: tests/lowering/tes
 from __future__ import annotations
 
 import operator
-import struct
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -16,10 +14,11 @@ from torch.fx import Node
 from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
-from fpga_dynamo.codegen.engine.vector import FLOAT_EXPONENTIAL_BITS, VectorCommand, VectorOperation
+from fpga_dynamo.codegen.engine.vector import FLOAT_EXPONENTIAL_BITS, VectorCommand, VectorOperation, float32
 from fpga_dynamo.ir.elements import F32
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.ops.engine.vector_rows import row_by_row
 from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
 
@@ -32,10 +31,14 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node = match.root
     if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
         raise RefusedError("it is over another dimension than the last, and the engine's rows are features")
-    params = emitter.pack(pack_exponentials, (), [], 256, "exponentials")
+    params = exponentials(emitter)
     command = VectorCommand(operation=VectorOperation.SOFTMAX)
     source = operand(node, 0)
     return [row_by_row(node, source, shape(node)[-1], command, emitter, lambda: emitter.put(params))]
+
+
+def exponentials(emitter: EngineEmitter) -> WeightBuffer:
+    return emitter.pack(pack_exponentials, (), [], 256, "exponentials")
 
 
 def pack_exponentials(params: tuple[()]) -> torch.Tensor:
@@ -64,18 +67,13 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     count = shape(source)[-1]
     operands = [emitter.expression(p) if isinstance(p, Node) else None for p in (gamma, beta)]
     words, name = 2 * align(count, CHANNELS), f"{node.name} parameters"
-    command = VectorCommand(operation=VectorOperation.NORM, epsilon=_float32(eps), row_scale=_float32(1.0 / count))
+    epsilon = float32(float(eps))  # type: ignore[arg-type]
+    command = VectorCommand(operation=VectorOperation.NORM, epsilon=epsilon, row_scale=float32(1.0 / count))
 
     def params() -> int:
         return emitter.put(emitter.pack(pack_affine, (count,), operands, words, name, F32))
 
     return [row_by_row(match.root, source, count, command, emitter, params)]
-
-
-def _float32(x: Any) -> float:
-    # Not by a tensor: while a graph is traced its number is not known.
-    found: float = struct.unpack("<f", struct.pack("<f", x))[0]
-    return found
 
 
 def pack_affine(params: tuple[int], gamma: torch.Tensor | None, beta: torch.Tensor | None) -> torch.Tensor:

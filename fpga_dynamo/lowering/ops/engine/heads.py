@@ -38,11 +38,19 @@ class HeadsProduct:
 
 
 def heads_product(
-    left: View, right: View, root: Node, emitter: EngineEmitter, read_by_rows: Callable[[Node], bool], **fields: Any
+    left: View,
+    right: View,
+    root: Node,
+    emitter: EngineEmitter,
+    read_by_rows: Callable[[Node], bool],
+    *,
+    wide: bool = False,
+    **fields: Any,
 ) -> HeadsProduct:
     """Of two maps, for each head: the second one's pixels are output channels (Q K^T), or its channels are (S V).
 
-    read_by_rows: whether a value's readers want a map for each head. Raises RefusedError.
+    read_by_rows: whether a value's readers want a map for each head. wide: the result is left in float32, as a map for
+    each head (`Flags.WIDE`). Raises RefusedError.
     """
     if len(left.shape) == 2:
         left, right = left.unsqueeze(0), right.unsqueeze(0)
@@ -50,7 +58,7 @@ def heads_product(
     transposed = right.strides[2] == CHANNEL
     b = _heads(right if transposed else right.permute((0, 2, 1)), "its right operand")
     rows, depth, columns = left.shape[1], left.shape[2], right.shape[2]
-    out = _result(root, a, columns, emitter, read_by_rows)
+    out = _result(root, a, columns, emitter, read_by_rows, wide)
     y = _heads(View(out.buffer, (a.count[1], rows, columns), out.strides[-3:], out.offset), "its result")
     command = MacCommand(
         weight_kind=WeightKind.TRANSPOSED if transposed else WeightKind.MAP,
@@ -83,14 +91,16 @@ def _heads(view: View, what: str) -> Heads:
     return Heads(rows, (1, view.shape[0]), (0, images * rows.map.image_lines + rest // CHANNELS * rows.map.plane))
 
 
-def _result(root: Node, a: Heads, columns: int, emitter: EngineEmitter, read_by_rows: Callable[[Node], bool]) -> View:
+def _result(
+    root: Node, a: Heads, columns: int, emitter: EngineEmitter, read_by_rows: Callable[[Node], bool], wide: bool
+) -> View:
     """Heads side by side as channels of one map where they are whole blocks, and so the next layer's rows; else a map
     each."""
     heads, rows = a.count[1], a.rows.pixels
     if heads > 1 and columns % CHANNELS == 0 and not read_by_rows(root):
         together = Map(1, rows, heads * columns, emitter.sizes, root.name)
         return View(together, (heads, rows, columns), (columns, PIXEL, CHANNEL))
-    apart = Map(heads, rows, columns, emitter.sizes, root.name)
+    apart = Map(heads, rows, columns, emitter.sizes, root.name, wide=wide)
     return View(apart, (heads, rows, columns), (IMAGE, PIXEL, CHANNEL))
 
 

@@ -24,6 +24,7 @@ from fpga_dynamo.codegen.engine.vector import (
     VectorCommand,
     VectorFlags,
     VectorOperation,
+    float32,
 )
 from fpga_dynamo.codegen.requantize import channels
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
@@ -107,7 +108,7 @@ def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     params = emitter.pack(pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
     command = VectorCommand(
         operation=VectorOperation.SOFTMAX,
-        row_scale=float(torch.tensor(1.0 / scale.scale, dtype=torch.float32)),
+        row_scale=float32(1.0 / scale.scale),
         zero=scale.zero,
         low=scale.low,
         high=scale.high,
@@ -168,7 +169,7 @@ def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 def _epsilon(eps: float, count: int, source: Scale) -> float:
     """In units of count^2 times the variance of the integers, as float32; more than 0."""
     smallest = float(torch.finfo(torch.float32).tiny)
-    return max(float(torch.tensor(eps * (count / source.scale) ** 2, dtype=torch.float32)), smallest)
+    return max(float32(eps * (count / source.scale) ** 2), smallest)
 
 
 def pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torch.Tensor | None) -> torch.Tensor:

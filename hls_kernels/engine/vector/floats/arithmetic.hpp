@@ -14,33 +14,38 @@ struct row_part_t {
     float sum;
 };
 
-// An integer that is as an element to others, and the element as a float again. A NaN is more, or less, than any number.
-constexpr int KEY_BITS = 8 * ELEMENT_BYTES;
-constexpr int32_t LEAST_KEY = INT32_MIN >> (32 - KEY_BITS);
-inline int32_t key_of(element_t x) {
+// An integer that is as a number to others, and the number again. A NaN is more, or less, than any number.
+constexpr int32_t LEAST_KEY = INT32_MIN;
+inline int32_t key_of(float x) {
 #pragma HLS inline
-    const int32_t bits = static_cast<int32_t>(bits_of(elements::widen(x)));
-    return (bits ^ (bits >> 31 & 0x7fffffff)) >> (32 - KEY_BITS);
+    const int32_t bits = static_cast<int32_t>(bits_of(x));
+    return bits ^ (bits >> 31 & 0x7fffffff);
 }
 inline float float_of_key(int32_t key) {
 #pragma HLS inline
-    const uint32_t bits = static_cast<uint32_t>(key ^ (key < 0 ? 0x7fffffff >> (32 - KEY_BITS) : 0));
-    return float_of_bits(bits << (32 - KEY_BITS));
+    return float_of_bits(static_cast<uint32_t>(key ^ (key < 0 ? 0x7fffffff : 0)));
 }
 
 // What an element of a row is counted from in the row's sum: of float32 the first one, as sums of numbers that are large beside
 // their differences would lose these. Sums of a few thousand bfloat16 numbers of one size are exact.
 constexpr bool FROM_FIRST = ELEMENT == ELEMENT_FLOAT32;
-inline float term_of(element_t x, float origin) {
+inline float term_of(float x, float origin) {
 #pragma HLS inline
-    const float number = elements::widen(x);
-    return FROM_FIRST ? number - origin : number;
+    return FROM_FIRST ? x - origin : x;
 }
 // A row's mean by that of its terms; a softmax's center is what it is.
 inline float centered(float center, float origin, const vector_command& c) {
 #pragma HLS inline
     const float mean = FROM_FIRST ? origin + center : center;
     return c.operation == VECTOR_SOFTMAX ? center : mean;
+}
+
+// x - infinity.
+inline float masked(float x) {
+#pragma HLS inline
+    const uint32_t bits = bits_of(x);
+    const bool is_none = (bits & 0x7fffffff) > 0x7f800000 || bits == 0x7f800000;
+    return float_of_bits(is_none ? 0x7fc00000 : 0xff800000);
 }
 
 // A sum of N floats, pair by pair.
@@ -78,9 +83,9 @@ struct weighed_t {
     float weight;
 };
 template <class LOOKUP>
-weighed_t weigh_element(element_t x, float center, const vector_command& c, const LOOKUP& entry_of) {
+weighed_t weigh_element(float x, float center, const vector_command& c, const LOOKUP& entry_of) {
 #pragma HLS inline
-    const float v = elements::widen(x) - center;
+    const float v = x - center;
     const float e = exponential(v, entry_of), square = v * v;
     const bool softmax = c.operation == VECTOR_SOFTMAX;
     return {softmax ? e : v, softmax ? e : square};

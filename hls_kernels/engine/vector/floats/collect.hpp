@@ -4,7 +4,20 @@
 
 namespace engine {
 
-inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t& rows, row_group_t& memory,
+// The numbers of a word: float32 of a line, or a line's turn of elements; so many are not masked.
+inline float_word_t numbers_of(const line_t& line, int turn, const ap_uint<5>& until, const vector_command& c) {
+#pragma HLS inline
+    const word_t word = word_of(line, turn);
+    float_word_t x;
+    for (int l = 0; l < CHANNELS; l++) {
+#pragma HLS unroll
+        const float number = is_wide(c) ? float_of_bits(bits32_of(line, l)) : elements::widen(word.lane[l]);
+        x.lane[l] = is_causal(c) && ap_uint<5>(l) >= until ? masked(number) : number;
+    }
+    return x;
+}
+
+inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t& rows, float_group_t& memory,
                           row_parts_stream& out) {
     row_part_t partial[VECTOR_ROWS * VECTOR_PARTS];
     float first[VECTOR_ROWS];
@@ -19,12 +32,12 @@ inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t
         ITERATION(collect_floats);
         const bool real = at.real(), begins = at.word_begins();
         const int turn = at.turn(), place = at.row() * VECTOR_PARTS + at.part();
-        if (begins && real && turn == 0) line = in.read();
-        const word_t x = word_of(line, turn);
+        if (begins && real && (is_wide(job.c) || turn == 0)) line = in.read();
+        const float_word_t x = numbers_of(line, turn, channels_until(rows, at.block(), at.row()), job.c);
         if (real && begins) memory.x[at.address()] = x;
         if (FROM_FIRST && begins) {
             origin = first[at.row()];
-            if (at.block() == 0) origin = elements::widen(x.lane[0]);
+            if (at.block() == 0) origin = x.lane[0];
             first[at.row()] = origin;
         }
         const ap_uint<5> left = channels_of(job, at.block());
@@ -33,7 +46,7 @@ inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t
         for (int l = 0; l < VECTOR_LANES; l++) {
 #pragma HLS unroll
             const bool exists = ap_uint<5>(at.part() * VECTOR_LANES + l) < left;
-            const element_t e = lane_of(x, at.part(), l);
+            const float e = lane_of(x, at.part(), l);
             terms[l] = exists ? term_of(e, origin) : 0.0f;
             greatest = larger(greatest, exists ? key_of(e) : LEAST_KEY);
         }
@@ -48,7 +61,7 @@ inline void collect_group(line_stream& in, const vector_job_t& job, const rows_t
     }
 }
 
-inline void collect(vector_jobs_t& jobs, line_stream& in, row_group_blocks& out, row_parts_stream& parts) {
+inline void collect(vector_jobs_t& jobs, line_stream& in, float_group_blocks& out, row_parts_stream& parts) {
 collect_commands:
     for (vector_job_t job = jobs.read(); job.position >= 0; job = jobs.read()) {
         sim::command(job.position);
@@ -57,8 +70,8 @@ collect_commands:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
-                hls::write_lock<row_group_t> lock(out);
-                row_group_t& memory = lock;
+                hls::write_lock<float_group_t> lock(out);
+                float_group_t& memory = lock;
                 collect_group(in, job, rows, memory, parts);
             }
     }

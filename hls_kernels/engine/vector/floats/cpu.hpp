@@ -25,14 +25,27 @@ public:
     }
 
 private:
+    // A row of the input.
+    struct row_t {
+        const word_t* words;
+        int64_t plane;
+        int32_t pixel;
+        const vector_command& c;
+        float at(int32_t block, int lane) const {
+            const int64_t word = block * plane + pixel;
+            const float x = is_wide(c) ? float_of_bits(bits32_of(reinterpret_cast<const line_t*>(words)[word], lane))
+                                       : elements::widen(words[word].lane[lane]);
+            return is_causal(c) && block * CHANNELS + lane > pixel ? masked(x) : x;
+        }
+    };
     void row(int32_t head, int32_t pixel, float* values) const {
         const int32_t h0 = head / c_.heads[1], h1 = head % c_.heads[1];
         const int64_t plane = int64_t{p_.pitch} * BEAT;  // words
-        const word_t* x = words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]) + pixel;
+        const row_t x = {words(c_.input + h0 * c_.input_head[0] + h1 * c_.input_head[1]), plane, pixel, c_};
         word_t* to = words(c_.output + h0 * c_.output_head[0] + h1 * c_.output_head[1]) + pixel;
-        const float origin = elements::widen(x->lane[0]);
-        const float center = centered(center_of(collected(x, plane, origin).parts, c_), origin, c_);
-        const float scale = scale_of_row(weighed(x, plane, center, values), c_);
+        const float origin = x.at(0, 0);
+        const float center = centered(center_of(collected(x, origin).parts, c_), origin, c_);
+        const float scale = scale_of_row(weighed(x, center, values), c_);
         for (int32_t k = 0; k < p_.blocks * CHANNELS; k++) {
             const int32_t b = k / CHANNELS, lane = k % CHANNELS;
             to[b * plane].lane[lane] = k < c_.channels ? vector_result(values[k], scale, number(2 * b, lane),
@@ -43,7 +56,7 @@ private:
     struct parts_t {
         row_part_t parts[VECTOR_PARTS];
     };
-    parts_t collected(const word_t* x, int64_t plane, float origin) const {
+    parts_t collected(const row_t& x, float origin) const {
         parts_t of_row = {};
         for (int32_t b = 0; b < p_.blocks; b++)
             for (int q = 0; q < VECTOR_PARTS; q++) {
@@ -52,7 +65,7 @@ private:
                 if (b == 0) part.greatest = LEAST_KEY;
                 for (int l = 0; l < VECTOR_LANES; l++) {
                     const bool exists = b * CHANNELS + q * VECTOR_LANES + l < c_.channels;
-                    const element_t e = x[b * plane].lane[q * VECTOR_LANES + l];
+                    const float e = x.at(b, q * VECTOR_LANES + l);
                     terms[l] = exists ? term_of(e, origin) : 0.0f;
                     part.greatest = larger(part.greatest, exists ? key_of(e) : LEAST_KEY);
                 }
@@ -61,7 +74,7 @@ private:
             }
         return of_row;
     }
-    float weighed(const word_t* x, int64_t plane, float center, float* values) const {
+    float weighed(const row_t& x, float center, float* values) const {
         float sums[VECTOR_PARTS];
         const bool softmax = c_.operation == VECTOR_SOFTMAX;
         const auto exponential_of = [&](int i) { return softmax ? bits32_of(params_[i / 16], i % 16) : 0; };
@@ -70,9 +83,8 @@ private:
                 float weights[VECTOR_LANES];
                 for (int l = 0; l < VECTOR_LANES; l++) {
                     const int32_t lane = q * VECTOR_LANES + l, k = b * CHANNELS + lane;
-                    const weighed_t found = k < c_.channels
-                                                ? weigh_element(x[b * plane].lane[lane], center, c_, exponential_of)
-                                                : weighed_t{0.0f, 0.0f};
+                    const weighed_t found = k < c_.channels ? weigh_element(x.at(b, lane), center, c_, exponential_of)
+                                                            : weighed_t{0.0f, 0.0f};
                     weights[l] = found.weight;
                     values[k] = found.value;
                 }

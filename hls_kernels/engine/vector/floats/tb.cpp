@@ -52,6 +52,7 @@ struct matrix {
     uint32_t at;
     int32_t head[2];  // lines to the next
     int producer;
+    bool wide = false;  // float32 for a bfloat16 engine, a line for each pixel
 };
 
 class list {
@@ -72,7 +73,7 @@ public:
         vector_command c = {};
         c.opcode = engine::ENGINE_VECTOR;
         c.slices = 1;
-        c.operation = random.pick({engine::VECTOR_SOFTMAX, engine::VECTOR_NORM});
+        c.operation = in.wide ? engine::VECTOR_SOFTMAX : random.pick({engine::VECTOR_SOFTMAX, engine::VECTOR_NORM});
         c.other = engine::NO_OPERAND;
         c.low = -128;
         c.high = 127;
@@ -80,9 +81,12 @@ public:
         c.pixels = in.rows;
         c.input = in.at;
         c.input_after = in.producer < 0 ? 0 : size() - in.producer;
+        c.flags = (in.wide ? engine::VECTOR_WIDE : 0) |
+                  (c.operation == engine::VECTOR_SOFTMAX && random.chance(0.3) ? engine::VECTOR_CAUSAL : 0);
         matrix out = in;
         out.producer = size();
-        if (!random.chance(0.15)) place(out);  // else in place
+        out.wide = false;
+        if (in.wide || !random.chance(0.15)) place(out);  // else in place
         c.output = out.at;
         for (int d = 0; d < 2; d++) {
             c.heads[d] = in.heads[d];
@@ -133,7 +137,7 @@ private:
         for (uint32_t slice = 0; slice < slices; slice++) cpu.run(slice, slices);
     }
     void place(matrix& m) {
-        const int32_t one = static_cast<int32_t>(engine::map_lines(m.rows, m.channels));
+        const int32_t one = static_cast<int32_t>(engine::map_lines(m.rows, m.channels)) * (m.wide ? engine::BEAT : 1);
         m.head[1] = one;
         m.head[0] = one * m.heads[1];
         m.at = maps.allocate(int64_t{m.heads[0]} * m.head[0]);
@@ -148,6 +152,7 @@ private:
         m.heads[0] = random.pick({1, 1, 1, 2});
         m.heads[1] = random.pick({1, 1, 2, 3});
         m.producer = -1;
+        m.wide = engine::WIDE && random.chance(0.4);
         place(m);
         for (int h = 0; h < m.heads[0] * m.heads[1]; h++)
             for (int row = 0; row < m.rows; row++) fill(m, h, row, random);
@@ -155,6 +160,13 @@ private:
     }
     element_t& element(std::vector<line_t>& memory, uint32_t line, int rows, int row, int k) const {
         return reinterpret_cast<element_t*>(memory.data() + line)[engine::map_index(rows, row, k)];
+    }
+    // Element k of a row of the input of a command.
+    static double input_of(std::vector<line_t>& memory, uint32_t line, int rows, int row, int k, bool wide) {
+        const int64_t at = engine::map_index(rows, row, k);
+        const line_t* const from = memory.data() + line;
+        if (wide) return engine::float_of_bits(engine::bits32_of(from[at / 16], static_cast<int>(at % 16)));
+        return number_of(reinterpret_cast<const element_t*>(from)[at]);
     }
     // A row of numbers of one kind; what fills its last block are infinities, which nobody may look at.
     void fill(const matrix& m, int head, int row, random_source& random) {
@@ -172,7 +184,13 @@ private:
             if (k >= m.channels) x = INFINITE;
             const uint32_t at = m.at +
                                 static_cast<uint32_t>(head / m.heads[1] * m.head[0] + head % m.heads[1] * m.head[1]);
-            element(maps.lines(), at, m.rows, row, k) = element_from(x);
+            if (!m.wide) {
+                element(maps.lines(), at, m.rows, row, k) = element_from(x);
+                continue;
+            }
+            const int64_t place = engine::map_index(m.rows, row, k);
+            engine::set_bits32(maps.lines()[at + static_cast<std::size_t>(place / 16)], static_cast<int>(place % 16),
+                               engine::bits_of(static_cast<float>(x)));
         }
     }
     std::string errors(const vector_command& c, std::vector<line_t> before, std::vector<line_t> after) {
@@ -182,7 +200,11 @@ private:
                 const uint32_t from = c.input + static_cast<uint32_t>(h0 * c.input_head[0] + h1 * c.input_head[1]);
                 const uint32_t to = c.output + static_cast<uint32_t>(h0 * c.output_head[0] + h1 * c.output_head[1]);
                 std::vector<long double> x, y, slack;
-                for (int k = 0; k < c.channels; k++) x.push_back(number_of(element(before, from, c.pixels, row, k)));
+                const bool causal = (c.flags & engine::VECTOR_CAUSAL) != 0, wide = (c.flags & engine::VECTOR_WIDE) != 0;
+                for (int k = 0; k < c.channels; k++) {
+                    const double key = input_of(before, from, c.pixels, row, k, wide);
+                    x.push_back(causal && k > row ? key - INFINITE : key);
+                }
                 c.operation == engine::VECTOR_SOFTMAX ? softmax(x, y, slack) : norm(c, x, y, slack);
                 for (int k = 0; k < (c.channels + 15) / 16 * 16; k++) {
                     const double got = number_of(element(after, to, c.pixels, row, k));
@@ -196,9 +218,10 @@ private:
                     if (std::isnan(got) ? std::isnan(static_cast<double>(wanted)) : fabsl(got - wanted) <= most)
                         continue;
                     char text[300];
-                    std::snprintf(text, sizeof text,
-                                  "operation %d, %d x %d, head %d, row %d, channel %d: %.9g instead of %.9Lg +- %.3Lg",
-                                  c.operation, c.pixels, c.channels, h, row, k, got, wanted, most);
+                    std::snprintf(
+                        text, sizeof text,
+                        "operation %d, flags %d, %d x %d, head %d, row %d, channel %d: %.9g instead of %.9Lg +- %.3Lg",
+                        c.operation, c.flags, c.pixels, c.channels, h, row, k, got, wanted, most);
                     return text;
                 }
             }

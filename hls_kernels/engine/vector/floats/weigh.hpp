@@ -4,7 +4,7 @@
 
 namespace engine {
 
-inline void weigh_group(const row_group_t& from, row_numbers_stream& centers, const exponentials_t& exponentials,
+inline void weigh_group(const float_group_t& from, row_numbers_stream& centers, const exponentials_t& exponentials,
                         const vector_job_t& job, const rows_t& rows, float_group_t& to, row_parts_stream& out) {
     float partial[VECTOR_ROWS * VECTOR_PARTS], kept[VECTOR_ROWS];
     group_walk at(job, rows);
@@ -18,10 +18,10 @@ inline void weigh_group(const row_group_t& from, row_numbers_stream& centers, co
         ITERATION(weigh_floats);
         const bool real = at.real();
         const int row = at.row(), place = row * VECTOR_PARTS + at.part();
-        const word_t x = from.x[at.address()];
+        const float_word_t x = from.x[at.address()];
         if (real && at.word_begins()) {
             center = kept[row];
-            if (at.block() == 0) center = centered(centers.read(), elements::widen(x.lane[0]), job.c);
+            if (at.block() == 0) center = centered(centers.read(), x.lane[0], job.c);
             kept[row] = center;
         }
         const ap_uint<5> left = channels_of(job, at.block());
@@ -44,7 +44,7 @@ inline void weigh_group(const row_group_t& from, row_numbers_stream& centers, co
     }
 }
 
-inline void weigh(vector_jobs_t& jobs, short_stream& params, row_group_blocks& in, row_numbers_stream& centers,
+inline void weigh(vector_jobs_t& jobs, short_stream& params, float_group_blocks& in, row_numbers_stream& centers,
                   float_group_blocks& out, row_parts_stream& parts) {
     exponentials_t exponentials = {};
 #pragma HLS array_partition variable = exponentials.e dim = 1 complete
@@ -57,8 +57,8 @@ weigh_commands:
             for (plane_line_t first = 0; first < job.p.plane; first += job.p.group_lines) {
                 const rows_t rows = rows_of(job, first);
                 CYCLES(vector_group);
-                hls::read_lock<row_group_t> from_lock(in);
-                const row_group_t& from = from_lock;
+                hls::read_lock<float_group_t> from_lock(in);
+                const float_group_t& from = from_lock;
                 hls::write_lock<float_group_t> to_lock(out);
                 float_group_t& to = to_lock;
                 weigh_group(from, centers, exponentials, job, rows, to, parts);
