@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Literal
 
 import pytest
@@ -12,12 +13,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import xclbin_build
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand
+from fpga_dynamo.codegen.engine.timeline import ends
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags
 from fpga_dynamo.frontend.capture import Captured, capture
 from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
-from fpga_dynamo.tools.estimate.counting import EngineRun
+from fpga_dynamo.tools.estimate.counting import EngineRun, counted
 from tests.lowering.test_engine_floats import DTYPES, OF_EAGERS
 from tests.lowering.test_engine_floats import lowered as lowered_without
 from tests.lowering.test_engine_rows import card, recipe, relative
@@ -81,6 +83,18 @@ def test_errors_are_of_the_size_of_eagers_whatever_that_of_the_scores(causal: bo
         model, given = Attention(heads, is_causal=causal), inputs_of(queries, keys, heads * width, size)
         made, eager, exact = results(model, *given)
         assert relative(made, exact) <= 2 * max(relative(eager, exact), 2**-10), (queries, keys)
+
+
+class OfInputs(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return scaled_dot_product_attention(q, k, v)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_heads_that_the_host_writes_may_be_of_several_sequences(dtype: str) -> None:
+    torch.manual_seed(0)
+    made, eager, exact = results(OfInputs(), *torch.randn(3, 2, 3, 32, 16), dtype=dtype)
+    assert relative(made, exact) <= OF_EAGERS[dtype] * relative(eager, exact)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -153,6 +167,18 @@ def test_what_is_refused_has_a_sentence(name: str) -> None:
 def test_an_engine_without_the_vector_side_says_so() -> None:
     program, _ = lowered_without(Layer(), "bf16", 1, 16, 64)
     assert "it needs the vector side, which this engine does not have" in program.left.values()
+
+
+def test_the_cost_model_knows_how_long_scores_of_float32_take() -> None:
+    torch.manual_seed(0)
+    for queries, keys, heads, width in [(64, 64, 4, 32), (100, 96, 1, 64)]:
+        program, captured = lowered(Attention(heads), *inputs_of(queries, keys, heads * width, 1.0))
+        (found,) = counted(program, card(), captured.tensors()).ends
+        commands = [emitted.command for emitted in program.lists.launches[0]]
+        model = ends(commands, program.engine.sizes, program.engine.memory)
+        # The list's first command waits for its plan, of which the model of a single unit has a part.
+        for told, lasted in zip(pairwise(model), pairwise(found), strict=True):
+            assert abs((told[1] - told[0]) / (lasted[1] - lasted[0]) - 1) < 0.1
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -153,7 +153,7 @@ class EngineEmitter:
 
     def _given_view(self, node: Node) -> View:
         size = shape(node)
-        if len(size) > 2 and _is_read_as(node, aten.bmm.default):  # a map for each head
+        if len(size) > 2 and _is_read_as(node, aten.bmm.default, aten.baddbmm.default):  # a map for each head
             found = Map(numel(size[:-2]), size[-2], size[-1], self.sizes, node.name)
             view = View(found, tuple(size), (*(IMAGE * step for step in dense(size[:-2])), PIXEL, CHANNEL))
         elif len(size) == 3 and _is_read_as(node, aten.convolution.default):
@@ -402,13 +402,13 @@ class _NoCopies:
 _NO_COPIES = _NoCopies()
 
 
-def _is_read_as(node: Node, operator: Any) -> bool:
-    """Whether a value is an operand of a product of matrices, or a convolution, behind views and dequantising nodes."""
+def _is_read_as(node: Node, *operators: Any) -> bool:
+    """Whether a value is an operand of a product of matrices, or a convolution, behind views and casts."""
     waiting = list(node.users)
     while waiting:
         user = waiting.pop()
-        if user.target is operator:
+        if user.target in operators:
             return True
-        if is_view(user) or user.target is DEQUANTIZE:
+        if is_view(user) or user.target in (DEQUANTIZE, aten._to_copy.default):
             waiting += user.users
     return False
