@@ -14,8 +14,7 @@ from ..hls.frontend import Kernel
 from ..hls.instance import Dependence
 from .addresses import Access, Addresses
 from .banks import Lane, Moved, Place, indices, lanes, may_meet, moving
-
-_MOST_PAIRS = 100_000  # pairs of accesses to one array that are compared for what a register keeps
+from .carried import carried
 
 
 @dataclass(frozen=True)
@@ -49,54 +48,8 @@ class Accesses:
         self.all = [access for index, i in enumerate(code) for access in addresses.of(index, i)]
         self.unknown = addresses.unknown  # accesses of which it is not known which array they go to
         # Loads of what the iteration before wrote, which a register keeps: the index of the store by that of the load.
-        self.kept = self._kept()
+        self.kept = carried(kernel, loop, code, self.all, self) if self.counted else {}
         self.all = [access for access in self.all if access.write or access.index not in self.kept]
-
-    def _kept(self) -> dict[int, list[int]]:
-        """Loads of an element that every iteration writes for the next one: LLVM, which Vitis HLS is made of, keeps it
-        in a register from one to the other (`sum[i] = sum[i - 1] + ...` of sort_radix, 2022.2: 1; `xi`, `yi` of
-        PengXuanyao/hls_cordic, 2020.2, in two branches: 1, depth 2)."""
-        groups: dict[str, list[Access]] = defaultdict(list)
-        for access in self.all:
-            if access.array is not None and access.array.kind is Kind.MEMORY and not access.array.complete():
-                groups[access.array.value].append(access)
-        found: dict[int, list[int]] = {}
-        for group in groups.values():
-            writes = [a for a in group if a.write]
-            reads = [a for a in group if not a.write and self._code[a.index].opcode == "load" and not self.varies(a)]
-            if not all(self._code[a.index].opcode == "store" for a in writes) or len(writes) * len(group) > _MOST_PAIRS:
-                continue
-            by_place: dict[object, list[Access]] = defaultdict(list)
-            for read in reads if writes else ():
-                by_place[read.variable, read.constant, read.size].append(read)
-            for same in by_place.values():
-                before = [w for w in writes if w.size == same[0].size and self._is_next(w, same[0])]
-                others = [w for w in writes if w not in before]
-                if not before or not self._every_way(before) or not self._every_way(same):
-                    continue
-                if not any(self.same(w, same[0]) or self.same(w, before[0]) for w in others):
-                    found |= {read.index: [w.index for w in before] for read in same}
-        return found
-
-    def _every_way(self, accesses: Iterable[Access]) -> bool:
-        """Whether every way through the loop has one of them."""
-        flow, there = self._kernel.flow, {access.block for access in accesses}
-        without: set[str] = set()
-        for block in flow.order:
-            before = [p for p in flow.predecessors[block] if p in self._loop.blocks]
-            if (
-                block in self._loop.blocks
-                and block not in there
-                and (block == self._loop.header or any(p in without for p in before))
-            ):
-                without.add(block)
-        return not without & set(self._loop.latches)
-
-    def _is_next(self, write: Access, read: Access) -> bool:
-        """Whether an iteration reads exactly what the one before wrote."""
-        step = self.step(read)
-        difference = scev.difference(write.form, read.form)
-        return step != 0 and not self.varies(write) and difference == {"": step}
 
     def varies(self, access: Access) -> bool:
         """Whether the address changes from iteration to iteration in a way that is no constant step."""

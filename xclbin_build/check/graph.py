@@ -14,6 +14,7 @@ from . import lookup
 from .accesses import Accesses, forgiven, stated
 from .addresses import Access
 from .banks import may_meet
+from .nests import Nests
 from .timing import Cost, Timing
 
 _MOST_CHANGES = 8  # of a value's width, one behind the other
@@ -22,12 +23,14 @@ _MOST_PAIRS = 4_000_000  # of accesses to one array that are compared with each 
 
 class Wait(Enum):
     """How long an edge waits. VALUE: until the value is there, perhaps in the same cycle. MEMORY: until the cycle after
-    the write. ORDER: not before. STATE: until the beginning of the cycle in which the value is there."""
+    the write. ORDER: not before. STATE: until the beginning of the cycle in which the value is there. NEXT: until the
+    cycle after that."""
 
     VALUE = 0
     MEMORY = 1
     ORDER = 2
     STATE = 3
+    NEXT = 4
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Graph:
 
 def build(
     kernel: Kernel, loop: cfg.Loop, accesses: Accesses, code: list[ir.Instruction], timing: Timing, bursts: set[int],
-    instance: Instance | None,
+    instance: Instance | None, nests: Nests,
 ) -> Graph:  # fmt: skip
     """The graph of a loop without loops in it. bursts: indices of accesses to ports that are parts of bursts."""
     by_index = {access.index: access for access in accesses.all if access.array is not None}
@@ -79,8 +82,8 @@ def build(
             write = access.write if access else i.opcode == "store"
             fixed = access is not None and not any(access.form.keys() - {""})
             costs.append(timing.of_access(array, write=write, burst=index in bursts, fixed=fixed))
-        elif i.opcode == "phi" and i.block == loop.header:
-            costs.append(Cost())  # a register that the last iteration wrote
+        elif i.opcode == "phi" and i.block == loop.header:  # a register that the last iteration wrote
+            costs.append(Cost(0, timing.choice_ns) if nests.begins_anew(loop, i) else Cost())
         else:
             costs.append(timing.of(i))
     graph = Graph(code, costs, [[] for _ in code], accesses)
@@ -147,9 +150,11 @@ def _registers(
     ]
     readers += [(index, [code[store].operands[0] for store in stores]) for index, stores in graph.accesses.kept.items()]
     for reader, values in readers:
+        chosen = graph.costs[reader].ns > 0
         for made in (place[value] for value in values if value in place):
-            graph.edge(made, reader, Wait.STATE if units[made] else Wait.VALUE, distance=1)
-            if units[made]:
+            unit = Wait.NEXT if chosen else Wait.STATE
+            graph.edge(made, reader, unit if units[made] else Wait.VALUE, distance=1)
+            if units[made] and not chosen:
                 found[reader] = found.get(reader, False) or timing.fills_its_cycle(graph.costs[made])
     return found
 

@@ -80,8 +80,8 @@ class Scheduler:
             at = cycle
         else:
             at = start + self._part[node] if cost.cycles == 0 else cycle + cost.cycles + self._tail[node]
-            if edge.wait is Wait.STATE:
-                at = math.floor(at + _SMALL)
+            if edge.wait is not Wait.VALUE:
+                at = math.floor(at + _SMALL) + (edge.wait is Wait.NEXT)
         at -= ii * edge.distance
         part = self._part[edge.to]
         if part > 0:
@@ -131,6 +131,8 @@ class Scheduler:
                         at = value
                     elif wait is Wait.STATE:
                         at = math.floor(value + _SMALL)
+                    elif wait is Wait.NEXT:
+                        at = math.floor(value + _SMALL) + 1
                     else:
                         at = written if wait is Wait.MEMORY else cycle
                     if distance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from ..hls import cfg, interfaces, ir, scev
@@ -12,6 +13,7 @@ from ..hls.processes import Process
 from . import bursts, graph, storage
 from .accesses import Accesses
 from .interval import Scheduler, components
+from .nests import Nests
 from .timing import Cost, Timing
 
 _MOST_CODE = 60_000  # instructions of a loop after unrolling
@@ -102,6 +104,7 @@ class _Checker:
         self._flow = kernel.flow
         self._evolution = scev.parse(kernel.scev, kernel.top)
         self._bursts = bursts.Finder(kernel, self._evolution, same_width=bursts_need_width)
+        self._nests = Nests(kernel, self._evolution)
         self.timing = Timing(kernel)
         self._notes = list(kernel.notes)
         self._found: dict[str, Loop] = {}
@@ -180,11 +183,13 @@ class _Checker:
         self._take_back(loop, found)
         own = self._straight({b for b in loop.blocks if self._flow.around(b) is loop})
         found.note = self._stays(children)
-        if len(children) == 1 and self._flattens(loop, children[0], instance):
-            only = self._found[children[0].header]
-            if trips and only.trips and only.ii is not None:
+        if self._nests.joins(loop):
+            nest = [self._found[one.header] for one in self._nests.chain(loop)]
+            only, known = nest[-1], [one.trips[1] for one in nest if one.trips]
+            if only.ii is not None:
                 found.note = f"one loop with '{only.name}'"
-                found.latency = only.depth + only.ii * max(0, trips[1] * only.trips[1] - 1)
+                if len(known) == len(nest):
+                    found.latency = only.depth + only.ii * max(0, math.prod(known) - 1)
                 return found.latency
         if trips is None or any(latency is None for latency in inner):
             return None
@@ -254,7 +259,7 @@ class _Checker:
             found.note = f"{accesses.unknown} accesses whose array is not known are left out"
         found.bursts = self._bursts_of(loop.header)
         in_burst = {index for burst in found.bursts if burst.inferred for index in burst.indices}
-        made = graph.build(self._kernel, loop, accesses, code, self.timing, in_burst, instance)
+        made = graph.build(self._kernel, loop, accesses, code, self.timing, in_burst, instance, self._nests)
         if instance is not None and instance.pipeline and instance.target_ii:
             for index in {n for group in components(made) for n in group}:
                 if other := self.timing.carried(code[index]):
@@ -262,13 +267,13 @@ class _Checker:
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
         interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, accesses.bounds(in_burst))
-        found.depth = interval.depth
+        found.depth = interval.depth + sum(int(self.longest(blocks)) for blocks in self._nests.last(loop))
         trips = found.trips[1] if found.trips else None
         if not found.pipelined:
-            found.latency = None if trips is None else trips * interval.depth
+            found.latency = None if trips is None else trips * found.depth
             return
         found.ii, found.kind, found.limit = interval.ii, interval.kind, interval.limit
-        found.latency = None if trips is None else interval.depth + interval.ii * max(0, trips - 1)
+        found.latency = None if trips is None else found.depth + interval.ii * max(0, trips - 1)
 
     def _trips(self, loop: cfg.Loop, instance: Instance | None) -> tuple[int, int] | None:
         """Least and most iterations, None where not known."""
@@ -279,15 +284,6 @@ class _Checker:
             return instance.trips
         most = self._evolution.most.get(loop.header)
         return None if most is None or most < 0 or most > 1 << 24 else (0, most)
-
-    def _flattens(self, loop: cfg.Loop, child: cfg.Loop, instance: Instance | None) -> bool:
-        """Whether two loops become one: nothing but counting lies between them (UG1399, loop_flatten)."""
-        inner = self._found[child.header]
-        if not inner.pipelined or (instance and not instance.flatten):
-            return False
-        own = [i for b in loop.blocks - child.blocks for i in self._flow.function.blocks[b]]
-        return all(i.opcode in ("phi", "br", "add", "sub", "icmp", "getelementptr", "zext", "sext", "trunc", "shl")
-                   for i in own)  # fmt: skip
 
     def _straight(self, blocks: set[str]) -> int:
         """Cycles of code without loops: the longest chain of operators, one after the other."""

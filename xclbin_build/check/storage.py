@@ -17,14 +17,14 @@ from .addresses import Access
 from .banks import indices
 
 _MOST_BANKS = 1024
-_MOST_INTERLEAVED = 64
-# The version since which what an iteration writes side by side is divided, and what a loop accesses that is unrolled in
-# part: AMD-Pervasive-AI and latnrm of HLStrans (2022.2) have neither, dfs_accel and Crypto (2024.1) have them.
+_MOST_INTERLEAVED = 1024
+# The version since which what a loop accesses that is unrolled in part is divided: latnrm of HLStrans (2022.2) is not,
+# Crypto (2024.1) is.
 _INTERLEAVES = "2023"
 
 
 def interleaves(kernel: Kernel) -> bool:
-    """Whether the kernel's version of Vitis HLS divides arrays for what is written, or unrolled in part."""
+    """Whether the kernel's version of Vitis HLS divides arrays for loops that are unrolled in part."""
     return not kernel.vitis or kernel.vitis >= _INTERLEAVES
 
 
@@ -53,8 +53,7 @@ def choose(kernel: Kernel, regions: list[Accesses], pipelined: Container[int]) -
         if not array.partitions and not array.storage and not array.constant and whole not in parameters:
             _divide(array, groups_of)
         for group in asked[value]:
-            if interleaves(kernel):
-                _interleave(array, group)
+            _interleave(array, group)
             _interleave_reads(array, group)
         # What lasts from call to call is not copied: larm60/ECE8893 (2022.1).
         if value[:1] != "@" and not array.storage and not array.complete():
@@ -77,8 +76,9 @@ def _divide(array: Array, groups: list[list[Access]]) -> None:
 
 
 def _interleave(array: Array, group: list[Access]) -> None:
-    """Cyclically, where an iteration writes neighbours side by side: "Inferring pragma 'array_partition type=cyclic
-    factor=16'" (HLS 214-270) in the logs of Marui-9/swiglu (2025.1)."""
+    """Cyclically, where an iteration writes neighbours side by side, or completely, where these are a whole row:
+    "Inferring pragma 'array_partition type=cyclic factor=16'" (HLS 214-270) in the logs of Marui-9/swiglu (2025.1),
+    factor 3 of smithwaterman, `type=complete dim=2` of 256 in rendering (HLStrans, 2022.2)."""
     last = len(array.extents)
     if not last or any(p.dimension in (0, last) for p in array.partitions):
         return
@@ -90,7 +90,8 @@ def _interleave(array: Array, group: list[Access]) -> None:
     for variable, places in by_variable.items():
         count = len(places)
         if count > 2 and max(places) - min(places) == count - 1 and variable and count <= _MOST_INTERLEAVED:
-            array.partitions.append(Partition("cyclic", last, count))
+            whole = count == array.extents[-1]
+            array.partitions.append(Partition("complete", last, 0) if whole else Partition("cyclic", last, count))
             return
 
 

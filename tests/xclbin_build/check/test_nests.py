@@ -170,6 +170,28 @@ def test_a_register_asks_for_a_write_on_every_way(load: Load, other: str, ii: in
     assert found.ii == ii and found.kind == ("recurrence" if ii > 1 else "")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (x[i] < 0) break; sum[i] = sum[i - 1] + x[i];",  # left in two places
+        "sum[i] = sum[i - 1] + in.read();",  # something else touches memory
+        "sum[i] = sum[i - 1] + sum[x[i] & 127];",  # of another load it is not known where it goes
+        "if (x[i] > 0) sum[i] = sum[i - 1] + x[i];",  # not every iteration writes
+    ],
+)
+def test_a_register_is_none_where_llvm_would_leave_the_load(load: Load, body: str) -> None:
+    """The conditions of AMD's LLVM (`LoopLoadElimination.cpp`); the third keeps its first load in a register."""
+    text = f"""
+        #include "hls_stream.h"
+        extern "C" void top(const int x[128], hls::stream<int>& in, int sum[128]) {{
+            sum[0] = 0;
+        sums:
+            for (int i = 1; i < 128; i++) {{ {body} }}
+        }}
+    """
+    assert loop(check(load(text), memories=True), "sums").ii >= 2
+
+
 def test_elements_that_stay_the_same_behind_unrolling_only_are_no_registers(load: Load) -> None:
     """`lp3` of atax and `lp1` of bicg (HLStrans, 2022.2): 64, by 64 reads and 64 writes of two ports."""
     rows = loop(check(load(MATRIX), memories=True), "rows")

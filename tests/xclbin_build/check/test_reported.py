@@ -205,11 +205,28 @@ VECTORS = """
 """
 
 
-@pytest.mark.parametrize(("vitis", "ii"), [("", 1), ("2024.1", 1), ("2022.2", 8)])
-def test_older_versions_interleave_nothing_of_their_own(load: Load, vitis: str, ii: int) -> None:
+@pytest.mark.parametrize("vitis", ["", "2024.1", "2022.2"])
+def test_what_an_iteration_writes_side_by_side_is_interleaved(load: Load, vitis: str) -> None:
+    """`outbuf` of smithwaterman (HLStrans, 2022.2), "cyclic factor=3"; `engine` of dfs_accel (2024.1)."""
     kernel = load(VECTORS)
     kernel.vitis = vitis
-    assert loop(check(kernel), "fill").ii == ii
+    assert loop(check(kernel), "fill").ii == 1
+
+
+def test_a_row_that_an_iteration_writes_is_divided_completely(load: Load) -> None:
+    """`frame_buffer` and `z_buffer` of rendering (HLStrans, 2022.2), "complete dim=2": 256 writes, 1."""
+    text = """
+        extern "C" void top(int value, int out[256]) {
+            static int frame[256][256];
+        rows:
+            for (int i = 0; i < 256; i++) {
+        #pragma HLS pipeline
+                for (int j = 0; j < 256; j++) frame[i][j] = value;
+            }
+            for (int i = 0; i < 256; i++) out[i] = frame[i][value];
+        }
+    """
+    assert loop(check(load(text), memories=True), "rows").ii == 1
 
 
 STAYS = """
