@@ -189,7 +189,7 @@ def test_a_register_is_none_where_llvm_would_leave_the_load(load: Load, body: st
             for (int i = 1; i < 128; i++) {{ {body} }}
         }}
     """
-    assert loop(check(load(text), memories=True), "sums").ii >= 2
+    assert (loop(check(load(text), memories=True), "sums").ii or 0) >= 2
 
 
 def test_elements_that_stay_the_same_behind_unrolling_only_are_no_registers(load: Load) -> None:
