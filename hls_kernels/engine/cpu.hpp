@@ -238,10 +238,14 @@ private:
             (void)row;
 #endif
             if (has_sums(c_)) sum = add_sums(sum, sum_of_bits(bits32_of(maps_[sums + partial], o)));
+            if (is_raw(c_)) {
+                set_bits32(maps_[output + partial], o, bits_of_sum(sum));
+                continue;
+            }
             const finished_t y = finish(sum, factor_of_bits(bits32_of(params[1], o)),
                                         factor_of_bits(bits32_of(params[2], o)),
                                         has_residual(c_) ? other[o] : element_t(0), c_, table_, table_);
-            if (stores_32_bits(c_))
+            if (is_wide(c_))
                 set_bits32(maps_[output + partial], o, y.bits);
             else
                 to[o] = y.element;

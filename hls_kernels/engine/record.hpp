@@ -69,8 +69,8 @@ constexpr uint32_t NO_OPERAND = 0xffffffffu;
 //   result = clamp(zero + round(y), low, high), then table[result]                                  where MAC_TABLE
 // Of other elements, in float32 with a rounding each, without offsets:
 //   y = sum * params.scale + params.bias + residual
-//   result = y clamped to low and high, rounded to the element; low and high are the bits of floats. Where MAC_WIDE it is y
-//   clamped; the output then has whole lines of pixels, and no residual, function and out_plane
+//   result = y clamped to low and high, rounded to the element; low and high are the bits of floats.
+//   Where MAC_WIDE it is y clamped; the output then has whole lines of pixels, and no residual, function and out_plane
 //   result = function(result), of bfloat16 where MAC_TABLE (function.hpp)
 struct mac_command {
     int32_t opcode;

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-import xclbin_build
 from fpga_dynamo.codegen.engine.command import Flags, MacCommand
 from fpga_dynamo.codegen.engine.timeline import ends
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags
@@ -22,7 +21,7 @@ from fpga_dynamo.tools.estimate.accuracy import errors
 from fpga_dynamo.tools.estimate.counting import EngineRun, counted
 from tests.lowering.test_engine_floats import DTYPES, OF_EAGERS
 from tests.lowering.test_engine_floats import lowered as lowered_without
-from tests.lowering.test_engine_rows import card, recipe, relative
+from tests.lowering.test_engine_rows import card, on_both_cards, recipe, relative
 from tests.marks import EXTENDED
 
 
@@ -185,12 +184,4 @@ def test_the_cost_model_knows_how_long_scores_of_float32_take() -> None:
 def test_a_compiled_layer_has_the_same_bits_on_both_kinds_of_card(causal: bool) -> None:
     torch.manual_seed(0)
     model, x = Layer(causal).eval().bfloat16(), torch.randn(1, 32, 64).bfloat16()
-    made = []
-    targets: tuple[Literal["emu", "cycles"], ...] = ("emu", "cycles")
-    for target in targets:
-        xclbin = xclbin_build.cached(recipe(), target)
-        compiled = torch.compile(model, backend="fpga", options={"xclbin": str(xclbin), "strict": True})
-        with torch.no_grad():
-            made.append(compiled(x))
-        torch._dynamo.reset()
-    assert torch.equal(*made)
+    assert torch.equal(*on_both_cards(model, x))

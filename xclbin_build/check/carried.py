@@ -20,6 +20,7 @@ from ..hls.frontend import Kernel
 from .addresses import Access
 
 _MOST_DEPENDENCES = 100  # of a loop; LLVM stops looking there (`max-dependences` of LoopAccessAnalysis.cpp)
+_MOST_PAIRS = 100_000  # of a store and another access to one array, which are compared with each other
 _TOUCHES = ("__hls_fifo_", "__hls_burst_", "llvm.memcpy", "llvm.memmove", "llvm.memset")
 
 
@@ -86,6 +87,8 @@ def _dependences(group: list[Access], moving: Moving) -> tuple[dict[int, list[_D
     into: dict[int, list[_Dependence]] = defaultdict(list)
     unknown: set[int] = set()
     count = 0
+    if sum(access.write for access in group) * len(group) > _MOST_PAIRS:
+        return into, unknown, count
     for at, first in enumerate(group):
         for second in group[at + 1 :]:
             if not first.write and not second.write:

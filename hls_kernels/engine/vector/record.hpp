@@ -43,8 +43,8 @@ enum vector_flags : int32_t {
 // Params: of softmax 256 exponentials 2^24 * exp(-i * scale), uint32, in 16 lines; of norm [block][gamma, beta][16], int32 in
 // units of 2^-17 and 2^-22; then the table in 4 lines.
 //
-// Floats have softmax and norm alone, without other, table, zero points, limits and `plane` where VECTOR_WIDE or VECTOR_CAUSAL. All is float32, each operation with its
-// rounding, and a bfloat16 result is rounded once more:
+// Floats have softmax and norm alone, without other, table, zero points, limits and `plane` where VECTOR_WIDE or
+// VECTOR_CAUSAL. All is float32, each operation with its rounding, and a bfloat16 result is rounded once more:
 //   softmax   y = e * (1 / sum of the row's e), e = exp(x - max of the row) as floats/exponential.hpp has it
 //   norm      v = x - mean, which is (sum of x) / channels, of float32 a + (sum of x - a) / channels by the row's first element a;
 //             y = (v * (1 / sqrt((sum of v^2) * row_scale + epsilon))) * gamma + beta
