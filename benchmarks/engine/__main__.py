@@ -17,13 +17,15 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
     "zcu102": {"resnet18": 5.83, "resnet50": 14.7, "inception_v3": 19.47, "darknet53": 18.29, "mobilenet_v2": 4.72},
     "kv260": {"resnet50": 11.85},
 }
+TABLES = (*PUBLISHED, "u50")
+"""Platforms of the tables in docs/engine.md; U280 and U55C count as U50 does."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a Markdown table for each platform; answers 1 if a result is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{', '.join(NETWORKS)}; all if none is named")
-    parser.add_argument("--platform", action="append", choices=sorted(FITTED), help="all if left out")
+    parser.add_argument("--platform", action="append", choices=sorted(FITTED), help=f"{', '.join(TABLES)} if left out")
     parser.add_argument("--mhz", type=float, default=300.0, help="the kernel's clock")
     parser.add_argument("--cus", type=int, default=1, help="compute units that share a network; 1 if left out")
     parser.add_argument("--no-check", action="store_true", help="count only; results are not compared")
@@ -33,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no network is called {unknown[0]}; there are {', '.join(NETWORKS)}")
     wrong = 0
-    for platform in options.platform or FITTED:
+    for platform in options.platform or TABLES:
         sizes = sizes_of(platform)
         array = f"{sizes.pixels} x {sizes.out_channels} x {sizes.in_channels}"
         units = "one CU" if options.cus == 1 else f"{options.cus} CUs"
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except DoesNotFitError as error:
                 print(f"| {name} | does not fit: a layer {error} | | | | | |", flush=True)
                 continue
-            print(_row(name, outcome, PUBLISHED[platform].get(name)), flush=True)
+            print(_row(name, outcome, PUBLISHED.get(platform, {}).get(name)), flush=True)
             wrong += outcome.wrong or 0
             if options.commands:
                 _commands(outcome)

@@ -163,4 +163,5 @@ def _scale_of_float(x: Tensor) -> tuple[Tensor, Tensor]:
 def _floored(x: Tensor, mantissa: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
     """x times the scale: exactly, as doubles; and in units of 2^-22, rounded down."""
     product = x.long() * mantissa
-    return product.double() * torch.ldexp(torch.ones(()).double(), -22 - 4 * shift), product >> (4 * shift)
+    units = torch.ldexp(torch.ones_like(shift, dtype=torch.float64), -22 - 4 * shift)
+    return product.double() * units, product >> (4 * shift)

@@ -19,14 +19,19 @@ from fpga_dynamo.codegen.engine.command import Flags, MacCommand, Operation, Ord
 from fpga_dynamo.codegen.engine.target import FITTED
 from hls_kernels import ROOT
 from tests.hls_kernels.engine_models import Everything
-from xclbin_build import records
+from xclbin_build import platform as platforms
+from xclbin_build import recipe, records
 from xclbin_build.errors import RecipeError
 
 PLATFORMS = ("u250", "zcu102", "kv260")
+HBM = ("u50", "u280", "u55c")
+"""Cards with the same engine and the same memory beside it."""
 SUM_WITHIN = 0.05
 """Of the counted cycles of a network."""
 COMMAND_WITHIN = 0.1
 """Of the counted cycles of a command."""
+HBM_COMMAND_WITHIN = 0.2
+"""The same behind a pseudo channel of HBM, whose rows are short."""
 LONG_BEATS = 0.94
 """Of all beats, those in bursts of 16 and more."""
 
@@ -36,10 +41,10 @@ def outcome(name: str, platform: str, check: bool) -> Outcome:
     return measure(name, platform, check=check)
 
 
-def assert_model_agrees(found: Outcome) -> None:
+def assert_model_agrees(found: Outcome, command_within: float = COMMAND_WITHIN) -> None:
     assert abs(found.model_milliseconds / found.milliseconds - 1) <= SUM_WITHIN
     ratios = [(c.name, round(c.model / c.cycles, 3), c.cycles) for c in found.commands]
-    assert not [ratio for ratio in ratios if abs(ratio[1] - 1) > COMMAND_WITHIN]
+    assert not [ratio for ratio in ratios if abs(ratio[1] - 1) > command_within]
 
 
 @pytest.fixture
@@ -73,7 +78,28 @@ def test_networks(name: str, platform: str) -> None:
     assert found.bursts[0] >= LONG_BEATS * found.bursts[1]
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_behind_hbm(name: str) -> None:
+    found = outcome(name, HBM[0], True)
+    assert found.wrong == 0
+    assert_model_agrees(found, HBM_COMMAND_WITHIN)
+    assert found.bursts[0] >= LONG_BEATS * found.bursts[1]
+
+
+def test_cards_with_hbm_are_counted_alike() -> None:
+    """What the counting card makes of them is the same, so one of them is counted."""
+
+    def counted(name: str) -> tuple[object, ...]:
+        card, kernel = platforms.load(name), recipe.load(f"engine-{name}").kernels[0]
+        kinds = [bank.kind for bank in card.banks[:2]]
+        return sizes_of(name), card.memories["hbm"], card.speeds["clock_mhz"], kinds, kernel.memory
+
+    assert counted(HBM[0]) == counted(HBM[1]) == counted(HBM[2])
+    assert FITTED[HBM[0]] == FITTED[HBM[1]] == FITTED[HBM[2]]
+
+
+@pytest.mark.parametrize("platform", [*PLATFORMS, *HBM])
 def test_what_is_measured_is_the_recipe_that_comes_along(platform: str) -> None:
     """Size by size, with those that `xclbin-build` gives the kernel's sources."""
     text = engine_recipe(platform).header(f"engine-{platform}")

@@ -11,12 +11,17 @@ from fpga_dynamo.ir.target import Platform, Target
 from .cycles import Memory
 from .sizes import LINE_BYTES, EngineSizes
 
+_HBM = Memory(0.72, 100, 100)
 FITTED: Mapping[str, Memory] = {
     "u250": Memory(0.95, 66, 100),
     "zcu102": Memory(0.25, 75, 75, 0.9),
     "kv260": Memory(0.25, 75, 75, 0.9),
+    "u50": _HBM,
+    "u280": _HBM,
+    "u55c": _HBM,
 }
-"""What a platform's memory gives at 300 MHz by the cost model, fitted to the counting card's DRAM."""
+"""What a platform's memory gives at 300 MHz by the cost model, fitted to the counting card's DRAM; of HBM, a pseudo
+channel, which is the same on all cards that have it."""
 
 _FITTED_MHZ = 300.0
 _GUESSED_SHARE = 0.9
