@@ -17,6 +17,7 @@ from . import counting as cycles
 from . import engine as engines
 from .design import Core, Design
 from .errors import BuildError, RecipeError
+from .peers import Peers
 from .records import parse_command, parse_tiles
 
 _TEMPLATES = jinja2.Environment(
@@ -42,7 +43,7 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
 
     counting: those of kernels that count cycles; raises RecipeError for a design that cannot.
     """
-    shared, own = _library(design), _own(design, built_here=True, emulated=True)
+    shared, own = _library(design), _own(design, built_here=True)
     shared |= {path.relative_to(ROOT).as_posix(): path.read_text() for path in [*SIM.glob("*.hpp"), *SIM.glob("*.h")]}
     if counting:
         own |= cycles.headers(design)
@@ -65,16 +66,21 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
     return EmulationSources(shared, own)
 
 
-def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
+def hls_sources(design: Design, *, built_here: bool = True, alone: bool = False) -> dict[str, str]:
     """Sources for Vitis HLS, by path in the build directory: a file for each sequencer, plain kernels in user/.
 
-    built_here: the compiler is to speak of the user's files by the paths that they have on this machine.
+    built_here: the compiler is to speak of the user's files by the paths that they have on this machine. alone: write
+    an engine whose compute units work together as one that has no peers, which is what each is estimated from.
     """
-    sources = _library(design) | _own(design, built_here=built_here)
+    sources = _library(design) | _own(design, built_here=built_here, alone=alone)
     sources["sim/dataflow.hpp"] = (SIM / "dataflow.hpp").read_text()  # which has nothing but AMD's headers for Vitis
     for kernel in design.kernels:
         if kernel.cores:
             sources[f"{kernel.name}.cpp"] = _render("kernel.cpp.j2", design, kernel=kernel)
+        elif kernel.peers > 1 and not alone:
+            peers = Peers.of(kernel, design)
+            sources[f"{kernel.name}.cpp"] = _render("kernel_peer.cpp.j2", design, kernel=kernel, peers=peers)
+            sources[f"{peers.meet}.cpp"] = _render("kernel_meet.cpp.j2", design, kernel=kernel, peers=peers)
         elif kernel.engine:
             sources[f"{kernel.name}.cpp"] = _render("kernel_engine.cpp.j2", design, kernel=kernel)
     return sources
@@ -118,12 +124,8 @@ def _library(design: Design) -> dict[str, str]:
     return sources
 
 
-def _own(design: Design, *, built_here: bool, emulated: bool = False) -> dict[str, str]:
-    """The user's cores and kernels, and what is generated for them.
-
-    emulated: for the software card, on which units that work together run in one process. Else an engine is one that is
-    alone, which is what an estimate of each unit is made from.
-    """
+def _own(design: Design, *, built_here: bool, alone: bool = False) -> dict[str, str]:
+    """The user's cores and kernels, and what is generated for them. alone: an engine has no peers."""
     shared = parse_command(ROOT / "command.hpp").records
     user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}
     sources = {"user_opcodes.hpp": _render("user_opcodes.hpp.j2", design, user_opcodes=user_opcodes)}
@@ -136,7 +138,7 @@ def _own(design: Design, *, built_here: bool, emulated: bool = False) -> dict[st
         if kernel.source:
             _add_user_file(sources, kernel.source, built_here)
     if design.engine:
-        peers, banks = (design.peers, design.peer_banks) if emulated else (1, 1)
+        peers, banks = (1, 1) if alone else (design.peers, design.peer_banks)
         sources[engines.HEADER] = design.engine.header(design.recipe.name, peers, banks)
         records = [design.record(opcode) for opcode in engines.OPCODES]
         sources["engine_decode.hpp"] = _render("engine_decode.hpp.j2", design, records=records)

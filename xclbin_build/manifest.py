@@ -17,7 +17,8 @@ kernels           [{name, lanes, cores, opcodes, weights, activations, compute_u
                   arena, may be; an opcode that is missing there takes elements of four bytes.
                   Of an engine: engine, its sizes (xclbin_build/engine.py); same_as in args that take the buffer of
                   another one; together, if its compute units share each command of a launch: the first is started,
-                  with a list for each of them, one behind the other
+                  with a list for each of them, one behind the other; of hardware, peers: which arguments those of
+                  the kernel itself are, maps' by bank, the unit in which they meet, and bytes of a page of maps
 opcodes           {name: number}
 enums             {enum: {NAME: value}} as command.hpp and user cores spell them
 commands          {opcode: [{field, type, word, count}]}
@@ -33,6 +34,7 @@ from typing import Any
 
 from .design import Design, Kernel
 from .errors import XclbinError
+from .peers import Peers
 from .records import ELEMENT_OPERANDS
 
 KEY = "fpga_dynamo"
@@ -68,7 +70,7 @@ def describe(design: Design, target: str, isa: str, plan: str = "", multiplies: 
         **({"tuning": tuning} if tuning else {}),
         "tiles": dict(design.tiles),
         "banks": design.platform.bank_table(),
-        "kernels": [_kernel(kernel) for kernel in design.kernels],
+        "kernels": [_kernel(kernel) | _peers(kernel, design, target) for kernel in design.kernels],
         "opcodes": dict(design.opcodes),
         "enums": {name: values for name, values in design.header.enums.items() if name != "opcode"},
         "commands": {
@@ -109,6 +111,10 @@ def _kernel(kernel: Kernel) -> dict[str, Any]:
             for bound in kernel.arguments
         ],
     }
+
+
+def _peers(kernel: Kernel, design: Design, target: str) -> dict[str, Any]:
+    return {"peers": Peers.of(kernel, design).table()} if kernel.peers > 1 and target not in EMULATED else {}
 
 
 def encode(manifest: dict[str, Any]) -> bytes:

@@ -2,10 +2,10 @@
 // write in common so keeps all banks busy, whichever part of it each of them is at.
 //
 // Each bank has a channel of its own: an argument, and in the port's adapter an AXI ID (`channel` of Vitis HLS' interface pragma,
-// UG1399). With one ID an interconnect would hold back the first burst to another bank until all those before have been
+// UG1399, "M_AXI Channels"). With one ID an interconnect would hold back the first burst to another bank until all those before have been
 // answered ("single slave per ID", AMD's PG453). A burst ends at a page's end, at 4 KiB at the latest, where AXI ends it anyway.
 #pragma once
-#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "sim/dataflow.hpp"
@@ -17,47 +17,91 @@ namespace engine {
 constexpr int BANKS = ENGINE_BANKS;  // over which the maps are spread
 constexpr int PAGE_BYTES = ENGINE_PAGE_BYTES;
 
+// The ports to the last N of the banks. One is chosen by comparisons, each access stands once for each bank: interfaces of a
+// kernel are no array that a number at run time could be an index of.
+template <class T, int N>
+class bank_ports {
+public:
+    template <class... Rest>
+    explicit bank_ports(const hls::burst_maxi<T>& first, const Rest&... rest) : port_(first), others_(rest...) {}
+    // f of the bank's port.
+    template <class F>
+    auto at(uint32_t bank, F f) -> decltype(f(std::declval<hls::burst_maxi<T>&>())) {
+#pragma HLS inline
+        return bank == BANKS - N ? f(port_) : others_.at(bank, f);
+    }
+
+private:
+    hls::burst_maxi<T> port_;
+    bank_ports<T, N - 1> others_;
+};
+template <class T>
+class bank_ports<T, 1> {
+public:
+    explicit bank_ports(const hls::burst_maxi<T>& only) : port_(only) {}
+    template <class F>
+    auto at(uint32_t, F f) -> decltype(f(std::declval<hls::burst_maxi<T>&>())) {
+#pragma HLS inline
+        return f(port_);
+    }
+
+private:
+    hls::burst_maxi<T> port_;
+};
+
 template <class T>
 class paged_port {
 public:
-    explicit paged_port(const hls::burst_maxi<T>* banks) : paged_port(banks, std::make_index_sequence<BANKS>()) {}
+    typedef hls::burst_maxi<T> port;
+
+    // One port for each bank.
+    template <class... Ports>
+    explicit paged_port(const port& first, const Ports&... others) : banks_(first, others...) {
+        static_assert(1 + sizeof...(others) == BANKS, "a port for each bank");
+    }
 
     void read_request(uint32_t offset, uint32_t length) {
 #pragma HLS inline
         to_read_.push(offset, length);
     page_reads:
-        for (page_walk at(offset, length); at.left; at.next()) bank_[at.bank()].read_request(at.place(), at.pieces());
+        for (page_walk at(offset, length); at.left; at.next()) {
+            const uint32_t place = at.place(), pieces = at.pieces();
+            banks_.at(at.bank(), [&](port& p) { p.read_request(place, pieces); });
+        }
     }
     T read() {
 #pragma HLS inline
-        return bank_[to_read_.next_bank()].read();
+        return banks_.at(to_read_.next_bank(), [](port& p) { return p.read(); });
     }
     void write_request(uint32_t offset, uint32_t length) {
 #pragma HLS inline
         to_write_.push(offset, length);
         to_answer_.push(offset, length);
     page_writes:
-        for (page_walk at(offset, length); at.left; at.next()) bank_[at.bank()].write_request(at.place(), at.pieces());
+        for (page_walk at(offset, length); at.left; at.next()) {
+            const uint32_t place = at.place(), pieces = at.pieces();
+            banks_.at(at.bank(), [&](port& p) { p.write_request(place, pieces); });
+        }
     }
     void write(const T& x) {
 #pragma HLS inline
-        bank_[to_write_.next_bank()].write(x);
+        banks_.at(to_write_.next_bank(), [&](port& p) { p.write(x); });
     }
     void write(const T& x, ap_int<sizeof(T)> strobe) {
 #pragma HLS inline
-        bank_[to_write_.next_bank()].write(x, strobe);
+        banks_.at(to_write_.next_bank(), [&](port& p) { p.write(x, strobe); });
     }
     // To one request, which has an answer from each page.
     void write_response() {
 #pragma HLS inline
         const span s = to_answer_.pop();
     page_answers:
-        for (page_walk at(s.at, s.left); at.left; at.next()) bank_[at.bank()].write_response();
+        for (page_walk at(s.at, s.left); at.left; at.next()) banks_.at(at.bank(), [](port& p) { p.write_response(); });
     }
 
 private:
     static constexpr uint32_t PAGE = PAGE_BYTES / sizeof(T);  // elements
-    static constexpr int SPANS = 32;                          // requests that have not been read, written or answered
+    static constexpr uint32_t SPANS = 16;                     // requests that have not been read, written or answered
 
     static uint32_t bank_of(uint32_t at) { return at / PAGE % BANKS; }
     struct span {
@@ -81,6 +125,12 @@ private:
     public:
         void push(uint32_t at, uint32_t length) {
 #pragma HLS inline
+// Registers: from a memory the next span would come a cycle too late for a beat in each.
+#pragma HLS array_partition variable = spans_ complete
+#ifndef __VITIS_HLS__
+            if (in_ - out_ == SPANS)
+                throw sim::error("a port to maps has more requests on their way than it has room for");
+#endif
             spans_[in_ % SPANS] = {at, length};
             in_++;
         }
@@ -104,10 +154,7 @@ private:
         uint32_t in_ = 0, out_ = 0;
     };
 
-    template <std::size_t... I>
-    paged_port(const hls::burst_maxi<T>* banks, std::index_sequence<I...>) : bank_{banks[I]...} {}
-
-    hls::burst_maxi<T> bank_[BANKS];
+    bank_ports<T, BANKS> banks_;
     span_queue to_read_, to_write_, to_answer_;
 };
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,13 +15,12 @@ from torch import Tensor, nn
 import fpga_dynamo
 import xclbin_build
 from fpga_dynamo.quantize import quantize
+from fpga_dynamo.runtime.drivers import DRIVERS
 from fpga_dynamo.tools import zoo
+from tests.backend.sources_card import SourcesCard
 from tests.backend.test_counting_card import Encoder
 from tests.lowering.test_engine_lowering import Residual
 from tests.marks import EXTENDED
-from xclbin_build.build import load_design
-from xclbin_build.errors import RecipeError
-from xclbin_build.toolchain import vitis
 
 RECIPE = """name = "four"
 platform = "u250"
@@ -119,9 +119,53 @@ def test_all_units_are_told_of_a_card(recipe: Path) -> None:
     assert list(found.compute_units) == UNITS
 
 
-def test_hardware_is_refused(recipe: Path, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="no sources for compute units that work together"):
-        vitis.write_sources(load_design(recipe), "hw", tmp_path)
+@pytest.fixture(scope="module")
+def sources_card(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> SourcesCard:
+    return SourcesCard(recipe, tmp_path_factory.mktemp("hw"))
+
+
+@pytest.fixture
+def on_a_card(sources_card: SourcesCard, monkeypatch: pytest.MonkeyPatch) -> SourcesCard:
+    monkeypatch.setitem(sys.modules, "sources_card", cast(Any, sources_card))
+    monkeypatch.setitem(DRIVERS, "xrt", "sources_card")
+    return sources_card
+
+
+@pytest.mark.parametrize(
+    ("make", "size"), [(Residual, (1, 3, 33, 35)), pytest.param(Encoder, (1, 21, 32), marks=EXTENDED)]
+)
+@torch.no_grad()
+def test_the_sources_for_vitis_give_the_same_bits(
+    recipe: Path, on_a_card: SourcesCard, make: Any, size: tuple[int, ...]
+) -> None:
+    """Kernels, links and banks as v++ gets them, started unit by unit, with maps in pages of four banks."""
+    model, x = quantised(make, *size)
+    run, wanted = compiled(model, {"xclbin": str(on_a_card.xclbin)}), compiled(model, options(recipe, "emu"))
+    before = on_a_card.launches
+    for given in (x, x.flip(0, -1) * 0.7):
+        torch.testing.assert_close(run(given), wanted(given), rtol=0, atol=0)
+    weight = next(buffer for buffer in model.buffers() if buffer.dtype is torch.int8 and buffer.dim() > 1)
+    former = run(x)
+    weight.bitwise_not_()  # packed again, in the bank of each unit
+    changed = run(x)
+    weight.bitwise_not_()
+    assert not torch.equal(changed, former)
+    torch.testing.assert_close(run(x), former, rtol=0, atol=0)
+    assert on_a_card.launches - before == 5
+
+
+@torch.no_grad()
+def test_a_unit_that_fails_ends_all_and_the_process_goes_on(on_a_card: SourcesCard) -> None:
+    model, x = quantised(Residual, 1, 3, 33, 35)
+    run = compiled(model, {"xclbin": str(on_a_card.xclbin)})
+    wanted = run(x)
+    on_a_card.fails = "engine_3"
+    try:
+        with pytest.warns(RuntimeWarning, match="engine_3: it ended in state error"):
+            torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)  # by eager
+    finally:
+        on_a_card.fails = None
+    torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)
 
 
 @pytest.mark.slow

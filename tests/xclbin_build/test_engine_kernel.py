@@ -18,6 +18,7 @@ from tests.xclbin_build.cu_card import Card, Refused, aligned, encode
 from xclbin_build import read
 from xclbin_build.build import load_design
 from xclbin_build.manifest import describe
+from xclbin_build.peers import PAGE_BYTES
 from xclbin_build.toolchain.gxx import INCLUDES, find_compiler
 from xclbin_build.toolchain.vitis import link_config, write_sources
 
@@ -221,11 +222,32 @@ def test_hls_kernel_computes_what_its_commands_say(recipe: Path, tmp_path: Path)
     np.testing.assert_array_equal(product.arena[1:], before)
 
 
-def test_a_kernel_may_be_called_engine(tmp_path: Path) -> None:
-    write_sources(load_design("engine-u250", platform="u250"), "hw", tmp_path)
-    command = [*find_compiler().command, "-std=c++17", "-fsyntax-only", "-w", *INCLUDES, "engine.cpp"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+@pytest.mark.parametrize(
+    ("recipe", "kernels"), [("engine-u250", ["engine"]), ("engine-u250-4cu", ["engine", "engine_meet"])]
+)
+def test_a_kernel_may_be_called_engine(recipe: str, kernels: list[str], tmp_path: Path) -> None:
+    write_sources(load_design(recipe, platform="u250"), "hw", tmp_path)
+    for kernel in kernels:
+        command = [*find_compiler().command, "-std=c++17", "-fsyntax-only", "-w", *INCLUDES, f"{kernel}.cpp"]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+    script = (tmp_path / "build.sh").read_text()
+    assert all(f"-c -k {kernel} " in script for kernel in kernels)
+    assert f"linked.xclbin {' '.join(f'{kernel}.xo' for kernel in kernels)}" in script
+
+
+def test_units_that_work_together_have_banks_and_streams_of_their_own() -> None:
+    lines = link_config(load_design("engine-u250-4cu")).splitlines()
+    assert {"nk=engine:4:engine_1.engine_2.engine_3.engine_4", "nk=engine_meet:1:engine_meet_1"} <= set(lines)
+    for unit in (1, 2, 3, 4):
+        own = f"DDR[{unit - 1}]"
+        assert {f"sp=engine_{unit}.weights:{own}", f"sp=engine_{unit}.commands:{own}"} <= set(lines)
+        assert {f"sp=engine_{unit}.arena_residual_{bank}:DDR[{bank}]" for bank in range(4)} <= set(lines)
+        assert f"stream_connect=engine_{unit}.to_peers:engine_meet_1.from_{unit}:16" in lines
+        assert f"stream_connect=engine_meet_1.to_{unit}:engine_{unit}.from_peers:16" in lines
+        assert f"slr=engine_{unit}:SLR{unit - 1}" in lines
+    text = (ROOT / "engine" / "config.hpp").read_text()
+    assert f"#define ENGINE_PAGE_BYTES {PAGE_BYTES}\n" in text
 
 
 def test_every_port_has_a_bank(recipe: Path) -> None:

@@ -17,6 +17,7 @@ from ..design import Design, Kernel
 from ..errors import BuildError, RecipeError, ToolchainError
 from ..generate import hls_sources, stage, user_directories
 from ..manifest import describe, encode
+from ..peers import Peers
 from ..platform import NO_PART
 from .gxx import INCLUDES
 from .ninja_file import Progress
@@ -67,25 +68,32 @@ def commands(design: Design, target: str) -> list[list[str]]:
     """The calls of v++, to be run in the build directory: one compile a kernel, and the link."""
     common = ["v++", "-t", target, "--platform", design.platform.xsa]
     includes = [*INCLUDES, *(f"-I{path}" for path in user_directories(design))]
-    compiles = [
-        [*common, "-c", "-k", kernel.name, *includes, "-o", f"{kernel.name}.xo", _source(kernel)]
-        for kernel in design.kernels
-    ]
-    objects = [f"{kernel.name}.xo" for kernel in design.kernels]
+    kernels = [(kernel.name, _source(kernel)) for kernel in design.kernels]
+    meeting = [Peers.of(kernel, design).meet for kernel in design.kernels if kernel.peers > 1]
+    kernels += [(name, f"{name}.cpp") for name in meeting]
+    compiles = [[*common, "-c", "-k", name, *includes, "-o", f"{name}.xo", source] for name, source in kernels]
+    objects = [f"{name}.xo" for name, _ in kernels]
     return [*compiles, [*common, "-l", "--config", "link.cfg", "-o", _LINKED, *objects]]
 
 
 def link_config(design: Design) -> str:
-    """link.cfg: how many compute units of each kernel, which memory bank each argument has, in which SLR they lie."""
+    """link.cfg: how many compute units of each kernel, which memory bank each argument has, in which SLR they lie, and
+    streams between them."""
     lines = [f"# Made by xclbin_build from recipe '{design.recipe.name}': do not edit."]
     lines += [f"kernel_frequency={design.platform.speeds['clock_mhz']:g}", "", "[connectivity]"]
     for kernel in design.kernels:
         units = ".".join(unit.name for unit in kernel.compute_units)
         lines.append(f"nk={kernel.name}:{len(kernel.compute_units)}:{units}")
-        for unit in kernel.compute_units:
-            lines += [f"sp={unit.name}.{bound.argument.name}:{bound.bank}" for bound in kernel.arguments if bound.bank]
-            if unit.slr:
-                lines.append(f"slr={unit.name}:{unit.slr}")
+        if kernel.peers > 1:
+            lines += Peers.of(kernel, design).connectivity()
+        else:
+            lines += [
+                f"sp={unit.name}.{bound.argument.name}:{bound.bank}"
+                for unit in kernel.compute_units
+                for bound in kernel.arguments
+                if bound.bank
+            ]
+        lines += [f"slr={unit.name}:{unit.slr}" for unit in kernel.compute_units if unit.slr]
     return "\n".join(lines) + "\n"
 
 
@@ -95,13 +103,6 @@ def _sources(design: Design, target: str, *, built_here: bool) -> dict[str, str]
             f"target {target} needs a card, and '{design.platform.name}' is the software card; "
             "give --platform u250, for example."
         )
-    for kernel in design.kernels:
-        if kernel.peers > 1:
-            raise RecipeError(
-                f"kernel '{kernel.name}': --target {target} has no sources for compute units that work together, whose "
-                "ports lead to several banks and which meet in a kernel of its own; build it with --target cycles or "
-                "emu, or leave out 'together'."
-            )
     return hls_sources(design, built_here=built_here) | {"link.cfg": link_config(design)}
 
 

@@ -18,6 +18,7 @@ from fpga_dynamo.ir.target import Target, Windows
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.weights import WeightStore
 from fpga_dynamo.runtime.drivers import choose, select
+from fpga_dynamo.runtime.drivers.peers import behind_peers
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
 from xclbin_build.progress import shown
@@ -168,7 +169,7 @@ def _opened(name: str, index: int, path: Path, target: Target, former: Card | No
     if card is not None and not card.holds_several:
         card.displace()
     _cards.pop(key, None)  # if the card refuses the file: the kernels opened on it may be closed for good
-    fresh = _cards[key] = Card(select(name), index, path, target)
+    fresh = _cards[key] = Card(behind_peers(select(name), target.manifest), index, path, target)
     fresh.key = key
     if former is not None:
         fresh.succeed(former)
