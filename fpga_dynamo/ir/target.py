@@ -140,6 +140,11 @@ class Target:
     tuning: Tuning = field(default_factory=Tuning)
     manifest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def is_hardware(self) -> bool:
+        """Whether the xclbin is a card's, or hardware emulation's."""
+        return self.manifest.get("target") in ("hw", "hw_emu")
+
     @classmethod
     def from_manifest(cls, uuid: str, manifest: Mapping[str, Any]) -> Target:
         kernels = tuple(

@@ -92,6 +92,8 @@ class SourcesCard:
         self.launches = 0
         self.fails: str | None = None
         """A unit that ends in an error at once."""
+        self.corrupts: str | None = None
+        """A unit whose first command arrives with another opcode."""
 
     def device(self, index: int) -> Any:
         return SimpleNamespace(load_xclbin=lambda path: read(path).uuid, index=index)
@@ -146,6 +148,8 @@ class SourcesCard:
         meet = next(run for unit, run in self._under_way.items() if unit not in self.units)
         count = self.names.index("count")
         assert {self._under_way[unit].arguments[count] for unit in self.units} == {meet.arguments[0]}
+        if self.corrupts is not None:
+            self._under_way[self.corrupts].arguments[self.names.index("commands")].card[:4] = (231, 3, 0, 0)
         at: list[int | None] = []
         for unit in self.units:
             given = self._under_way[unit].arguments

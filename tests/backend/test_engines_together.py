@@ -168,6 +168,24 @@ def test_a_unit_that_fails_ends_all_and_the_process_goes_on(on_a_card: SourcesCa
     torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)
 
 
+@torch.no_grad()
+def test_a_list_that_does_not_come_to_its_end_is_noticed(on_a_card: SourcesCard) -> None:
+    """Of which a card's run says nothing, but the status record does."""
+    model, x = quantised(Residual, 1, 3, 33, 35)
+    run = compiled(model, {"xclbin": str(on_a_card.xclbin)})
+    wanted = model(x)
+    on_a_card.corrupts = "engine_3"
+    try:
+        with pytest.warns(RuntimeWarning, match="command 0 ended with status 1"):
+            torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)  # by eager
+    finally:
+        on_a_card.corrupts = None
+    fresh = compiled(model, {"xclbin": str(on_a_card.xclbin)})  # with commands of its own
+    before = on_a_card.launches
+    torch.testing.assert_close(fresh(x), wanted, rtol=0, atol=0)
+    assert on_a_card.launches == before + 1
+
+
 @pytest.mark.slow
 @torch.no_grad()
 def test_four_units_of_a_u250_run_resnet18() -> None:

@@ -167,6 +167,28 @@ def test_execute_io_moves_its_pieces_and_no_more(card: Card) -> None:
         run.execute_io([], [(outputs.ctypes.data, 8, 60)], arena, LONG)
 
 
+@pytest.mark.skipif(DRIVER == "emulated", reason="this card tells of lists that did not come to their end")
+def test_execute_io_looks_at_the_status_record(card: Card) -> None:
+    a, out = card.array(np.ones(64, np.float32)), card.array(np.zeros(64, np.float32), "vadd", 2)
+    run = xrt.run(card.kernels["vadd"])
+    for index, value in enumerate((a, card.array(np.ones(64, np.float32), "vadd", 1), out, 64)):
+        run.set_arg(index, value)
+    record = np.zeros(64, np.uint32)
+    record[:2] = 2, 7
+    given, result = card.array(record), np.full(64, 9, np.uint32)
+    back = [(result.ctypes.data, 256, 0)]
+    assert run.execute_io([], back, given, LONG) == COMPLETED
+    np.testing.assert_array_equal(result, record)
+    run.reads_status = True
+    result[:] = 9
+    assert run.execute_io([], back, given, LONG) == run.state() == State.ERT_CMD_STATE_ERROR
+    assert "command 7 ended with status 2" in run.error
+    assert (result == 9).all()
+    assert run.execute_io([], back, card.array(np.zeros(64, np.uint32)), LONG) == run.state() == COMPLETED
+    assert run.error == ""
+    assert not result.any()
+
+
 def test_execute_io_ends_a_run_that_passes_its_time_out(card: Card) -> None:
     run, output = card.misbehaving(HANG), np.full(1, -1, np.int32)
     arena = card.array(np.zeros(16, np.int32), "misbehave")

@@ -137,6 +137,8 @@ def _stub_member(surface: Surface, base: Surface, prefix: str, statement: ast.st
     elif isinstance(statement, ast.FunctionDef):
         if statement.name.startswith("_") and statement.name not in SPECIAL:
             return
+        if any(ast.unparse(each).endswith(".setter") for each in statement.decorator_list):
+            return  # of a binary only what gives the value is known
         path = prefix + statement.name
         overloaded = any("overload" in ast.unparse(each) for each in statement.decorator_list)
         before = surface.get(path)

@@ -83,6 +83,10 @@ class Run(Protocol):
         Ours; pyxrt's driver adds it.
         """
 
+    reads_status: bool
+    """Whether execute_io looks at the status record in its buffer's first words, and answers ERT_CMD_STATE_ERROR if
+    that says that the list has not come to its end: on a card nothing else does (ours, of drivers for cards)."""
+
     def state(self) -> Any: ...
     def abort(self) -> Any:
         """Ends the run if the card can; returns the state that it has then (ours; pyxrt's driver adds it)."""

@@ -15,7 +15,9 @@ from time import monotonic
 from typing import Any, cast
 
 from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.runtime.drivers import Driver
+from fpga_dynamo.runtime.drivers.status import refused
 
 Piece = tuple[int, int, int]
 """Host address, bytes, offset in a buffer."""
@@ -207,6 +209,7 @@ class PeerRun:
         self._driver = driver
         self._units = [driver.inner.run(unit) for unit in kernel.units]
         self._meet = driver.inner.run(kernel.meet)
+        self.reads_status = False
         self.error = ""
 
     def set_arg(self, index: int, value: Any) -> None:
@@ -234,7 +237,14 @@ class PeerRun:
                 bo.write_ptr(address, nbytes, offset)
                 bo.sync(directions.XCL_BO_SYNC_BO_TO_DEVICE, nbytes, offset)
             state = self._execute(timeout_ms)
-            if state == self._driver.inner.ert_cmd_state.ERT_CMD_STATE_COMPLETED:
+            states = self._driver.inner.ert_cmd_state
+            if state == states.ERT_CMD_STATE_COMPLETED and self.reads_status:
+                self.error = refused(bo, directions.XCL_BO_SYNC_BO_FROM_DEVICE)
+                if self.error:  # units that succeed leave the record as it is
+                    state = states.ERT_CMD_STATE_ERROR
+                    bo.write(bytes(BEAT_BYTES), 0)
+                    bo.sync(directions.XCL_BO_SYNC_BO_TO_DEVICE, BEAT_BYTES, 0)
+            if state == states.ERT_CMD_STATE_COMPLETED:
                 for address, nbytes, offset in outputs:
                     bo.sync(directions.XCL_BO_SYNC_BO_FROM_DEVICE, nbytes, offset)
                     bo.read_ptr(address, nbytes, offset)

@@ -18,6 +18,7 @@ import pyxrt as amd
 
 from fpga_dynamo._native import DeviceMemoryError, XclbinError
 from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.runtime.drivers.status import refused
 
 COPIES_ON_CARD = False
 uuid = amd.uuid
@@ -166,6 +167,9 @@ class run:
         self._kernel = opened
         self._started = False
         self._last: Any = None
+        self._refused = ""
+        self.reads_status = False
+        """Whether execute_io looks at the status record in its buffer's first words, see `Run`."""
         self._arguments: dict[int, Any] = {}
         self._handle = _called(f"a run of kernel '{opened.name}'", amd.run, opened.handle)
         opened.runs.add(self)
@@ -191,10 +195,13 @@ class run:
 
     def start(self) -> None:
         self._kernel.check_loaded()
+        self._refused = ""
         _called(f"kernel '{self._kernel.name}' cannot be started", self._handle.start)
         self._started = True
 
     def state(self) -> Any:
+        if self._refused:
+            return ert_cmd_state.ERT_CMD_STATE_ERROR
         return self._last if self._handle is None else self._handle.state()
 
     def wait(self, timeout_ms: int = 0) -> Any:
@@ -224,6 +231,9 @@ class run:
         state = self.wait(timeout_ms)
         if state == ert_cmd_state.ERT_CMD_STATE_TIMEOUT:
             self.abort()
+        if state == ert_cmd_state.ERT_CMD_STATE_COMPLETED and self.reads_status:
+            self._refused = refused(bo, xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE)
+            state = self.state()
         if state == ert_cmd_state.ERT_CMD_STATE_COMPLETED and outputs:
             bo.sync(xclBOSyncDirection.XCL_BO_SYNC_BO_FROM_DEVICE, *_span(outputs))
             for address, nbytes, offset in outputs:
@@ -239,7 +249,7 @@ class run:
 
     @property
     def error(self) -> str:
-        return ""
+        return self._refused
 
 
 def _span(pieces: Sequence[Piece]) -> tuple[int, int]:

@@ -227,6 +227,9 @@ void bind_kernel(nb::module_& module) {
             "launchable",
             [](running& self, const buffer& memory) { return hand_over(std::make_unique<xrt_launch>(self, memory)); },
             nb::arg("bo"))
+        .def_prop_rw(
+            "reads_status", [](const running& self) { return self.reads_status.load(); },
+            [](running& self, bool wanted) { self.reads_status = wanted; })
         .def("abort", &running::abort, release_gil())
         .def("state", &running::state)
         .def("add_callback", &add_callback, nb::arg("state"), nb::arg("callback"), nb::arg("data") = nb::none())

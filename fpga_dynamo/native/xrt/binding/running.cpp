@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
+constexpr uint64_t RECORD_BYTES = 64;               // of the status record; more than its two words
 constexpr auto PATIENCE = std::chrono::seconds(3);  // with a card that is asked to end a run
 
 int64_t now_ns() {
@@ -158,6 +159,7 @@ void running::start() {
                    object_.get().start();
                    started_ = true;
                    finished_ = overdue_ = false;
+                   refused_ = 0;
                    if (!callbacks_.empty()) watch();
                    std::lock_guard counting(kernel_->owner->mutex);
                    ++kernel_->owner->runs;
@@ -196,9 +198,18 @@ ert_cmd_state running::execute(const buffer& memory, extent inputs, extent outpu
     if (execute_here) execute_here(kernel_->owner->handle(), packet_, timeout_ms);
     const ert_cmd_state state = wait(timeout_ms);
     if (state == ERT_CMD_STATE_TIMEOUT) abort();
+    if (state == ERT_CMD_STATE_COMPLETED && reads_status && !has_succeeded(memory)) return ERT_CMD_STATE_ERROR;
     if (state == ERT_CMD_STATE_COMPLETED && outputs.bytes())
         memory.sync(XCL_BO_SYNC_BO_FROM_DEVICE, outputs.bytes(), outputs.begin);
     return state;
+}
+
+bool running::has_succeeded(const buffer& memory) {
+    uint32_t record[RECORD_BYTES / sizeof(uint32_t)];
+    memory.sync(XCL_BO_SYNC_BO_FROM_DEVICE, RECORD_BYTES, 0);
+    memory.read(reinterpret_cast<uint64_t>(record), RECORD_BYTES, 0);
+    if (record[0] != 0) refused_ = uint64_t{record[1]} << 32 | record[0];
+    return record[0] == 0;
 }
 
 ert_cmd_state running::abort() {
@@ -225,6 +236,7 @@ ert_cmd_state running::abort() {
 
 ert_cmd_state running::state() const {
     const ert_cmd_state now = state_of(packet_);
+    if (now == ERT_CMD_STATE_COMPLETED && refused_) return ERT_CMD_STATE_ERROR;
     if (packet_ != &closed_ && now == ERT_CMD_STATE_COMPLETED)
         if (const auto failure = failure_in_model(packet_)) return failure->state;
     return now;
@@ -233,6 +245,9 @@ ert_cmd_state running::state() const {
 std::string running::error() const {
     if (packet_ == &closed_) return closed_error_;
     if (!started_ || !ended() || state() == ERT_CMD_STATE_COMPLETED) return "";
+    if (const uint64_t record = refused_)
+        return "command " + std::to_string(record >> 32) + " ended with status " + std::to_string(record & 0xffffffff) +
+               " (STATUS_* of hls_kernels/command.hpp)";
     if (const auto failure = failure_in_model(packet_)) return failure->sentence;
     using function = const char* (*)(void*, const void*);
     static const auto error_of = reinterpret_cast<function>(dlsym(RTLD_DEFAULT, "fpga_dynamo_error_of"));

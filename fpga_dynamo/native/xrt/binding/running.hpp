@@ -36,6 +36,9 @@ public:
     // Syncs the inputs' part of the buffer, starts, waits, and syncs the outputs' part if the run completed. One that takes
     // longer than timeout_ms is ended: see abort.
     ert_cmd_state execute(const buffer& memory, extent inputs, extent outputs, unsigned timeout_ms);
+    // Whether `execute` looks at the status record in the first words of its memory. On a card nothing else tells that a
+    // command list has not come to its end (hls_kernels/command.hpp, STATUS_*).
+    std::atomic<bool> reads_status{false};
     // Ends the run. A card that does not within a few seconds leaves it running, which the state returned says.
     ert_cmd_state abort();
     ert_cmd_state state() const;
@@ -51,6 +54,7 @@ private:
     bool ended() const;
     void finish();  // tells XRT that the run has ended, without which it refuses to start it again
     void watch();   // on a thread of its own, for the callbacks
+    bool has_succeeded(const buffer& memory);  // by the status record
 
     std::shared_ptr<kernel> kernel_;
     kept<xrt::run> object_;
@@ -62,8 +66,9 @@ private:
     std::vector<bool> set_;
     std::mutex mutex_;  // of starts and ends
     std::atomic<bool> started_{false};
-    bool finished_ = true;  // XRT knows of the end
-    bool overdue_ = false;  // a wait for the last start has timed out
+    bool finished_ = true;              // XRT knows of the end
+    bool overdue_ = false;              // a wait for the last start has timed out
+    std::atomic<uint64_t> refused_{0};  // the status record of the last start, if that was not success
     std::vector<std::function<void(ert_cmd_state)>> callbacks_;
     std::atomic<int64_t> start_ns_{0}, stop_ns_{0};
 };
