@@ -66,18 +66,17 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
     return EmulationSources(shared, own)
 
 
-def hls_sources(design: Design, *, built_here: bool = True, alone: bool = False) -> dict[str, str]:
+def hls_sources(design: Design, *, built_here: bool = True) -> dict[str, str]:
     """Sources for Vitis HLS, by path in the build directory: a file for each sequencer, plain kernels in user/.
 
-    built_here: the compiler is to speak of the user's files by the paths that they have on this machine. alone: write
-    an engine whose compute units work together as one that has no peers, which is what each is estimated from.
+    built_here: the compiler is to speak of the user's files by the paths that they have on this machine.
     """
-    sources = _library(design) | _own(design, built_here=built_here, alone=alone)
+    sources = _library(design) | _own(design, built_here=built_here)
     sources["sim/dataflow.hpp"] = (SIM / "dataflow.hpp").read_text()  # which has nothing but AMD's headers for Vitis
     for kernel in design.kernels:
         if kernel.cores:
             sources[f"{kernel.name}.cpp"] = _render("kernel.cpp.j2", design, kernel=kernel)
-        elif kernel.peers > 1 and not alone:
+        elif kernel.peers > 1:
             peers = Peers.of(kernel, design)
             sources[f"{kernel.name}.cpp"] = _render("kernel_peer.cpp.j2", design, kernel=kernel, peers=peers)
             sources[f"{peers.meet}.cpp"] = _render("kernel_meet.cpp.j2", design, kernel=kernel, peers=peers)
@@ -124,8 +123,8 @@ def _library(design: Design) -> dict[str, str]:
     return sources
 
 
-def _own(design: Design, *, built_here: bool, alone: bool = False) -> dict[str, str]:
-    """The user's cores and kernels, and what is generated for them. alone: an engine has no peers."""
+def _own(design: Design, *, built_here: bool) -> dict[str, str]:
+    """The user's cores and kernels, and what is generated for them."""
     shared = parse_command(ROOT / "command.hpp").records
     user_opcodes = {name: value for name, value in design.opcodes.items() if name not in shared}
     sources = {"user_opcodes.hpp": _render("user_opcodes.hpp.j2", design, user_opcodes=user_opcodes)}
@@ -138,8 +137,7 @@ def _own(design: Design, *, built_here: bool, alone: bool = False) -> dict[str, 
         if kernel.source:
             _add_user_file(sources, kernel.source, built_here)
     if design.engine:
-        peers, banks = (1, 1) if alone else (design.peers, design.peer_banks)
-        sources[engines.HEADER] = design.engine.header(design.recipe.name, peers, banks)
+        sources[engines.HEADER] = design.engine.header(design.recipe.name, design.peers, design.peer_banks)
         records = [design.record(opcode) for opcode in engines.OPCODES]
         sources["engine_decode.hpp"] = _render("engine_decode.hpp.j2", design, records=records)
     return sources

@@ -17,8 +17,9 @@ namespace engine {
 
 // Ports of the kernel: `input`, `residual` and `output` lead to the same region, that of the maps. Streams of a CU that has peers:
 // to `meet` and from there.
-inline void run_list(command_port_t commands, uint32_t count, weight_port_t weights, input_port_t input,
-                     input_port_t residual, port_t output, peer_stream& to_peers, peer_stream& from_peers) {
+inline void run_list(command_port_t commands, uint32_t count, weight_port_t weights, input_argument_t input,
+                     input_argument_t residual, port_argument_t output, peer_stream& to_peers,
+                     peer_stream& from_peers) {
 #pragma HLS inline
     job_streams jobs;
     beat_stream input_beats("input_beats");

@@ -22,8 +22,11 @@ constexpr int PAGE_BYTES = ENGINE_PAGE_BYTES;
 template <class T, int N>
 class bank_ports {
 public:
+    // One port for each bank.
     template <class... Rest>
-    explicit bank_ports(const hls::burst_maxi<T>& first, const Rest&... rest) : port_(first), others_(rest...) {}
+    explicit bank_ports(const hls::burst_maxi<T>& first, const Rest&... rest) : port_(first), others_(rest...) {
+        static_assert(1 + sizeof...(rest) == N, "a port for each bank");
+    }
     // f of the bank's port.
     template <class F>
     auto at(uint32_t bank, F f) -> decltype(f(std::declval<hls::burst_maxi<T>&>())) {
@@ -54,11 +57,7 @@ class paged_port {
 public:
     typedef hls::burst_maxi<T> port;
 
-    // One port for each bank.
-    template <class... Ports>
-    explicit paged_port(const port& first, const Ports&... others) : banks_(first, others...) {
-        static_assert(1 + sizeof...(others) == BANKS, "a port for each bank");
-    }
+    explicit paged_port(const bank_ports<T, BANKS>& banks) : banks_(banks) {}
 
     void read_request(uint32_t offset, uint32_t length) {
 #pragma HLS inline

@@ -46,14 +46,14 @@ public:
     const std::string& name() const { return name_; }
     void run(uint32_t count, peer_stream& to_peers, peer_stream& from_peers) {
         const auto banks = std::make_index_sequence<BANKS>();
-        run_list(commands_, count, weights_, paged(input_, banks), paged(residual_, banks), paged(output_, banks),
-                 to_peers, from_peers);
+        run_list(commands_, count, weights_, all(input_, banks), all(residual_, banks), all(output_, banks), to_peers,
+                 from_peers);
     }
 
 private:
     template <class T, std::size_t... I>
-    static paged_port<T> paged(const std::vector<hls::burst_maxi<T>>& banks, std::index_sequence<I...>) {
-        return paged_port<T>(banks[I]...);
+    static bank_ports<T, BANKS> all(const std::vector<hls::burst_maxi<T>>& banks, std::index_sequence<I...>) {
+        return bank_ports<T, BANKS>(banks[I]...);
     }
     static beat_t* beats_of(const peer_region& r) { return reinterpret_cast<beat_t*>(r.data); }
     template <class T>

@@ -9,9 +9,18 @@ namespace engine {
 #if ENGINE_CUS > 1
 typedef paged_port<line_t> port_t;
 typedef paged_port<beat_t> input_port_t;
+// What a process is given of its port to maps, and how it uses it: of several banks it keeps in mind what it has asked for.
+typedef bank_ports<line_t, BANKS> port_argument_t;
+typedef bank_ports<beat_t, BANKS> input_argument_t;
+typedef port_t port_use_t;
+typedef input_port_t input_use_t;
 #else
 typedef hls::burst_maxi<line_t> port_t;        // of maps: residual and output
 typedef hls::burst_maxi<beat_t> input_port_t;  // and the input
+typedef port_t port_argument_t;
+typedef input_port_t input_argument_t;
+typedef port_t& port_use_t;
+typedef input_port_t& input_use_t;
 #endif
 typedef hls::burst_maxi<beat_t> weight_port_t;
 typedef hls::burst_maxi<uint32_t> command_port_t;

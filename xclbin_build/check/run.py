@@ -217,7 +217,7 @@ def _staged(
 ) -> list[_Asked]:
     """A kernel whose source is generated."""
     with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
-        stage(hls_sources(replace(design, kernels=(kernel,)), built_here=False, alone=True), Path(folder))
+        stage(hls_sources(replace(design, kernels=(kernel,)), built_here=False), Path(folder))
         includes = [folder, f"{folder}/lib", *(str(core.header.parent) for core in kernel.cores)]
         return _tried(kernel.name, name, Path(folder) / f"{kernel.name}.cpp", includes, design, contract, only)
 

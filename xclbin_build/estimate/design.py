@@ -108,7 +108,7 @@ def check_fit(design: Design) -> Estimate:
 def _kernel(kernel: Kernel, design: Design, operators: Operators, whole: bool, only: Sequence[str]) -> Part:
     has_uram = any(region.usable["uram"] for region in design.platform.regions)
     if kernel.engine is not None:
-        part = engine.least(kernel.engine, kernel.name, operators)
+        part = engine.least(kernel.engine, kernel.name, operators, design.peer_banks)
         return kernels.engine_logic(part, kernel, design, operators, only) if whole else part
     if kernel.source is not None:
         if whole:

@@ -107,8 +107,12 @@ def vector_streams(engine: Engine) -> Resources:
     return found + stream(_ROW_SUMS_BITS, _VECTOR_ROWS) * 2 + stream(_ROW_SCALE_BITS, _VECTOR_ROWS)
 
 
-def least(engine: Engine, name: str, operators: Operators) -> Part:
-    """The counted parts of the engine: all but the logic of its processes."""
+def least(engine: Engine, name: str, operators: Operators, banks: int = 1) -> Part:
+    """The counted parts of the engine: all but the logic of its processes.
+
+    banks: that its maps lie in. Each has a channel of three ports, with a unit that loads or stores of its own (UG1399,
+    "M_AXI Channels"); it is counted as a whole adapter, so what channels share is counted too often.
+    """
     storage = "uram" if engine.uram else "bram"
     blocks = engine.out_channels // WORD
     element_bits = 8 * ELEMENT_BYTES[engine.element]
@@ -121,9 +125,10 @@ def least(engine: Engine, name: str, operators: Operators) -> Part:
     streams += stream(engine.pixels * engine.in_channels * element_bits, _SHORT_STREAM)
     streams += stream(sum_bits, 1 if engine.element == "int8" else _TURNS) + stream(LINE_BITS + 4, _SHORT_STREAM) * 2
     widths = {"commands": 32, "weights": beat, "input": beat, "residual": beat, "output": LINE_BITS}
-    ports = operators.control(len(widths) + 1)
+    channels = {port: banks if port in ("input", "residual", "output") else 1 for port in widths}
+    ports = operators.control(sum(channels.values()) + 1)
     for port, bits in widths.items():
-        ports += operators.port(bits, reads=port != "output", writes=port == "output")
+        ports += operators.port(bits, reads=port != "output", writes=port == "output") * channels[port]
     vector = [
         Part("memory", "vector side's memories", vector_memories(engine), "counted"),
         Part("streams", "vector side's streams", vector_streams(engine), "formula"),

@@ -35,7 +35,7 @@ def user_core(core: Core, kernel: Kernel, design: Design, operators: Operators, 
     """A core of the user's in a sequencer: a kernel with this core alone is counted, ports and all."""
     alone = replace(kernel, cores=(core,))
     with tempfile.TemporaryDirectory(prefix="estimate-") as folder:
-        stage(hls_sources(replace(design, kernels=(alone,)), built_here=False, alone=True), Path(folder))
+        stage(hls_sources(replace(design, kernels=(alone,)), built_here=False), Path(folder))
         includes = [folder, f"{folder}/lib", str(core.header.parent)]
         file = Path(folder) / f"{kernel.name}.cpp"
         return counted("core", core.name, file, kernel.name, includes, operators, has_uram)
@@ -55,7 +55,7 @@ def engine_logic(part: Part, kernel: Kernel, design: Design, operators: Operator
     Each process is read by itself (`check.processes`): all of them inlined into one function are more code than scalar
     evolution gets through. What was found is kept in the per-user cache.
     """
-    sources = hls_sources(design, built_here=False, alone=True)
+    sources = hls_sources(design, built_here=False)
     if only or (logic := kept.load(sources, design, operators)) is None:
         logic = _processes(sources, kernel, operators, only)
         if not only and all(process.basis != "unknown" for process in logic):

@@ -31,8 +31,9 @@ input_bursts:
     }
 }
 
-inline void load_input(job_stream<input_fields>& jobs, uint32_t count, input_port_t maps, done_stream& done,
+inline void load_input(job_stream<input_fields>& jobs, uint32_t count, input_argument_t ports, done_stream& done,
                        peer_side& peers, beat_stream& out, vector_side& vector) {
+    input_use_t maps(ports);
     progress_t progress;
     heard_t heard;
     turns_t started = 0;  // windows since the list began

@@ -94,9 +94,10 @@ residual_bursts:
     }
 }
 
-inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, input_port_t maps, done_stream& done,
+inline void load_residual(job_stream<residual_fields>& jobs, uint32_t count, input_argument_t ports, done_stream& done,
                           peer_side& peers, line_stream out[BLOCKS], short_stream sums_out[BLOCKS], short_stream& map,
                           vector_side& vector) {
+    input_use_t maps(ports);
     progress_t progress;
     heard_t heard;
 residual_commands:

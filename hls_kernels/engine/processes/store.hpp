@@ -30,8 +30,9 @@ store_bursts:
     }
 }
 
-inline void store(job_stream<store_fields>& jobs, uint32_t count, line_stream in[BLOCKS], port_t maps,
+inline void store(job_stream<store_fields>& jobs, uint32_t count, line_stream in[BLOCKS], port_argument_t ports,
                   done_stream& to_input, done_stream& to_residual, peer_stream& to_peers, vector_side& vector) {
+    port_use_t maps(ports);
     int32_t bad = -1;
 store_commands:
     for (command_index_t i = 0; i < commands_of(count); i++) {

@@ -33,7 +33,8 @@ def kinds() -> list[Any]:
     for card in platforms.names():
         for name in recipes.for_platform(card)[: None if card in ALL_TYPES else 1] if card != "emu" else ():
             design = load_design(name, platform=card)
-            kind = (tuple(kernel.engine for kernel in design.kernels), design.platform.speeds["clock_mhz"])
+            kernels = tuple((kernel.engine, kernel.peers) for kernel in design.kernels)
+            kind = (kernels, design.platform.speeds["clock_mhz"])
             if kind not in seen:
                 seen.add(kind)
                 found.append(pytest.param(design, id=name, marks=pytest.mark.slow))
