@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hls_kernels import ROOT
+from tests.xclbin_build.cu_card import aligned
 from xclbin_build.axlf import Axlf, Section, read, write
 from xclbin_build.build import load_design
 from xclbin_build.manifest import describe, encode
@@ -111,8 +112,10 @@ class SourcesCard:
 
         def __init__(self, _device: Any, nbytes: int, flags: str, bank: str) -> None:
             self.bank = bank
-            self.card = np.full(nbytes, POISON, np.uint8)
-            self._host = np.full(nbytes if flags == "normal" else 0, POISON, np.uint8)
+            sizes = nbytes, nbytes if flags == "normal" else 0
+            self.card, self._host = (aligned(-(-size // 4), np.uint8)[:size] for size in sizes)
+            self.card.fill(POISON)
+            self._host.fill(POISON)
 
         def write(self, data: Any, seek: int = 0) -> None:
             given = np.frombuffer(data, np.uint8)
