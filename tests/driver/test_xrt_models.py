@@ -63,6 +63,25 @@ with torch.no_grad():
 """
 
 
+# As if the xclbin were a card's: nothing but the status record then says how a list of commands has ended.
+STATUS = """
+import torch
+from fpga_dynamo._native import direct_totals
+from fpga_dynamo.ir.target import Target
+from fpga_dynamo.runtime.cards.card import opened_cards
+Target.is_hardware = True
+model, x = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU()).eval(), torch.randn(8, 64)
+compiled = torch.compile(model, backend="fpga", options={"driver": "xrt", "partition": "greedy", "strict": True})
+with torch.no_grad():
+    compiled(x)
+    (card,) = opened_cards()
+    direct, moved = direct_totals()[0], card.device.counters()
+    torch.testing.assert_close(compiled(x), model(x))
+    grown = {name: value - moved[name] for name, value in card.device.counters().items()}
+    assert direct_totals()[0] - direct == 1
+    assert grown["bytes_from_device"] == 64 + 8 * 32 * 4, grown
+"""
+
 BY_TURNS = """
 import logging, torch, fpga_dynamo
 from fpga_dynamo._native import direct_totals
@@ -102,6 +121,12 @@ def test_two_xclbins_by_turns_on_one_card(tmp_path: Path) -> None:
 def test_direct_calls_move_every_kind_of_slot(tmp_path: Path) -> None:
     needs("inproc")
     code, output = run_apart(["-c", DIRECT], "inproc", tmp_path)
+    assert code == 0, output[-4000:]
+
+
+def test_a_direct_call_on_a_card_reads_its_status(tmp_path: Path) -> None:
+    needs("inproc")
+    code, output = run_apart(["-c", STATUS], "inproc", tmp_path)
     assert code == 0, output[-4000:]
 
 

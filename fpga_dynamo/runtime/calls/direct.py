@@ -211,7 +211,7 @@ class Direct:
 
     def _run(self, binding: Binding, weights: Any, arena: Arena) -> Any:
         card, task = self._card, self._task
-        run = card.driver.run(card.kernels[task.kernel, self._pe.index])
+        run = card.run(task.kernel, self._pe.index)
         run.set_arg(COMMANDS, binding.commands(task.code))
         run.set_arg(COUNT, task.code.count)
         run.set_arg(ARENA, arena.buffer)

@@ -36,9 +36,8 @@ class Arena:
         self._card = card
         self._count = task.code.count
         self.buffer = card.buffer(task.kernel, ARENA, beats * BEAT_BYTES, host=not card.driver.COPIES_ON_CARD)
-        self.run = card.driver.run(card.kernels[task.kernel, unit])
+        self.run = card.run(task.kernel, unit)
         if card.target.is_hardware:
-            self.run.reads_status = True
             self._clear_status()
         self.run.set_arg(COUNT, self._count)
         for argument in (ARENA, *card.aliases(task.kernel, ARENA)):

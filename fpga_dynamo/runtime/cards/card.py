@@ -106,6 +106,13 @@ class Card:
         (info,) = (k for k in self.target.kernels if k.name == kernel)
         return tuple(other for other, same in info.same_as.items() if same == argument)
 
+    def run(self, kernel: str, unit: int) -> Any:
+        """A run of one of the kernel's compute units; on a card one that looks at the status record."""
+        made = self.driver.run(self.kernels[kernel, unit])
+        if self.target.is_hardware:
+            made.reads_status = True
+        return made
+
     def buffer(self, kernel: str, argument: int, nbytes: int, *, host: bool) -> Any:
         """A buffer object for an argument of a kernel; without `host` it has no host side."""
         bo = self.driver.bo
