@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .design import Design, Kernel
+from .design import ENGINE_ARGUMENTS, Design, Kernel
 
-MAPS = ("arena", "arena_residual", "arena_output")
+MAPS = tuple(argument.name for argument in ENGINE_ARGUMENTS if "arena" in (argument.name, argument.same_as))
 """Arguments that are one for each bank."""
 PAGE_BYTES = 4096
 """Page p of maps is page p // banks of bank p % banks: ENGINE_PAGE_BYTES of hls_kernels/engine/config.hpp."""

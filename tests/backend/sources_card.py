@@ -151,14 +151,18 @@ class SourcesCard:
         meet = next(run for unit, run in self._under_way.items() if unit not in self.units)
         count = self.names.index("count")
         assert {self._under_way[unit].arguments[count] for unit in self.units} == {meet.arguments[0]}
+        commands = self.names.index("commands")
+        arriving = self._under_way[self.corrupts or self.units[0]].arguments[commands].card[:4]
+        right = arriving.copy()
         if self.corrupts is not None:
-            self._under_way[self.corrupts].arguments[self.names.index("commands")].card[:4] = (231, 3, 0, 0)
+            arriving[:] = (231, 3, 0, 0)
         at: list[int | None] = []
         for unit in self.units:
             given = self._under_way[unit].arguments
             assert sorted(given) == list(range(len(self.names)))
             at += [None if name == "count" else given[i].card.ctypes.data for i, name in enumerate(self.names)]
         why = self._start((ctypes.c_void_p * len(at))(*at), ctypes.c_uint32(meet.arguments[0])).decode()
+        arriving[:] = right
         assert not why, why
         for finished in self._under_way.values():
             finished.completed()

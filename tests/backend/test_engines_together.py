@@ -142,6 +142,7 @@ def test_the_sources_for_vitis_give_the_same_bits(
     model, x = quantised(make, *size)
     run, wanted = compiled(model, {"xclbin": str(on_a_card.xclbin)}), compiled(model, options(recipe, "emu"))
     before = on_a_card.launches
+    fpga_dynamo.reset_stats()
     for given in (x, x.flip(0, -1) * 0.7):
         torch.testing.assert_close(run(given), wanted(given), rtol=0, atol=0)
     weight = next(buffer for buffer in model.buffers() if buffer.dtype is torch.int8 and buffer.dim() > 1)
@@ -152,38 +153,32 @@ def test_the_sources_for_vitis_give_the_same_bits(
     assert not torch.equal(changed, former)
     torch.testing.assert_close(run(x), former, rtol=0, atol=0)
     assert on_a_card.launches - before == 5
+    assert fpga_dynamo.stats()["ps_fallbacks"] == 0  # which would give eager's bits, too
 
 
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        pytest.param("fails", "engine_3: it ended in state error", id="a unit that fails"),
+        # Of which a card's run says nothing, but the status record does.
+        pytest.param("corrupts", "command 0 ended with status 1", id="a list that does not come to its end"),
+    ],
+)
 @torch.no_grad()
-def test_a_unit_that_fails_ends_all_and_the_process_goes_on(on_a_card: SourcesCard) -> None:
+def test_trouble_in_a_unit_ends_all_and_the_process_goes_on(
+    on_a_card: SourcesCard, monkeypatch: pytest.MonkeyPatch, trouble: str, words: str
+) -> None:
     model, x = quantised(Residual, 1, 3, 33, 35)
-    run = compiled(model, {"xclbin": str(on_a_card.xclbin)})
-    wanted = run(x)
-    on_a_card.fails = "engine_3"
-    try:
-        with pytest.warns(RuntimeWarning, match="engine_3: it ended in state error"):
-            torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)  # by eager
-    finally:
-        on_a_card.fails = None
+    run, wanted = compiled(model, {"xclbin": str(on_a_card.xclbin)}), model(x)
     torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)
-
-
-@torch.no_grad()
-def test_a_list_that_does_not_come_to_its_end_is_noticed(on_a_card: SourcesCard) -> None:
-    """Of which a card's run says nothing, but the status record does."""
-    model, x = quantised(Residual, 1, 3, 33, 35)
-    run = compiled(model, {"xclbin": str(on_a_card.xclbin)})
-    wanted = model(x)
-    on_a_card.corrupts = "engine_3"
-    try:
-        with pytest.warns(RuntimeWarning, match="command 0 ended with status 1"):
-            torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)  # by eager
-    finally:
-        on_a_card.corrupts = None
-    fresh = compiled(model, {"xclbin": str(on_a_card.xclbin)})  # with commands of its own
+    with monkeypatch.context() as patched, pytest.warns(RuntimeWarning, match=words):
+        patched.setattr(on_a_card, trouble, "engine_3")
+        torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)  # by eager
     before = on_a_card.launches
-    torch.testing.assert_close(fresh(x), wanted, rtol=0, atol=0)
+    fpga_dynamo.reset_stats()
+    torch.testing.assert_close(run(x), wanted, rtol=0, atol=0)
     assert on_a_card.launches == before + 1
+    assert fpga_dynamo.stats()["ps_fallbacks"] == 0
 
 
 @pytest.mark.slow

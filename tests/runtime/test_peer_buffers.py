@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.runtime.drivers.peers import CopiedBuffer, PagedBuffer, PeerBuffer, SplitBuffer
+from fpga_dynamo.runtime.drivers.peers import CopiedBuffer, PagedBuffer, PeerBuffer
 from tests.backend.sources_card import POISON, SourcesCard
 
 PAGE, BANKS, PAGES = 64, 3, 10
@@ -50,7 +50,7 @@ def test_maps_lie_in_pages_of_the_banks_in_turn(data: st.DataObject) -> None:
 def test_each_unit_has_its_own_commands_and_all_weights(offset: int, nbytes: int) -> None:
     nbytes = min(nbytes, 128 - offset)
     data = np.arange(nbytes).astype(np.uint8)
-    lists = SplitBuffer(parts(4, 32), 128, 32)
+    lists = PagedBuffer(parts(4, 32), 128, 32)
     moved(lists, data, offset)
     np.testing.assert_array_equal(np.concatenate([part.card for part in lists.parts])[offset : offset + nbytes], data)
     weights = CopiedBuffer(parts(4, 128), 128)

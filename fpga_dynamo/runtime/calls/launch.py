@@ -37,8 +37,6 @@ class Arena:
         self._count = task.code.count
         self.buffer = card.buffer(task.kernel, ARENA, beats * BEAT_BYTES, host=not card.driver.COPIES_ON_CARD)
         self.run = card.run(task.kernel, unit)
-        if card.target.is_hardware:
-            self._clear_status()
         self.run.set_arg(COUNT, self._count)
         for argument in (ARENA, *card.aliases(task.kernel, ARENA)):
             self.run.set_arg(argument, self.buffer)
@@ -52,11 +50,6 @@ class Arena:
             card.weights.add_user(self)
         else:  # an argument has to be set, though nothing reads it
             self.run.set_arg(WEIGHTS, card.buffer(task.kernel, WEIGHTS, BEAT_BYTES, host=False))
-
-    def _clear_status(self) -> None:
-        """Of units that work together those write the status record that did not succeed."""
-        self.buffer.write(bytes(BEAT_BYTES), 0)
-        self.buffer.sync(self._card.driver.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, BEAT_BYTES, 0)
 
     def begin(self, binding: Binding, code: CommandList) -> None:
         """Points the run at the binding's commands; until :meth:`end` the weights region stays where it is."""

@@ -65,6 +65,11 @@ class PeerDriver:
         """A run of all units."""
         return PeerRun(self, kernel)
 
+    def clear_status(self, maps: PeerBuffer) -> None:
+        """Of units that share the status record only one that does not succeed writes it."""
+        maps.write(bytes(BEAT_BYTES), 0)
+        maps.sync(self.inner.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE, BEAT_BYTES, 0)
+
     @property
     def opened(self) -> PeerKernel:
         """The kernel, in whose units' banks buffers lie."""
@@ -102,14 +107,16 @@ class _Buffers:
         if name == "commands":
             own = nbytes // len(units)
             parts = [make(device, own, flags, unit.group_id(indices)) for unit in units]
-            return SplitBuffer(parts, nbytes, own)
+            return PagedBuffer(parts, nbytes, own)
         if name == "weights":
             return CopiedBuffer([make(device, nbytes, flags, unit.group_id(indices)) for unit in units], nbytes)
         pages = -(-nbytes // driver.page)
         own = -(-pages // len(indices)) * driver.page
         normal = driver.inner.bo.flags.normal  # the host's side is where pages are put together
         parts = [make(device, own, normal, units[0].group_id(index)) for index in indices]
-        return PagedBuffer(parts, nbytes, driver.page)
+        maps = PagedBuffer(parts, nbytes, driver.page)
+        driver.clear_status(maps)
+        return maps
 
 
 class PeerBuffer:
@@ -161,7 +168,8 @@ class PeerBuffer:
 
 
 class PagedBuffer(PeerBuffer):
-    """Maps: page p is page p // banks of bank p % banks (hls_kernels/engine/paged_port.hpp)."""
+    """Page p of n parts is page p // n of part p % n: of maps (hls_kernels/engine/paged_port.hpp), and of lists of
+    commands, of which each unit's is a page."""
 
     def __init__(self, parts: Sequence[Any], nbytes: int, page: int) -> None:
         super().__init__(parts, nbytes)
@@ -173,22 +181,6 @@ class PagedBuffer(PeerBuffer):
             page, within = divmod(offset + at, self._page)
             length = min(self._page - within, nbytes - at)
             yield page % len(self.parts), page // len(self.parts) * self._page + within, at, length
-            at += length
-
-
-class SplitBuffer(PeerBuffer):
-    """Lists of commands: each unit has its own, of `own` bytes."""
-
-    def __init__(self, parts: Sequence[Any], nbytes: int, own: int) -> None:
-        super().__init__(parts, nbytes)
-        self._own = own
-
-    def spans(self, offset: int, nbytes: int) -> Iterator[_Span]:
-        at = 0
-        while at < nbytes:
-            part, within = divmod(offset + at, self._own)
-            length = min(self._own - within, nbytes - at)
-            yield part, within, at, length
             at += length
 
 
@@ -240,10 +232,9 @@ class PeerRun:
             states = self._driver.inner.ert_cmd_state
             if state == states.ERT_CMD_STATE_COMPLETED and self.reads_status:
                 self.error = refused(bo, directions.XCL_BO_SYNC_BO_FROM_DEVICE)
-                if self.error:  # units that succeed leave the record as it is
+                if self.error:
                     state = states.ERT_CMD_STATE_ERROR
-                    bo.write(bytes(BEAT_BYTES), 0)
-                    bo.sync(directions.XCL_BO_SYNC_BO_TO_DEVICE, BEAT_BYTES, 0)
+                    self._driver.clear_status(bo)
             if state == states.ERT_CMD_STATE_COMPLETED:
                 for address, nbytes, offset in outputs:
                     bo.sync(directions.XCL_BO_SYNC_BO_FROM_DEVICE, nbytes, offset)
