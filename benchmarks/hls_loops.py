@@ -31,6 +31,7 @@ from xclbin_build.check.loops import Check, Loop, check
 from xclbin_build.errors import BuildError
 from xclbin_build.hls import frontend
 from xclbin_build.hls.processes import Process, processes
+from xclbin_build.hls.translation import compiled
 
 PROJECTS = Path(__file__).with_suffix(".toml")
 _SOURCES = (".c", ".cc", ".cpp", ".h", ".hh", ".hpp", ".inc", ".tcl", ".cfg")
@@ -94,26 +95,20 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
     files = [folder / name for name in project["sources"] if (folder / name).is_file()]
     if not files:
         raise BuildError(f"none of {', '.join(project['sources'])}")
-    with tempfile.TemporaryDirectory() as own:
-        path = files[0]
-        if len(files) > 1:
-            path = Path(own) / "all.cpp"
-            path.write_text("".join(f'#include "{file}"\n' for file in files))
-        includes = [str(folder / name) for name in ("", *project.get("includes", []))]
-        unit = frontend.compiled(path, includes=includes + sorted({str(file.parent) for file in files}))
-        found = []
-        symbol = frontend.find_top(unit.raw, project["top"], path)
-        for process in processes(unit, project["top"]) or [Process(symbol)]:
-            try:
-                kernel = frontend.analysed(
-                    unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed,
-                    memories=project.get("memories", False),
-                )  # fmt: skip
-            except BuildError:
-                continue
-            kernel.part, kernel.vitis = part, project.get("vitis", "")
-            memories, latency = project.get("memories", False), project.get("latency")
-            found.append(check(kernel, memories=memories, latency=latency).of(process))
+    includes = [str(folder / name) for name in ("", *project.get("includes", []))]
+    unit = compiled(*files, includes=includes + sorted({str(file.parent) for file in files}))
+    found = []
+    symbol = frontend.find_top(unit.raw, project["top"], files[0])
+    memories, latency = project.get("memories", False), project.get("latency")
+    for process in processes(unit, project["top"]) or [Process(symbol)]:
+        try:
+            kernel = frontend.analysed(
+                unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, memories=memories
+            )
+        except BuildError:
+            continue
+        kernel.part, kernel.vitis = part, project.get("vitis", "")
+        found.append(check(kernel, memories=memories, latency=latency).of(process))
     return found
 
 

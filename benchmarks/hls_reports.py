@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks.hls_loops import extracted
 from xclbin_build.errors import BuildError
 from xclbin_build.hls import frontend
+from xclbin_build.hls.translation import compiled
 
 _MOST_SOURCES = 12
 _MOST_INCLUDES = 4
@@ -222,24 +223,20 @@ def sources_of(report: Report, root: Path, files: Sequence[str]) -> list[str]:
 
 def _fits(report: Report, choice: Sequence[str], root: Path) -> bool:
     report.includes = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = root / choice[0]
-        if len(choice) > 1:
-            path = Path(folder) / "all.cpp"
-            path.write_text("".join(f'#include "{root / file}"\n' for file in choice))
-        own = [str(root), *sorted({str((root / file).parent) for file in choice})]
-        for _ in range(_MOST_INCLUDES + 1):
-            try:
-                unit = frontend.compiled(path, includes=own + [str(root / one) for one in report.includes])
-                frontend.find_top(unit.raw, report.top, path)
-                break
-            except (BuildError, RecursionError, UnicodeDecodeError) as error:
-                folder_of_it = _includes(str(error), root)
-                if folder_of_it is None or folder_of_it in report.includes:
-                    return False
-                report.includes.append(folder_of_it)
-        else:
-            return False
+    paths = [root / file for file in choice]
+    own = [str(root), *sorted({str(path.parent) for path in paths})]
+    for _ in range(_MOST_INCLUDES + 1):
+        try:
+            unit = compiled(*paths, includes=own + [str(root / one) for one in report.includes])
+            frontend.find_top(unit.raw, report.top, paths[0])
+            break
+        except (BuildError, RecursionError, UnicodeDecodeError) as error:
+            folder_of_it = _includes(str(error), root)
+            if folder_of_it is None or folder_of_it in report.includes:
+                return False
+            report.includes.append(folder_of_it)
+    else:
+        return False
     lines = {loop.line for loop in unit.source.loops.values()}
     labels = {loop.label for loop in unit.source.loops.values() if loop.label}
     return all(_named(loop, lines, labels) for _, loop, _, _ in report.loops)

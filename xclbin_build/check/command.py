@@ -26,7 +26,7 @@ def run(words: list[str]) -> int:
     """Runs the command; 0 if every loop keeps its contract, 1 if one does not or could not be checked."""
     options = _parser().parse_args(words)
     clang.find()
-    if options.source is not None:
+    if options.source:
         checked = Checked(_source(options))
     elif options.recipe or options.platform:
         recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
@@ -42,9 +42,10 @@ def run(words: list[str]) -> int:
 
 
 def _source(options: argparse.Namespace) -> list[Part]:
-    path: Path = options.source
-    if not path.is_file():
-        raise RecipeError(f"there is no source '{path}'.")
+    path, *others = options.source
+    for source in (path, *others):
+        if not source.is_file():
+            raise RecipeError(f"there is no source '{source}'.")
     clock_ns, part = options.clock, ""
     if options.platform:
         platform = platforms.load(options.platform)
@@ -55,6 +56,7 @@ def _source(options: argparse.Namespace) -> list[Part]:
     return check_source(
         path,
         options.top or path.stem,
+        others=others,
         includes=options.include,
         defines=options.define,
         clock_ns=clock_ns or _CLOCK_NS,
@@ -71,8 +73,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Checks the loops of kernels without Vitis: initiation intervals and what limits them, bursts, "
         "latencies. Needs clang 19. Returns 1 if a loop is slower than its contract (qor.toml) or its pragma asks for.",
     )
-    parser.add_argument("source", nargs="?", type=Path, help="a C++ or C source (default: the kernels of the recipe)")
-    parser.add_argument("--top", help="the function to check (default: the source's name)")
+    parser.add_argument("source", nargs="*", type=Path,
+                        help="C++ and C sources of a design, of which the first one may have a contract beside it "
+                        "(default: the kernels of the recipe)")  # fmt: skip
+    parser.add_argument("--top", help="the function to check (default: the first source's name)")
     parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
     parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml; gives the clock")
     parser.add_argument("--process", action="append", default=[], metavar="NAME",

@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from ..errors import BuildError
-from ..hls import frontend
 from ..hls.processes import Process
+from ..hls.translation import Compiled
 from .loops import Check
 from .whole import checked
 
@@ -21,7 +21,7 @@ PROCESSORS = os.cpu_count() or 1
 class Question:
     """A function of a source that clang has read. memories, inferred: as for `loops.check`."""
 
-    unit: frontend.Compiled
+    unit: Compiled
     process: Process
     clock_ns: float
     part: str

@@ -19,6 +19,7 @@ from ..generate import hls_sources, stage
 from ..hls import frontend, ir
 from ..hls.processes import Process, name_of, processes
 from ..hls.source import is_c
+from ..hls.translation import Compiled, compiled
 from .loops import NOT_CHECKED, NOT_PIPELINED, Check, Loop
 from .questions import PROCESSORS, Question, answers
 
@@ -104,6 +105,7 @@ def check_source(
     path: Path,
     top: str,
     *,
+    others: Sequence[Path] = (),
     includes: Sequence[str] = (),
     defines: Sequence[str] = (),
     clock_ns: float = 3.333,
@@ -115,24 +117,24 @@ def check_source(
 ) -> list[Part]:
     """Checks a function of a source; of a dataflow region, every process by itself.
 
-    flow: "vitis", where pointers without a pragma are m_axi ports, or "vivado", where they are memories; None: what the
-    source looks like (`flow_of`). clock_ns: the period that operators are to fit; part: the FPGA's name, where units
-    differ; only: processes to check, all if empty. Raises SourceError if
-    clang refuses the source or has no such function, ToolchainError without clang 19.
+    others: sources that are linked to it. flow: "vitis", where pointers without a pragma are m_axi ports, or "vivado",
+    where they are memories; None: what the source looks like (`flow_of`). clock_ns: the period that operators are to
+    fit; part: the FPGA's name, where units differ; only: processes to check, all if empty. Raises SourceError if clang
+    refuses a source or there is no such function, ToolchainError without clang 19.
     """
     asked = _asked(
-        path, top, includes=includes, defines=defines, clock_ns=clock_ns, contract=contract, kernel=kernel, part=part,
-        only=only, flow=flow,
+        path, top, others=others, includes=includes, defines=defines, clock_ns=clock_ns, contract=contract,
+        kernel=kernel, part=part, only=only, flow=flow,
     )  # fmt: skip
     return _answered(asked)
 
 
 def _asked(
-    path: Path, top: str, *, includes: Sequence[str], defines: Sequence[str] = (), clock_ns: float,
-    contract: qor.Contract | None, kernel: str, part: str, only: Sequence[str], flow: str | None,
+    path: Path, top: str, *, others: Sequence[Path] = (), includes: Sequence[str], defines: Sequence[str] = (),
+    clock_ns: float, contract: qor.Contract | None, kernel: str, part: str, only: Sequence[str], flow: str | None,
 ) -> list[_Asked]:  # fmt: skip
     """What `check_source` checks."""
-    unit = frontend.compiled(path, includes=list(includes), defines=list(defines))
+    unit = compiled(path, *others, includes=includes, defines=defines)
     found = processes(unit, top) or [Process(frontend.find_top(unit.raw, top, path))]
     names = ir.parse(unit.raw)
     called = [(process, name_of(names, process.symbol)) for process in found]
@@ -156,7 +158,7 @@ def _answered(asked: Sequence[_Asked]) -> list[Part]:
     return [part for part, _ in asked]
 
 
-def flow_of(unit: frontend.Compiled, top: str) -> str:
+def flow_of(unit: Compiled, top: str) -> str:
     """What a source is written for: "vitis" if it names an m_axi port, or if its top is `extern "C"` as a kernel's is,
     and else "vivado", Vitis HLS' own default."""
     for pragma in unit.source.pragmas.values():

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..errors import BuildError
 from ..hls import frontend, pure
 from ..hls.processes import Process
+from ..hls.translation import Compiled
 from .loops import Check, check, depth
 
 # Loops: of a function with more of them, or with loops of too much code, those that it calls become operators if they
@@ -15,9 +16,7 @@ from .loops import Check, check, depth
 MOST_INLINED = 3_000
 
 
-def checked(
-    unit: frontend.Compiled, process: Process, *, clock_ns: float, part: str, memories: bool, inferred: bool
-) -> Check:
+def checked(unit: Compiled, process: Process, *, clock_ns: float, part: str, memories: bool, inferred: bool) -> Check:
     """Checks a process of a source. memories, inferred: as for `loops.check`.
 
     Raises BuildError if it cannot be checked.
@@ -26,7 +25,7 @@ def checked(
     sources: dict[str, str] = {}
     doubts: set[str] = set()
 
-    def analysed(unit: frontend.Compiled, process: Process, *, whole: bool) -> frontend.Kernel:
+    def analysed(unit: Compiled, process: Process, *, whole: bool) -> frontend.Kernel:
         kernel = frontend.analysed(
             unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, operators=operators,
             most_loops=MOST_INLINED if whole else frontend.MOST_LOOPS, whole=whole, memories=memories,

@@ -18,6 +18,7 @@ from ..hls import frontend, interfaces, ir
 from ..hls.operators import Operators
 from ..hls.processes import Process, name_of, processes
 from ..hls.resources import Part, Resources, total
+from ..hls.translation import Compiled, compiled
 from . import engine as engines
 from . import kept, memories, source
 
@@ -75,7 +76,7 @@ def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, on
         stage(sources, Path(folder))
         file = Path(folder) / f"{kernel.name}.cpp"
         try:
-            unit = frontend.compiled(file, includes=[folder, f"{folder}/lib"])
+            unit = compiled(file, includes=[folder, f"{folder}/lib"])
             names = ir.parse(unit.raw)
             called = [(process, name_of(names, process.symbol)) for process in processes(unit, kernel.name)]
             wanted = [pair for pair in called if not only or pair[1] in only]
@@ -86,7 +87,7 @@ def _processes(sources: dict[str, str], kernel: Kernel, operators: Operators, on
             return [Part("logic", "processes", Resources(), "unknown", words)]
 
 
-def _process(unit: frontend.Compiled, process: Process, name: str, operators: Operators) -> Part:
+def _process(unit: Compiled, process: Process, name: str, operators: Operators) -> Part:
     """A process of an engine, with its own memories; ports, streams and blocks are counted by their sizes."""
     try:
         kernel = frontend.analysed(unit, process.symbol, said=process.said, passed=process.passed)

@@ -1,4 +1,4 @@
-"""clang 19 and its `opt`: found, started, and missed with one sentence."""
+"""clang 19, its `opt` and `llvm-link`: found, started, and missed with one sentence."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Clang:
-    """Paths of `clang` and `opt`, both of LLVM 19."""
+    """Paths of `clang`, `opt` and `llvm-link`, all of LLVM 19."""
 
     clang: str
     opt: str
+    link: str
 
 
 class SourceError(ToolchainError):
@@ -45,11 +46,12 @@ def find() -> Clang:
     folders = [os.environ.get("LLVM_BIN"), None, f"/usr/lib/llvm-{VERSION}/bin"]
     for folder in folders:
         for suffix in (f"-{VERSION}", ""):
-            clang, opt = (shutil.which(f"{name}{suffix}", path=folder) for name in ("clang", "opt"))
-            if clang and opt and _version(clang) == _version(opt) == VERSION:
-                return Clang(clang, opt)
+            tools = [shutil.which(f"{name}{suffix}", path=folder) for name in ("clang", "opt", "llvm-link")]
+            found = [tool for tool in tools if tool and _version(tool) == VERSION]
+            if len(found) == len(tools):
+                return Clang(*found)
     raise ToolchainError(
-        f"the checker of loops needs clang and opt of LLVM {VERSION}, and they were not found: "
+        f"the checker of loops needs clang, opt and llvm-link of LLVM {VERSION}, and they were not found: "
         f"'apt-get install clang-{VERSION} llvm-{VERSION}', or set LLVM_BIN to the folder that they lie in."
     )
 
@@ -64,7 +66,7 @@ def available() -> bool:
 
 
 def run(tool: str, arguments: list[str], *, text: str | None = None) -> tuple[str, str]:
-    """Standard output and standard error of a call of `clang` or `opt`.
+    """Standard output and standard error of a call of a tool: "clang", "opt" or "link".
 
     Raises SourceError with what it complains about if it fails, ToolchainError if it takes longer than five minutes.
     """
@@ -93,7 +95,8 @@ def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int, str],
     said = re.finditer(r"^([^:\n]*):(\d+):\d+: (error|note): ([^\n]*)", errors, re.M)
     places = tuple((m[1], int(m[2]), m[4] if m[3] == "error" else "") for m in said)
     words = "; ".join(wrong[:3]) or errors[:400].strip() or "it failed without a word"
-    return f"{tool} refuses the source: {words}", places
+    refused = "llvm-link refuses the sources together" if tool == "link" else f"{tool} refuses the source"
+    return f"{refused}: {words}", places
 
 
 @functools.cache

@@ -17,12 +17,13 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import cfg, clang, hidden, ir, pure, source
+from . import cfg, clang, hidden, ir, pure
 from .arrays import Array, Member
 from .instance import Instance
 from .instances import LATER, UNROLLED, make_plan
 from .plan import Passed, Plan, Said
 from .source import PROBE, Source
+from .translation import Compiled, compiled
 
 _SIMPLE = "sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>"
 _INLINE = (
@@ -50,7 +51,6 @@ _OPTIONS = [
     "-unroll-allow-peeling=0", "-unroll-runtime=0", "-unroll-full-max-count=100000",
     "-unroll-max-upperbound=64",
 ]  # fmt: skip
-_MOST_RETRIES = 8
 # Scalar evolution prints for each value what it is to each loop within its own one: quadratic. 4,800 loops take a
 # second, 10,900 more than five minutes.
 MOST_LOOPS = 8_000
@@ -101,36 +101,12 @@ class Kernel:
         return self.instances.get(number) if number is not None else None
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A source as clang has read it, before anything is inlined; several functions of it can be analysed."""
-
-    path: Path
-    raw: str
-    source: Source
-
-    def functions(self) -> list[str]:
-        """Symbols of all functions, in the order of the text."""
-        return ir.parse(self.raw).names()
-
-
-def compiled(path: Path, *, includes: list[str] | None = None, defines: list[str] | None = None) -> Compiled:
-    """Has clang read a source. includes, defines: as for a compiler, without -I and -D.
-
-    Raises SourceError if clang refuses the source, ToolchainError without clang.
-    """
-    marked = source.read(path, includes=includes or [], defines=defines or [])
-    with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
-        raw, marked = _compile(marked, Path(folder))
-    return Compiled(path, raw, marked)
-
-
 def load(
     path: Path,
     top: str,
     *,
-    includes: list[str] | None = None,
-    defines: list[str] | None = None,
+    includes: Sequence[str] = (),
+    defines: Sequence[str] = (),
     clock_ns: float = 3.333,
     automatic: bool = True,
 ) -> Kernel:
@@ -227,38 +203,6 @@ def find_top(text: str, top: str, path: Path) -> str:
         known = ", ".join(n for n in names if not n.startswith("_ZN"))[:200]
         raise clang.SourceError(f"{path} has no function '{top}'; it has {known or 'none'}.")
     return found[0]
-
-
-def _compile(marked: Source, folder: Path) -> tuple[str, Source]:
-    """The IR of a marked source; pragmas whose expressions clang refuses are left out, with a note."""
-    skip: dict[int, str] = {}  # numbers of pragmas, and what clang says of them
-    c = source.is_c(marked.path)
-    language = ["-x", "cpp-output"] if c else ["-x", "c++-cpp-output", "-std=c++17", "-fignore-exceptions"]
-    raw, output = folder / "marked.ii", folder / "marked.ll"
-    for _ in range(_MOST_RETRIES):
-        raw.write_text(marked.text)
-        command = [
-            *language, "-O1", "-Xclang", "-disable-llvm-passes", "-Xclang", "-disable-lifetime-markers",
-            "-emit-llvm", "-S", "-g", "-w", "-fno-discard-value-names", "-fno-math-errno", "-ffp-contract=off",
-            "-fms-extensions", "-fno-builtin-printf", "-Wno-everything", "-ferror-limit=0", "-o", str(output), str(raw),
-        ]  # fmt: skip
-        try:
-            clang.run("clang", command)
-            return output.read_text(), marked
-        except clang.SourceError as error:
-            refused: dict[int, str] = {}
-            for file, line, why in error.places:
-                if file == PROBE and line not in skip:
-                    refused[line] = refused.get(line) or why
-            if not refused:
-                raise
-            skip |= refused
-            marked = source.mark(marked.plain, marked.path, frozenset(skip))
-            for number in sorted(skip):
-                p = marked.pragmas[number]
-                why = f": {skip[number]}" if skip[number] else ""
-                marked.notes.append(f"{Path(p.file).name}:{p.line}: the pragma '{p.kind}' is left out{why}")
-    raise clang.SourceError(f"{marked.path}: too many pragmas that clang does not understand.")
 
 
 def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> set[str]:

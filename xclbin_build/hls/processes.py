@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass, field
 
 from . import ir
-from .frontend import Compiled, find_top
+from .frontend import find_top
 from .instances import options_of
 from .plan import Passed, Said
 from .source import PROBE
+from .translation import Compiled
 
 _MOST_DEEP = 8
 _VARIABLE = "__hls_check8variable"  # as it is mangled

@@ -9,6 +9,7 @@ and each caller. Loops are numbered by metadata that clang attaches to them and 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,8 +65,8 @@ class SourceFunction:
 
 @dataclass
 class Source:
-    """text: what clang compiles; plain: the same without marks. loops, pragmas: by their numbers. notes: what could not
-    be understood."""
+    """text: what clang compiles; plain: the same without marks. loops, pragmas: by their numbers, of which `first` is
+    the lowest. notes: what could not be understood."""
 
     path: Path
     text: str
@@ -74,29 +75,43 @@ class Source:
     pragmas: dict[int, Pragma]
     functions: list[SourceFunction]
     notes: list[str]
+    first: int = 1
 
 
 def is_c(path: Path) -> bool:
     return path.suffix == ".c"
 
 
-def read(path: Path, *, includes: list[str], defines: list[str]) -> Source:
+def read(path: Path, *, includes: Sequence[str], defines: Sequence[str], after: Source | None = None) -> Source:
     """Preprocesses and marks the source at `path`.
 
-    includes, defines: as for a compiler, without -I and -D. Raises SourceError if clang does not preprocess it.
+    includes, defines: as for a compiler, without -I and -D. after: a source whose numbers these go on from. Raises
+    SourceError if clang does not preprocess it.
     """
     language = ["-x", "c"] if is_c(path) else ["-x", "c++", "-std=c++17"]
     command = [*language, "-E", "-dD", *DEFINES, *(f"-D{d}" for d in defines), f"-I{path.parent}"]
     command += [*(f"-I{i}" for i in includes), "-isystem", str(clang.HEADERS), "-w", "-fms-extensions", str(path)]
     text, _ = clang.run("clang", command)
-    return mark(text, path, skip=frozenset())
+    first = max([*after.loops, *after.pragmas, after.first - 1]) + 1 if after else 1
+    return mark(text, path, skip=frozenset(), first=first)
 
 
-def mark(text: str, path: Path, skip: frozenset[int]) -> Source:
-    """Marks preprocessed text. skip: numbers of pragmas that clang could not evaluate."""
-    source = Source(path, text, text, {}, {}, [], [])
+def mark(text: str, path: Path, skip: frozenset[int], first: int = 1) -> Source:
+    """Marks preprocessed text. skip: numbers of pragmas that clang could not evaluate; first: the lowest number."""
+    source = Source(path, text, text, {}, {}, [], [], first)
     _Marker(source, tokens(text), skip).run()
     return source
+
+
+def together(sources: Sequence[Source]) -> Source:
+    """Sources whose numbers go on from each other, as one."""
+    return Source(
+        sources[0].path, "".join(one.text for one in sources), "".join(one.plain for one in sources),
+        {number: loop for one in sources for number, loop in one.loops.items()},
+        {number: pragma for one in sources for number, pragma in one.pragmas.items()},
+        [function for one in sources for function in one.functions], [note for one in sources for note in one.notes],
+        sources[0].first,
+    )  # fmt: skip
 
 
 class _Marker:
@@ -118,7 +133,7 @@ class _Marker:
             pragma = parse(token.text, token.file, token.line)
             if pragma is None:
                 continue
-            number = len(self._source.pragmas) + 1
+            number = self._source.first + len(self._source.pragmas)
             self._source.pragmas[number] = pragma
             inside = [span for span in spans if span[0] <= index <= span[1]]
             innermost = min(inside, key=lambda span: span[1] - span[0])[2] if inside else None
@@ -164,7 +179,7 @@ class _Marker:
             around = [span for span in spans if span[0] < index <= span[1]]
             parent = min(around, key=lambda span: span[1] - span[0])[2].id if around else None
             unnamed += label is None
-            number = len(self._source.loops) + 1
+            number = self._source.first + len(self._source.loops)
             loop = SourceLoop(
                 number, token.file, token.line, items[last].line, label, function, parent, unnamed if not label else 0
             )
@@ -192,6 +207,8 @@ class _Marker:
                 call = f"{PROBE}({number}, (const void*)&({name})[0], {values}, 0LL, 0LL, 0LL, 0LL, 0LL, 0LL);"
         else:
             call = f"{PROBE}({number}, (const void*)0, {values});"
+        if not c:  # a `constexpr` function stays one
+            call = f"__builtin_is_constant_evaluated() ? void() : {call}"
         # If clang refuses the call, it names this place, and the caller leaves that probe out.
         self._insert_lines(self._items[index], f'# {number} "{PROBE}"\n{call}')
 

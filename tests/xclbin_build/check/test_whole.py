@@ -12,6 +12,7 @@ from xclbin_build.check.loops import Check, Loop
 from xclbin_build.hls import frontend, pure
 from xclbin_build.hls.clang import SourceError
 from xclbin_build.hls.processes import Process
+from xclbin_build.hls.translation import Compiled, compiled
 
 SOURCE = """
     #include <hls_vector.h>
@@ -79,13 +80,13 @@ KINDS = """
 
 
 @pytest.fixture
-def unit(tmp_path: Path) -> frontend.Compiled:
+def unit(tmp_path: Path) -> Compiled:
     path = tmp_path / "kernel.cpp"
     path.write_text(textwrap.dedent(SOURCE))
-    return frontend.compiled(path)
+    return compiled(path)
 
 
-def checked(unit: frontend.Compiled) -> Check:
+def checked(unit: Compiled) -> Check:
     return whole.checked(unit, Process("top"), clock_ns=10 / 3, part="", memories=False, inferred=False)
 
 
@@ -93,7 +94,7 @@ def named(check: Check) -> dict[str, Loop]:
     return {loop.name: loop for loop in check.loops}
 
 
-def test_only_functions_without_effects_are_found(unit: frontend.Compiled) -> None:
+def test_only_functions_without_effects_are_found(unit: Compiled) -> None:
     found = {one.symbol: one for one in pure.find(unit.raw, "top", pure.Calls(unit.raw))}
     (cube,) = found.values()
     assert "cube" in cube.symbol
@@ -101,7 +102,7 @@ def test_only_functions_without_effects_are_found(unit: frontend.Compiled) -> No
     assert cube.by_reference
 
 
-def test_a_function_with_its_callees_is_a_module_of_its_own(unit: frontend.Compiled) -> None:
+def test_a_function_with_its_callees_is_a_module_of_its_own(unit: Compiled) -> None:
     calls = pure.Calls(unit.raw)
     (cube,) = pure.find(unit.raw, "top", calls)
     alone = pure.Calls(calls.alone(cube))
@@ -113,7 +114,7 @@ def test_constant_integers_make_operators_of_their_own(tmp_path: Path, monkeypat
     monkeypatch.setattr(whole, "MOST_INLINED", 1)
     path = tmp_path / "kernel.cpp"
     path.write_text(textwrap.dedent(KINDS))
-    unit = frontend.compiled(path)
+    unit = compiled(path)
     found = pure.find(unit.raw, "top", pure.Calls(unit.raw))
     assert [one.constants for one in found] == [((1, "0"),), ((1, "1"),)]
     loops = named(checked(unit))
@@ -121,7 +122,7 @@ def test_constant_integers_make_operators_of_their_own(tmp_path: Path, monkeypat
     assert loops["powers"].depth > loops["negated"].depth + 20  # four products
 
 
-def test_operators_leave_the_intervals_as_they_are(unit: frontend.Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_leave_the_intervals_as_they_are(unit: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     inlined = named(checked(unit))
     monkeypatch.setattr(whole, "MOST_INLINED", 3)
     apart = checked(unit)
@@ -137,7 +138,7 @@ def test_operators_leave_the_intervals_as_they_are(unit: frontend.Compiled, monk
     assert any(word.startswith("fmul") for word in apart.sources)  # the operators of the function are cited
 
 
-def test_what_is_too_large_even_then_is_refused(unit: frontend.Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_even_then_is_refused(unit: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "MOST_INLINED", 3)
     monkeypatch.setattr(frontend, "MOST_LOOPS", 5)
     with pytest.raises(SourceError, match="more than 5 are not checked"):

@@ -21,59 +21,59 @@ __AP_INLINE constexpr double moved_point(double x, int by) {
 }  // namespace ap_detail
 
 // W bits, of which I stand in front of the point.
-template <int W, int I, bool S>
+template <int W_, int I_, bool S_>
 struct ap_fixed_base {
-    typedef ap_detail::raw_t<W, S> value_type;
-    static constexpr int width = W, iwidth = I, fraction = W - I;
-    static constexpr bool sign_flag = S;
+    typedef ap_detail::raw_t<W_, S_> value_type;
+    static constexpr int width = W_, iwidth = I_, fraction = W_ - I_;
+    static constexpr bool sign_flag = S_;
     value_type v;
 
     ap_fixed_base() = default;
-    __AP_INLINE constexpr ap_fixed_base(double x) : v(static_cast<value_type>(ap_detail::moved_point(x, W - I))) {}
-    __AP_INLINE constexpr ap_fixed_base(float x) : v(static_cast<value_type>(ap_detail::moved_point(x, W - I))) {}
-    template <class T, class = ap_detail::if_integer<T>, class = void>
-    __AP_INLINE constexpr ap_fixed_base(T x) : v(shifted<ap_detail::traits<T>::width>(static_cast<
-        ap_detail::raw_t<ap_detail::traits<T>::width, ap_detail::traits<T>::is_signed>>(x), 0)) {}
-    template <int A, bool SA>
-    __AP_INLINE ap_fixed_base(const ap_int_base<A, SA>& x) : v(shifted<A>(x.v, 0)) {}
-    template <int A, bool SA>
-    __AP_INLINE ap_fixed_base(const ap_range_ref<A, SA>& x) : v(shifted<A>(x.get().v, 0)) {}
-    template <int A, int IA, bool SA>
-    __AP_INLINE ap_fixed_base(const ap_fixed_base<A, IA, SA>& x) : v(shifted<A>(x.v, A - IA)) {}
+    __AP_INLINE constexpr ap_fixed_base(double x) : v(static_cast<value_type>(ap_detail::moved_point(x, W_ - I_))) {}
+    __AP_INLINE constexpr ap_fixed_base(float x) : v(static_cast<value_type>(ap_detail::moved_point(x, W_ - I_))) {}
+    template <class T_, class = ap_detail::if_integer<T_>, class = void>
+    __AP_INLINE constexpr ap_fixed_base(T_ x) : v(shifted<ap_detail::traits<T_>::width>(static_cast<
+        ap_detail::raw_t<ap_detail::traits<T_>::width, ap_detail::traits<T_>::is_signed>>(x), 0)) {}
+    template <int A_, bool SA_>
+    __AP_INLINE ap_fixed_base(const ap_int_base<A_, SA_>& x) : v(shifted<A_>(x.v, 0)) {}
+    template <int A_, bool SA_>
+    __AP_INLINE ap_fixed_base(const ap_range_ref<A_, SA_>& x) : v(shifted<A_>(x.get().v, 0)) {}
+    template <int A_, int IA_, bool SA_>
+    __AP_INLINE ap_fixed_base(const ap_fixed_base<A_, IA_, SA_>& x) : v(shifted<A_>(x.v, A_ - IA_)) {}
 
     // x has `from` fraction bits.
-    template <int A, class T>
-    __AP_INLINE static constexpr value_type shifted(T x, int from) {
-        constexpr int F = W - I;
-        typedef _BitInt(ap_detail::larger(A, W) + (F > 0 ? F : -F) + 2) wide;
-        return F >= from ? static_cast<value_type>(static_cast<wide>(x) << (F - from))
-                         : static_cast<value_type>(static_cast<wide>(x) >> (from - F));
+    template <int A_, class T_>
+    __AP_INLINE static constexpr value_type shifted(T_ x, int from) {
+        constexpr int F_ = W_ - I_;
+        typedef _BitInt(ap_detail::larger(A_, W_) + (F_ > 0 ? F_ : -F_) + 2) wide;
+        return F_ >= from ? static_cast<value_type>(static_cast<wide>(x) << (F_ - from))
+                         : static_cast<value_type>(static_cast<wide>(x) >> (from - F_));
     }
 
-    __AP_INLINE double to_double() const { return ap_detail::moved_point(static_cast<double>(static_cast<long long>(v)), I - W); }
+    __AP_INLINE double to_double() const { return ap_detail::moved_point(static_cast<double>(static_cast<long long>(v)), I_ - W_); }
     __AP_INLINE float to_float() const {
-        return ap_detail::moved_point(static_cast<float>(static_cast<long long>(v)), I - W);
+        return ap_detail::moved_point(static_cast<float>(static_cast<long long>(v)), I_ - W_);
     }
-    __AP_INLINE long long to_int64() const { return static_cast<long long>(v >> (W > I ? W - I : 0)); }
+    __AP_INLINE long long to_int64() const { return static_cast<long long>(v >> (W_ > I_ ? W_ - I_ : 0)); }
     __AP_INLINE int to_int() const { return static_cast<int>(to_int64()); }
     __AP_INLINE unsigned to_uint() const { return static_cast<unsigned>(to_int64()); }
     __AP_INLINE operator float() const { return to_float(); }
     __AP_INLINE explicit operator double() const { return to_double(); }
-    template <class T, class = ap_detail::if_integer<T>>
-    __AP_INLINE explicit operator T() const { return static_cast<T>(to_int64()); }
-    __AP_INLINE ap_range_ref<W, S> range(int high, int low) { return {reinterpret_cast<ap_int_base<W, S>&>(v), high, low}; }
-    __AP_INLINE ap_range_ref<W, S> range() { return range(W - 1, 0); }
-    __AP_INLINE ap_range_ref<W, S> range(int high, int low) const {
+    template <class T_, class = ap_detail::if_integer<T_>>
+    __AP_INLINE explicit operator T_() const { return static_cast<T_>(to_int64()); }
+    __AP_INLINE ap_range_ref<W_, S_> range(int high, int low) { return {reinterpret_cast<ap_int_base<W_, S_>&>(v), high, low}; }
+    __AP_INLINE ap_range_ref<W_, S_> range() { return range(W_ - 1, 0); }
+    __AP_INLINE ap_range_ref<W_, S_> range(int high, int low) const {
         return const_cast<ap_fixed_base*>(this)->range(high, low);
     }
-    __AP_INLINE ap_range_ref<W, S> range() const { return range(W - 1, 0); }
-    __AP_INLINE ap_range_ref<W, S> operator()(int high, int low) { return range(high, low); }
-    __AP_INLINE ap_range_ref<W, S> operator[](int at) { return range(at, at); }
-    __AP_INLINE static constexpr int length() { return W; }
+    __AP_INLINE ap_range_ref<W_, S_> range() const { return range(W_ - 1, 0); }
+    __AP_INLINE ap_range_ref<W_, S_> operator()(int high, int low) { return range(high, low); }
+    __AP_INLINE ap_range_ref<W_, S_> operator[](int at) { return range(at, at); }
+    __AP_INLINE static constexpr int length() { return W_; }
 
 #define __AP_ASSIGN(OP)                                          \
-    template <class T>                                           \
-    __AP_INLINE ap_fixed_base& operator OP##=(const T & x) {     \
+    template <class T_>                                          \
+    __AP_INLINE ap_fixed_base& operator OP##=(const T_ & x) {    \
         return *this = ap_fixed_base(*this OP x);                \
     }
     __AP_ASSIGN(+)
@@ -81,30 +81,30 @@ struct ap_fixed_base {
     __AP_ASSIGN(*)
     __AP_ASSIGN(/)
 #undef __AP_ASSIGN
-    template <int A, bool SA>
-    __AP_INLINE ap_fixed_base operator<<(const ap_int_base<A, SA>& n) const {
+    template <int A_, bool SA_>
+    __AP_INLINE ap_fixed_base operator<<(const ap_int_base<A_, SA_>& n) const {
         return *this << static_cast<int>(n.v);
     }
-    template <class T, class = ap_detail::if_integer<T>>
-    __AP_INLINE ap_fixed_base operator<<(T n) const {
+    template <class T_, class = ap_detail::if_integer<T_>>
+    __AP_INLINE ap_fixed_base operator<<(T_ n) const {
         ap_fixed_base r;
         r.v = static_cast<value_type>(v << n);
         return r;
     }
-    template <int A, bool SA>
-    __AP_INLINE ap_fixed_base operator>>(const ap_int_base<A, SA>& n) const {
+    template <int A_, bool SA_>
+    __AP_INLINE ap_fixed_base operator>>(const ap_int_base<A_, SA_>& n) const {
         return *this >> static_cast<int>(n.v);
     }
-    template <class T, class = ap_detail::if_integer<T>>
-    __AP_INLINE ap_fixed_base operator>>(T n) const {
+    template <class T_, class = ap_detail::if_integer<T_>>
+    __AP_INLINE ap_fixed_base operator>>(T_ n) const {
         ap_fixed_base r;
         r.v = static_cast<value_type>(v >> n);
         return r;
     }
     __AP_INLINE ap_fixed_base& operator<<=(int n) { return *this = *this << n; }
     __AP_INLINE ap_fixed_base& operator>>=(int n) { return *this = *this >> n; }
-    __AP_INLINE ap_fixed_base<W + 1, I + 1, true> operator-() const {
-        ap_fixed_base<W + 1, I + 1, true> r;
+    __AP_INLINE ap_fixed_base<W_ + 1, I_ + 1, true> operator-() const {
+        ap_fixed_base<W_ + 1, I_ + 1, true> r;
         r.v = static_cast<decltype(r.v)>(-static_cast<decltype(r.v)>(v));
         return r;
     }
@@ -112,22 +112,22 @@ struct ap_fixed_base {
     __AP_INLINE bool is_neg() const { return v < 0; }
 };
 
-template <int W, int I, ap_q_mode Q = AP_TRN, ap_o_mode O = AP_WRAP, int N = 0>
+template <int W_, int I_, ap_q_mode Q_ = AP_TRN, ap_o_mode O_ = AP_WRAP, int N_ = 0>
 struct ap_fixed;
-template <int W, int I, ap_q_mode Q = AP_TRN, ap_o_mode O = AP_WRAP, int N = 0>
+template <int W_, int I_, ap_q_mode Q_ = AP_TRN, ap_o_mode O_ = AP_WRAP, int N_ = 0>
 struct ap_ufixed;
 
-template <int W, bool S>
-template <int W2, int I2, bool S2>
-__AP_INLINE ap_int_base<W, S>::ap_int_base(const ap_fixed_base<W2, I2, S2>& x)
-    : v(ap_fixed_base<W, W, S>::template shifted<W2>(x.v, W2 - I2)) {}
+template <int W_, bool S_>
+template <int W2_, int I2_, bool S2_>
+__AP_INLINE ap_int_base<W_, S_>::ap_int_base(const ap_fixed_base<W2_, I2_, S2_>& x)
+    : v(ap_fixed_base<W_, W_, S_>::template shifted<W2_>(x.v, W2_ - I2_)) {}
 
 // What a value of more bits becomes where it is assigned.
-template <int W, int I, bool S, ap_q_mode Q, ap_o_mode O, int A, int IA, bool SA>
-__AP_INLINE ap_fixed_base<W, I, S> ap_quantized(const ap_fixed_base<A, IA, SA>& x) {
-    constexpr int lost = (A - IA) - (W - I);
-    constexpr bool round = Q != AP_TRN && Q != AP_TRN_ZERO && lost > 0;
-    constexpr int wide = ap_detail::larger(A, W) + (lost > 0 ? 0 : -lost) + 2;
+template <int W_, int I_, bool S_, ap_q_mode Q_, ap_o_mode O_, int A_, int IA_, bool SA_>
+__AP_INLINE ap_fixed_base<W_, I_, S_> ap_quantized(const ap_fixed_base<A_, IA_, SA_>& x) {
+    constexpr int lost = (A_ - IA_) - (W_ - I_);
+    constexpr bool round = Q_ != AP_TRN && Q_ != AP_TRN_ZERO && lost > 0;
+    constexpr int wide = ap_detail::larger(A_, W_) + (lost > 0 ? 0 : -lost) + 2;
     typedef _BitInt(wide) type;
     type t = static_cast<type>(x.v);
     if constexpr (round) t = static_cast<type>(t + (static_cast<type>(1) << (lost - 1)));
@@ -135,78 +135,78 @@ __AP_INLINE ap_fixed_base<W, I, S> ap_quantized(const ap_fixed_base<A, IA, SA>& 
         t = static_cast<type>(t >> lost);
     else if constexpr (lost < 0)
         t = static_cast<type>(t << -lost);
-    if constexpr (O != AP_WRAP && O != AP_WRAP_SM && (IA > I || SA != S || round)) {
-        const type most = static_cast<type>((static_cast<type>(1) << (W - S)) - 1);
-        const type least = S ? static_cast<type>(-most - 1) : static_cast<type>(0);
+    if constexpr (O_ != AP_WRAP && O_ != AP_WRAP_SM && (IA_ > I_ || SA_ != S_ || round)) {
+        const type most = static_cast<type>((static_cast<type>(1) << (W_ - S_)) - 1);
+        const type least = S_ ? static_cast<type>(-most - 1) : static_cast<type>(0);
         t = t > most ? most : t < least ? least : t;
     }
-    ap_fixed_base<W, I, S> r;
+    ap_fixed_base<W_, I_, S_> r;
     r.v = static_cast<decltype(r.v)>(t);
     return r;
 }
 
 #define __AP_FIXED(NAME, SIGN)                                                                     \
-    template <int W, int I, ap_q_mode Q, ap_o_mode O, int N>                                       \
-    struct NAME : ap_fixed_base<W, I, SIGN> {                                                      \
-        typedef ap_fixed_base<W, I, SIGN> base;                                                    \
+    template <int W_, int I_, ap_q_mode Q_, ap_o_mode O_, int N_>                                  \
+    struct NAME : ap_fixed_base<W_, I_, SIGN> {                                                    \
+        typedef ap_fixed_base<W_, I_, SIGN> base;                                                  \
         NAME() = default;                                                                          \
         using base::base;                                                                          \
-        template <int A, int IA, bool SA>                                                          \
-        __AP_INLINE NAME(const ap_fixed_base<A, IA, SA>& x) : base(ap_quantized<W, I, SIGN, Q, O>(x)) {} \
+        template <int A_, int IA_, bool SA_>                                                       \
+        __AP_INLINE NAME(const ap_fixed_base<A_, IA_, SA_>& x) : base(ap_quantized<W_, I_, SIGN, Q_, O_>(x)) {} \
     };
 __AP_FIXED(ap_fixed, true)
 __AP_FIXED(ap_ufixed, false)
 #undef __AP_FIXED
 
 namespace ap_detail {
-template <int A, int IA, bool SA, int B, int IB, bool SB>
+template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>
 struct sum {
-    static constexpr bool sign = SA || SB;
-    static constexpr int integer = larger(IA + (sign && !SA), IB + (sign && !SB)) + 1;
-    static constexpr int fraction = larger(A - IA, B - IB);
+    static constexpr bool sign = SA_ || SB_;
+    static constexpr int integer = larger(IA_ + (sign && !SA_), IB_ + (sign && !SB_)) + 1;
+    static constexpr int fraction = larger(A_ - IA_, B_ - IB_);
     typedef ap_fixed_base<integer + fraction, integer, sign> type;
 };
-template <class T>
-using as_fixed = ap_fixed_base<traits<T>::width, traits<T>::width, traits<T>::is_signed>;
+template <class T_>
+using as_fixed = ap_fixed_base<traits<T_>::width, traits<T_>::width, traits<T_>::is_signed>;
 }  // namespace ap_detail
 
 #define __AP_MIXED(OP)                                                                                     \
-    template <int A, int IA, bool SA, class T, class = ap_detail::if_integer<T>>                           \
-    __AP_INLINE auto operator OP(const ap_fixed_base<A, IA, SA>& a, T b) {                                 \
-        return a OP ap_detail::as_fixed<T>(b);                                                             \
+    template <int A_, int IA_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                      \
+    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, T_ b) {                             \
+        return a OP ap_detail::as_fixed<T_>(b);                                                            \
     }                                                                                                      \
-    template <int A, int IA, bool SA, class T, class = ap_detail::if_integer<T>>                           \
-    __AP_INLINE auto operator OP(T b, const ap_fixed_base<A, IA, SA>& a) {                                 \
-        return ap_detail::as_fixed<T>(b) OP a;                                                             \
+    template <int A_, int IA_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                      \
+    __AP_INLINE auto operator OP(T_ b, const ap_fixed_base<A_, IA_, SA_>& a) {                             \
+        return ap_detail::as_fixed<T_>(b) OP a;                                                            \
     }                                                                                                      \
-    template <int A, int IA, bool SA, int B, bool SB>                                                      \
-    __AP_INLINE auto operator OP(const ap_fixed_base<A, IA, SA>& a, const ap_int_base<B, SB>& b) {         \
-        return a OP ap_fixed_base<B, B, SB>(b);                                                            \
+    template <int A_, int IA_, bool SA_, int B_, bool SB_>                                                 \
+    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, const ap_int_base<B_, SB_>& b) {    \
+        return a OP ap_fixed_base<B_, B_, SB_>(b);                                                         \
     }                                                                                                      \
-    template <int A, int IA, bool SA, int B, bool SB>                                                      \
-    __AP_INLINE auto operator OP(const ap_int_base<B, SB>& b, const ap_fixed_base<A, IA, SA>& a) {         \
-        return ap_fixed_base<B, B, SB>(b) OP a;                                                            \
+    template <int A_, int IA_, bool SA_, int B_, bool SB_>                                                 \
+    __AP_INLINE auto operator OP(const ap_int_base<B_, SB_>& b, const ap_fixed_base<A_, IA_, SA_>& a) {    \
+        return ap_fixed_base<B_, B_, SB_>(b) OP a;                                                         \
     }                                                                                                      \
-    template <int A, int IA, bool SA>                                                                      \
-    __AP_INLINE auto operator OP(const ap_fixed_base<A, IA, SA>& a, double b) {                            \
-        return a OP ap_fixed_base<A, IA, SA>(b);                                                           \
+    template <int A_, int IA_, bool SA_>                                                                   \
+    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, double b) {                         \
+        return a OP ap_fixed_base<A_, IA_, SA_>(b);                                                        \
     }                                                                                                      \
-    template <int A, int IA, bool SA>                                                                      \
-    __AP_INLINE auto operator OP(const ap_fixed_base<A, IA, SA>& a, float b) {                             \
-        return a OP ap_fixed_base<A, IA, SA>(b);                                                           \
+    template <int A_, int IA_, bool SA_>                                                                   \
+    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, float b) {                          \
+        return a OP ap_fixed_base<A_, IA_, SA_>(b);                                                        \
     }                                                                                                      \
-    template <int A, int IA, bool SA>                                                                      \
-    __AP_INLINE auto operator OP(double b, const ap_fixed_base<A, IA, SA>& a) {                            \
-        return ap_fixed_base<A, IA, SA>(b) OP a;                                                           \
+    template <int A_, int IA_, bool SA_>                                                                   \
+    __AP_INLINE auto operator OP(double b, const ap_fixed_base<A_, IA_, SA_>& a) {                         \
+        return ap_fixed_base<A_, IA_, SA_>(b) OP a;                                                        \
     }                                                                                                      \
-    template <int A, int IA, bool SA>                                                                      \
-    __AP_INLINE auto operator OP(float b, const ap_fixed_base<A, IA, SA>& a) {                             \
-        return ap_fixed_base<A, IA, SA>(b) OP a;                                                           \
+    template <int A_, int IA_, bool SA_>                                                                   \
+    __AP_INLINE auto operator OP(float b, const ap_fixed_base<A_, IA_, SA_>& a) {                          \
+        return ap_fixed_base<A_, IA_, SA_>(b) OP a;                                                        \
     }
 #define __AP_SUM(OP)                                                                                             \
-    template <int A, int IA, bool SA, int B, int IB, bool SB>                                                    \
-    __AP_INLINE auto operator OP(const ap_fixed_base<A, IA, SA>& a, const ap_fixed_base<B, IB, SB>& b) {         \
-        typedef typename ap_detail::sum<A, IA, SA, B, IB, SB>::type type;                                        \
+    template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>                                              \
+    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) {   \
+        typedef typename ap_detail::sum<A_, IA_, SA_, B_, IB_, SB_>::type type;                                  \
         type r;                                                                                                  \
         r.v = static_cast<decltype(r.v)>(type(a).v OP type(b).v);                                                \
         return r;                                                                                                \
@@ -215,28 +215,28 @@ using as_fixed = ap_fixed_base<traits<T>::width, traits<T>::width, traits<T>::is
 __AP_SUM(+)
 __AP_SUM(-)
 #undef __AP_SUM
-template <int A, int IA, bool SA, int B, int IB, bool SB>
-__AP_INLINE auto operator*(const ap_fixed_base<A, IA, SA>& a, const ap_fixed_base<B, IB, SB>& b) {
-    ap_fixed_base<A + B, IA + IB, SA || SB> r;
+template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>
+__AP_INLINE auto operator*(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) {
+    ap_fixed_base<A_ + B_, IA_ + IB_, SA_ || SB_> r;
     typedef decltype(r.v) type;
     r.v = static_cast<type>(static_cast<type>(a.v) * static_cast<type>(b.v));
     return r;
 }
 __AP_MIXED(*)
-template <int A, int IA, bool SA, int B, int IB, bool SB>
-__AP_INLINE auto operator/(const ap_fixed_base<A, IA, SA>& a, const ap_fixed_base<B, IB, SB>& b) {
-    constexpr int fraction = ap_detail::larger(B - IB, 0);
-    constexpr int width = A + SB + fraction + ap_detail::larger(IB, 0);
-    ap_fixed_base<width, IA + SB + fraction, SA || SB> r;
+template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>
+__AP_INLINE auto operator/(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) {
+    constexpr int fraction = ap_detail::larger(B_ - IB_, 0);
+    constexpr int width = A_ + SB_ + fraction + ap_detail::larger(IB_, 0);
+    ap_fixed_base<width, IA_ + SB_ + fraction, SA_ || SB_> r;
     typedef decltype(r.v) type;
-    r.v = static_cast<type>(static_cast<type>(static_cast<type>(a.v) << (width - A - SB)) / static_cast<type>(b.v));
+    r.v = static_cast<type>(static_cast<type>(static_cast<type>(a.v) << (width - A_ - SB_)) / static_cast<type>(b.v));
     return r;
 }
 __AP_MIXED(/)
 #define __AP_COMPARE(OP)                                                                                  \
-    template <int A, int IA, bool SA, int B, int IB, bool SB>                                             \
-    __AP_INLINE bool operator OP(const ap_fixed_base<A, IA, SA>& a, const ap_fixed_base<B, IB, SB>& b) {  \
-        typedef typename ap_detail::sum<A, IA, SA, B, IB, SB>::type type;                                 \
+    template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>                                       \
+    __AP_INLINE bool operator OP(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) { \
+        typedef typename ap_detail::sum<A_, IA_, SA_, B_, IB_, SB_>::type type;                           \
         return type(a).v OP type(b).v;                                                                    \
     }                                                                                                     \
     __AP_MIXED(OP)
@@ -249,7 +249,7 @@ __AP_COMPARE(>=)
 #undef __AP_COMPARE
 #undef __AP_MIXED
 
-template <int W, int I, bool S>
-std::ostream& operator<<(std::ostream& out, const ap_fixed_base<W, I, S>&) {
+template <int W_, int I_, bool S_>
+std::ostream& operator<<(std::ostream& out, const ap_fixed_base<W_, I_, S_>&) {
     return out;
 }

@@ -1,4 +1,5 @@
 // Stands in for the header of Vitis HLS while loops are checked: integers of any width, exact in the IR by _BitInt.
+// Parameters of templates end in _ in all of these headers: a source may define N or T in front of its includes.
 #pragma once
 #include <cassert>
 #include <cstddef>
@@ -9,61 +10,61 @@
 
 #define __AP_INLINE inline __attribute__((always_inline))
 
-template <int W, bool S>
+template <int W_, bool S_>
 struct ap_int_base;
-template <int W>
+template <int W_>
 struct ap_int;
-template <int W>
+template <int W_>
 struct ap_uint;
-template <int W, int I, bool S>
+template <int W_, int I_, bool S_>
 struct ap_fixed_base;
 
 namespace ap_detail {
 
-template <int W, bool S>
+template <int W_, bool S_>
 struct raw {
-    typedef _BitInt(W) type;
+    typedef _BitInt(W_) type;
 };
-template <int W>
-struct raw<W, false> {
-    typedef unsigned _BitInt(W) type;
+template <int W_>
+struct raw<W_, false> {
+    typedef unsigned _BitInt(W_) type;
 };
 template <>
 struct raw<1, true> {
     typedef _BitInt(2) type;
 };
-template <int W, bool S>
-using raw_t = typename raw<W, S>::type;
+template <int W_, bool S_>
+using raw_t = typename raw<W_, S_>::type;
 
 constexpr int larger(int a, int b) { return a > b ? a : b; }
 constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 // The width and sign that an operand of a built-in type has.
-template <class T>
+template <class T_>
 struct traits {
-    static constexpr int width = sizeof(T) * 8;
-    static constexpr bool is_signed = std::is_signed<T>::value;
+    static constexpr int width = sizeof(T_) * 8;
+    static constexpr bool is_signed = std::is_signed<T_>::value;
 };
 template <>
 struct traits<bool> {
     static constexpr int width = 1;
     static constexpr bool is_signed = false;
 };
-template <class T>
-using if_integer = typename std::enable_if<std::is_integral<T>::value || std::is_enum<T>::value>::type;
-template <class T>
-using if_arithmetic = typename std::enable_if<std::is_arithmetic<T>::value || std::is_enum<T>::value>::type;
+template <class T_>
+using if_integer = typename std::enable_if<std::is_integral<T_>::value || std::is_enum<T_>::value>::type;
+template <class T_>
+using if_arithmetic = typename std::enable_if<std::is_arithmetic<T_>::value || std::is_enum<T_>::value>::type;
 
 }  // namespace ap_detail
 
 // Bits high..low of an integer: read as unsigned, assigned to in place.
-template <int W, bool S>
+template <int W_, bool S_>
 struct ap_range_ref {
-    ap_int_base<W, S>& of;
+    ap_int_base<W_, S_>& of;
     int high, low;
 
-    __AP_INLINE ap_int_base<W, false> get() const;
-    __AP_INLINE operator ap_int_base<W, false>() const { return get(); }
+    __AP_INLINE ap_int_base<W_, false> get() const;
+    __AP_INLINE operator ap_int_base<W_, false>() const { return get(); }
     __AP_INLINE operator unsigned long long() const;
     __AP_INLINE unsigned to_uint() const { return static_cast<unsigned>(static_cast<unsigned long long>(*this)); }
     __AP_INLINE int to_int() const { return static_cast<int>(static_cast<unsigned long long>(*this)); }
@@ -71,34 +72,34 @@ struct ap_range_ref {
     __AP_INLINE long long to_int64() const { return static_cast<long long>(static_cast<unsigned long long>(*this)); }
     __AP_INLINE int length() const { return high - low + 1; }
     __AP_INLINE bool or_reduce() const { return static_cast<unsigned long long>(*this) != 0; }
-    template <class T>
-    __AP_INLINE ap_range_ref& operator=(const T& x);
+    template <class T_>
+    __AP_INLINE ap_range_ref& operator=(const T_& x);
     __AP_INLINE ap_range_ref& operator=(const ap_range_ref& x) { return *this = x.get(); }
-    template <class T>
-    __AP_INLINE ap_range_ref& operator|=(const T& x) { return *this = static_cast<unsigned long long>(*this) | x; }
+    template <class T_>
+    __AP_INLINE ap_range_ref& operator|=(const T_& x) { return *this = static_cast<unsigned long long>(*this) | x; }
 };
 
-template <int W, bool S>
+template <int W_, bool S_>
 struct ap_int_base {
-    typedef ap_detail::raw_t<W, S> value_type;
-    typedef unsigned _BitInt(W) bits_type;
-    typedef std::conditional_t<(W <= 32), std::conditional_t<S, int, unsigned>,
-                               std::conditional_t<S, long long, unsigned long long>>
+    typedef ap_detail::raw_t<W_, S_> value_type;
+    typedef unsigned _BitInt(W_) bits_type;
+    typedef std::conditional_t<(W_ <= 32), std::conditional_t<S_, int, unsigned>,
+                               std::conditional_t<S_, long long, unsigned long long>>
         native;
-    static constexpr int width = W;
-    static constexpr bool sign_flag = S;
+    static constexpr int width = W_;
+    static constexpr bool sign_flag = S_;
     value_type v;
 
     ap_int_base() = default;
-    template <class T, class = ap_detail::if_arithmetic<T>>
-    __AP_INLINE constexpr ap_int_base(T x) : v(static_cast<value_type>(x)) {}
+    template <class T_, class = ap_detail::if_arithmetic<T_>>
+    __AP_INLINE constexpr ap_int_base(T_ x) : v(static_cast<value_type>(x)) {}
     __AP_INLINE ap_int_base(_Float16 x) : v(static_cast<value_type>(static_cast<float>(x))) {}
-    template <int W2, bool S2>
-    __AP_INLINE constexpr ap_int_base(const ap_int_base<W2, S2>& x) : v(static_cast<value_type>(x.v)) {}
-    template <int W2, bool S2>
-    __AP_INLINE ap_int_base(const ap_range_ref<W2, S2>& x) : v(static_cast<value_type>(x.get().v)) {}
-    template <int W2, int I2, bool S2>
-    __AP_INLINE ap_int_base(const ap_fixed_base<W2, I2, S2>& x);
+    template <int W2_, bool S2_>
+    __AP_INLINE constexpr ap_int_base(const ap_int_base<W2_, S2_>& x) : v(static_cast<value_type>(x.v)) {}
+    template <int W2_, bool S2_>
+    __AP_INLINE ap_int_base(const ap_range_ref<W2_, S2_>& x) : v(static_cast<value_type>(x.get().v)) {}
+    template <int W2_, int I2_, bool S2_>
+    __AP_INLINE ap_int_base(const ap_fixed_base<W2_, I2_, S2_>& x);
     ap_int_base(const char*) : v(0) {}
     ap_int_base(const char*, int) : v(0) {}
 
@@ -112,18 +113,18 @@ struct ap_int_base {
     __AP_INLINE bool to_bool() const { return v != 0; }
     __AP_INLINE double to_double() const { return static_cast<double>(static_cast<long long>(v)); }
     __AP_INLINE float to_float() const { return static_cast<float>(static_cast<long long>(v)); }
-    __AP_INLINE static constexpr int length() { return W; }
+    __AP_INLINE static constexpr int length() { return W_; }
 
-    __AP_INLINE ap_range_ref<W, S> range(int high, int low) { return {*this, high, low}; }
-    __AP_INLINE ap_range_ref<W, S> range() { return {*this, W - 1, 0}; }
-    __AP_INLINE ap_range_ref<W, S> operator()(int high, int low) { return {*this, high, low}; }
-    __AP_INLINE ap_range_ref<W, S> range(int high, int low) const {
+    __AP_INLINE ap_range_ref<W_, S_> range(int high, int low) { return {*this, high, low}; }
+    __AP_INLINE ap_range_ref<W_, S_> range() { return {*this, W_ - 1, 0}; }
+    __AP_INLINE ap_range_ref<W_, S_> operator()(int high, int low) { return {*this, high, low}; }
+    __AP_INLINE ap_range_ref<W_, S_> range(int high, int low) const {
         return {const_cast<ap_int_base&>(*this), high, low};
     }
-    __AP_INLINE ap_range_ref<W, S> operator()(int high, int low) const { return range(high, low); }
-    __AP_INLINE ap_range_ref<W, S> operator[](int at) { return {*this, at, at}; }
+    __AP_INLINE ap_range_ref<W_, S_> operator()(int high, int low) const { return range(high, low); }
+    __AP_INLINE ap_range_ref<W_, S_> operator[](int at) { return {*this, at, at}; }
     __AP_INLINE bool operator[](int at) const { return test(at); }
-    __AP_INLINE ap_range_ref<W, S> bit(int at) { return {*this, at, at}; }
+    __AP_INLINE ap_range_ref<W_, S_> bit(int at) { return {*this, at, at}; }
     __AP_INLINE bool test(int at) const { return (static_cast<bits_type>(v) >> at) & 1; }
     __AP_INLINE bool get_bit(int at) const { return test(at); }
     __AP_INLINE void set_bit(int at, bool x) {
@@ -136,7 +137,7 @@ struct ap_int_base {
     __AP_INLINE bool and_reduce() const { return static_cast<bits_type>(~static_cast<bits_type>(v)) == 0; }
     __AP_INLINE bool xor_reduce() const {
         bool r = false;
-        for (int i = 0; i < W; i++) {
+        for (int i = 0; i < W_; i++) {
 #pragma HLS unroll
             r ^= test(i);
         }
@@ -144,21 +145,21 @@ struct ap_int_base {
     }
     __AP_INLINE void reverse() {}
     __AP_INLINE void lrotate(int n) {
-        v = static_cast<value_type>((static_cast<bits_type>(v) << n) | (static_cast<bits_type>(v) >> (W - n)));
+        v = static_cast<value_type>((static_cast<bits_type>(v) << n) | (static_cast<bits_type>(v) >> (W_ - n)));
     }
-    __AP_INLINE void rrotate(int n) { lrotate(W - n); }
+    __AP_INLINE void rrotate(int n) { lrotate(W_ - n); }
     __AP_INLINE int countLeadingZeros() const {
         int n = 0;
-        for (int i = 0; i < W; i++) {
+        for (int i = 0; i < W_; i++) {
 #pragma HLS unroll
-            n = test(i) ? W - 1 - i : n;
+            n = test(i) ? W_ - 1 - i : n;
         }
-        return v ? n : W;
+        return v ? n : W_;
     }
 
 #define __AP_ASSIGN(OP)                                       \
-    template <class T>                                        \
-    __AP_INLINE ap_int_base& operator OP##=(const T & x) {    \
+    template <class T_>                                       \
+    __AP_INLINE ap_int_base& operator OP##=(const T_ & x) {   \
         return *this = ap_int_base(*this OP x);               \
     }
     __AP_ASSIGN(+)
@@ -191,123 +192,123 @@ struct ap_int_base {
         return old;
     }
     __AP_INLINE ap_int_base operator+() const { return *this; }
-    __AP_INLINE ap_int_base<W + 1, true> operator-() const { return ap_int_base<W + 1, true>(0) - *this; }
+    __AP_INLINE ap_int_base<W_ + 1, true> operator-() const { return ap_int_base<W_ + 1, true>(0) - *this; }
     __AP_INLINE ap_int_base operator~() const {
         ap_int_base r;
         r.v = static_cast<value_type>(~v);
         return r;
     }
     __AP_INLINE bool operator!() const { return v == 0; }
-    template <class T, class = ap_detail::if_integer<T>>
-    __AP_INLINE ap_int_base operator<<(T n) const {
+    template <class T_, class = ap_detail::if_integer<T_>>
+    __AP_INLINE ap_int_base operator<<(T_ n) const {
         ap_int_base r;
         r.v = static_cast<value_type>(v << n);
         return r;
     }
-    template <class T, class = ap_detail::if_integer<T>>
-    __AP_INLINE ap_int_base operator>>(T n) const {
+    template <class T_, class = ap_detail::if_integer<T_>>
+    __AP_INLINE ap_int_base operator>>(T_ n) const {
         ap_int_base r;
         r.v = static_cast<value_type>(v >> n);
         return r;
     }
-    template <int A, bool SA>
-    __AP_INLINE ap_int_base operator<<(const ap_int_base<A, SA>& n) const { return *this << static_cast<int>(n.v); }
-    template <int A, bool SA>
-    __AP_INLINE ap_int_base operator>>(const ap_int_base<A, SA>& n) const { return *this >> static_cast<int>(n.v); }
-    template <int A, bool SA>
-    __AP_INLINE ap_int_base<W + A, false> concat(const ap_int_base<A, SA>& low) const;
+    template <int A_, bool SA_>
+    __AP_INLINE ap_int_base operator<<(const ap_int_base<A_, SA_>& n) const { return *this << static_cast<int>(n.v); }
+    template <int A_, bool SA_>
+    __AP_INLINE ap_int_base operator>>(const ap_int_base<A_, SA_>& n) const { return *this >> static_cast<int>(n.v); }
+    template <int A_, bool SA_>
+    __AP_INLINE ap_int_base<W_ + A_, false> concat(const ap_int_base<A_, SA_>& low) const;
 };
 
-template <int W, bool S>
-__AP_INLINE ap_int_base<W, false> ap_range_ref<W, S>::get() const {
-    typedef unsigned _BitInt(W) bits;
+template <int W_, bool S_>
+__AP_INLINE ap_int_base<W_, false> ap_range_ref<W_, S_>::get() const {
+    typedef unsigned _BitInt(W_) bits;
     const int n = high - low + 1;
-    const bits mask = n >= W ? static_cast<bits>(~static_cast<bits>(0))
-                             : static_cast<bits>((static_cast<bits>(1) << (n % W)) - static_cast<bits>(1));
-    ap_int_base<W, false> r;
+    bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
+                             : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
+    ap_int_base<W_, false> r;
     r.v = static_cast<bits>((static_cast<bits>(of.v) >> low) & mask);
     return r;
 }
-template <int W, bool S>
-__AP_INLINE ap_range_ref<W, S>::operator unsigned long long() const {
+template <int W_, bool S_>
+__AP_INLINE ap_range_ref<W_, S_>::operator unsigned long long() const {
     return static_cast<unsigned long long>(get().v);
 }
-template <int W, bool S>
-template <class T>
-__AP_INLINE ap_range_ref<W, S>& ap_range_ref<W, S>::operator=(const T& x) {
-    typedef unsigned _BitInt(W) bits;
+template <int W_, bool S_>
+template <class T_>
+__AP_INLINE ap_range_ref<W_, S_>& ap_range_ref<W_, S_>::operator=(const T_& x) {
+    typedef unsigned _BitInt(W_) bits;
     const int n = high - low + 1;
-    const bits mask = n >= W ? static_cast<bits>(~static_cast<bits>(0))
-                             : static_cast<bits>((static_cast<bits>(1) << (n % W)) - static_cast<bits>(1));
-    const bits wide = static_cast<bits>(ap_int_base<W, false>(x).v);
-    of.v = static_cast<ap_detail::raw_t<W, S>>((static_cast<bits>(of.v) & ~static_cast<bits>(mask << low)) |
+    bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
+                             : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
+    bits wide = static_cast<bits>(ap_int_base<W_, false>(x).v);
+    of.v = static_cast<ap_detail::raw_t<W_, S_>>((static_cast<bits>(of.v) & ~static_cast<bits>(mask << low)) |
                                                static_cast<bits>((wide & mask) << low));
     return *this;
 }
-template <int W, bool S>
-template <int A, bool SA>
-__AP_INLINE ap_int_base<W + A, false> ap_int_base<W, S>::concat(const ap_int_base<A, SA>& low) const {
-    typedef unsigned _BitInt(W + A) bits;
-    ap_int_base<W + A, false> r;
-    r.v = static_cast<bits>((static_cast<bits>(static_cast<bits_type>(v)) << A) |
-                            static_cast<bits>(static_cast<unsigned _BitInt(A)>(low.v)));
+template <int W_, bool S_>
+template <int A_, bool SA_>
+__AP_INLINE ap_int_base<W_ + A_, false> ap_int_base<W_, S_>::concat(const ap_int_base<A_, SA_>& low) const {
+    typedef unsigned _BitInt(W_ + A_) bits;
+    ap_int_base<W_ + A_, false> r;
+    r.v = static_cast<bits>((static_cast<bits>(static_cast<bits_type>(v)) << A_) |
+                            static_cast<bits>(static_cast<unsigned _BitInt(A_)>(low.v)));
     return r;
 }
-template <int A, bool SA, int B, bool SB>
-__AP_INLINE auto operator,(const ap_int_base<A, SA>& a, const ap_int_base<B, SB>& b) {
+template <int A_, bool SA_, int B_, bool SB_>
+__AP_INLINE auto operator,(const ap_int_base<A_, SA_>& a, const ap_int_base<B_, SB_>& b) {
     return a.concat(b);
 }
 
 // An operator of two integers: the result is as wide as Vitis makes it, so that nothing is lost. A built-in operand counts
 // with the width of its type; a range with that of the whole integer.
 #define __AP_MIXED(OP)                                                                                    \
-    template <int A, bool SA, class T, class = ap_detail::if_integer<T>>                                  \
-    __AP_INLINE auto operator OP(const ap_int_base<A, SA>& a, T b) {                                      \
-        return a OP ap_int_base<ap_detail::traits<T>::width, ap_detail::traits<T>::is_signed>(b);         \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                              \
+    __AP_INLINE auto operator OP(const ap_int_base<A_, SA_>& a, T_ b) {                                   \
+        return a OP ap_int_base<ap_detail::traits<T_>::width, ap_detail::traits<T_>::is_signed>(b);       \
     }                                                                                                     \
-    template <int A, bool SA, class T, class = ap_detail::if_integer<T>>                                  \
-    __AP_INLINE auto operator OP(T b, const ap_int_base<A, SA>& a) {                                      \
-        return ap_int_base<ap_detail::traits<T>::width, ap_detail::traits<T>::is_signed>(b) OP a;         \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                              \
+    __AP_INLINE auto operator OP(T_ b, const ap_int_base<A_, SA_>& a) {                                   \
+        return ap_int_base<ap_detail::traits<T_>::width, ap_detail::traits<T_>::is_signed>(b) OP a;       \
     }                                                                                                     \
-    template <int A, bool SA, int B, bool SB>                                                             \
-    __AP_INLINE auto operator OP(const ap_int_base<A, SA>& a, const ap_range_ref<B, SB>& b) {             \
+    template <int A_, bool SA_, int B_, bool SB_>                                                         \
+    __AP_INLINE auto operator OP(const ap_int_base<A_, SA_>& a, const ap_range_ref<B_, SB_>& b) {         \
         return a OP b.get();                                                                              \
     }                                                                                                     \
-    template <int A, bool SA, int B, bool SB>                                                             \
-    __AP_INLINE auto operator OP(const ap_range_ref<A, SA>& a, const ap_int_base<B, SB>& b) {             \
+    template <int A_, bool SA_, int B_, bool SB_>                                                         \
+    __AP_INLINE auto operator OP(const ap_range_ref<A_, SA_>& a, const ap_int_base<B_, SB_>& b) {         \
         return a.get() OP b;                                                                              \
     }                                                                                                     \
-    template <int A, bool SA, int B, bool SB>                                                             \
-    __AP_INLINE auto operator OP(const ap_range_ref<A, SA>& a, const ap_range_ref<B, SB>& b) {            \
+    template <int A_, bool SA_, int B_, bool SB_>                                                         \
+    __AP_INLINE auto operator OP(const ap_range_ref<A_, SA_>& a, const ap_range_ref<B_, SB_>& b) {        \
         return a.get() OP b.get();                                                                        \
     }                                                                                                     \
-    template <int A, bool SA, class T, class = ap_detail::if_integer<T>>                                  \
-    __AP_INLINE auto operator OP(const ap_range_ref<A, SA>& a, T b) {                                     \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                              \
+    __AP_INLINE auto operator OP(const ap_range_ref<A_, SA_>& a, T_ b) {                                  \
         return a.get() OP b;                                                                              \
     }                                                                                                     \
-    template <int A, bool SA, class T, class = ap_detail::if_integer<T>>                                  \
-    __AP_INLINE auto operator OP(T b, const ap_range_ref<A, SA>& a) {                                     \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                              \
+    __AP_INLINE auto operator OP(T_ b, const ap_range_ref<A_, SA_>& a) {                                  \
         return b OP a.get();                                                                              \
     }                                                                                                     \
-    template <int A, bool SA>                                                                             \
-    __AP_INLINE double operator OP(const ap_int_base<A, SA>& a, double b) {                               \
+    template <int A_, bool SA_>                                                                           \
+    __AP_INLINE double operator OP(const ap_int_base<A_, SA_>& a, double b) {                             \
         return a.to_double() OP b;                                                                        \
     }                                                                                                     \
-    template <int A, bool SA>                                                                             \
-    __AP_INLINE float operator OP(const ap_int_base<A, SA>& a, float b) {                                 \
+    template <int A_, bool SA_>                                                                           \
+    __AP_INLINE float operator OP(const ap_int_base<A_, SA_>& a, float b) {                               \
         return a.to_float() OP b;                                                                         \
     }                                                                                                     \
-    template <int A, bool SA>                                                                             \
-    __AP_INLINE double operator OP(double b, const ap_int_base<A, SA>& a) {                               \
+    template <int A_, bool SA_>                                                                           \
+    __AP_INLINE double operator OP(double b, const ap_int_base<A_, SA_>& a) {                             \
         return b OP a.to_double();                                                                        \
     }                                                                                                     \
-    template <int A, bool SA>                                                                             \
-    __AP_INLINE float operator OP(float b, const ap_int_base<A, SA>& a) {                                 \
+    template <int A_, bool SA_>                                                                           \
+    __AP_INLINE float operator OP(float b, const ap_int_base<A_, SA_>& a) {                               \
         return b OP a.to_float();                                                                         \
     }
 #define __AP_ARITHMETIC(OP, WIDTH, SIGNED)                                                       \
-    template <int A, bool SA, int B, bool SB>                                                    \
-    __AP_INLINE auto operator OP(const ap_int_base<A, SA>& a, const ap_int_base<B, SB>& b) {     \
+    template <int A_, bool SA_, int B_, bool SB_>                                                \
+    __AP_INLINE auto operator OP(const ap_int_base<A_, SA_>& a, const ap_int_base<B_, SB_>& b) { \
         typedef ap_int_base<(WIDTH), SIGNED> result;                                             \
         typedef typename result::value_type type;                                                \
         result r;                                                                                \
@@ -315,20 +316,20 @@ __AP_INLINE auto operator,(const ap_int_base<A, SA>& a, const ap_int_base<B, SB>
         return r;                                                                                \
     }                                                                                            \
     __AP_MIXED(OP)
-__AP_ARITHMETIC(+, ap_detail::larger(A + (SB && !SA), B + (SA && !SB)) + 1, SA || SB)
-__AP_ARITHMETIC(-, ap_detail::larger(A + (SB && !SA), B + (SA && !SB)) + 1, true)
-__AP_ARITHMETIC(*, A + B, SA || SB)
-__AP_ARITHMETIC(/, A + SB, SA || SB)
-__AP_ARITHMETIC(%, ap_detail::smaller(A, B + (!SB && SA)), SA)
-__AP_ARITHMETIC(&, ap_detail::larger(A + (SB && !SA), B + (SA && !SB)), SA || SB)
-__AP_ARITHMETIC(|, ap_detail::larger(A + (SB && !SA), B + (SA && !SB)), SA || SB)
-__AP_ARITHMETIC(^, ap_detail::larger(A + (SB && !SA), B + (SA && !SB)), SA || SB)
+__AP_ARITHMETIC(+, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)) + 1, SA_ || SB_)
+__AP_ARITHMETIC(-, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)) + 1, true)
+__AP_ARITHMETIC(*, A_ + B_, SA_ || SB_)
+__AP_ARITHMETIC(/, A_ + SB_, SA_ || SB_)
+__AP_ARITHMETIC(%, ap_detail::smaller(A_, B_ + (!SB_ && SA_)), SA_)
+__AP_ARITHMETIC(&, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)), SA_ || SB_)
+__AP_ARITHMETIC(|, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)), SA_ || SB_)
+__AP_ARITHMETIC(^, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)), SA_ || SB_)
 #undef __AP_ARITHMETIC
 #define __AP_COMPARE(OP)                                                                     \
-    template <int A, bool SA, int B, bool SB>                                                \
-    __AP_INLINE bool operator OP(const ap_int_base<A, SA>& a, const ap_int_base<B, SB>& b) { \
-        constexpr bool sign = SA || SB;                                                      \
-        typedef ap_detail::raw_t<ap_detail::larger(A + (sign && !SA), B + (sign && !SB)), sign> type; \
+    template <int A_, bool SA_, int B_, bool SB_>                                            \
+    __AP_INLINE bool operator OP(const ap_int_base<A_, SA_>& a, const ap_int_base<B_, SB_>& b) { \
+        constexpr bool sign = SA_ || SB_;                                                    \
+        typedef ap_detail::raw_t<ap_detail::larger(A_ + (sign && !SA_), B_ + (sign && !SB_)), sign> type; \
         return static_cast<type>(a.v) OP static_cast<type>(b.v);                             \
     }                                                                                        \
     __AP_MIXED(OP)
@@ -341,24 +342,26 @@ __AP_COMPARE(>=)
 #undef __AP_COMPARE
 #undef __AP_MIXED
 
-template <int W>
-struct ap_int : ap_int_base<W, true> {
-    typedef ap_int_base<W, true> base;
+template <int W_>
+struct ap_int : ap_int_base<W_, true> {
+    typedef ap_int_base<W_, true> base;
     ap_int() = default;
     using base::base;
-    template <int A, bool S>
-    __AP_INLINE constexpr ap_int(const ap_int_base<A, S>& x) : base(x) {}
+    template <int A_, bool S_>
+    __AP_INLINE constexpr ap_int(const ap_int_base<A_, S_>& x) : base(x) {}
 };
-template <int W>
-struct ap_uint : ap_int_base<W, false> {
-    typedef ap_int_base<W, false> base;
+template <int W_>
+struct ap_uint : ap_int_base<W_, false> {
+    typedef ap_int_base<W_, false> base;
     ap_uint() = default;
     using base::base;
-    template <int A, bool S>
-    __AP_INLINE constexpr ap_uint(const ap_int_base<A, S>& x) : base(x) {}
+    template <int A_, bool S_>
+    __AP_INLINE constexpr ap_uint(const ap_int_base<A_, S_>& x) : base(x) {}
 };
 
-template <int W, bool S>
-std::ostream& operator<<(std::ostream& out, const ap_int_base<W, S>&) {
+template <int W_, bool S_>
+std::ostream& operator<<(std::ostream& out, const ap_int_base<W_, S_>&) {
     return out;
 }
+
+#include "ap_fixed.h"  // whose types sources name that include this header only, as they may with AMD's

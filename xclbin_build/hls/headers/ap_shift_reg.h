@@ -1,14 +1,14 @@
 // Stands in for the header of Vitis HLS while loops are checked: a shift register, all of whose elements move at once.
 #pragma once
 
-template <typename T, unsigned DEPTH>
+template <typename T_, unsigned DEPTH_>
 class ap_shift_reg {
 public:
-    T shift(T x, unsigned at = DEPTH - 1, bool enable = true) {
+    T_ shift(T_ x, unsigned at = DEPTH_ - 1, bool enable = true) {
 #pragma HLS array_partition variable = element complete
-        T last = element[at];
+        T_ last = element[at];
         if (enable) {
-            for (unsigned i = DEPTH - 1; i > 0; i--) {
+            for (unsigned i = DEPTH_ - 1; i > 0; i--) {
 #pragma HLS unroll
                 element[i] = element[i - 1];
             }
@@ -16,8 +16,8 @@ public:
         }
         return last;
     }
-    T read(unsigned at = DEPTH - 1) const { return element[at]; }
+    T_ read(unsigned at = DEPTH_ - 1) const { return element[at]; }
 
 private:
-    T element[DEPTH];
+    T_ element[DEPTH_];
 };

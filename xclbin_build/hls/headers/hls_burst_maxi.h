@@ -10,18 +10,18 @@ void* __hls_burst_push(const volatile void* port) noexcept;
 
 namespace hls {
 
-template <class T>
+template <class T_>
 class burst_maxi {
 public:
-    burst_maxi(T* at) : at_(at) {}
+    burst_maxi(T_* at) : at_(at) {}
     void read_request(std::size_t at, std::size_t length) { __hls_burst_request(at_, at, length); }
     void write_request(std::size_t at, std::size_t length) { __hls_burst_request(at_, at, length); }
     void write_response() {}
-    T read() { return *static_cast<T*>(__hls_burst_pop(at_)); }
-    void write(const T& x, long long = 0) { *static_cast<T*>(__hls_burst_push(at_)) = x; }
+    T_ read() { return *static_cast<T_*>(__hls_burst_pop(at_)); }
+    void write(const T_& x, long long = 0) { *static_cast<T_*>(__hls_burst_push(at_)) = x; }
 
 private:
-    T* at_;
+    T_* at_;
 };
 
 }  // namespace hls

@@ -13,10 +13,10 @@ namespace hls {
     inline float NAME(float x) { return __builtin_##NAME##f(x); }                             \
     inline double NAME(double x) { return __builtin_##NAME(x); }                              \
     inline half NAME(half x) { return static_cast<half>(__builtin_##NAME##f(static_cast<float>(x))); } \
-    template <int W, bool S>                                                                  \
-    inline ap_int_base<W, S> NAME(const ap_int_base<W, S>& x) { return ap_int_base<W, S>(static_cast<int>(__builtin_##NAME##f(static_cast<float>(x.to_double())))); } \
-    template <int W, int I, bool S>                                                           \
-    inline ap_fixed_base<W, I, S> NAME(const ap_fixed_base<W, I, S>& x) { return ap_fixed_base<W, I, S>(__builtin_##NAME##f(static_cast<float>(x.to_double()))); }
+    template <int W_, bool S_>                                                                \
+    inline ap_int_base<W_, S_> NAME(const ap_int_base<W_, S_>& x) { return ap_int_base<W_, S_>(static_cast<int>(__builtin_##NAME##f(static_cast<float>(x.to_double())))); } \
+    template <int W_, int I_, bool S_>                                                        \
+    inline ap_fixed_base<W_, I_, S_> NAME(const ap_fixed_base<W_, I_, S_>& x) { return ap_fixed_base<W_, I_, S_>(__builtin_##NAME##f(static_cast<float>(x.to_double()))); }
 __HLS_ONE(sqrt)
 __HLS_ONE(exp)
 __HLS_ONE(exp2)
@@ -41,18 +41,18 @@ __HLS_ONE(erf)
 #undef __HLS_ONE
 inline float fabs(float x) { return __builtin_fabsf(x); }
 inline double fabs(double x) { return __builtin_fabs(x); }
-template <class T>
-inline T abs(T x) { return x < T(0) ? T(-x) : x; }
+template <class T_>
+inline T_ abs(T_ x) { return x < T_(0) ? T_(-x) : x; }
 inline float pow(float x, float y) { return __builtin_powf(x, y); }
 inline double pow(double x, double y) { return __builtin_pow(x, y); }
 inline float fmax(float a, float b) { return a > b ? a : b; }
 inline float fmin(float a, float b) { return a < b ? a : b; }
 inline float fmod(float a, float b) { return __builtin_fmodf(a, b); }
 inline float atan2(float a, float b) { return __builtin_atan2f(a, b); }
-template <class T>
-inline T max(T a, T b) { return a > b ? a : b; }
-template <class T>
-inline T min(T a, T b) { return a < b ? a : b; }
+template <class T_>
+inline T_ max(T_ a, T_ b) { return a > b ? a : b; }
+template <class T_>
+inline T_ min(T_ a, T_ b) { return a < b ? a : b; }
 inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 inline float recip(float x) { return 1.0f / x; }
 inline float sqrtf(float x) { return __builtin_sqrtf(x); }
@@ -65,11 +65,11 @@ inline float powf(float x, float y) { return __builtin_powf(x, y); }
 inline float fabsf(float x) { return __builtin_fabsf(x); }
 inline float floorf(float x) { return __builtin_floorf(x); }
 inline float ceilf(float x) { return __builtin_ceilf(x); }
-template <class T>
-inline bool isnan(T x) { return x != x; }
-template <class T>
-inline bool isinf(T x) { return __builtin_isinf(x); }
-template <class T>
-inline bool signbit(T x) { return x < T(0); }
+template <class T_>
+inline bool isnan(T_ x) { return x != x; }
+template <class T_>
+inline bool isinf(T_ x) { return __builtin_isinf(x); }
+template <class T_>
+inline bool signbit(T_ x) { return x < T_(0); }
 
 }  // namespace hls

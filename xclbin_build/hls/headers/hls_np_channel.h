@@ -4,23 +4,23 @@
 
 namespace hls {
 namespace split {
-template <class T, int N, int IN = 0, int OUT = 0>
+template <class T_, int N_, int IN_ = 0, int OUT_ = 0>
 struct load_balance {
-    stream<T> in, out[N];
+    stream<T_> in, out[N_];
 };
-template <class T, int N, int DEPTH = 0>
+template <class T_, int N_, int DEPTH_ = 0>
 struct round_robin {
-    stream<T> in, out[N];
+    stream<T_> in, out[N_];
 };
 }  // namespace split
 namespace merge {
-template <class T, int N, int OUT = 0, int IN = 0>
+template <class T_, int N_, int OUT_ = 0, int IN_ = 0>
 struct load_balance {
-    stream<T> in[N], out;
+    stream<T_> in[N_], out;
 };
-template <class T, int N, int DEPTH = 0>
+template <class T_, int N_, int DEPTH_ = 0>
 struct round_robin {
-    stream<T> in[N], out;
+    stream<T_> in[N_], out;
 };
 }  // namespace merge
 }  // namespace hls

@@ -1,6 +1,6 @@
 // Stands in for the header of Vitis HLS while loops are checked.
 #pragma once
 namespace hls {
-template <class... A>
-inline void print(const A&...) {}
+template <class... A_>
+inline void print(const A_&...) {}
 }  // namespace hls

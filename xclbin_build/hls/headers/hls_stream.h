@@ -17,34 +17,34 @@ bool __hls_fifo_full(const volatile void* stream) noexcept;
 
 namespace hls {
 
-template <class T, int DEPTH = 0>
+template <class T_, int DEPTH_ = 0>
 class stream;
 
-template <class T>
-class stream<T, 0> {
+template <class T_>
+class stream<T_, 0> {
 public:
     stream() = default;
     explicit stream(const char*) {}
     stream(const stream&) = delete;
     stream& operator=(const stream&) = delete;
 
-    __HLS_INLINE T read() { return *static_cast<T*>(__hls_fifo_pop(&handle_)); }
-    __HLS_INLINE void read(T& value) { value = read(); }
-    __HLS_INLINE void write(const T& value) { *static_cast<T*>(__hls_fifo_push(&handle_)) = value; }
+    __HLS_INLINE T_ read() { return *static_cast<T_*>(__hls_fifo_pop(&handle_)); }
+    __HLS_INLINE void read(T_& value) { value = read(); }
+    __HLS_INLINE void write(const T_& value) { *static_cast<T_*>(__hls_fifo_push(&handle_)) = value; }
     __HLS_INLINE bool empty() const { return __hls_fifo_empty(&handle_); }
     __HLS_INLINE bool full() const { return __hls_fifo_full(&handle_); }
-    __HLS_INLINE bool read_nb(T& value) {
+    __HLS_INLINE bool read_nb(T_& value) {
         const bool there = !empty();
         if (there) value = read();
         return there;
     }
-    __HLS_INLINE bool write_nb(const T& value) {
+    __HLS_INLINE bool write_nb(const T_& value) {
         const bool room = !full();
         if (room) write(value);
         return room;
     }
-    __HLS_INLINE void operator>>(T& value) { value = read(); }
-    __HLS_INLINE void operator<<(const T& value) { write(value); }
+    __HLS_INLINE void operator>>(T_& value) { value = read(); }
+    __HLS_INLINE void operator<<(const T_& value) { write(value); }
     __HLS_INLINE std::size_t size() const { return 0; }
     __HLS_INLINE std::size_t capacity() const { return 0; }
     void set_name(const char*) {}
@@ -54,20 +54,20 @@ private:
 };
 
 // One with a depth is one without, so that it can be given to whoever takes a stream of any depth.
-template <class T, int DEPTH>
-class stream : public stream<T, 0> {
+template <class T_, int DEPTH_>
+class stream : public stream<T_, 0> {
 public:
     stream() = default;
     explicit stream(const char*) {}
-    __HLS_INLINE std::size_t capacity() const { return DEPTH; }
+    __HLS_INLINE std::size_t capacity() const { return DEPTH_; }
 };
 
-template <class T, int DEPTH, int N>
+template <class T_, int DEPTH_, int N_>
 class stream_array;
 
-template <class T>
-using istream = stream<T>;
-template <class T>
-using ostream = stream<T>;
+template <class T_>
+using istream = stream<T_>;
+template <class T_>
+using ostream = stream<T_>;
 
 }  // namespace hls

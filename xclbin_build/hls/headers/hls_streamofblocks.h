@@ -4,35 +4,35 @@
 
 namespace hls {
 
-template <class T, int DEPTH = 2>
+template <class T_, int DEPTH_ = 2>
 class stream_of_blocks {
 public:
     stream_of_blocks() = default;
     explicit stream_of_blocks(const char*) {}
-    T& __hls_block() { return block; }
-    T block;
+    T_& __hls_block() { return block; }
+    T_ block;
 };
-template <class T>
+template <class T_>
 class read_lock {
 public:
-    template <int DEPTH>
-    read_lock(stream_of_blocks<T, DEPTH>& blocks) : block_(blocks.block) {}
-    operator const T&() const { return block_; }
-    const T& __hls_block() const { return block_; }
+    template <int DEPTH_>
+    read_lock(stream_of_blocks<T_, DEPTH_>& blocks) : block_(blocks.block) {}
+    operator const T_&() const { return block_; }
+    const T_& __hls_block() const { return block_; }
 
 private:
-    const T& block_;
+    const T_& block_;
 };
-template <class T>
+template <class T_>
 class write_lock {
 public:
-    template <int DEPTH>
-    write_lock(stream_of_blocks<T, DEPTH>& blocks) : block_(blocks.block) {}
-    operator T&() const { return block_; }
-    T& __hls_block() const { return block_; }
+    template <int DEPTH_>
+    write_lock(stream_of_blocks<T_, DEPTH_>& blocks) : block_(blocks.block) {}
+    operator T_&() const { return block_; }
+    T_& __hls_block() const { return block_; }
 
 private:
-    T& block_;
+    T_& block_;
 };
 
 }  // namespace hls

@@ -6,10 +6,10 @@ namespace hls {
 
 struct task {
     task() = default;
-    template <class F, class... A>
-    task(F&& body, A&&... arguments) { body(arguments...); }
-    template <class F, class... A>
-    void operator()(F&& body, A&&... arguments) { body(arguments...); }
+    template <class F_, class... A_>
+    task(F_&& body, A_&&... arguments) { body(arguments...); }
+    template <class F_, class... A_>
+    void operator()(F_&& body, A_&&... arguments) { body(arguments...); }
 };
 
 }  // namespace hls

@@ -5,34 +5,34 @@
 
 namespace hls {
 
-template <class T, std::size_t N>
-class alignas(sizeof(T) * N <= 128 && (N & (N - 1)) == 0 ? sizeof(T) * N : alignof(T)) vector {
+template <class T_, std::size_t N_>
+class alignas(sizeof(T_) * N_ <= 128 && (N_ & (N_ - 1)) == 0 ? sizeof(T_) * N_ : alignof(T_)) vector {
 public:
-    typedef T value_type;
+    typedef T_ value_type;
     vector() = default;
-    vector(const T& x) {
-        for (std::size_t i = 0; i < N; i++) {
+    vector(const T_& x) {
+        for (std::size_t i = 0; i < N_; i++) {
 #pragma HLS unroll
             lanes_[i] = x;
         }
     }
-    vector(const std::array<T, N>& x) {
-        for (std::size_t i = 0; i < N; i++) {
+    vector(const std::array<T_, N_>& x) {
+        for (std::size_t i = 0; i < N_; i++) {
 #pragma HLS unroll
             lanes_[i] = x[i];
         }
     }
-    static constexpr std::size_t size() { return N; }
-    T& operator[](std::size_t lane) { return lanes_[lane]; }
-    const T& operator[](std::size_t lane) const { return lanes_[lane]; }
-    T* begin() { return lanes_; }
-    T* end() { return lanes_ + N; }
-    const T* begin() const { return lanes_; }
-    const T* end() const { return lanes_ + N; }
+    static constexpr std::size_t size() { return N_; }
+    T_& operator[](std::size_t lane) { return lanes_[lane]; }
+    const T_& operator[](std::size_t lane) const { return lanes_[lane]; }
+    T_* begin() { return lanes_; }
+    T_* end() { return lanes_ + N_; }
+    const T_* begin() const { return lanes_; }
+    const T_* end() const { return lanes_ + N_; }
 
 #define __HLS_LANES(OP)                                            \
     vector& operator OP##=(const vector& o) {                      \
-        for (std::size_t i = 0; i < N; i++) {                      \
+        for (std::size_t i = 0; i < N_; i++) {                     \
             _Pragma("HLS unroll") lanes_[i] = lanes_[i] OP o[i];   \
         }                                                          \
         return *this;                                              \
@@ -50,9 +50,9 @@ public:
     __HLS_LANES(>>)
 #undef __HLS_LANES
 #define __HLS_COMPARE(OP)                                              \
-    friend vector<bool, N> operator OP(const vector& a, const vector& b) { \
-        vector<bool, N> r;                                             \
-        for (std::size_t i = 0; i < N; i++) {                          \
+    friend vector<bool, N_> operator OP(const vector& a, const vector& b) { \
+        vector<bool, N_> r;                                            \
+        for (std::size_t i = 0; i < N_; i++) {                         \
             _Pragma("HLS unroll") r[i] = a[i] OP b[i];                 \
         }                                                              \
         return r;                                                      \
@@ -66,23 +66,23 @@ public:
 #undef __HLS_COMPARE
     vector operator-() const {
         vector r;
-        for (std::size_t i = 0; i < N; i++) {
+        for (std::size_t i = 0; i < N_; i++) {
 #pragma HLS unroll
             r[i] = -lanes_[i];
         }
         return r;
     }
-    T reduce_add() const {
-        T sum = 0;
-        for (std::size_t i = 0; i < N; i++) {
+    T_ reduce_add() const {
+        T_ sum = 0;
+        for (std::size_t i = 0; i < N_; i++) {
 #pragma HLS unroll
             sum += lanes_[i];
         }
         return sum;
     }
-    T reduce_mult() const {
-        T product = 1;
-        for (std::size_t i = 0; i < N; i++) {
+    T_ reduce_mult() const {
+        T_ product = 1;
+        for (std::size_t i = 0; i < N_; i++) {
 #pragma HLS unroll
             product *= lanes_[i];
         }
@@ -90,7 +90,7 @@ public:
     }
 
 private:
-    T lanes_[N];
+    T_ lanes_[N_];
 };
 
 }  // namespace hls

@@ -1,0 +1,81 @@
+"""Sources as clang has read them. Those of a design are translation units of their own, linked as Vitis HLS does it: a
+`static` function is that of its source, and an array that one declares is the one that another defines."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import clang, ir, source
+from .source import PROBE, Source
+
+_MOST_RETRIES = 8
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A source, or several that were linked, as clang has read it, before anything is inlined; several functions of it
+    can be analysed. path: of the first source; raw: LLVM's IR."""
+
+    path: Path
+    raw: str
+    source: Source
+
+    def functions(self) -> list[str]:
+        """Symbols of all functions, in the order of the text."""
+        return ir.parse(self.raw).names()
+
+
+def compiled(*paths: Path, includes: Sequence[str] = (), defines: Sequence[str] = ()) -> Compiled:
+    """Has clang read a source, or the sources of a design. includes, defines: as for a compiler, without -I and -D.
+
+    Raises SourceError if clang refuses a source, or several of them together, ToolchainError without clang.
+    """
+    units: list[Compiled] = []
+    with tempfile.TemporaryDirectory(prefix="hls-check-") as folder:
+        for path in paths:
+            marked = source.read(path, includes=includes, defines=defines, after=units[-1].source if units else None)
+            units.append(_compile(marked, Path(folder)))
+        return units[0] if len(units) == 1 else _linked(units, Path(folder))
+
+
+def _linked(units: Sequence[Compiled], folder: Path) -> Compiled:
+    files = [folder / f"{number}.ll" for number, _ in enumerate(units)]
+    for file, unit in zip(files, units, strict=True):
+        file.write_text(unit.raw)
+    raw, _ = clang.run("link", ["-S", *map(str, files), "-o", "-"])
+    return Compiled(units[0].path, raw, source.together([unit.source for unit in units]))
+
+
+def _compile(marked: Source, folder: Path) -> Compiled:
+    """The IR of a marked source; pragmas whose expressions clang refuses are left out, with a note."""
+    skip: dict[int, str] = {}  # numbers of pragmas, and what clang says of them
+    c = source.is_c(marked.path)
+    language = ["-x", "cpp-output"] if c else ["-x", "c++-cpp-output", "-std=c++17", "-fignore-exceptions"]
+    raw, output = folder / "marked.ii", folder / "marked.ll"
+    for _ in range(_MOST_RETRIES):
+        raw.write_text(marked.text)
+        command = [
+            *language, "-O1", "-Xclang", "-disable-llvm-passes", "-Xclang", "-disable-lifetime-markers",
+            "-emit-llvm", "-S", "-g", "-w", "-fno-discard-value-names", "-fno-math-errno", "-ffp-contract=off",
+            "-fms-extensions", "-fno-builtin-printf", "-Wno-everything", "-ferror-limit=0", "-o", str(output), str(raw),
+        ]  # fmt: skip
+        try:
+            clang.run("clang", command)
+            return Compiled(marked.path, output.read_text(), marked)
+        except clang.SourceError as error:
+            refused: dict[int, str] = {}
+            for file, line, why in error.places:
+                if file == PROBE and line not in skip:
+                    refused[line] = refused.get(line) or why
+            if not refused:
+                raise
+            skip |= refused
+            marked = source.mark(marked.plain, marked.path, frozenset(skip), first=marked.first)
+            for number in sorted(skip):
+                p = marked.pragmas[number]
+                why = f": {skip[number]}" if skip[number] else ""
+                marked.notes.append(f"{Path(p.file).name}:{p.line}: the pragma '{p.kind}' is left out{why}")
+    raise clang.SourceError(f"{marked.path}: too many pragmas that clang does not understand.")
