@@ -38,23 +38,66 @@ __HLS_ONE(round)
 __HLS_ONE(trunc)
 __HLS_ONE(rint)
 __HLS_ONE(erf)
+__HLS_ONE(erfc)
+__HLS_ONE(expm1)
+__HLS_ONE(exp10)
+__HLS_ONE(log1p)
+__HLS_ONE(logb)
+__HLS_ONE(cbrt)
+__HLS_ONE(asinh)
+__HLS_ONE(acosh)
+__HLS_ONE(atanh)
+__HLS_ONE(nearbyint)
 #undef __HLS_ONE
+#define __HLS_TWO(NAME)                                                           \
+    inline float NAME(float a, float b) { return __builtin_##NAME##f(a, b); }     \
+    inline double NAME(double a, double b) { return __builtin_##NAME(a, b); }     \
+    inline half NAME(half a, half b) { return static_cast<half>(__builtin_##NAME##f(static_cast<float>(a), static_cast<float>(b))); }
+__HLS_TWO(pow)
+__HLS_TWO(fmod)
+__HLS_TWO(remainder)
+__HLS_TWO(atan2)
+__HLS_TWO(hypot)
+__HLS_TWO(copysign)
+__HLS_TWO(nextafter)
+#undef __HLS_TWO
+#define __HLS_ROUNDED(NAME, TYPE)                                          \
+    inline TYPE NAME(float x) { return __builtin_##NAME##f(x); }           \
+    inline TYPE NAME(double x) { return __builtin_##NAME(x); }
+__HLS_ROUNDED(lround, long)
+__HLS_ROUNDED(llround, long long)
+__HLS_ROUNDED(lrint, long)
+__HLS_ROUNDED(llrint, long long)
+__HLS_ROUNDED(ilogb, int)
+#undef __HLS_ROUNDED
+template <class T_>
+inline T_ fma(T_ a, T_ b, T_ c) { return a * b + c; }
+template <class T_>
+inline T_ mad(T_ a, T_ b, T_ c) { return a * b + c; }
+template <class T_>
+inline T_ fdim(T_ a, T_ b) { return a > b ? T_(a - b) : T_(0); }
+template <class T_>
+inline T_ divide(T_ a, T_ b) { return a / b; }
+inline float ldexp(float x, int by) { return __builtin_ldexpf(x, by); }
+inline double ldexp(double x, int by) { return __builtin_ldexp(x, by); }
+inline void sincos(float x, float* s, float* c) { *s = sin(x), *c = cos(x); }
+inline void sincos(double x, double* s, double* c) { *s = sin(x), *c = cos(x); }
 inline float fabs(float x) { return __builtin_fabsf(x); }
 inline double fabs(double x) { return __builtin_fabs(x); }
 template <class T_>
 inline T_ abs(T_ x) { return x < T_(0) ? T_(-x) : x; }
-inline float pow(float x, float y) { return __builtin_powf(x, y); }
-inline double pow(double x, double y) { return __builtin_pow(x, y); }
-inline float fmax(float a, float b) { return a > b ? a : b; }
-inline float fmin(float a, float b) { return a < b ? a : b; }
-inline float fmod(float a, float b) { return __builtin_fmodf(a, b); }
-inline float atan2(float a, float b) { return __builtin_atan2f(a, b); }
+template <class T_>
+inline T_ fmax(T_ a, T_ b) { return a > b ? a : b; }
+template <class T_>
+inline T_ fmin(T_ a, T_ b) { return a < b ? a : b; }
 template <class T_>
 inline T_ max(T_ a, T_ b) { return a > b ? a : b; }
 template <class T_>
 inline T_ min(T_ a, T_ b) { return a < b ? a : b; }
 inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 inline float recip(float x) { return 1.0f / x; }
+inline double recip(double x) { return 1.0 / x; }
 inline float sqrtf(float x) { return __builtin_sqrtf(x); }
 inline float expf(float x) { return __builtin_expf(x); }
 inline float logf(float x) { return __builtin_logf(x); }
@@ -69,6 +112,10 @@ template <class T_>
 inline bool isnan(T_ x) { return x != x; }
 template <class T_>
 inline bool isinf(T_ x) { return __builtin_isinf(x); }
+template <class T_>
+inline bool isfinite(T_ x) { return __builtin_isfinite(x); }
+template <class T_>
+inline bool isnormal(T_ x) { return __builtin_isnormal(x); }
 template <class T_>
 inline bool signbit(T_ x) { return x < T_(0); }
 
