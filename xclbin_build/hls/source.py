@@ -17,7 +17,10 @@ from . import clang
 from .pragma import Pragma, parse
 from .tokens import Token, closing, statement_end, tokens
 
-DEFINES = ("-D__SYNTHESIS__=1", "-D__VITIS_HLS__=1", "-D__HLS_CHECK__=1")
+# What Vitis HLS defines, by its own logs (autopilot.flow.log), and a name of ours.
+DEFINES = ("-D__SYNTHESIS__=1", "-D__HLS_SYN__=1", "-DAESL_SYN=1", "-D__VITIS_HLS__=1", "-D__HLS_CHECK__=1")
+# The languages by the same logs; of C++ they have that of 2014, which the calls in the place of pragmas are not.
+C, CPP = ("-std=gnu99", "-fgnu89-inline"), ("-std=gnu++17", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
 PROBE = "__hls_probe"
 # Options whose values a probe carries, in this order; -1 stands for one that is not given.
 PROBED = ("ii", "factor", "dim", "min", "max", "avg", "distance", "depth", "limit")
@@ -88,7 +91,7 @@ def read(path: Path, *, includes: Sequence[str], defines: Sequence[str], after: 
     includes, defines: as for a compiler, without -I and -D. after: a source whose numbers these go on from. Raises
     SourceError if clang does not preprocess it.
     """
-    language = ["-x", "c"] if is_c(path) else ["-x", "c++", "-std=c++17"]
+    language = ["-x", "c", *C] if is_c(path) else ["-x", "c++", *CPP]
     command = [*language, "-E", "-dD", *DEFINES, *(f"-D{d}" for d in defines), f"-I{path.parent}"]
     command += [*(f"-I{i}" for i in includes), "-isystem", str(clang.HEADERS), "-w", "-fms-extensions", str(path)]
     text, _ = clang.run("clang", command)

@@ -53,7 +53,7 @@ def _compile(marked: Source, folder: Path) -> Compiled:
     """The IR of a marked source; pragmas whose expressions clang refuses are left out, with a note."""
     skip: dict[int, str] = {}  # numbers of pragmas, and what clang says of them
     c = source.is_c(marked.path)
-    language = ["-x", "cpp-output"] if c else ["-x", "c++-cpp-output", "-std=c++17", "-fignore-exceptions"]
+    language = ["-x", "cpp-output", *source.C] if c else ["-x", "c++-cpp-output", *source.CPP, "-fignore-exceptions"]
     raw, output = folder / "marked.ii", folder / "marked.ll"
     for _ in range(_MOST_RETRIES):
         raw.write_text(marked.text)
