@@ -17,7 +17,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import cfg, clang, hidden, ir, pure
+from . import cfg, clang, hidden, ir, pure, tables
 from .arrays import Array, Member
 from .instance import Instance
 from .instances import LATER, UNROLLED, make_plan
@@ -147,7 +147,7 @@ def analysed(
         raw = pure.rewritten(unit.raw, operators or ())
         names = {place: what.name for place, what in (passed or {}).items() if what.port}
         shared = _shared(unit, symbol, names, memories=memories)
-        inlined = _optimised(_prepared(raw, symbol, shared), symbol, _INLINE, files)
+        inlined = tables.filled(_optimised(_prepared(raw, symbol, shared), symbol, _INLINE, files), symbol, unit.source)
         if (loops := inlined.count(", !llvm.loop ")) > most_loops:
             raise TooLarge(
                 f"{unit.path.name}: '{top}' has about {loops:,} loops once everything is inlined, and more than "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from . import debug, ir
+from . import debug, ir, tables
 from .arrays import Array, Kind, Member, Partition, extents_of
 from .plan import Plan, Said
 from .source import Source
@@ -47,6 +47,9 @@ def find_arrays(
         whole = types.of_global(held.debug)
         if not extents and whole is not None and not whole.word and whole.size == module.size_of(element):
             plan.members[held.name] = members_of(plan.arrays[held.name], whole)
+    for table in sorted(tables.marked(text) & plan.arrays.keys()):
+        plan.arrays[table].constant = True
+        plan.notes.append(f"'{plan.arrays[table].name}' is filled with constants only: a ROM that no loop fills")
     for parameter, kind_of in function.parameters:
         if kind_of == "ptr":
             plan.arrays[parameter] = Array(parameter, names.get(parameter, parameter[1:]), Kind.PORT, [-1], 0)

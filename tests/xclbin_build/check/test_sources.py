@@ -113,7 +113,7 @@ def test_a_function_of_another_source_is_checked_by_its_name(design: Path) -> No
 
 def test_what_two_sources_define_is_told(design: Path) -> None:
     (design / "again.cpp").write_text("int table[64];")
-    with pytest.raises(SourceError, match="refuses the sources together: .*'table'.*multiply defined"):
+    with pytest.raises(SourceError, match=r"refuses the sources together: .*'table'.*multiply defined"):
         check_source(design / "top.cpp", "top", others=[design / "parts.cpp", design / "again.cpp"])
 
 
