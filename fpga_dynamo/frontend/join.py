@@ -33,7 +33,7 @@ def join_parameters(module: torch.nn.Module) -> GraphModule:
 
     module: of ``torch.export.export(model, inputs).module()`` or ``fpga_dynamo.quantize.quantize``. Its results are the
     same, to the bit. What the graph writes to, and what is not a dense, contiguous tensor, stays as it is. The joined
-    numbers are copies, without gradients.
+    numbers are copies, without gradients. ``state_dict`` and ``load_state_dict`` have the names of the model given.
 
     Raises :class:`FpgaError` for a module that is no graph.
     """
@@ -55,6 +55,55 @@ def join_parameters(module: torch.nn.Module) -> GraphModule:
     joined.delete_all_unused_submodules()
     joined.recompile()
     return joined
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tensor lies in a joined one."""
+
+    begin: int
+    shape: torch.Size
+
+    def of(self, whole: Tensor) -> Tensor:
+        return whole[self.begin : self.begin + self.shape.numel()].view(self.shape)
+
+
+class _Apart:
+    """A hook behind `state_dict`: the joined tensor's parts by their names."""
+
+    def __init__(self, joined: str, places: dict[str, _Place]) -> None:
+        self._joined, self._places = joined, places
+
+    def __call__(self, module: torch.nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+        whole = state.pop(f"{prefix}{self._joined}", None)
+        if whole is not None:
+            state.update({f"{prefix}{name}": place.of(whole) for name, place in self._places.items()})
+
+
+class _Together:
+    """A hook in front of `load_state_dict`: the joined tensor, of the parts that there are; of others it keeps what it
+    has, and they are reported as missing."""
+
+    def __init__(self, joined: str, places: dict[str, _Place], like: Tensor) -> None:
+        self._joined, self._places, self._size, self._dtype = joined, places, like.numel(), like.dtype
+
+    def __call__(
+        self, module: torch.nn.Module, state: dict[str, Any], prefix: str, metadata: Any, strict: bool,
+        missing: list[str], unexpected: list[str], errors: list[str],
+    ) -> None:  # fmt: skip
+        if f"{prefix}{self._joined}" in state:
+            return
+        mine = getattr(module, self._joined, None)
+        whole = torch.zeros(self._size, dtype=self._dtype) if mine is None else mine.detach().clone()
+        for name, place in self._places.items():
+            part = state.pop(f"{prefix}{name}", None)
+            if part is None:
+                missing.append(f"{prefix}{name}")
+            elif part.shape != place.shape:
+                errors.append(f"size mismatch for {prefix}{name}: {part.shape} is given, the model has {place.shape}.")
+            else:
+                place.of(whole).copy_(part)
+        state[f"{prefix}{self._joined}"] = whole
 
 
 @dataclass
@@ -102,12 +151,14 @@ def _join(module: GraphModule, dtype: torch.dtype, members: list[_Member]) -> No
     while hasattr(module, name):
         name += "_"
     module.register_buffer(name, whole)
+    places: dict[str, _Place] = {}
     first = next(node for node in module.graph.nodes if node.op != "placeholder")
     with module.graph.inserting_before(first):
         source = module.graph.get_attr(name)
         for begin, member in zip(begins, members, strict=False):
             tensor = member.tensor
             end = begin + tensor.numel()
+            places |= {str(node.target): _Place(begin, tensor.shape) for node in member.nodes}
             whole[begin:end] = tensor.detach().flatten()
             part = module.graph.call_function(aten.slice.Tensor, (source, 0, begin, end))
             view = module.graph.call_function(aten.view.default, (part, list(tensor.shape)))
@@ -117,3 +168,5 @@ def _join(module: GraphModule, dtype: torch.dtype, members: list[_Member]) -> No
         path, _, last = str(node.target).rpartition(".")
         module.graph.erase_node(node)
         delattr(module.get_submodule(path), last)
+    module.register_state_dict_post_hook(_Apart(name, places))
+    module.register_load_state_dict_pre_hook(_Together(name, places, whole))

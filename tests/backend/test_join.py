@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -155,6 +157,47 @@ def test_changed_parameters_count_at_the_next_call() -> None:
         after = compiled(x)
         torch.testing.assert_close(after, joined(x))
     assert not torch.allclose(before, after)
+
+
+def test_the_state_has_the_models_names() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 8)
+    graph, other = exported(Net(), x), exported(Net(), x)
+    joined = copy.deepcopy(fpga_dynamo.join_parameters(graph))
+    state = joined.state_dict()
+    assert state.keys() == graph.state_dict().keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in graph.state_dict().items())
+    joined.load_state_dict(other.state_dict())
+    graph.load_state_dict(joined.state_dict())
+    with torch.no_grad():
+        wanted = other(x)
+        assert torch.equal(joined(x), wanted) and torch.equal(graph(x), wanted)
+
+
+def test_the_state_of_a_model_that_was_joined_again_can_be_loaded() -> None:
+    graph = exported(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 3)), x := torch.randn(3, 8))
+    again = fpga_dynamo.join_parameters(fpga_dynamo.join_parameters(graph))
+    state = {name: 2 * tensor for name, tensor in again.state_dict().items()}
+    again.load_state_dict(state)
+    graph.load_state_dict({name: 2 * tensor for name, tensor in graph.state_dict().items()})
+    with torch.no_grad():
+        assert torch.equal(again(x), graph(x))
+
+
+def test_a_part_of_the_state_may_be_missing_and_a_wrong_one_is_told() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 8)
+    graph = exported(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)), x)
+    joined = fpga_dynamo.join_parameters(graph)
+    found = joined.load_state_dict({"0.bias": torch.ones(8)}, strict=False)
+    assert set(found.missing_keys) == {"0.weight", "2.weight", "2.bias"} and not found.unexpected_keys
+    with torch.no_grad():
+        graph.get_parameter("0.bias").fill_(1)
+        assert torch.equal(joined(x), graph(x))
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\) in state_dict: \"0.bias\""):
+        joined.load_state_dict({name: tensor for name, tensor in graph.state_dict().items() if name != "0.bias"})
+    with pytest.raises(RuntimeError, match=r"size mismatch for 0.bias"):
+        joined.load_state_dict(graph.state_dict() | {"0.bias": torch.ones(9)})
 
 
 def test_a_module_that_is_no_graph_is_refused() -> None:
