@@ -23,6 +23,25 @@ def test_a_source_may_define_what_it_likes_in_front_of_headers(load: Load) -> No
     load(f'{defines}\n{includes}\nextern "C" void top(int* out) {{ *out = N; }}')
 
 
+def test_a_core_that_nothing_is_known_of_may_be_included_but_not_called(load: Load) -> None:
+    include = "#include <hls_fft.h>\n"
+    load(f'{include} extern "C" void top(int* out) {{ *out = 1; }}')
+    with pytest.raises(SourceError, match=r"no member named 'fft' in namespace 'hls'"):
+        load(f'{include} extern "C" void top(int* out) {{ hls::fft<int>(out); }}')
+
+
+def test_tasks_by_the_macros_of_amds_header(load: Load) -> None:
+    load("""
+        #include <hls_task.h>
+        void doubles(hls::stream<int>& in, hls::stream<int>& out) { out.write(2 * in.read()); }
+        extern "C" void top(hls::stream<int>& in, hls::stream<int>& out) {
+            HLS_TASK_STREAM<int> between;
+            HLS_TASK first(doubles, in, between);
+            HLS_TASK second(doubles, between, out);
+        }
+    """)
+
+
 def test_ap_int_alone_has_fixed_point_numbers_too(load: Load) -> None:
     load("""
         #include <ap_int.h>

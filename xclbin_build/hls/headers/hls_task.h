@@ -16,3 +16,4 @@ struct task {
 
 #define hls_thread_local thread_local
 #define HLS_TASK_STREAM hls_thread_local hls::stream
+#define HLS_TASK hls_thread_local hls::task
