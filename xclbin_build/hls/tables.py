@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from . import cfg, ir
 from .arrays import COMPLETE_THRESHOLD, extents_of
@@ -21,6 +21,8 @@ TABLE = "__hls_keep_table"  # a call that stands for what fills a table
 _DECLARATION = f"\ndeclare void @{TABLE}(ptr) nounwind willreturn memory(argmem: write)\n"
 _CALL = re.compile(rf'call void @{TABLE}\(ptr ([%@](?:"[^"]*"|[\w.$\-]+))\)')
 _VALUES = ir.BINARY | ir.CASTS | {"icmp", "fcmp", "select", "fneg", "extractvalue", "insertvalue", "getelementptr"}
+_GLOBAL = re.compile(r'@(?:"[^"]*"|[\w.$\-]+)')
+_NO_CODE = re.compile(r"[@!]|\s*#dbg")
 _NO_ACCESS = re.compile(rf"{PROBE}$|llvm\.lifetime")
 _NO_VALUE = re.compile(r"llvm\.mem|__hls_")  # calls whose result is not that of their operands alone
 
@@ -83,10 +85,13 @@ class _Search:
     def candidates(self) -> list[str]:
         """Arrays of the function, `static` ones included, that are no few registers."""
         arrays = {i.name: i.source_type or "" for i in self._function.instructions() if i.opcode == "alloca" and i.name}
+        code = "\n".join(line for line in self._module.text.split("\n") if not _NO_CODE.match(line))
+        named = Counter(_GLOBAL.findall(code))
         for held in self._module.globals.values():
             used = sum(instruction.values.count(held.name) for instruction in self._users[held.name])
-            named = rf"^(?!@|!|\s*#dbg)[^\n]*{re.escape(held.name)}(?![\w.$\-])"
-            if used and not held.constant and len(re.findall(named, self._module.text, re.M)) == used:
+            if (
+                used and used == named[held.name] and not held.constant
+            ):  # by no other function, and not in an expression
                 arrays[held.name] = held.type
         return [name for name, kind in arrays.items() if math.prod(extents_of(kind)[0]) > COMPLETE_THRESHOLD]
 
@@ -96,6 +101,8 @@ class _Search:
         if accesses is None:
             return []
         writes, reads = accesses
+        if not all(self._is_fixed(value) for write in writes for value in write.values):
+            return []
         loops = [self._filling(write, reads) for write in writes]
         found = [loop for loop in loops if loop is not None]
         first = all(self._flow.dominates(loop.header, read.block) for loop in found for read in reads)
@@ -143,8 +150,8 @@ class _Search:
                 outermost = around
         return outermost
 
-    def _is_fixed(self, value: str, loop: cfg.Loop) -> bool:
-        """Whether a value is made of constants and of counters of a loop, or of loops in it."""
+    def _is_fixed(self, value: str, loop: cfg.Loop | None = None) -> bool:
+        """Whether a value is made of constants and of counters of a loop, or of loops in it; None: of any loops."""
         seen: set[str] = set()
         waiting = [value]
         while waiting:
@@ -156,7 +163,7 @@ class _Search:
             if made is None:
                 return False  # a parameter
             if made.opcode == "phi":
-                fixed = made.block in loop.blocks
+                fixed = loop is None or made.block in loop.blocks
             elif made.opcode == "call":
                 fixed = made.type != "ptr" and _NO_VALUE.match(made.callee or "__hls_") is None
             elif made.opcode == "load":
