@@ -88,10 +88,9 @@ class _Search:
         code = "\n".join(line for line in self._module.text.split("\n") if not _NO_CODE.match(line))
         named = Counter(_GLOBAL.findall(code))
         for held in self._module.globals.values():
+            # By no other function, and not in an expression.
             used = sum(instruction.values.count(held.name) for instruction in self._users[held.name])
-            if (
-                used and used == named[held.name] and not held.constant
-            ):  # by no other function, and not in an expression
+            if used and used == named[held.name] and not held.constant:
                 arrays[held.name] = held.type
         return [name for name, kind in arrays.items() if math.prod(extents_of(kind)[0]) > COMPLETE_THRESHOLD]
 
