@@ -95,16 +95,21 @@ class Module:
     globals: dict[str, Global]
     structs: dict[str, str]
     metadata: dict[int, str]
+    _definitions: dict[str, re.Match[str]] = field(default_factory=dict, repr=False)  # once they are asked for
+
+    def definitions(self) -> dict[str, re.Match[str]]:
+        """The text of each function, with its `parameters` and its `body`."""
+        if not self._definitions:
+            self._definitions = {match[1].strip('"'): match for match in _DEFINITION.finditer(self.text)}
+        return self._definitions
 
     def function(self, name: str) -> Function | None:
         """The definition of a function; None if there is none."""
-        for match in _DEFINITION.finditer(self.text):
-            if match[1].strip('"') == name:
-                return Function(name, _parameters(match["parameters"]), blocks_of(match["body"]))
-        return None
+        match = self.definitions().get(name)
+        return Function(name, _parameters(match["parameters"]), blocks_of(match["body"])) if match else None
 
     def names(self) -> list[str]:
-        return [match[1].strip('"') for match in _DEFINITION.finditer(self.text)]
+        return list(self.definitions())
 
     def line_of(self, debug: int | None) -> tuple[str, int] | None:
         """File and line of a debug location, by its metadata's number."""

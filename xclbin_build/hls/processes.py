@@ -17,6 +17,7 @@ from .source import PROBE
 from .translation import Compiled
 
 _MOST_DEEP = 8
+_NO_WRITE = re.compile(rf"llvm\.|{PROBE}$")
 _VARIABLE = "__hls_check8variable"  # as it is mangled
 
 
@@ -70,13 +71,10 @@ def _collect(
     said = _said(unit, function, given)
     leads = _leads(function, ports)
     # Of a table that begins with other values than zeros clang writes a structure, whose shape is not the array's.
-    tables = {
-        name: Passed(name[1:], held.type if held.type.startswith("[") else "", False, held.constant)
-        for name, held in module.globals.items()
-    }
     for i in function.instructions():
         if i.opcode not in ("call", "invoke") or i.callee not in known or i.callee in found:
             continue
+        tables = {value: _table(module, value) for value in i.operands if value in module.globals}
         called = module.function(i.callee)
         if called is None:
             continue
@@ -88,6 +86,49 @@ def _collect(
             _collect(unit, module, called, passed, to, with_loops, found, regions, depth + 1)
         elif _loops_in(module, called, known, with_loops, set()):
             found[i.callee] = Process(i.callee, passed, to)
+
+
+def _table(module: ir.Module, name: str) -> Passed:
+    """What a global leads to: a table of constants also if it is not `const`, but nothing in the design writes it, as
+    weights that hls4ml generates."""
+    held = module.globals[name]
+    users = [user for user, text in module.definitions().items() if name in text["body"]]
+    constant = held.constant or not any(_writes(module, user, name, set()) for user in users)
+    # Of a table that begins with other values than zeros clang writes a structure, whose shape is not the array's.
+    return Passed(name[1:], held.type if held.type.startswith("[") else "", False, constant)
+
+
+def _writes(module: ir.Module, user: str, value: str, seen: set[tuple[str, str]]) -> bool:
+    """Whether a function, or one that it calls, may write through a pointer of it."""
+    function = module.function(user)
+    if function is None:
+        return not _NO_WRITE.match(user)
+    if (user, value) in seen:
+        return False
+    seen.add((user, value))
+    pointers, variables = {value}, set()
+    for i in function.instructions():
+        used = pointers & {*i.operands, i.pointer or ""}
+        if i.opcode == "load" and i.pointer in variables and i.name:
+            pointers.add(i.name)
+        elif i.opcode == "store" and i.operands[0] in pointers and i.pointer and i.pointer not in pointers:
+            variables.add(i.pointer)  # a parameter into its variable
+        elif i.opcode == "store" and used:
+            return True
+        elif i.opcode in ("getelementptr", "bitcast") and used and i.name:
+            pointers.add(i.name)
+        elif i.opcode in ("call", "invoke") and used:
+            called = module.function(i.callee or "")
+            if called is None:  # of copies the first operand is written
+                if not _NO_WRITE.match(i.callee or "") or i.operands[0] in used:
+                    return True
+                continue
+            for place, (parameter, _) in enumerate(called.parameters):
+                if i.operands[place] in pointers and _writes(module, called.name, parameter, seen):
+                    return True
+        elif i.opcode not in ("load", "icmp") and (used or (value[0] == "@" and value in i.text)):
+            return True
+    return False
 
 
 def _leads(function: ir.Function, ports: dict[int, Passed]) -> dict[str, Passed]:

@@ -42,6 +42,24 @@ def test_tasks_by_the_macros_of_amds_header(load: Load) -> None:
     """)
 
 
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [("ap_fixed<8, 4>", -128, 127), ("ap_ufixed<8, 4>", 0, -1), ("ap_int<8>", -128, 127), ("ap_uint<8>", 0, -1)],
+)
+def test_limits_of_a_type(load: Load, kind: str, least: int, most: int) -> None:
+    kernel = load(f"""
+        #include "utils/x_hls_utils.h"
+        typedef {kind} type;
+        extern "C" void top(type* least, type* most, float* f) {{
+            *least = hls::numeric_limits<type>::min();
+            *most = hls::numeric_limits<type>::max();
+            *f = hls::numeric_limits<float>::max();
+        }}
+    """)
+    stored = {i.pointer: i.operands[0] for i in kernel.function.instructions() if i.opcode == "store"}
+    assert stored == {"%least": str(least), "%most": str(most), "%f": "0x47EFFFFFE0000000"}
+
+
 def test_ap_int_alone_has_fixed_point_numbers_too(load: Load) -> None:
     load("""
         #include <ap_int.h>

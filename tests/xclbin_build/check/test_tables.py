@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.xclbin_build.check.conftest import Load
 from xclbin_build.check.loops import check
+from xclbin_build.check.run import check_source
 from xclbin_build.hls import tables
 
 FILL = """
@@ -74,6 +77,39 @@ def test_a_table_may_be_filled_where_it_is_read_each_time_and_by_loops_in_each_o
 )  # fmt: skip
 def test_what_depends_on_anything_else_is_filled_by_its_loop(load: Load, body: str) -> None:
     assert "fill_table" in intervals(load, body)
+
+
+REGION = """
+    #include <hls_stream.h>
+    int weights[64] = {1, 2, 3};
+    void products(hls::stream<int>& in, hls::stream<int>& out, int w[64]) {
+    multiply:
+        for (int i = 0; i < 16; i++) {
+    #pragma HLS pipeline II = 1
+            int x = in.read();
+            int sum = 0;
+            for (int j = 0; j < 4; j++) sum += x * w[(x >> j) & 63];
+            out.write(sum);
+        }
+    }
+    void changes(int w[64], int by) { w[by & 63] += by; }
+    extern "C" void top(hls::stream<int>& in, hls::stream<int>& out, int by) {
+    #pragma HLS dataflow
+        products(in, out, weights);
+        CHANGED
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "ii"),
+    [("", 1), ("changes(weights, by);", 2), ("weights[by & 63] = by;", 2), ("weights[3] = by;", 2)],
+    ids=["not", "by-a-function", "in-place", "at-a-constant-place"],
+)
+def test_a_global_that_nothing_writes_is_a_table_where_it_is_passed(tmp_path: Path, changed: str, ii: int) -> None:
+    (tmp_path / "top.cpp").write_text(REGION.replace("CHANGED", changed))
+    found = [loop for part in check_source(tmp_path / "top.cpp", "top") if part.check for loop in part.check.loops]
+    assert [loop.ii for loop in found if loop.name == "multiply"] == [ii]
 
 
 def test_registers_are_left_to_be_values(load: Load) -> None:
