@@ -1,8 +1,7 @@
 """Arrays that a function fills with constants before it reads them: tables, which Vitis HLS makes ROMs of.
 
-"Element value computation must not depend on any non-constant design variables, other than the initialization loop
-counter variable", an array is "fully written to before being read, and never written again" (UG1399, "Implementing
-ROMs"; "ROM Optimization" has an array that is not `static`). So the loops that fill it are none in hardware. Here the
+By UG1399, "Implementing ROMs", that takes values made of constants and loop counters alone, and no write once it has
+been read; by "ROM Optimization" an array need not be `static`. So the loops that fill it are none in hardware. Here the
 writes are taken out, and a call in front of them stands for what they would leave; what only they needed goes, too.
 Tables of functions as hls4ml has them, and those of `math.h`, are of this kind.
 """

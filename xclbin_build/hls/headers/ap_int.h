@@ -219,12 +219,13 @@ struct ap_int_base {
     __AP_INLINE ap_int_base<W_ + A_, false> concat(const ap_int_base<A_, SA_>& low) const;
 };
 
+// Masks are no constants: clang 19 crashes on one of more than 128 bits.
 template <int W_, bool S_>
 __AP_INLINE ap_int_base<W_, false> ap_range_ref<W_, S_>::get() const {
     typedef unsigned _BitInt(W_) bits;
     const int n = high - low + 1;
     bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
-                             : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
+                        : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
     ap_int_base<W_, false> r;
     r.v = static_cast<bits>((static_cast<bits>(of.v) >> low) & mask);
     return r;
@@ -239,7 +240,7 @@ __AP_INLINE ap_range_ref<W_, S_>& ap_range_ref<W_, S_>::operator=(const T_& x) {
     typedef unsigned _BitInt(W_) bits;
     const int n = high - low + 1;
     bits mask = n >= W_ ? static_cast<bits>(~static_cast<bits>(0))
-                             : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
+                        : static_cast<bits>((static_cast<bits>(1) << (n % W_)) - static_cast<bits>(1));
     bits wide = static_cast<bits>(ap_int_base<W_, false>(x).v);
     of.v = static_cast<ap_detail::raw_t<W_, S_>>((static_cast<bits>(of.v) & ~static_cast<bits>(mask << low)) |
                                                static_cast<bits>((wide & mask) << low));
