@@ -7,7 +7,8 @@ tiles.hpp                sizes of local memories, which a recipe may change
 cores/NAME/              a core: record.hpp, core.hpp, the test bench tb.cpp, README.md with cycles and resources
 lib/                     what cores share; lib/mac/ is the array of multiply-accumulate units
 engine/                  the dataflow engine: one array for convolutions and products of matrices
-sim/                     what stands in for AMD's headers under g++, and counts cycles
+headers/                 what stands in for AMD's headers, by their names
+sim/                     dataflow regions under g++: streams and ports with their depths, which count cycles
 templates/               what `xclbin_build` renders: sequencers, decoders, the software card's stubs
 recipes/                 bundles of cores that come along
 tb/                      what the test benches share
@@ -20,5 +21,6 @@ CORES = ROOT / "cores"
 ENGINE = ROOT / "engine"
 LIB = ROOT / "lib"
 SIM = ROOT / "sim"
+STAND_INS = ROOT / "headers"
 TEMPLATES = ROOT / "templates"
 RECIPES = ROOT / "recipes"

@@ -57,7 +57,7 @@ def kernels() -> list[Source]:
     for name, headers in parts.items():
         path = BUILD / f"{name}.cpp"
         path.write_text("".join(f'#include "{header}"\n' for header in headers))
-        stand_ins = ("-D__SYNTHESIS__", f"-I{KERNELS / 'tb/hls'}") if name == "cores" else (f"-I{KERNELS / 'sim'}",)
+        stand_ins = ("-D__SYNTHESIS__", f"-I{KERNELS / 'headers'}") if name == "cores" else (f"-I{KERNELS / 'sim'}",)
         found.append(Source(path, (*FLAGS, *stand_ins)))
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jinja2
 
-from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, TEMPLATES
+from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, STAND_INS, TEMPLATES
 
 from . import counting as cycles
 from . import engine as engines
@@ -44,7 +44,7 @@ def emulation_sources(design: Design, *, counting: bool = False) -> EmulationSou
     counting: those of kernels that count cycles; raises RecipeError for a design that cannot.
     """
     shared, own = _library(design), _own(design, built_here=True)
-    shared |= {path.relative_to(ROOT).as_posix(): path.read_text() for path in [*SIM.glob("*.hpp"), *SIM.glob("*.h")]}
+    shared |= _texts(SIM, STAND_INS, STAND_INS / "utils")
     if counting:
         own |= cycles.headers(design)
     shared["leave.cpp"] = (LIB / "leave.cpp").read_text()
@@ -112,15 +112,24 @@ def user_directories(design: Design) -> list[Path]:
 def _library(design: Design) -> dict[str, str]:
     """The headers of hls_kernels, and what is generated from them and the tiles alone."""
     headers = sorted([*ROOT.glob("*.hpp"), *LIB.rglob("*.hpp"), *CORES.rglob("*.hpp")])
-    if design.engine:
-        folders = (ENGINE, ENGINE / "processes", ENGINE / "vector", ENGINE / "vector" / "floats", SIM)
-        headers += sorted(path for folder in folders for path in folder.glob("*.h*"))
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in headers}
+    if design.engine:
+        own = (ENGINE, ENGINE / "processes", ENGINE / "vector", ENGINE / "vector" / "floats")
+        sources |= _texts(*own, SIM, STAND_INS)  # the last two for g++
     defaults = parse_tiles(ROOT / "tiles.hpp")
     sources["tiles.hpp"] = _render("tiles.hpp.j2", design, tiles=design.tiles, defaults=defaults)
     records = list(parse_command(ROOT / "command.hpp").records.values())
     sources["command_decode.hpp"] = _render("command_decode.hpp.j2", design, records=records)
     return sources
+
+
+def _texts(*folders: Path) -> dict[str, str]:
+    """The headers that lie in these folders of hls_kernels."""
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text()
+        for folder in folders
+        for path in sorted(folder.glob("*.h*"))
+    }
 
 
 def _own(design: Design, *, built_here: bool) -> dict[str, str]:

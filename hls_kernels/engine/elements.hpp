@@ -6,7 +6,7 @@
 #ifdef __VITIS_HLS__
 #include <ap_int.h>
 #else
-#include "sim/ap_int.h"
+#include "headers/ap_int.h"
 #endif
 
 #include "config.hpp"
@@ -189,7 +189,7 @@ inline sum_t add_sums(sum_t a, sum_t b) { return a + b; }
 #endif
 
 // A sum within the array. Of int8 each step adds at most 2^18, and no tile has more steps than the memory of weights.
-#if ENGINE_ELEMENT == 0 && defined(__VITIS_HLS__)
+#if ENGINE_ELEMENT == 0
 typedef ap_int<bits_for(WEIGHT_STEPS) + 20> array_sum_t;
 #else
 typedef sum_t array_sum_t;
@@ -238,11 +238,7 @@ constexpr int BEAT_CHANNELS = CHANNELS / LINE_BEATS;
 #if ENGINE_ELEMENT == 0
 // Two output channels share a DSP (processes/mac_array.hpp): weights (w1 << 18) + w0. What is above the lower 18 bits is w1 less
 // the sign that w0 borrows, 9 bits; it is worked out once, where a beat comes from memory.
-#ifdef __VITIS_HLS__
 typedef ap_int<9> upper_weight_t;
-#else
-typedef int16_t upper_weight_t;
-#endif
 struct weight_beat_t {
     element_t low[BEAT_CHANNELS / 2][LINE_INPUTS];
     upper_weight_t high[BEAT_CHANNELS / 2][LINE_INPUTS];

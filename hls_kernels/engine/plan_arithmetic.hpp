@@ -90,7 +90,6 @@ public:
     plan_divisions:
         for (; divisions_done_ < divisions_; divisions_done_++) {
             const int32_t a = dividend_[divisions_done_], b = divisor_[divisions_done_];
-#ifdef __VITIS_HLS__
             ap_uint<SIZE_BITS> quotient = a;
             const ap_uint<SIZE_BITS> divisor = b;
             number<SIZE_BITS + 1> rest = 0;
@@ -104,10 +103,6 @@ public:
             }
             quotient_[divisions_done_] = quotient;
             rest_[divisions_done_] = rest;
-#else
-            quotient_[divisions_done_] = a / b;
-            rest_[divisions_done_] = a % b;
-#endif
         }
     }
     int32_t product(plan_product n) const { return product_[n]; }

@@ -16,8 +16,7 @@ constexpr int LOAD_BITS = 24;                                  // windows or set
 constexpr int COMMAND_BITS = 20;                               // commands of a list
 constexpr int LINE_SHIFT = BEAT == 4 ? 2 : BEAT == 2 ? 1 : 0;  // pixels of a line
 
-// Counters and other numbers of few bits. They have a sign more than they need, so that differences are the same numbers in
-// ap_int's arithmetic, which grows, and in that of 64 bits.
+// Counters and other numbers of few bits. They have a sign more than they need, so that differences of two are numbers, too.
 template <int BITS>
 using number = ap_int<BITS + 1>;
 

@@ -21,9 +21,9 @@ struct bank_place {
 //     sim::card_memory memory(sim::platform::banks, sim::platform::kernel_khz);
 class card_memory : public memory {
 public:
-    template <std::size_t N>
-    card_memory(const bank_place (&places)[N], uint32_t kernel_khz)
-        : places_(places, places + N), banks_(N, nullptr), khz_(kernel_khz) {}
+    template <std::size_t N_>
+    card_memory(const bank_place (&places)[N_], uint32_t kernel_khz)
+        : places_(places, places + N_), banks_(N_, nullptr), khz_(kernel_khz) {}
 
     // The bank that the device address lies in; it exists from the first time on that it is asked for.
     bank* holding(uint64_t address) {

@@ -114,15 +114,15 @@ inline std::string text(const std::string& s) {
     }
     return out + '"';
 }
-template <class T>
-std::string field(const char* name, const T& value) {
+template <class T_>
+std::string field(const char* name, const T_& value) {
     return text(name) + ": " + std::to_string(value);
 }
 inline std::string field(const char* name, const std::string& value) { return text(name) + ": " + text(value); }
-template <class T, class F>
-std::string list(const std::vector<T>& items, F each, const char* brackets = "[]") {
+template <class T_, class F_>
+std::string list(const std::vector<T_>& items, F_ each, const char* brackets = "[]") {
     std::string out(1, brackets[0]);
-    for (const T& item : items) out += (out.size() > 1 ? ", " : "") + each(item);
+    for (const T_& item : items) out += (out.size() > 1 ? ", " : "") + each(item);
     return out + brackets[1];
 }
 inline std::string stalls(const std::vector<stall_count>& all) {

@@ -41,7 +41,9 @@ inline void count(const char*, unsigned long) {}
 
 #else
 
-#include "ap_int.h"
+#define FPGA_DATAFLOW 1  // for headers of AMD's names: streams are those of this folder
+
+#include "headers/ap_int.h"
 #include "hls_burst_maxi.h"
 #include "hls_stream.h"
 #include "hls_streamofblocks.h"

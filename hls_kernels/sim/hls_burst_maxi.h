@@ -8,26 +8,26 @@
 #include <string>
 #include <utility>
 
-#include "ap_int.h"
+#include "headers/ap_int.h"
 #include "memory.hpp"
 #include "port.hpp"
 
 namespace hls {
 
-template <class T>
+template <class T_>
 class burst_maxi {
 public:
-    typedef T value_type;
-    burst_maxi(T* data) : data_(data), port_(std::make_shared<sim::port>(static_cast<uint32_t>(sizeof(T)))) {}
+    typedef T_ value_type;
+    burst_maxi(T_* data) : data_(data), port_(std::make_shared<sim::port>(static_cast<uint32_t>(sizeof(T_)))) {}
 
     void read_request(std::size_t offset, std::size_t length) { port_->read_request(offset, length); }
-    T read() { return data_[port_->read()]; }
+    T_ read() { return data_[port_->read()]; }
     void write_request(std::size_t offset, std::size_t length) { port_->write_request(offset, length); }
-    void write(const T& x) { data_[port_->write()] = x; }
+    void write(const T_& x) { data_[port_->write()] = x; }
     // Bytes whose bit of `strobe` is 0 stay as they are.
-    void write(const T& x, ap_int<sizeof(T)> strobe) {
-        T& to = data_[port_->write()];
-        for (std::size_t i = 0; i < sizeof(T); i++)
+    void write(const T_& x, ap_int<sizeof(T_)> strobe) {
+        T_& to = data_[port_->write()];
+        for (std::size_t i = 0; i < sizeof(T_); i++)
             if (strobe[static_cast<int>(i)]) reinterpret_cast<char*>(&to)[i] = reinterpret_cast<const char*>(&x)[i];
     }
     void write_response() { port_->write_response(); }
@@ -35,7 +35,7 @@ public:
     const std::shared_ptr<sim::port>& port() const { return port_; }  // of the simulator, for benches
 
 private:
-    T* data_;
+    T_* data_;
     std::shared_ptr<sim::port> port_;  // copies are the same port
 };
 
@@ -45,8 +45,8 @@ namespace sim {
 
 // Names a port, says what lies behind it, and connects it to a bank of `where`. A functional build needs no bank, and no
 // call of this, which then only checks offsets.
-template <class T>
-void bind(hls::burst_maxi<T>& p, port_settings settings, memory* where = nullptr, bank* of_port = nullptr) {
+template <class T_>
+void bind(hls::burst_maxi<T_>& p, port_settings settings, memory* where = nullptr, bank* of_port = nullptr) {
     p.port()->bind(std::move(settings), of_port);
     if (where) where->attach(p.port());
 }

@@ -30,48 +30,48 @@ inline void finish_write(process& me, channel& c, uint64_t element) {
 
 namespace hls {
 
-template <class T, int DEPTH = 2>
+template <class T_, int DEPTH_ = 2>
 class stream {
-    static_assert(DEPTH >= 1, "a stream holds at least one element");
+    static_assert(DEPTH_ >= 1, "a stream holds at least one element");
 
 public:
-    typedef T value_type;
+    typedef T_ value_type;
     explicit stream(const char* name = nullptr)
-        : channel_(sim::name_of(name, "a stream"), DEPTH), values_(new T[channel_.ring()]) {}
+        : channel_(sim::name_of(name, "a stream"), DEPTH_), values_(new T_[channel_.ring()]) {}
 
-    T read() {
+    T_ read() {
         sim::process& me = sim::self();
         const uint64_t element = channel_.take(me);
-        T x = std::move(values_[channel_.at(element)]);
+        T_ x = std::move(values_[channel_.at(element)]);
         sim::finish_read(me, channel_, element);
         return x;
     }
-    void write(const T& x) {
+    void write(const T_& x) {
         sim::process& me = sim::self();
         const uint64_t element = channel_.reserve(me);
         if (__builtin_expect(channel_.is_crowded(), 0)) grow(element);
         values_[channel_.at(element)] = x;
         sim::finish_write(me, channel_, element);
     }
-    void read(T& x) { x = read(); }
-    void operator>>(T& x) { x = read(); }
-    void operator<<(const T& x) { write(x); }
+    void read(T_& x) { x = read(); }
+    void operator>>(T_& x) { x = read(); }
+    void operator<<(const T_& x) { write(x); }
 
-    template <class U = T>
+    template <class U_ = T_>
     bool empty() const {
-        return only_blocking<U>();
+        return only_blocking<U_>();
     }
-    template <class U = T>
+    template <class U_ = T_>
     bool full() const {
-        return only_blocking<U>();
+        return only_blocking<U_>();
     }
-    template <class U>
-    bool read_nb(U&) {
-        return only_blocking<U>();
+    template <class U_>
+    bool read_nb(U_&) {
+        return only_blocking<U_>();
     }
-    template <class U>
-    bool write_nb(const U&) {
-        return only_blocking<U>();
+    template <class U_>
+    bool write_nb(const U_&) {
+        return only_blocking<U_>();
     }
 
     const sim::channel& channel() const { return channel_; }  // of the simulator, for benches
@@ -79,19 +79,19 @@ public:
 private:
     // Makes room for the elements in the writer's pipeline.
     void grow(uint64_t end) {
-        std::unique_ptr<T[]> before = std::move(values_);
-        values_.reset(new T[2 * channel_.ring()]);
+        std::unique_ptr<T_[]> before = std::move(values_);
+        values_.reset(new T_[2 * channel_.ring()]);
         const uint64_t mask = 2 * channel_.ring() - 1;
         for (uint64_t e = channel_.oldest(); e != end; e++) values_[e & mask] = std::move(before[channel_.at(e)]);
         channel_.grow();
     }
-    template <class U>
+    template <class U_>
     static bool only_blocking() {
-        static_assert(!std::is_same<U, U>::value, "only read() and write(): see the head of hls_stream.h");
+        static_assert(!std::is_same<U_, U_>::value, "only read() and write(): see the head of hls_stream.h");
         return false;
     }
     sim::channel channel_;
-    std::unique_ptr<T[]> values_;
+    std::unique_ptr<T_[]> values_;
 };
 
 }  // namespace hls

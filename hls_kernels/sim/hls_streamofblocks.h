@@ -24,37 +24,37 @@ inline void only_between_loops(const process& me, const channel& c) {
 
 namespace hls {
 
-template <class T, int DEPTH = 2>
+template <class T_, int DEPTH_ = 2>
 class stream_of_blocks {
-    static_assert(DEPTH >= 1, "a stream of blocks holds at least one block");
+    static_assert(DEPTH_ >= 1, "a stream of blocks holds at least one block");
     struct block {
-        T value;
+        T_ value;
     };
 
 public:
     explicit stream_of_blocks(const char* name = nullptr)
-        : channel_(sim::name_of(name, "a stream of blocks"), DEPTH), blocks_(new block[DEPTH]()) {}
+        : channel_(sim::name_of(name, "a stream of blocks"), DEPTH_), blocks_(new block[DEPTH_]()) {}
 
-    T& write_acquire() {
+    T_& write_acquire() {
         sim::process& me = sim::self();
         sim::only_between_loops(me, channel_);
         const uint64_t element = channel_.reserve(me);
         if (sim::COUNTING) me.wait_until(channel_.free_from(element), channel_, sim::channel::FULL);
         me.now++;
-        return blocks_[element % DEPTH].value;
+        return blocks_[element % DEPTH_].value;
     }
     void write_release() {
         sim::process& me = sim::self();
         sim::only_between_loops(me, channel_);
         channel_.fill(++me.now);
     }
-    T& read_acquire() {
+    T_& read_acquire() {
         sim::process& me = sim::self();
         sim::only_between_loops(me, channel_);
         const uint64_t element = channel_.take(me);
         if (sim::COUNTING) me.wait_until(channel_.filled_from(element), channel_, sim::channel::EMPTY);
         me.now++;
-        return blocks_[element % DEPTH].value;
+        return blocks_[element % DEPTH_].value;
     }
     void read_release() {
         sim::process& me = sim::self();
@@ -69,38 +69,38 @@ private:
     std::unique_ptr<block[]> blocks_;
 };
 
-template <class T, int DEPTH = 2>
+template <class T_, int DEPTH_ = 2>
 class write_lock {
 public:
-    explicit write_lock(stream_of_blocks<T, DEPTH>& s)
+    explicit write_lock(stream_of_blocks<T_, DEPTH_>& s)
         : stream_(s), block_(s.write_acquire()), alive_(std::uncaught_exceptions()) {}
     ~write_lock() noexcept(false) {
         if (std::uncaught_exceptions() == alive_) stream_.write_release();
     }
     write_lock(const write_lock&) = delete;
-    operator T&() { return block_; }
-    T& operator=(const T& x) { return block_ = x; }
+    operator T_&() { return block_; }
+    T_& operator=(const T_& x) { return block_ = x; }
 
 private:
-    stream_of_blocks<T, DEPTH>& stream_;
-    T& block_;
+    stream_of_blocks<T_, DEPTH_>& stream_;
+    T_& block_;
     int alive_;
 };
 
-template <class T, int DEPTH = 2>
+template <class T_, int DEPTH_ = 2>
 class read_lock {
 public:
-    explicit read_lock(stream_of_blocks<T, DEPTH>& s)
+    explicit read_lock(stream_of_blocks<T_, DEPTH_>& s)
         : stream_(s), block_(s.read_acquire()), alive_(std::uncaught_exceptions()) {}
     ~read_lock() noexcept(false) {
         if (std::uncaught_exceptions() == alive_) stream_.read_release();
     }
     read_lock(const read_lock&) = delete;
-    operator T&() { return block_; }
+    operator T_&() { return block_; }
 
 private:
-    stream_of_blocks<T, DEPTH>& stream_;
-    T& block_;
+    stream_of_blocks<T_, DEPTH_>& stream_;
+    T_& block_;
     int alive_;
 };
 

@@ -13,11 +13,11 @@ namespace sim {
 class launch {
 public:
     // The port of an argument: `bytes` bytes from `data` on, which have the device address.
-    template <class T>
-    hls::burst_maxi<T> port(T* data, uint64_t bytes, uint64_t device, const port_settings& settings) {
-        hls::burst_maxi<T> p(data);
+    template <class T_>
+    hls::burst_maxi<T_> port(T_* data, uint64_t bytes, uint64_t device, const port_settings& settings) {
+        hls::burst_maxi<T_> p(data);
         port_settings bound = settings;
-        bound.elements = bytes / sizeof(T);
+        bound.elements = bytes / sizeof(T_);
         bound.address = device;
 #if FPGA_COUNT_CYCLES
         bind(p, bound, &memory_, memory_.holding(device));

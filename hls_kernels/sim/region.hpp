@@ -63,8 +63,8 @@ public:
     region& operator=(const region&) = delete;
 
     // `call`: the text of a call, whose function's name the process gets.
-    template <class F>
-    void run(const char* call, F body) {
+    template <class F_>
+    void run(const char* call, F_ body) {
         if (fibers().failed()) return;  // one of those before has, and the end of the region tells
         std::string name(call);
         name = name.substr(0, name.find('('));

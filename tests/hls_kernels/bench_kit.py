@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hls_kernels import CORES, ROOT
+from hls_kernels import CORES, ROOT, STAND_INS
 from xclbin_build.build import load_design
 from xclbin_build.generate import hls_sources, stage
 from xclbin_build.toolchain.gxx import find_compiler
@@ -63,7 +63,7 @@ class Build:
             f"-ffp-contract={'fast' if self.fused else 'off'}", "-fno-math-errno", "-Wno-psabi",
             "-faligned-new",  # as C++17 has it: a bench's memory is a std::vector of beats
             "-Wno-unknown-pragmas", f"-I{sources}",
-            *(["-D__SYNTHESIS__", f"-I{sources / 'tb' / 'hls'}"] if self.synthesis else []),
+            *(["-D__SYNTHESIS__", f"-I{sources / 'headers'}"] if self.synthesis else []),
             *(SANITIZERS if self.sanitized else ()),
             *compiler_flags(self.isa), *plan_flags(self.isa, self.plan),
             str(sources / _FILES[self.bench].relative_to(ROOT)), "-o", str(program),
@@ -108,6 +108,7 @@ def write_sources(directory: Path, shape: str) -> None:
     recipe = directory / "recipe.toml"
     recipe.write_text(f'[kernel.k]\ncores = ["gemm"]\n[tiles]\n{SHAPES[shape]}')
     stage(hls_sources(load_design(recipe, platform="u250")), directory)
-    shutil.copytree(ROOT / "tb", directory / "tb")
+    for folder in ("tb", STAND_INS.name):
+        shutil.copytree(ROOT / folder, directory / folder)
     for bench in _FILES.values():
         shutil.copy(bench, directory / bench.relative_to(ROOT))

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from hls_kernels import ROOT
+from hls_kernels import ROOT, STAND_INS
 from tests.hls_kernels.bench_kit import SANITIZERS
 from xclbin_build import qor
 from xclbin_build.toolchain.gxx import find_compiler
@@ -146,7 +146,8 @@ def compile_bench(
         root = directory / "hls_kernels"
         shutil.copytree(ENGINE, root / "engine")
         shutil.copytree(ROOT / "lib", root / "lib")
-        (root / "sim").symlink_to(ROOT / "sim")
+        for shared in (ROOT / "sim", STAND_INS):
+            (root / shared.name).symlink_to(shared)
         path = root / "engine" / mutation.file
         text = path.read_text()
         assert text.count(mutation.before) == 1, f"{mutation.file} has changed: {mutation.before}"

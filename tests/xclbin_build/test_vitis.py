@@ -27,7 +27,7 @@ from xclbin_build.toolchain.vitis import link_config, write_sources
 
 DATA = Path(__file__).parent / "data"
 DESIGN = load_design(DATA / "user.toml", platform="u250")
-VIEWS = {"simulation": [], "synthesis": ["-D__SYNTHESIS__", f"-I{ROOT / 'tb' / 'hls'}"]}
+VIEWS = {"simulation": [], "synthesis": ["-D__SYNTHESIS__", f"-I{ROOT / 'headers'}"]}
 
 
 def compile_hls(directory: Path, source: str, *options: str) -> None:

@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hls_kernels import STAND_INS
+
 from .. import cache
 from ..design import Design
 from ..hls import clang
 from ..hls.operators import Operators
 from ..hls.resources import Part, Resources
 
-_CODE = [Path(__file__).parent, Path(__file__).parents[1] / "hls"]
+_CODE = [Path(__file__).parent, Path(__file__).parents[1] / "hls", STAND_INS]
 
 
 def load(sources: Mapping[str, str], design: Design, operators: Operators) -> list[Part] | None:

@@ -93,7 +93,8 @@ def read(path: Path, *, includes: Sequence[str], defines: Sequence[str], after: 
     """
     language = ["-x", "c", *C] if is_c(path) else ["-x", "c++", *CPP]
     command = [*language, "-E", "-dD", *DEFINES, *(f"-D{d}" for d in defines), f"-I{path.parent}"]
-    command += [*(f"-I{i}" for i in includes), "-isystem", str(clang.HEADERS), "-w", "-fms-extensions", str(path)]
+    command += [*(f"-I{i}" for i in includes), *(f"-isystem{h}" for h in clang.HEADERS)]
+    command += ["-w", "-fms-extensions", str(path)]
     text, _ = clang.run("clang", command)
     first = max([*after.loops, *after.pragmas, after.first - 1]) + 1 if after else 1
     return mark(text, path, skip=frozenset(), first=first)
@@ -164,7 +165,7 @@ class _Marker:
             token = items[index]
             if token.kind != "word" or token.text not in ("for", "while", "do") or index in ended_by_do:
                 continue
-            if token.system and not token.file.startswith(str(clang.HEADERS)):
+            if token.system and not token.file.startswith(tuple(map(str, clang.HEADERS))):
                 continue
             if token.text == "do":
                 body = statement_end(items, index + 1)

@@ -47,14 +47,11 @@ fetch_commands:
         job.idle = !failed && job.c.opcode == ENGINE_IDLE;
         failed = failed || (job.c.opcode != ENGINE_MAC && !job.vector && !job.idle);
         job.runs = !failed && !job.vector && !job.idle;
+        job.p = plan_t();
         if (job.runs) {
-#ifdef __VITIS_HLS__
             narrowed(job);
-#endif
             job.p = plan_of(job.c);
             CYCLES(plan);
-        } else {
-            job.p = plan_t();
         }
         to.input.write(job);
         to.window.write(job);

@@ -4,17 +4,10 @@
 
 namespace engine {
 
-#ifdef __VITIS_HLS__
 typedef ap_int<48> dsp_sum_t;
 typedef ap_int<27> dsp_pair_t;
 typedef ap_uint<18> field_t;
 typedef ap_int<20> step_sum_t;
-#else
-typedef int64_t dsp_sum_t;  // no product or sum leaves 48 bits
-typedef int32_t dsp_pair_t;
-typedef int32_t field_t;
-typedef int32_t step_sum_t;
-#endif
 
 #if ENGINE_ELEMENT == 0
 // Two output channels share an activation in a DSP48E2: weights (w1 << 18) + w0 at its 27-bit port, the activation at the
@@ -29,14 +22,10 @@ constexpr int32_t BIAS = (1 << (FIELD - 1)) - 1;
 // Bits side by side.
 inline dsp_pair_t pair_of(element_t low, upper_weight_t high) {
 #pragma HLS inline
-#ifdef __VITIS_HLS__
-    dsp_pair_t pair;
+    dsp_pair_t pair = 0;
     pair.range(26, FIELD) = high.range(8, 0);
     pair.range(FIELD - 1, 0) = ap_int<FIELD>(low).range(FIELD - 1, 0);
     return pair;
-#else
-    return static_cast<dsp_pair_t>(high * (1 << FIELD) | (low & ((1 << FIELD) - 1)));
-#endif
 }
 
 inline void dot_pair(const dsp_pair_t pair[IC], const element_t a[IC], step_sum_t& low, step_sum_t& high) {

@@ -94,7 +94,7 @@ inline rows_t rows_of(const vector_job_t& job, const plane_line_t& first, const 
     rows_t r;
     r.first = first;
     r.lines = left < plane_line_t(most) ? rest : most;
-    r.rows = r.lines << LINE_SHIFT;
+    r.rows = group_rows_t(r.lines) << LINE_SHIFT;  // a shift keeps its operand's width
     r.walked = r.rows < LEAST_ROWS ? group_rows_t(LEAST_ROWS) : r.rows;
     return r;
 }

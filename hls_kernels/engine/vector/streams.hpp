@@ -93,7 +93,7 @@ inline void write_jobs(const vector_command& c, int32_t position, vector_side& t
 inline done_pixels_t pixels_until(const vector_job_t& job, const rows_t& rows) {
 #pragma HLS inline
     const plane_line_t behind = rows.first + plane_line_t(job.p.group_lines);
-    return job.p.heads > 1 ? done_pixels_t(0) : done_pixels_t(behind << LINE_SHIFT);
+    return job.p.heads > 1 ? done_pixels_t(0) : done_pixels_t(behind) << LINE_SHIFT;
 }
 // And those that the group reads.
 inline done_pixels_t pixels_read(const vector_job_t& job, const rows_t& rows) {
@@ -150,7 +150,7 @@ inline ap_uint<5> channels_of(const vector_job_t& job, int block) {
 inline ap_uint<5> channels_until(const rows_t& rows, int block, int row) {
 #pragma HLS inline
     typedef number<PIXEL_BITS + 1> place_t;
-    const place_t until = place_t(rows.first << LINE_SHIFT) + row + 1 - block * CHANNELS;
+    const place_t until = (place_t(rows.first) << LINE_SHIFT) + row + 1 - block * CHANNELS;
     return until < place_t(0) ? ap_uint<5>(0) : until > place_t(CHANNELS) ? ap_uint<5>(CHANNELS) : ap_uint<5>(until);
 }
 // Channel l of a part of a word.

@@ -1,4 +1,4 @@
-// Stands in for the header of Vitis HLS while loops are checked: a shift register, all of whose elements move at once.
+// Stands in for the header of Vitis HLS: a shift register, all of whose elements move at once.
 #pragma once
 
 template <typename T_, unsigned DEPTH_>

@@ -1,7 +1,7 @@
-// Stands in for the header of Vitis HLS while loops are checked.
+// Stands in for the header of Vitis HLS.
 #pragma once
 #include "ap_int.h"
-#include "hls_stream.h"
+#include <hls_stream.h>
 
 namespace hls {
 

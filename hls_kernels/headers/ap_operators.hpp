@@ -1,0 +1,86 @@
+// Operators of integers of any width, of ranges of them, and of C++'s own numbers: a part of ap_int.h.
+#pragma once
+#include "ap_int.h"
+
+// An operator of two integers: the result is as wide as Vitis makes it, so that nothing is lost. A built-in operand counts
+// with the width of its type; a range with that of the whole integer.
+#define __AP_MIXED(OP)                                                                              \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                        \
+    __AP_INLINE auto operator OP(const ap_int_base<A_, SA_>& a, T_ b) {                             \
+        return a OP ap_int_base<ap_detail::traits<T_>::width, ap_detail::traits<T_>::is_signed>(b); \
+    }                                                                                               \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                        \
+    __AP_INLINE auto operator OP(T_ b, const ap_int_base<A_, SA_>& a) {                             \
+        return ap_int_base<ap_detail::traits<T_>::width, ap_detail::traits<T_>::is_signed>(b) OP a; \
+    }                                                                                               \
+    template <int A_, bool SA_, int B_, bool SB_>                                                   \
+    __AP_INLINE auto operator OP(const ap_int_base<A_, SA_>& a, const ap_range_ref<B_, SB_>& b) {   \
+        return a OP b.get();                                                                        \
+    }                                                                                               \
+    template <int A_, bool SA_, int B_, bool SB_>                                                   \
+    __AP_INLINE auto operator OP(const ap_range_ref<A_, SA_>& a, const ap_int_base<B_, SB_>& b) {   \
+        return a.get() OP b;                                                                        \
+    }                                                                                               \
+    template <int A_, bool SA_, int B_, bool SB_>                                                   \
+    __AP_INLINE auto operator OP(const ap_range_ref<A_, SA_>& a, const ap_range_ref<B_, SB_>& b) {  \
+        return a.get() OP b.get();                                                                  \
+    }                                                                                               \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                        \
+    __AP_INLINE auto operator OP(const ap_range_ref<A_, SA_>& a, T_ b) {                            \
+        return a.get() OP b;                                                                        \
+    }                                                                                               \
+    template <int A_, bool SA_, class T_, class = ap_detail::if_integer<T_>>                        \
+    __AP_INLINE auto operator OP(T_ b, const ap_range_ref<A_, SA_>& a) {                            \
+        return b OP a.get();                                                                        \
+    }                                                                                               \
+    template <int A_, bool SA_>                                                                     \
+    __AP_INLINE double operator OP(const ap_int_base<A_, SA_>& a, double b) {                       \
+        return a.to_double() OP b;                                                                  \
+    }                                                                                               \
+    template <int A_, bool SA_>                                                                     \
+    __AP_INLINE float operator OP(const ap_int_base<A_, SA_>& a, float b) {                         \
+        return a.to_float() OP b;                                                                   \
+    }                                                                                               \
+    template <int A_, bool SA_>                                                                     \
+    __AP_INLINE double operator OP(double b, const ap_int_base<A_, SA_>& a) {                       \
+        return b OP a.to_double();                                                                  \
+    }                                                                                               \
+    template <int A_, bool SA_>                                                                     \
+    __AP_INLINE float operator OP(float b, const ap_int_base<A_, SA_>& a) {                         \
+        return b OP a.to_float();                                                                   \
+    }
+#define __AP_ARITHMETIC(OP, WIDTH, SIGNED)                                                                \
+    template <int A_, bool SA_, int B_, bool SB_>                                                         \
+    __AP_INLINE auto operator OP(const ap_int_base<A_, SA_>& a, const ap_int_base<B_, SB_>& b) {          \
+        typedef ap_int_base<(WIDTH), SIGNED> result;                                                      \
+        typedef ap_detail::operand_t<result, A_, SA_, B_, SB_> type;                                      \
+        result r;                                                                                         \
+        r.v = static_cast<typename result::value_type>(static_cast<type>(a.v) OP static_cast<type>(b.v)); \
+        return r;                                                                                         \
+    }                                                                                                     \
+    __AP_MIXED(OP)
+__AP_ARITHMETIC(+, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)) + 1, SA_ || SB_)
+__AP_ARITHMETIC(-, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)) + 1, true)
+__AP_ARITHMETIC(*, A_ + B_, SA_ || SB_)
+__AP_ARITHMETIC(/, A_ + SB_, SA_ || SB_)
+__AP_ARITHMETIC(%, ap_detail::smaller(A_, B_ + (!SB_ && SA_)), SA_)
+__AP_ARITHMETIC(&, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)), SA_ || SB_)
+__AP_ARITHMETIC(|, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)), SA_ || SB_)
+__AP_ARITHMETIC(^, ap_detail::larger(A_ + (SB_ && !SA_), B_ + (SA_ && !SB_)), SA_ || SB_)
+#undef __AP_ARITHMETIC
+#define __AP_COMPARE(OP)                                                                                  \
+    template <int A_, bool SA_, int B_, bool SB_>                                                         \
+    __AP_INLINE bool operator OP(const ap_int_base<A_, SA_>& a, const ap_int_base<B_, SB_>& b) {          \
+        constexpr bool sign = SA_ || SB_;                                                                 \
+        typedef ap_detail::raw_t<ap_detail::larger(A_ + (sign && !SA_), B_ + (sign && !SB_)), sign> type; \
+        return static_cast<type>(a.v) OP static_cast<type>(b.v);                                          \
+    }                                                                                                     \
+    __AP_MIXED(OP)
+__AP_COMPARE(==)
+__AP_COMPARE(!=)
+__AP_COMPARE(<)
+__AP_COMPARE(>)
+__AP_COMPARE(<=)
+__AP_COMPARE(>=)
+#undef __AP_COMPARE
+#undef __AP_MIXED

@@ -1,0 +1,2 @@
+// Stands in for the header of Vitis HLS.
+#pragma once

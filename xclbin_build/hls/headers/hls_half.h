@@ -1,3 +1,0 @@
-// Stands in for the header of Vitis HLS while loops are checked.
-#pragma once
-typedef _Float16 half;
