@@ -8,17 +8,17 @@
 
 namespace fpga {
 
-template <class T>
-inline T cu_scalar(const cu_call* call, uint32_t offset) {
-    T value;
+template <class T_>
+inline T_ cu_scalar(const cu_call* call, uint32_t offset) {
+    T_ value;
     std::memcpy(static_cast<void*>(&value), call->registers + offset, sizeof value);
     return value;
 }
 
 // Host pointer of the buffer whose device address lies at `offset`; null, with the call's error set, when there is no
 // such buffer or its address is not a multiple of `alignment` bytes.
-template <class T>
-inline T* cu_region(cu_call* call, uint32_t offset, const char* name, uint64_t alignment, uint64_t& bytes) {
+template <class T_>
+inline T_* cu_region(cu_call* call, uint32_t offset, const char* name, uint64_t alignment, uint64_t& bytes) {
     const uint64_t address = cu_scalar<uint64_t>(call, offset);
     bytes = 0;
     void* host = call->translate(call->card, address, &bytes);
@@ -32,7 +32,7 @@ inline T* cu_region(cu_call* call, uint32_t offset, const char* name, uint64_t a
                       static_cast<unsigned long long>(address), static_cast<unsigned long long>(alignment));
         return nullptr;
     }
-    return static_cast<T*>(host);
+    return static_cast<T_*>(host);
 }
 
 }  // namespace fpga

@@ -20,6 +20,7 @@ _FLAGS = (
 )  # fmt: skip
 _ENGINE_FLAGS = ("-ffp-contract=off",)  # each operation of its epilogue rounds for itself, as on a card
 INCLUDES = ("-I.", "-Ilib")  # cores may name headers of lib with the folder or without
+STAND_INS = ("-isystem", "headers")  # of AMD's headers, for the user's kernels and cores
 # What hls_kernels/lib/leave.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
 LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
@@ -61,7 +62,8 @@ def build(
     tiles = [f"{name}={value}" for name, value in design.tiles.items()]
     directory = build_directory(digest([str(ROOT), *compiler.command, compiler.version, *flags, *tiles]))
     own = digest([str(design.recipe.directory), design.recipe.name])[:12]
-    own_flags = [*flags, f"-I{own}", *(f"-I{path}" for path in user_directories(design)), f"-ffile-prefix-map={own}/="]
+    own_flags = [*flags, *STAND_INS, f"-I{own}", *(f"-I{path}" for path in user_directories(design))]
+    own_flags.append(f"-ffile-prefix-map={own}/=")
     units = [Unit(name, flags) for name in _units(sources.shared)]
     engines = {f"cu_{kernel.name}.cpp" for kernel in design.kernels if kernel.engine}
     units += [
