@@ -47,6 +47,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "groups": ((24, 8, 3, 3), (1, 16, 8, 7), {"padding": 1, "groups": 2}),
     "depthwise": ((20, 1, 3, 3), (2, 20, 9, 7), {"padding": 1, "groups": 20}),
     "depthwise 5x5": ((32, 1, 5, 5), (1, 32, 9, 7), {"padding": 2, "stride": 2, "groups": 32}),
+    "depthwise 1-D": ((20, 1, 5), (2, 20, 30), {"padding": 4, "dilation": 2, "groups": 20, "rank": 1}),
     "1-D": ((20, 12, 5), (2, 12, 30), {"padding": 2, "rank": 1}),
     "3-D": ((20, 3, 3, 3, 3), (1, 3, 4, 5, 6), {"padding": 1, "rank": 3}),
 }
@@ -266,3 +267,15 @@ def test_weights_with_a_zero_point_run_in_eager() -> None:
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), quantize(model(x), I8), rtol=0, atol=0)
     assert fpga_dynamo.stats()["ps_fallbacks"] == before + 1
+
+
+@pytest.mark.parametrize("size", [(12, 1, 1), (1,), (2, 1, 9, 7)])
+def test_a_sum_that_is_broadcast_is_one_of_real_numbers(size: tuple[int, ...]) -> None:
+    """As XNNPACK's quantizer leaves positions and constants: refused by the core for bytes, taken as element-wise."""
+    torch.manual_seed(0)
+    small = torch.randn(size)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return quantize(rounded(x, U8) + rounded(small, I8), FINE)
+
+    check(run, torch.randn(2, 12, 9, 7))

@@ -72,6 +72,8 @@ def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | N
             if (why := _refused_by_card(match, graph)) is None:
                 graph.claimed.update(match.nodes)
                 claims.matches.append(match)
+                for node in match.nodes:
+                    claims.reasons.pop(node, None)
             else:
                 claims.reasons.update({node: why for node in match.nodes if node.target is not operator.getitem})
     for node in graph.module.graph.nodes:
@@ -100,17 +102,20 @@ def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -
 
 
 def _alone(pattern: Pattern, graph: GraphInfo, reasons: dict[Node, str], mistakes: Mistakes) -> list[Match]:
-    """Matches of a pattern that merges for nodes that are left; refusals go into `reasons`."""
+    """Matches of a pattern that merges for nodes that are left; refusals go into `reasons`.
+
+    What another pattern has refused is left too: a sum that is none for integers is one of real numbers.
+    """
     anchors = frozenset(pattern.anchors)
     found = []
     for node in graph.module.graph.nodes:
-        if node.op != "call_function" or node.target not in anchors or node in reasons:
+        if node.op != "call_function" or node.target not in anchors or refuse_sizes(node) is not None:
             continue
         if node in graph.claimed or node in graph.static:
             continue
         match, refused = _tried(pattern, node, graph, mistakes)
         if refused is not None:
-            reasons[node] = refused
+            reasons.setdefault(node, refused)
         elif match is not None:
             found.append(match)
     return found

@@ -140,6 +140,7 @@ def pack_int8_depthwise(params: tuple[Any, ...], weight: torch.Tensor) -> torch.
     """int8 [kernel column][kernel row / 4][channels][4 kernel rows], channels padded to a multiple of 16."""
     (form,) = params
     taps = formed(form, weight)[:, 0]
+    taps = taps.reshape(taps.shape[0], -1, taps.shape[-1])  # a sequence is an image of one row
     taps = F.pad(taps, (0, 0, 0, -taps.shape[1] % 4, 0, -taps.shape[0] % VEC))
     split = taps.reshape(taps.shape[0], taps.shape[1] // 4, 4, taps.shape[2])
     return split.permute(3, 1, 0, 2).contiguous().flatten()
