@@ -12,6 +12,11 @@ aten = torch.ops.aten
 _FUSED = aten.scaled_dot_product_attention.default
 
 
+def is_fused(model: GraphModule) -> bool:
+    """Whether a graph has a ``scaled_dot_product_attention``."""
+    return any(node.target is _FUSED for node in model.graph.nodes)
+
+
 def take_apart(model: GraphModule) -> None:
     """Replaces each ``scaled_dot_product_attention`` without dropout, grouped heads and nested tensors, in place.
 

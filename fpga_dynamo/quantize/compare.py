@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 
 from fpga_dynamo.errors import OptionError
+from fpga_dynamo.quantize import attention
 from fpga_dynamo.quantize.capture import Watch, rounded
 from fpga_dynamo.quantize.flow import Inputs, arguments, exported
 from fpga_dynamo.quantize.operators import MULTIPLICATIONS
@@ -115,6 +117,8 @@ def compare(model: nn.Module, quantised: GraphModule, data: Iterable[Inputs], sc
     fold_scales(
         reference, [node for node in reference.graph.nodes if node.target in MULTIPLICATIONS and node.name in there]
     )
+    if not attention.is_fused(quantised):
+        attention.take_apart(reference)
     sums: dict[str, _Sums] = {}
     output, same, rows = _Power(), 0, 0
     with torch.no_grad():
@@ -145,11 +149,19 @@ class _Power:
         self.signal, self.error = 0.0, 0.0
 
     def add(self, exact: Tensor, ours: Tensor) -> None:
-        self.signal += float(exact.double().square().sum())
-        self.error += float((exact.double() - ours.double()).square().sum())
+        signal, error = _squares(exact, ours)
+        self.signal += float(signal.sum())
+        self.error += float(error.sum())
 
     def db(self) -> float:
         return _db(self.signal, self.error)
+
+
+def _squares(exact: Tensor, ours: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the signal and of its error, element by element; nothing where a mask is infinite."""
+    finite = exact.isfinite()
+    signal = torch.where(finite, exact.double(), 0.0)
+    return signal.square(), torch.where(finite, signal - ours.double(), 0.0).square()
 
 
 class _Sums:
@@ -159,7 +171,8 @@ class _Sums:
         self.node = node
         self.own, self.total = _Power(), _Power()
         self.channels: tuple[Tensor, Tensor] | None = None
-        self.operator = str(node.target).removeprefix("aten.").split(".")[0]
+        called = getattr(node.target, "__name__", "") if node.target is operator.getitem else str(node.target)
+        self.operator = called.removeprefix("aten.").split(".")[0]
 
     def add_own(self, exact: Tensor, ours: Tensor) -> None:
         self.own.add(exact, ours)
@@ -167,8 +180,7 @@ class _Sums:
             return
         axis = exact.dim() - 1 if self.operator in _OF_FEATURES else 1
         others = [d for d in range(exact.dim()) if d != axis]
-        signal = exact.double().square().sum(others)
-        error = (exact.double() - ours.double()).square().sum(others)
+        signal, error = (squares.sum(others) for squares in _squares(exact, ours))
         if self.channels is None:
             self.channels = (signal, error)
         elif self.channels[0].shape == signal.shape:

@@ -37,8 +37,12 @@ PRODUCTS: dict[object, Product] = {
     aten.conv1d.default: Product("convolution"),
     aten.conv2d.default: Product("convolution"),
     aten.conv3d.default: Product("convolution"),
+    aten.conv1d.padding: Product("convolution"),
+    aten.conv2d.padding: Product("convolution"),
+    aten.conv3d.padding: Product("convolution"),
     aten.conv_transpose1d.default: Product("transposed convolution", 1),
     aten.conv_transpose2d.input: Product("transposed convolution", 1),
+    aten.conv_transpose3d.input: Product("transposed convolution", 1),
     aten.linear.default: Product("linear"),
     aten.matmul.default: Product("matmul", None, None),
     aten.bmm.default: Product("matmul", None, None),
@@ -92,15 +96,24 @@ VALUES: dict[object, str] = {
 }  # fmt: skip
 
 EMBEDDING = aten.embedding.default
+SOFTMAX = aten.softmax.int
 
 CAPABILITIES = frozenset({product.name for product in PRODUCTS.values()} | set(VALUES.values()) | {"cat", "embedding"})
 """What a recipe may be able to do in 8 bits, by name."""
 
 
 def is_image_sum(node: Node) -> bool:
-    """Whether an addition is of two tensors of one shape, as a residual is, unscaled."""
-    shapes = _shapes_of_two(node)
+    """Whether an addition is of two tensors of one shape, as a residual is, unscaled, and no mask of attention's."""
+    shapes = None if is_score(node) else _shapes_of_two(node)
     return shapes is not None and shapes[0] == shapes[1] and bool(node.kwargs.get("alpha", 1) == 1)
+
+
+def is_score(node: Node) -> bool:
+    """Whether a softmax reads a value: then what is added is a mask, or bias, whose range says nothing of the sum."""
+    users = list(node.users)
+    while len(users) == 1 and users[0].target in MOVES:
+        users = list(users[0].users)
+    return any(user.target is SOFTMAX for user in users)
 
 
 def is_image_product(node: Node) -> bool:

@@ -24,6 +24,7 @@ from fpga_dynamo.quantize.operators import (
     MOVES,
     MULTIPLICATIONS,
     PRODUCTS,
+    SOFTMAX,
     VALUES,
     Product,
     is_float,
@@ -79,13 +80,15 @@ class FPGAQuantizer(Quantizer):
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
-        fold_scales(model, self._kept(model.graph.nodes))
+        fold_scales(model, self._kept(model.graph.nodes)[0])
         if "matmul" in self.capabilities:
             attention.take_apart(model)
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        kept = self._kept(model.graph.nodes)
+        kept, missing = self._kept(model.graph.nodes)
+        if missing:
+            raise OptionError(f"keep_float: the graph has no node or module named {', '.join(map(repr, missing))}")
         taken: set[Node] = set(kept)
         self._symmetric = second_operands(node for node in model.graph.nodes if node not in kept)
         for node in model.graph.nodes:
@@ -110,7 +113,8 @@ class FPGAQuantizer(Quantizer):
     def validate(self, model: GraphModule) -> None:
         """Whatever is annotated can be left to eager, so nothing is refused here."""
 
-    def _kept(self, nodes: Iterable[Node]) -> set[Node]:
+    def _kept(self, nodes: Iterable[Node]) -> tuple[set[Node], list[str]]:
+        """The nodes that keep_float names, and the names that no node has; attention's parts have theirs only later."""
         kept, found = set(), set()
         for node in nodes:
             modules = [_path(name) for name, _ in (node.meta.get("nn_module_stack") or {}).values()]
@@ -118,9 +122,7 @@ class FPGAQuantizer(Quantizer):
                 if node.name == name or any(path == name or path.startswith(name + ".") for path in modules):
                     kept.add(node)
                     found.add(name)
-        if missing := sorted(self.keep_float - found):
-            raise OptionError(f"keep_float: the graph has no node or module named {', '.join(map(repr, missing))}")
-        return kept
+        return kept, sorted(self.keep_float - found)
 
     def _activation(self, node: Node) -> QuantizationSpec:
         return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
@@ -184,7 +186,9 @@ class FPGAQuantizer(Quantizer):
         annotation = QuantizationAnnotation(_annotated=True)
         for operand in operands:
             assert isinstance(operand, Node)
-            annotation.input_qspec_map[operand] = self._activation(operand)
+            masked = node.target is SOFTMAX and not _is_quantized(operand)
+            spec = self.specs.scores_along(node.args[1]) if masked else self._activation(operand)  # type: ignore[arg-type]
+            annotation.input_qspec_map[operand] = spec
         last = node
         if of_two:
             user = _only_user(node)

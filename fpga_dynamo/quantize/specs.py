@@ -8,6 +8,7 @@ card and any other engine give the same bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -53,8 +54,52 @@ class _PowerOfTwo:
         return scale, zero
 
 
+class _Scores:
+    """Of an observer of what a softmax reads: no lower than what weighs anything in its row.
+
+    Masks are minus infinity, or the least float32, and would take all 8 bits; far below a row's largest all is zero.
+    """
+
+    def __init__(self, *args: Any, dim: int = -1, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.dim, self.masked = dim, False
+
+    def forward(self, x_orig: Tensor) -> Tensor:
+        if x_orig.numel() == 0:
+            return x_orig
+        greatest = x_orig.detach().float().amax(self.dim)
+        greatest = greatest[greatest > torch.finfo(torch.float32).min / 2]  # no row of nothing but masks
+        if greatest.numel() == 0:
+            return x_orig
+        floor = float(greatest.min()) - _NOTHING - math.log(x_orig.shape[self.dim])
+        self.masked = self.masked or bool((x_orig < floor).any())
+        super().forward(x_orig.detach().clamp(min=floor))  # type: ignore[misc]
+        return x_orig
+
+    def _calculate_qparams(self, min_val: Tensor, max_val: Tensor) -> tuple[Tensor, Tensor]:
+        # A histogram's search might clip what is masked to where it weighs something.
+        low = torch.minimum(min_val, self.min_val) if self.masked else min_val  # type: ignore[attr-defined]
+        return super()._calculate_qparams(low, max_val)  # type: ignore[misc, no-any-return]
+
+
+class ScoresHistogramObserver(_Scores, HistogramObserver):
+    """What a softmax reads, after training."""
+
+
+class ScoresMovingAverageObserver(_Scores, MovingAverageMinMaxObserver):
+    """What a softmax reads, in training."""
+
+
 class PowerOfTwoHistogramObserver(_PowerOfTwo, HistogramObserver):
     """Activations after training: the range of least error, with a scale that is a power of two."""
+
+
+class PowerOfTwoScoresHistogramObserver(_Scores, _PowerOfTwo, HistogramObserver):
+    """What a softmax reads, after training, with a scale that is a power of two."""
+
+
+class PowerOfTwoScoresMovingAverageObserver(_Scores, _PowerOfTwo, MovingAverageMinMaxObserver):
+    """What a softmax reads, in training, with a scale that is a power of two."""
 
 
 class PowerOfTwoPerChannelObserver(_PowerOfTwo, PerChannelMinMaxObserver):
@@ -71,13 +116,14 @@ class PowerOfTwoMovingAveragePerChannelObserver(_PowerOfTwo, MovingAveragePerCha
 
 @dataclass(frozen=True)
 class Specs:
-    """The specifications of one quantizer. symmetric: an activation's with the zero point 0. bias: None where biases
-    stay float32."""
+    """The specifications of one quantizer. symmetric: an activation's with the zero point 0. scores_along: of what a
+    softmax over that dimension reads. bias: None where biases stay float32."""
 
     activation: QuantizationSpec
     symmetric: QuantizationSpec
     weight: QuantizationSpec
     transposed_weight: QuantizationSpec
+    scores_along: Callable[[int], QuantizationSpec]
     bias: BiasType
 
     def weight_of(self, channel_axis: int) -> QuantizationSpec:
@@ -114,8 +160,9 @@ def specs(scales: Scales, bias: BiasType, training: bool) -> Specs:
     return Specs(
         _spec("activation", _activation_observer(scales, training), torch.per_tensor_affine, None),
         _spec("activation", _activation_observer(scales, training), torch.per_tensor_symmetric, None),
-        _spec("weight", _weight_observer(scales, training), torch.per_channel_symmetric, 0),
-        _spec("weight", _weight_observer(scales, training), torch.per_channel_symmetric, 1),
+        _spec("weight", _weight_observer(scales, training, 0), torch.per_channel_symmetric, 0),
+        _spec("weight", _weight_observer(scales, training, 1), torch.per_channel_symmetric, 1),
+        lambda dim: _spec("activation", _scores_observer(scales, training, dim), torch.per_tensor_affine, None),
         bias,
     )
 
@@ -141,13 +188,29 @@ def _activation_observer(scales: Scales, training: bool) -> Callable[..., Any]:
     return (PowerOfTwoHistogramObserver if scales == "pow2" else HistogramObserver).with_args(eps=_SMALLEST)
 
 
-def _weight_observer(scales: Scales, training: bool) -> Callable[..., Any]:
+def _scores_observer(scales: Scales, training: bool, dim: int) -> Callable[..., Any]:
     if training:
-        if scales == "pow2":
-            return FakeQuantize.with_args(observer=PowerOfTwoMovingAveragePerChannelObserver, eps=_SMALLEST)
-        return FusedMovingAvgObsFakeQuantize.with_args(observer=MovingAveragePerChannelMinMaxObserver, eps=_SMALLEST)
+        # The fused one looks at the values itself, masks and all.
+        observer = PowerOfTwoScoresMovingAverageObserver if scales == "pow2" else ScoresMovingAverageObserver
+        return FakeQuantize.with_args(observer=observer, eps=_SMALLEST, dim=dim)
+    after = PowerOfTwoScoresHistogramObserver if scales == "pow2" else ScoresHistogramObserver
+    return after.with_args(eps=_SMALLEST, dim=dim)
+
+
+def _weight_observer(scales: Scales, training: bool, axis: int) -> Callable[..., Any]:
+    if training:
+        # torchao tells the axis only to what is called PerChannel: so neither to a fake quantizer nor to the observer
+        # in it. The fused one knows no axis but the first.
+        averages = (
+            PowerOfTwoMovingAveragePerChannelObserver if scales == "pow2" else MovingAveragePerChannelMinMaxObserver
+        )
+        fake = FusedMovingAvgObsFakeQuantize if scales == "float" and axis == 0 else FakeQuantize
+        return fake.with_args(observer=averages, eps=_SMALLEST, ch_axis=axis)
     return (PowerOfTwoPerChannelObserver if scales == "pow2" else PerChannelMinMaxObserver).with_args(eps=_SMALLEST)
 
+
+_NOTHING = 8.0
+"""So far below a row's largest, all that it holds weighs exp(-8), a tenth of a step of a softmax's result, together."""
 
 _SMALLEST = 2.0**-40
 """The least scale: that of a tensor that is zero throughout."""

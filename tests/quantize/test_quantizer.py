@@ -118,6 +118,29 @@ def test_moves_keep_the_scale_of_their_operand() -> None:
     assert len(found) > 3
 
 
+@pytest.mark.parametrize(
+    "layer", [nn.ConvTranspose1d(8, 4, 3), nn.ConvTranspose2d(8, 4, 3), nn.ConvTranspose3d(8, 4, 2)]
+)
+@pytest.mark.parametrize("scales", ["float", "pow2"])
+def test_transposed_convolutions_have_scales_of_output_channels(scales: Any, layer: nn.Module) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 8, *[5] * (layer.weight.dim() - 2))  # type: ignore[operator]
+    graphs = [quantize(layer.eval(), [x], scales, progress=False)]
+    exported = torch.export.export(layer.train(), (x,)).module()
+    prepared = prepare_qat_pt2e(exported, FPGAQuantizer(scales, training=True))
+    prepared(x)
+    move_exported_model_to_eval(prepared)
+    for graph in (*graphs, convert_pt2e(prepared)):
+        ((weight, found),) = weights(graph)
+        assert weight.shape[:2] == (8, 4) and found.shape == (4,)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d(4, 8, 3, padding="same"), nn.Conv2d(4, 8, 4, padding="same")])
+def test_convolutions_with_padding_by_name_are_annotated(layer: nn.Module) -> None:
+    graph = quantize(layer.eval(), [torch.randn(1, 4, *[6] * (layer.weight.dim() - 2))], progress=False)  # type: ignore[operator]
+    assert [weight.dtype for weight, _ in weights(graph)] == [torch.int8]
+
+
 @pytest.mark.parametrize("model", ["residual", "digits"])
 def test_powers_of_two_clip_nothing_that_float_scales_do_not(model: str) -> None:
     network: nn.Module

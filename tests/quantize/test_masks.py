@@ -1,0 +1,119 @@
+"""Masks of attention in 8 bits: what is masked weighs nothing, and what is not keeps its bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+pytest.importorskip("torchao")
+
+from torchao.quantization.pt2e import move_exported_model_to_eval
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
+
+from fpga_dynamo.quantize import FPGAQuantizer, compare, quantize
+from tests.quantize.test_on_card import runs_whole
+
+LEAST = torch.finfo(torch.float32).min
+WITHOUT_A_MASK_DB = 30.0
+"""Of such layers, with float scales; with a mask among what the scales had to cover they had 5."""
+
+
+class Attention(nn.Module):
+    def __init__(self, mask: float | None, whole: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+        self.mask, self.whole = mask, whole
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, rows, features = x.shape
+        q, k, v = (layer(x).view(n, rows, 4, 8).transpose(1, 2) for layer in self.layers[:3])
+        if self.mask is None:
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            mask = torch.full((rows, rows), self.mask).triu(1)
+            scores = q @ k.transpose(-1, -2) / math.sqrt(8)
+            y = (scores + (mask.repeat(n, 4, 1, 1) if self.whole else mask)).softmax(-1) @ v
+        result: Tensor = self.layers[3](y.transpose(1, 2).reshape(n, rows, features))
+        return result
+
+
+def attention(mask: float | None, whole: bool = False) -> tuple[nn.Module, list[Tensor]]:
+    torch.manual_seed(0)
+    return Attention(mask, whole).eval(), [torch.randn(2, 17, 32) for _ in range(3)]
+
+
+def ratio(model: nn.Module, graph: Callable[[Tensor], Tensor], inputs: list[Tensor]) -> float:
+    with torch.no_grad():
+        exact, ours = (torch.cat([run(x) for x in inputs]) for run in (model, graph))
+    return 10 * math.log10(float(exact.square().sum() / (exact - ours).square().sum()))
+
+
+each_mask = pytest.mark.parametrize(
+    ("mask", "whole"),
+    [(None, False), (-100.0, False), (-1e9, False), (LEAST, False), (LEAST, True), (-math.inf, True)],
+    ids=["causal", "-100", "-1e9", "least", "least, of the scores' shape", "infinite, of the scores' shape"],
+)
+
+
+@each_mask
+def test_a_mask_takes_no_bits(mask: float | None, whole: bool) -> None:
+    model, inputs = attention(mask, whole)
+    assert ratio(model, quantize(model, inputs, progress=False), inputs) > WITHOUT_A_MASK_DB
+
+
+@pytest.mark.parametrize("scales", ["float", "pow2"])
+def test_a_mask_takes_no_bits_in_training(scales: Any) -> None:
+    model, inputs = attention(None)
+    graph = torch.export.export(model, (inputs[0],)).module()
+    prepared = prepare_qat_pt2e(graph, FPGAQuantizer(scales, training=True))
+    for _ in range(2):
+        prepared(inputs[0])
+    move_exported_model_to_eval(prepared)
+    converted = convert_pt2e(prepared)
+    assert ratio(model, converted, inputs[:1]) > WITHOUT_A_MASK_DB - 5
+
+
+def test_masked_attention_is_one_launch_of_integers() -> None:
+    runs_whole(*attention(None))
+    runs_whole(*attention(LEAST, True))
+
+
+def test_rows_that_are_masked_throughout_set_no_range() -> None:
+    class Padded(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            return (x + mask).softmax(-1)
+
+    torch.manual_seed(0)
+    mask = torch.zeros(4, 1, 6)
+    mask[0] = LEAST
+    inputs = [(torch.randn(4, 6, 6), mask)]
+    graph = quantize(Padded(), inputs, progress=False)
+    with torch.no_grad():
+        torch.testing.assert_close(graph(*inputs[0])[1:], Padded()(*inputs[0])[1:], atol=0.02, rtol=0)
+
+
+def test_compare_tells_of_the_products_of_attention() -> None:
+    model, inputs = attention(None)
+    layers = {layer.name: layer for layer in compare(model, quantize(model, inputs, progress=False), inputs).layers}
+    products = [layer for layer in layers.values() if layer.operator == "matmul"]
+    assert len(products) == 2 and all(layer.macs for layer in products)
+    assert not any(math.isnan(layer.own_db) or math.isnan(layer.total_db) for layer in layers.values())
+    (softmax,) = (layer for layer in layers.values() if layer.operator == "softmax")
+    assert softmax.own_db > WITHOUT_A_MASK_DB
+
+
+def test_products_of_attention_may_stay_in_float() -> None:
+    model, inputs = attention(None)
+
+    everything = quantize(model, inputs, progress=False)
+    kept = [layer.name for layer in compare(model, everything, inputs).layers if layer.operator == "matmul"]
+    graph = quantize(model, inputs, keep_float=kept, progress=False)
+    assert ratio(model, graph, inputs) > ratio(model, everything, inputs)
+    for node in graph.graph.nodes:
+        if node.name in kept:
+            assert not any("quantize" in str(user.target) for user in node.users)
