@@ -38,6 +38,9 @@ def _replace(model: GraphModule, node: Node) -> bool:
     if given.get("dropout_p") or given.get("enable_gqa"):
         return False
     shapes = [operand.meta["val"].shape for operand in (query, key, value)]
+    rows, columns = shapes[0][-2], shapes[1][-2]
+    if given.get("is_causal") and not (isinstance(rows, int) and isinstance(columns, int)):
+        return False  # its mask is no constant
     scale = given.get("scale") or 1 / math.sqrt(int(shapes[0][-1]))
     with model.graph.inserting_before(node):
 
@@ -51,9 +54,6 @@ def _replace(model: GraphModule, node: Node) -> bool:
         scores = add(aten.matmul.default, query, add(aten.transpose.int, key, -2, -1))
         scores = add(aten.mul.Tensor, scores, scale)
         if given.get("is_causal"):
-            rows, columns = shapes[0][-2], shapes[1][-2]
-            if not (isinstance(rows, int) and isinstance(columns, int)):
-                return False
             name = f"_causal_mask_{rows}_{columns}"
             if not hasattr(model, name):
                 model.register_buffer(name, torch.full((rows, columns), -math.inf).triu(1), persistent=False)

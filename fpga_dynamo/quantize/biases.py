@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
+from fpga_dynamo.quantize.capture import refuse_no_graph
 from fpga_dynamo.quantize.operators import PRODUCTS
 
 _PER_TENSOR = "quantized_decomposed.dequantize_per_tensor"
@@ -21,7 +22,10 @@ def round_biases(model: GraphModule) -> int:
     below what a result is rounded to. With scales that are powers of two all sums below 2^24 units are exact in float32
     then, so that eager has the same bits in whatever order it adds, and a card has eager's. Biases of 2^24 units or
     more, and those of products whose operands are not quantised, stay as they are.
+
+    Raises OptionError for a model that is no graph.
     """
+    refuse_no_graph(model)
     changed = 0
     for node in model.graph.nodes:
         product = PRODUCTS.get(node.target)

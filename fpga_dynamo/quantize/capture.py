@@ -8,6 +8,8 @@ from typing import Any
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from fpga_dynamo.errors import OptionError
+
 _CODES = ("quantize_per", "dequantize_per", "choose_qparams")
 
 
@@ -19,6 +21,12 @@ def is_layer(node: Node) -> bool:
 def is_code(node: Node) -> bool:
     """Whether a node quantises or dequantises."""
     return node.op == "call_function" and any(code in str(node.target) for code in _CODES)
+
+
+def refuse_no_graph(model: object) -> None:
+    """Raises OptionError unless `model` is a graph."""
+    if not isinstance(model, GraphModule):
+        raise OptionError(f"a quantised graph is wanted, as of quantize or convert_pt2e, not a {type(model).__name__}")
 
 
 class Watch(Interpreter):

@@ -18,7 +18,7 @@ from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize import attention
-from fpga_dynamo.quantize.capture import Watch, rounded
+from fpga_dynamo.quantize.capture import Watch, refuse_no_graph, rounded
 from fpga_dynamo.quantize.flow import Inputs, arguments, exported
 from fpga_dynamo.quantize.operators import MULTIPLICATIONS
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
@@ -106,8 +106,9 @@ def compare(model: nn.Module, quantised: GraphModule, data: Iterable[Inputs], sc
     Layers are matched by their names in the exported graph, so `quantised` comes from ``torch.export`` of `model`
     (:func:`quantize`, or torchao with any quantizer). score: of a model, evaluated for both.
 
-    Raises OptionError where `data` is empty or the graphs have no layer in common.
+    Raises OptionError where `data` is empty, `quantised` is no graph or the graphs have no layer in common.
     """
+    refuse_no_graph(quantised)
     items = list(data)
     if not items:
         raise OptionError("data is empty: give inputs to compare the models on")

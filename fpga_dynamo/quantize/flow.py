@@ -40,9 +40,13 @@ def quantize(
     scales, bias, keep_float, capabilities: see :class:`FPGAQuantizer`. dynamic_shapes: as of ``torch.export``.
     progress: shows a bar on stderr's terminal while calibrating.
 
-    Raises OptionError where `calibration` is empty or no list of inputs; what ``torch.export`` cannot export raises its
-    error.
+    Raises OptionError where `calibration` is empty, no list of inputs or leads to values that are not finite, and for a
+    model that has no float32 parameter but others; what ``torch.export`` cannot export raises its error.
     """
+    if isinstance(calibration, (torch.Tensor, dict)) or not isinstance(calibration, Iterable):
+        kind = type(calibration).__name__
+        raise OptionError(f"calibration is a list of what the model is called with, not a {kind}: give [inputs, ...]")
+    _refuse_types(model)
     data = iter(calibration)
     first = next(data, None)
     if first is None:
@@ -51,13 +55,29 @@ def quantize(
     prepared = prepare_pt2e(exported(model, first, dynamic_shapes), quantizer)
     total = len(calibration) if isinstance(calibration, Sequence) else None
     with torch.no_grad():
-        for inputs in track(_chain(first, data), "calibrating", total=total, disable=not progress, transient=True):
-            call(prepared, inputs)
+        bar = track(_chain(first, data), "calibrating", total=total, disable=not progress, transient=True)
+        for number, inputs in enumerate(bar):
+            try:
+                call(prepared, inputs)
+            except RuntimeError as error:
+                if "not finite" not in str(error):  # of a histogram's range
+                    raise
+                raise OptionError(
+                    f"calibration: item {number} leads to values that are not finite, and have no range"
+                ) from error
     converted = convert_pt2e(prepared)
     # Its eval() only switches dropout and batch norm, and returns nothing.
     allow_exported_model_train_eval(converted)
     converted.eval()
-    return converted
+    # Rounding has no gradient. A bias that trains is no constant, and a linear layer in bytes adds nothing else.
+    return converted.requires_grad_(False)
+
+
+def _refuse_types(model: nn.Module) -> None:
+    types = {parameter.dtype for parameter in model.parameters() if parameter.dtype.is_floating_point}
+    if types and torch.float32 not in types:
+        given = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in types))
+        raise OptionError(f"the model is {given}, and float32 is what can be quantised: give model.float()")
 
 
 def exported(model: nn.Module, inputs: Inputs, dynamic_shapes: Any = None) -> GraphModule:

@@ -70,6 +70,9 @@ class FPGAQuantizer(Quantizer):
         capabilities: Collection[str] = CAPABILITIES,
     ) -> None:
         super().__init__()
+        for option, given in (("keep_float", keep_float), ("capabilities", capabilities)):
+            if isinstance(given, str):
+                raise OptionError(f"{option} is a list of names, not a string: give [{given!r}]")
         if unknown := sorted(set(capabilities) - CAPABILITIES):
             known = ", ".join(sorted(CAPABILITIES))
             raise OptionError(f"capabilities: unknown {', '.join(unknown)}; there are {known}")

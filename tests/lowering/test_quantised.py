@@ -279,3 +279,29 @@ def test_a_sum_that_is_broadcast_is_one_of_real_numbers(size: tuple[int, ...]) -
         return quantize(rounded(x, U8) + rounded(small, I8), FINE)
 
     check(run, torch.randn(2, 12, 9, 7))
+
+
+def test_a_row_that_trains_is_no_constant_and_explain_says_what_to_do() -> None:
+    torch.manual_seed(0)
+    model, x = Layer(Weights(24, 16), F.linear), torch.randn(5, 16)
+    assert model.weights.bias is not None
+    model.weights.bias = nn.Parameter(model.weights.bias.detach())
+    (graph,) = fpga_dynamo.explain(model, x, options=GREEDY).graphs
+    (product,) = (node for node in graph.nodes if node.macs)
+    assert product.how.startswith("float32, because ") and "torch.no_grad()" in product.how
+    with torch.no_grad():
+        (graph,) = fpga_dynamo.explain(model, x, options=GREEDY).graphs
+    (product,) = (node for node in graph.nodes if node.macs)
+    assert product.how.startswith("int8; ")
+
+
+def test_a_bias_of_a_convolution_that_trains_is_packed_again() -> None:
+    model, x = layer("3x3", U8)
+    assert model.weights.bias is not None
+    model.weights.bias = nn.Parameter(model.weights.bias.detach())
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="fpga", options=GREEDY)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
+        with torch.no_grad():
+            model.weights.bias.neg_()

@@ -167,6 +167,18 @@ def test_torchao_weights_alone_lie_in_bytes(rows: int) -> None:
     assert [element.name for element in stored] == ["I8", "I8"]
 
 
+def test_explain_says_why_weights_alone_are_multiplied_as_real_numbers() -> None:
+    integers, scale = torch.randint(-127, 128, (32, 64), dtype=torch.int8), torch.rand(32)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return (x @ integers.float().t()) * scale
+
+    with torch.no_grad():
+        (graph,) = fpga_dynamo.explain(run, torch.randn(3, 64), options=GREEDY).graphs
+    (product,) = (node for node in graph.nodes if node.macs)
+    assert product.how.startswith("float32, because what it multiplies is not of eight bits")
+
+
 def test_int8_products_alone() -> None:
     torch.manual_seed(0)
     a, w = (torch.randint(-128, 128, size, dtype=torch.int8) for size in ((20, 40), (48, 40)))

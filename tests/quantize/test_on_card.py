@@ -83,3 +83,12 @@ def test_an_image_that_is_enlarged() -> None:
         nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(8, 4, 1),
     ).eval()  # fmt: skip
     runs_whole(model, [torch.randn(2, 3, 16, 20) for _ in range(3)])
+
+
+def test_products_are_of_integers_in_calls_with_gradients_too() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 36, 5)).eval()
+    x = torch.randn(2, 3, 8, 8)
+    graph = quantize(model, [x], progress=False)
+    products = [node for part in fpga_dynamo.explain(graph, x).graphs for node in part.nodes if node.macs]
+    assert len(products) == 2 and all(node.how.startswith("int8; ") for node in products)

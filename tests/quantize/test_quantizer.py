@@ -17,7 +17,7 @@ from torchao.quantization.pt2e import move_exported_model_to_eval
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
 
 from fpga_dynamo.errors import OptionError
-from fpga_dynamo.quantize import FPGAQuantizer, quantize, round_biases
+from fpga_dynamo.quantize import FPGAQuantizer, compare, quantize, round_biases
 from tests.quantize.digits import BATCH, digits
 
 BATCHES = ({0: torch.export.Dim("batch")},)
@@ -277,6 +277,25 @@ def test_bad_options_are_one_sentence() -> None:
         quantize(nn.Linear(2, 2), [], progress=False)
     with pytest.raises(OptionError, match="not int"):
         quantize(nn.Linear(2, 2), [3], progress=False)
+
+
+def test_other_mistakes_are_one_sentence_too() -> None:
+    model, x = nn.Linear(2, 2), torch.randn(3, 2)
+    with pytest.raises(OptionError, match=r"give \['linear'\]"):
+        FPGAQuantizer(keep_float="linear")
+    with pytest.raises(OptionError, match=r"give \['linear'\]"):
+        FPGAQuantizer(capabilities="linear")
+    for calibration in (x, {"input": x}, 3):
+        with pytest.raises(OptionError, match=f"not a {type(calibration).__name__}"):
+            quantize(model, calibration, progress=False)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="item 1 leads to values that are not finite"):
+        quantize(model, [x, x * math.nan], progress=False)
+    with pytest.raises(OptionError, match=r"the model is bfloat16, .* give model.float\(\)"):
+        quantize(nn.Linear(2, 2).bfloat16(), [x.bfloat16()], progress=False)
+    with pytest.raises(OptionError, match="not a Linear"):
+        round_biases(model)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="not a Linear"):
+        compare(model, model, [x])  # type: ignore[arg-type]
 
 
 def test_biases_become_whole_units_of_the_sums() -> None:

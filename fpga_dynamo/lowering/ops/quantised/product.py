@@ -117,7 +117,7 @@ def check(match: Match, graph: GraphInfo) -> str | None:
     depth = shape(product.left)[-1]
     bias = product.bias
     if bias is not None and not (graph.is_static(bias) and shape(bias) == shape(product.node)[-1:]):
-        return "what is added is no static row"
+        return "what is added is no static row, or is trained: call a quantised model under torch.no_grad()"
     if product.sums and "FORMAT_I32" not in graph.target.enums:
         return TOO_OLD
     if isinstance(product.scale, OwnScale):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch.fx import Node
 
-from fpga_dynamo.ir.graph import GraphInfo, aten
+from fpga_dynamo.ir.graph import GraphInfo, aten, operand, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, DEQUANTIZE_OWN, QUANTIZE, QUANTIZE_OWN
 from fpga_dynamo.lowering.patterns import TABLE
 
@@ -13,8 +14,15 @@ _SIGNS = frozenset({QUANTIZE, DEQUANTIZE, *QUANTIZE_OWN, *DEQUANTIZE_OWN, aten._
 
 
 def is_quantised(graph: GraphInfo) -> bool:
-    """Whether a graph has values of eight bits that stand for real numbers."""
-    return any(node.target in _SIGNS for node in graph.module.graph.nodes)
+    """Whether a graph has values of eight bits that stand for real numbers, be they weights alone."""
+    return any(node.target in _SIGNS or _is_weight(node, graph) for node in graph.module.graph.nodes)
+
+
+def _is_weight(node: Node, graph: GraphInfo) -> bool:
+    """Whether static bytes become real numbers, as those of torchao's Int8WeightOnlyConfig."""
+    if node.target is not aten._to_copy.default or not graph.from_inputs(operand(node, 0)):
+        return False
+    return value(operand(node, 0)).dtype is torch.int8 and value(node).dtype.is_floating_point
 
 
 def arithmetic(node: Node, pattern: str, graph: GraphInfo) -> str:
