@@ -127,6 +127,10 @@ private:
         m.rows = random.pick({1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 49});
         m.channels = random.pick({1, 2, 15, 16, 17, 32, 40, 64, 100, 129});
         if (random.chance(0.2)) m.rows = random.integer(1, 80);
+        if (random.chance(0.05)) {  // whole groups of as many rows as there are at most
+            m.rows = random.integer(100, 600);
+            m.channels = random.pick({1, 16, 17});
+        }
         m.heads[0] = random.pick({1, 1, 1, 2});
         m.heads[1] = random.pick({1, 1, 2, 3});
         m.producer = -1;
@@ -209,7 +213,7 @@ private:
         if (!params.empty()) c.params = parameters.put(params);
     }
     static void choose_group(vector_command& c, random_source& random) {
-        c.group_lines = random.integer(1, 12);
+        c.group_lines = random.integer(1, random.chance(0.7) ? 12 : engine::VECTOR_ROWS / engine::BEAT);
         while (c.group_lines > 1 && engine::refusal(c)) c.group_lines--;
     }
     // Of the blocks of a map without heads, and another one of them; or of both halves of one map's rows.
