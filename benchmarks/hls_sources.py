@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,10 +91,9 @@ def of_script(path: Path) -> Design | None:
 
 def checked(design: Design, seconds: float) -> str:
     """Why a design cannot be checked; "" if it can."""
-    command = [str(_TOOL), "check", *map(str, design.sources), "--top", design.top, "--platform", "u250", "--json"]
-    try:
-        done = subprocess.run([*command, *design.options], capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
+    command = ["check", *map(str, design.sources), "--top", design.top, "--platform", "u250", "--json", *design.options]
+    done = _done(command, seconds)
+    if done is None:
         return f"not done after {seconds:g} s"
     try:
         parts = json.loads(done.stdout)["parts"]
@@ -106,12 +107,25 @@ def built(design: Design, seconds: float) -> str:
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder) / "recipe.toml"
         recipe.write_text(f'name = "other"\n\n[kernel.{design.top}]\nsource = "{design.sources[0]}"\ncu = 1\n')
-        command = [str(_TOOL), "--target", "emu", "--recipe", str(recipe), "-o", str(recipe.with_suffix(".xclbin"))]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-        except subprocess.TimeoutExpired:
+        command = ["--target", "emu", "--recipe", str(recipe), "-o", str(recipe.with_suffix(".xclbin"))]
+        done = _done(command, seconds)
+        if done is None:
             return f"not done after {seconds:g} s"
         return "" if done.returncode == 0 else _first_error(done.stderr)
+
+
+def _done(arguments: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str] | None:
+    """What xclbin-build says; None, with all that it had started ended, if it is not done in time."""
+    command = [str(_TOOL), *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _first_error(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,18 @@ def test_a_source_that_is_refused_has_its_reason(checkout: Path, capsys: pytest.
     hls_sources.main([str(checkout), "--each", "1"])
     told = capsys.readouterr().out
     assert "scripted/src/scale.cpp scale: error" in told and "nowhere.h" in told and "checked: 1 of 2" in told
+
+
+def test_what_is_not_done_in_time_leaves_nothing_running(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool, left = checkout / "tool", checkout / "pid"
+    tool.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {left}\nwait\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(hls_sources, "_TOOL", tool)
+    design = next(hls_sources.designs(checkout))
+    assert hls_sources.checked(design, 2.0) == "not done after 2 s"
+    status = Path("/proc", left.read_text().strip(), "stat")
+    for _ in range(100):
+        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":  # which init takes away
+            return
+        time.sleep(0.05)
+    pytest.fail("what the tool had started goes on")
