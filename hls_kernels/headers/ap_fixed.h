@@ -1,7 +1,7 @@
-// Stands in for the header of Vitis HLS: fixed-point numbers on the integers of ap_int.h, with AMD's modes of rounding and
+// Stands in for the header of Vitis HLS: fixed-point numbers on integers, with AMD's modes of rounding and
 // saturation. Where loops are checked (__HLS_CHECK__) numbers of C++'s floating point come in and go out as wires do.
 #pragma once
-#include "ap_int.h"
+#include "ap_integers.hpp"
 
 enum ap_q_mode { AP_RND, AP_RND_ZERO, AP_RND_MIN_INF, AP_RND_INF, AP_RND_CONV, AP_TRN, AP_TRN_ZERO };
 enum ap_o_mode { AP_SAT, AP_SAT_ZERO, AP_SAT_SYM, AP_WRAP, AP_WRAP_SM };

@@ -1,6 +1,5 @@
-// Operators of integers of any width, of ranges of them, and of C++'s own numbers: a part of ap_int.h.
+// Operators of integers of any width, of ranges of them, and of C++'s own numbers: a part of ap_integers.hpp.
 #pragma once
-#include "ap_int.h"
 
 // An operator of two integers: the result is as wide as Vitis makes it, so that nothing is lost. A built-in operand counts
 // with the width of its type; a range with that of the whole integer.

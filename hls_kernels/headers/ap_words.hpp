@@ -18,16 +18,14 @@ struct scaled {
     uint64_t magnitude;
     int doublings;
     bool negative;
-
-    explicit scaled(double x) : magnitude(0), doublings(0), negative(x < 0) {
-        int exponent = 0;
-        const double mantissa = std::frexp(std::fabs(x), &exponent);
-        if (!std::isfinite(x) || exponent <= 0) return;
-        const int bits = exponent < 53 ? exponent : 53;
-        magnitude = static_cast<uint64_t>(std::ldexp(mantissa, bits));
-        doublings = exponent - bits;
-    }
 };
+inline scaled scaled_of(double x) {
+    int exponent = 0;
+    const double mantissa = std::frexp(std::fabs(x), &exponent);
+    if (!std::isfinite(x) || exponent <= 0) return {0, 0, false};
+    const int bits = exponent < 53 ? exponent : 53;
+    return {static_cast<uint64_t>(std::ldexp(mantissa, bits)), exponent - bits, x < 0};
+}
 
 template <int W_, bool S_>
 class wide_words;
@@ -92,7 +90,7 @@ private:
     template <class T_>
     static constexpr uint64_t bits_of(T_ x) {
         if constexpr (std::is_floating_point<T_>::value) {
-            const scaled s(static_cast<double>(x));
+            const scaled s = scaled_of(static_cast<double>(x));
             const uint64_t magnitude = s.doublings < 64 ? s.magnitude << s.doublings : 0;
             return s.negative ? -magnitude : magnitude;
         } else {
@@ -120,7 +118,7 @@ public:
     template <class T_, class = if_number<T_>>
     constexpr wide_words(T_ x) : words_{} {
         if constexpr (std::is_floating_point<T_>::value) {
-            const scaled s(static_cast<double>(x));
+            const scaled s = scaled_of(static_cast<double>(x));
             words_[0] = s.magnitude;
             *this = s.doublings < W_ ? *this << s.doublings : wide_words(0);
             if (s.negative) *this = -*this;

@@ -42,7 +42,7 @@ def save(parts: list[Part], sources: Mapping[str, str], design: Design, operator
 
 
 def _path(sources: Mapping[str, str], design: Design, operators: Operators) -> Path:
-    code = sorted(p for folder in _CODE for p in folder.rglob("*") if p.suffix in (".py", ".toml", ".h"))
+    code = sorted(p for folder in _CODE for p in folder.rglob("*") if p.suffix in (".py", ".toml", ".h", ".hpp"))
     quoted = f"'{design.recipe.name}'"
     texts = [part for name in sorted(sources) for part in (name, sources[name].replace(quoted, ""))]
     key = cache.digest([str(clang.VERSION), str(operators.clock_ns), *texts, *(p.read_bytes() for p in code)])
