@@ -58,10 +58,10 @@ def designs(root: Path) -> Iterator[Design]:
 
 
 def kernels(text: str) -> list[str]:
-    """Names of the functions behind `extern "C"`."""
+    """Names of the functions behind `extern "C"` that are not static."""
     code = re.sub(r"//.*|/\*[\s\S]*?\*/", "", text)
     _, marker, behind = code.partition('extern "C"')
-    return list(dict.fromkeys(re.findall(r"\b(?:void|int)\s+(\w+)\s*\(", behind))) if marker else []
+    return list(dict.fromkeys(re.findall(r"(?<!static )\b(?:void|int)\s+(\w+)\s*\(", behind))) if marker else []
 
 
 def of_script(path: Path) -> Design | None:

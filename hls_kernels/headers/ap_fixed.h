@@ -44,8 +44,13 @@ struct ap_fixed_base {
     value_type v;
 
     ap_fixed_base() = default;
+#ifdef __HLS_CHECK__
     __AP_INLINE constexpr ap_fixed_base(double x) : v(static_cast<value_type>(ap_detail::moved_point(x, W_ - I_))) {}
     __AP_INLINE constexpr ap_fixed_base(float x) : v(static_cast<value_type>(ap_detail::moved_point(x, W_ - I_))) {}
+#else  // AP_TRN, as for all that names no mode
+    ap_fixed_base(double x) : v(std::floor(ap_detail::moved_point(x, W_ - I_))) {}
+    ap_fixed_base(float x) : ap_fixed_base(static_cast<double>(x)) {}
+#endif
     template <class T_, class = ap_detail::if_integer<T_>, class = void>
     __AP_INLINE constexpr ap_fixed_base(T_ x)
         : v(shifted<ap_detail::traits<T_>::width>(
@@ -167,25 +172,25 @@ __AP_INLINE ap_fixed_base<W_, I_, S_> ap_quantized(const ap_fixed_base<A_, IA_, 
     return r;
 }
 
-template <int W_, bool S_>
-template <int W2_, int I2_, bool S2_>
-__AP_INLINE ap_int_base<W_, S_>::ap_int_base(const ap_fixed_base<W2_, I2_, S2_>& x)
+namespace ap_detail {
+template <class T_>
+using as_fixed = ap_fixed_base<traits<T_>::width, traits<T_>::width, traits<T_>::is_signed>;
+
+// The integer in a number with a fixed point: towards zero, as C++ converts; where loops are checked the bits in front of it.
+template <int W_, bool S_, int A_, int IA_, bool SA_>
+__AP_INLINE raw_t<W_, S_> integer_of(const ap_fixed_base<A_, IA_, SA_>& x) {
 #ifdef __HLS_CHECK__
-    : v(ap_fixed_base<W_, W_, S_>::template shifted<W2_>(x.v, W2_ - I2_)){}
-#else  // towards zero, as C++ converts
-    : v(ap_quantized<W_, W_, S_, AP_TRN_ZERO, AP_WRAP>(x).v) {
-}
+    return ap_fixed_base<W_, W_, S_>::template shifted<A_>(x.v, A_ - IA_);
+#else
+    return ap_quantized<W_, W_, S_, AP_TRN_ZERO, AP_WRAP>(x).v;
 #endif
+}
 
-      namespace ap_detail {
-    template <class T_>
-    using as_fixed = ap_fixed_base<traits<T_>::width, traits<T_>::width, traits<T_>::is_signed>;
-
-    // What a number of C++'s floating point becomes.
-    template <int W_, int I_, bool S_, ap_q_mode Q_, ap_o_mode O_, class T_>
-    __AP_INLINE ap_fixed_base<W_, I_, S_> quantized_float(T_ x) {
+// What a number of C++'s floating point becomes.
+template <int W_, int I_, bool S_, ap_q_mode Q_, ap_o_mode O_, class T_>
+__AP_INLINE ap_fixed_base<W_, I_, S_> quantized_float(T_ x) {
 #ifdef __HLS_CHECK__
-        return ap_fixed_base<W_, I_, S_>(x);
+    return ap_fixed_base<W_, I_, S_>(x);
 #else
     ap_fixed_base<W_, I_, S_> r;
     const double exact = moved_point(x, W_ - I_), down = std::floor(exact), rest = exact - down;
@@ -201,49 +206,64 @@ __AP_INLINE ap_int_base<W_, S_>::ap_int_base(const ap_fixed_base<W2_, I2_, S2_>&
     r.v = static_cast<decltype(r.v)>(whole);
     return r;
 #endif
-    }
+}
+
+// The modes that are not told apart: where loops are checked they cost what their like do.
+template <ap_o_mode O_, int N_>
+constexpr bool is_told_apart() {
+#ifdef __HLS_CHECK__
+    return true;
+#else
+    return O_ != AP_WRAP_SM && N_ == 0;
+#endif
+}
 }  // namespace ap_detail
+
+template <int W_, bool S_>
+template <int W2_, int I2_, bool S2_>
+__AP_INLINE ap_int_base<W_, S_>::ap_int_base(const ap_fixed_base<W2_, I2_, S2_>& x)
+    : v(ap_detail::integer_of<W_, S_>(x)) {}
 
 #define __AP_ASSIGN(NAME, OP)                        \
     template <class T_>                              \
     __AP_INLINE NAME& operator OP##=(const T_ & x) { \
         return *this = NAME(*this OP x);             \
     }
-#define __AP_FIXED(NAME, SIGN)                                                                          \
-    template <int W_, int I_, ap_q_mode Q_, ap_o_mode O_, int N_>                                       \
-    struct NAME : ap_fixed_base<W_, I_, SIGN> {                                                         \
-        static_assert(O_ != AP_WRAP_SM && N_ == 0, "numbers that wrap around keep no bits apart here"); \
-        typedef ap_fixed_base<W_, I_, SIGN> base;                                                       \
-        NAME() = default;                                                                               \
-        __AP_INLINE NAME(double x) : base(ap_detail::quantized_float<W_, I_, SIGN, Q_, O_>(x)) {}       \
-        __AP_INLINE NAME(float x) : base(ap_detail::quantized_float<W_, I_, SIGN, Q_, O_>(x)) {}        \
-        template <class T_, class = ap_detail::if_integer<T_>, class = void>                            \
-        __AP_INLINE constexpr NAME(T_ x) : NAME(ap_detail::as_fixed<T_>(x)) {}                          \
-        template <int A_, bool SA_>                                                                     \
-        __AP_INLINE NAME(const ap_int_base<A_, SA_>& x) : NAME(ap_fixed_base<A_, A_, SA_>(x)) {}        \
-        template <int A_, bool SA_>                                                                     \
-        __AP_INLINE NAME(const ap_range_ref<A_, SA_>& x) : NAME(x.get()) {}                             \
-        template <int A_, int IA_, bool SA_>                                                            \
-        __AP_INLINE constexpr NAME(const ap_fixed_base<A_, IA_, SA_>& x)                                \
-            : base(ap_quantized<W_, I_, SIGN, Q_, O_>(x)) {}                                            \
-        __AP_ASSIGN(NAME, +)                                                                            \
-        __AP_ASSIGN(NAME, -)                                                                            \
-        __AP_ASSIGN(NAME, *)                                                                            \
-        __AP_ASSIGN(NAME, /)                                                                            \
-        __AP_INLINE NAME& operator<<=(int n) { return *this = NAME(*this << n); }                       \
-        __AP_INLINE NAME& operator>>=(int n) { return *this = NAME(*this >> n); }                       \
-        __AP_INLINE NAME& operator++() { return *this += 1; }                                           \
-        __AP_INLINE NAME& operator--() { return *this -= 1; }                                           \
-        __AP_INLINE NAME operator++(int) {                                                              \
-            const NAME old = *this;                                                                     \
-            ++*this;                                                                                    \
-            return old;                                                                                 \
-        }                                                                                               \
-        __AP_INLINE NAME operator--(int) {                                                              \
-            const NAME old = *this;                                                                     \
-            --*this;                                                                                    \
-            return old;                                                                                 \
-        }                                                                                               \
+#define __AP_FIXED(NAME, SIGN)                                                                                 \
+    template <int W_, int I_, ap_q_mode Q_, ap_o_mode O_, int N_>                                              \
+    struct NAME : ap_fixed_base<W_, I_, SIGN> {                                                                \
+        static_assert(ap_detail::is_told_apart<O_, N_>(), "numbers that wrap around keep no bits apart here"); \
+        typedef ap_fixed_base<W_, I_, SIGN> base;                                                              \
+        NAME() = default;                                                                                      \
+        __AP_INLINE NAME(double x) : base(ap_detail::quantized_float<W_, I_, SIGN, Q_, O_>(x)) {}              \
+        __AP_INLINE NAME(float x) : base(ap_detail::quantized_float<W_, I_, SIGN, Q_, O_>(x)) {}               \
+        template <class T_, class = ap_detail::if_integer<T_>, class = void>                                   \
+        __AP_INLINE constexpr NAME(T_ x) : NAME(ap_detail::as_fixed<T_>(x)) {}                                 \
+        template <int A_, bool SA_>                                                                            \
+        __AP_INLINE NAME(const ap_int_base<A_, SA_>& x) : NAME(ap_fixed_base<A_, A_, SA_>(x)) {}               \
+        template <int A_, bool SA_>                                                                            \
+        __AP_INLINE NAME(const ap_range_ref<A_, SA_>& x) : NAME(x.get()) {}                                    \
+        template <int A_, int IA_, bool SA_>                                                                   \
+        __AP_INLINE constexpr NAME(const ap_fixed_base<A_, IA_, SA_>& x)                                       \
+            : base(ap_quantized<W_, I_, SIGN, Q_, O_>(x)) {}                                                   \
+        __AP_ASSIGN(NAME, +)                                                                                   \
+        __AP_ASSIGN(NAME, -)                                                                                   \
+        __AP_ASSIGN(NAME, *)                                                                                   \
+        __AP_ASSIGN(NAME, /)                                                                                   \
+        __AP_INLINE NAME& operator<<=(int n) { return *this = NAME(*this << n); }                              \
+        __AP_INLINE NAME& operator>>=(int n) { return *this = NAME(*this >> n); }                              \
+        __AP_INLINE NAME& operator++() { return *this += 1; }                                                  \
+        __AP_INLINE NAME& operator--() { return *this -= 1; }                                                  \
+        __AP_INLINE NAME operator++(int) {                                                                     \
+            const NAME old = *this;                                                                            \
+            ++*this;                                                                                           \
+            return old;                                                                                        \
+        }                                                                                                      \
+        __AP_INLINE NAME operator--(int) {                                                                     \
+            const NAME old = *this;                                                                            \
+            --*this;                                                                                           \
+            return old;                                                                                        \
+        }                                                                                                      \
     };
 __AP_FIXED(ap_fixed, true)
 __AP_FIXED(ap_ufixed, false)
@@ -251,12 +271,13 @@ __AP_FIXED(ap_ufixed, false)
 #undef __AP_ASSIGN
 
 namespace ap_detail {
-template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>
+// In which two numbers are added and compared; a difference has a sign whatever they have.
+template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_, bool DIFFERENCE_ = false>
 struct sum {
     static constexpr bool sign = SA_ || SB_;
     static constexpr int integer = larger(IA_ + (sign && !SA_), IB_ + (sign && !SB_)) + 1;
     static constexpr int fraction = larger(A_ - IA_, B_ - IB_);
-    typedef ap_fixed_base<integer + fraction, integer, sign> type;
+    typedef ap_fixed_base<integer + fraction, integer, sign || DIFFERENCE_> type;
 };
 }  // namespace ap_detail
 
@@ -276,34 +297,43 @@ struct sum {
     template <int A_, int IA_, bool SA_, int B_, bool SB_>                                              \
     __AP_INLINE auto operator OP(const ap_int_base<B_, SB_>& b, const ap_fixed_base<A_, IA_, SA_>& a) { \
         return ap_fixed_base<B_, B_, SB_>(b) OP a;                                                      \
-    }                                                                                                   \
-    template <int A_, int IA_, bool SA_>                                                                \
-    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, double b) {                      \
-        return a OP ap_fixed_base<A_, IA_, SA_>(b);                                                     \
-    }                                                                                                   \
-    template <int A_, int IA_, bool SA_>                                                                \
-    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, float b) {                       \
-        return a OP ap_fixed_base<A_, IA_, SA_>(b);                                                     \
-    }                                                                                                   \
-    template <int A_, int IA_, bool SA_>                                                                \
-    __AP_INLINE auto operator OP(double b, const ap_fixed_base<A_, IA_, SA_>& a) {                      \
-        return ap_fixed_base<A_, IA_, SA_>(b) OP a;                                                     \
-    }                                                                                                   \
-    template <int A_, int IA_, bool SA_>                                                                \
-    __AP_INLINE auto operator OP(float b, const ap_fixed_base<A_, IA_, SA_>& a) {                       \
-        return ap_fixed_base<A_, IA_, SA_>(b) OP a;                                                     \
     }
-#define __AP_SUM(OP)                                                                                           \
+// As numbers of the same type with a fixed point. Comparisons are exact; where loops are checked those are of that type, too.
+#define __AP_FLOAT(OP, FLOAT)                                                     \
+    template <int A_, int IA_, bool SA_>                                          \
+    __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, FLOAT b) { \
+        return a OP ap_fixed_base<A_, IA_, SA_>(b);                               \
+    }                                                                             \
+    template <int A_, int IA_, bool SA_>                                          \
+    __AP_INLINE auto operator OP(FLOAT b, const ap_fixed_base<A_, IA_, SA_>& a) { \
+        return ap_fixed_base<A_, IA_, SA_>(b) OP a;                               \
+    }
+#ifdef __HLS_CHECK__
+#define __AP_FLOAT_COMPARED __AP_FLOAT
+#else
+#define __AP_FLOAT_COMPARED(OP, FLOAT)                                \
+    template <int A_, int IA_, bool SA_>                              \
+    bool operator OP(const ap_fixed_base<A_, IA_, SA_>& a, FLOAT b) { \
+        return a.to_double() OP static_cast<double>(b);               \
+    }                                                                 \
+    template <int A_, int IA_, bool SA_>                              \
+    bool operator OP(FLOAT b, const ap_fixed_base<A_, IA_, SA_>& a) { \
+        return static_cast<double>(b) OP a.to_double();               \
+    }
+#endif
+#define __AP_SUM(OP, DIFFERENCE)                                                                               \
     template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>                                            \
     __AP_INLINE auto operator OP(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) { \
-        typedef typename ap_detail::sum<A_, IA_, SA_, B_, IB_, SB_>::type type;                                \
+        typedef typename ap_detail::sum<A_, IA_, SA_, B_, IB_, SB_, DIFFERENCE>::type type;                    \
         type r;                                                                                                \
         r.v = static_cast<decltype(r.v)>(type(a).v OP type(b).v);                                              \
         return r;                                                                                              \
     }                                                                                                          \
-    __AP_MIXED(OP)
-__AP_SUM(+)
-__AP_SUM(-)
+    __AP_MIXED(OP)                                                                                             \
+    __AP_FLOAT(OP, double)                                                                                     \
+    __AP_FLOAT(OP, float)
+__AP_SUM(+, false)
+__AP_SUM(-, true)
 #undef __AP_SUM
 template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>
 __AP_INLINE auto operator*(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) {
@@ -313,6 +343,8 @@ __AP_INLINE auto operator*(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_
     return r;
 }
 __AP_MIXED(*)
+__AP_FLOAT(*, double)
+__AP_FLOAT(*, float)
 template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>
 __AP_INLINE auto operator/(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) {
     constexpr int fraction = ap_detail::larger(B_ - IB_, 0);
@@ -323,13 +355,17 @@ __AP_INLINE auto operator/(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_
     return r;
 }
 __AP_MIXED(/)
+__AP_FLOAT(/, double)
+__AP_FLOAT(/, float)
 #define __AP_COMPARE(OP)                                                                                       \
     template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>                                            \
     __AP_INLINE bool operator OP(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) { \
         typedef typename ap_detail::sum<A_, IA_, SA_, B_, IB_, SB_>::type type;                                \
         return type(a).v OP type(b).v;                                                                         \
     }                                                                                                          \
-    __AP_MIXED(OP)
+    __AP_MIXED(OP)                                                                                             \
+    __AP_FLOAT_COMPARED(OP, double)                                                                            \
+    __AP_FLOAT_COMPARED(OP, float)
 __AP_COMPARE(==)
 __AP_COMPARE(!=)
 __AP_COMPARE(<)
@@ -338,6 +374,8 @@ __AP_COMPARE(<=)
 __AP_COMPARE(>=)
 #undef __AP_COMPARE
 #undef __AP_MIXED
+#undef __AP_FLOAT
+#undef __AP_FLOAT_COMPARED
 
 template <int W_, int I_, bool S_>
 std::ostream& operator<<(std::ostream& out, const ap_fixed_base<W_, I_, S_>& x) {

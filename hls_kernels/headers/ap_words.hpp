@@ -236,7 +236,6 @@ private:
             if (words_[i] != b.words_[i]) return words_[i] < b.words_[i] ? -1 : 1;
         return 0;
     }
-    constexpr bool bit(int at) const { return words_[at / 64] >> (at % 64) & 1; }
     // Bit by bit, rounded towards zero; by zero it is the processor's own error.
     division divided(const wide_words& b) const {
         typedef wide_words<W_ + 1, false> magnitudes;

@@ -1,5 +1,6 @@
 """What stands in for AMD's headers of numbers, as g++ compiles it, beside Python's integers and fractions."""
 
+import math
 import random
 import subprocess
 from collections.abc import Callable
@@ -202,7 +203,10 @@ int main() {
             a.range() = ap_int<8>(x), b.range() = ap_int<7>(y);
             std::cout << (a + b) << ' ' << (a - b) << ' ' << (a * b) << ' ' << (a < b) << (a == b) << ' ';
             std::cout << -a << ' ' << (y ? (a / b).to_double() : 0.0) << ' ' << (a + 1) << ' ' << (3 * b) << ' ';
-            std::cout << (a > 0.5) << '\n';
+            ap_ufixed<8, 3> c;
+            ap_ufixed<7, 5> d;
+            c.range() = ap_uint<8>(x), d.range() = ap_uint<7>(y);
+            std::cout << (a < 0.51) << (0.49f <= a) << ' ' << (a - -0.3) << ' ' << (c - d) << '\n';
         }
 }
 """
@@ -217,11 +221,17 @@ def test_arithmetic_of_fixed_point(tmp_path: Path) -> None:
             a, b = Fraction(x, 32), Fraction(y, 4)
             # Behind the point as many bits as the dividend has there, and as the divisor has in front of it.
             quotient = int(a / b * 2**10) / Fraction(2**10) if y else Fraction(0)
-            sums, differences, products, compared, negative, divided, one, thrice, above = next(lines).split()
+            sums, differences, products, compared, negative, divided, one, thrice, above, less, unsigned = next(
+                lines
+            ).split()
             assert [Fraction(sums), Fraction(differences), Fraction(products)] == [a + b, a - b, a * b]
-            assert compared == f"{int(a < b)}{int(a == b)}" and above == str(int(a > Fraction(1, 2)))
+            assert compared == f"{int(a < b)}{int(a == b)}" and above == f"{int(a < 0.51)}{int(a >= 0.49)}"
             assert [Fraction(negative), Fraction(one), Fraction(thrice)] == [-a, a + 1, 3 * b]
             assert Fraction(divided) == quotient
+            assert Fraction(less) == a - Fraction(
+                math.floor(-0.3 * 32), 32
+            )  # a constant is rounded down, as AP_TRN has it
+            assert Fraction(unsigned) == Fraction(x % 256, 32) - Fraction(y % 128, 4)
 
 
 @pytest.mark.parametrize("digits", ["12x", "0b2", "--3"])

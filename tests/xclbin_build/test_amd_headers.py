@@ -152,6 +152,15 @@ def test_math_shift_registers_and_blocks(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out, (roots - shifted).reshape(4, 8)[:, ::-1].ravel())
 
 
+def test_a_kernel_may_define_what_it_likes_in_front_of_headers(tmp_path: Path) -> None:
+    defines = "".join(f"#define {letter} 64\n" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    headers = sorted(path.name for path in STAND_INS.glob("*.h") if path.name != "hls_task.h")
+    code = defines + "".join(f"#include <{name}>\n" for name in headers)
+    out = np.zeros(1, np.int32)
+    assert run(tmp_path, code + 'extern "C" void k(int* out) { *out = N; }\n', out) == ("ERT_CMD_STATE_COMPLETED", "")
+    assert out[0] == 64
+
+
 def test_a_stream_that_is_read_while_it_is_empty(tmp_path: Path) -> None:
     code = """
     #include <hls_stream.h>

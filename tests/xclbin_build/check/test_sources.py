@@ -24,6 +24,13 @@ def test_a_source_may_define_what_it_likes_in_front_of_headers(load: Load) -> No
     load(f'{defines}\n{includes}\nextern "C" void top(int* out) {{ *out = N; }}')
 
 
+def test_numbers_that_keep_bits_apart_where_they_wrap_around(load: Load) -> None:
+    load("""
+        #include <ap_fixed.h>
+        extern "C" void top(float in, float* out) { *out = ap_fixed<8, 4, AP_RND, AP_WRAP, 2>(in) + 1; }
+    """)
+
+
 def test_a_core_that_nothing_is_known_of_may_be_included_but_not_called(load: Load) -> None:
     include = "#include <hls_fft.h>\n"
     load(f'{include} extern "C" void top(int* out) {{ *out = 1; }}')

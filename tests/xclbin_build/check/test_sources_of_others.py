@@ -34,6 +34,7 @@ void good(int* out) {
     *out = 1;
 }
 // void not_one(int* out)
+static void nor_this(int* out) { *out = 2; }
 void bad(hls::stream<int>& in, int* out) { *out = in.read(); }
 }
 """
