@@ -103,11 +103,12 @@ def checks_of(folder: Path, project: dict[str, Any], clock_ns: float, part: str)
     for process in processes(unit, project["top"]) or [Process(symbol)]:
         try:
             kernel = frontend.analysed(
-                unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, memories=memories
-            )
+                unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, memories=memories,
+                vitis=project.get("vitis", ""),
+            )  # fmt: skip
         except BuildError:
             continue
-        kernel.part, kernel.vitis = part, project.get("vitis", "")
+        kernel.part = part
         found.append(check(kernel, memories=memories, latency=latency).of(process))
     return found
 

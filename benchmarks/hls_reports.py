@@ -5,7 +5,8 @@
 DIR has bare git repositories, owner+name/repo. Of each, the reports are taken whose sources are there: those that clang
 reads, that have the top function, and in which every line and label that the report names is a loop's; and that no
 directives beside the sources change. Of a top that several reports have, the one with the most loops counts, and of a
-repository at most `--most` reports. What is printed are figures, names and lines; nothing of the sources.
+repository at most `--most` reports; with `--variants` every summary that has its source in its own folder. What is
+printed are figures, names and lines; nothing of the sources.
 """
 
 from __future__ import annotations
@@ -264,8 +265,9 @@ def _directed(repository: Repository, path: str) -> bool:
     return any(re.search(r"set_directive_(?!top)\w+", repository.text(file)) for file in there)
 
 
-def facts(mirror: Path, most: int) -> list[dict[str, Any]]:
-    """Of one repository, its reports with sources."""
+def facts(mirror: Path, most: int, variants: float = 0.0) -> list[dict[str, Any]]:
+    """Of one repository, its reports with sources. variants: nanoseconds of the clock of reports that say none, if all
+    count that have their source beside them."""
     try:
         repository = Repository(mirror / "repo")
     except subprocess.CalledProcessError:
@@ -273,28 +275,33 @@ def facts(mirror: Path, most: int) -> list[dict[str, Any]]:
     best: dict[str, Report] = {}
     for path in repository.files:
         name = PurePosixPath(path).name
-        read = summary if name == "csynth.rpt" else log if _LOG.search(name) and ".autopilot" not in path else None
+        of_run = _LOG.search(name) and ".autopilot" not in path and not variants
+        read = summary if name == "csynth.rpt" else log if of_run else None
         try:
             report = read(repository, path) if read else None
         except (subprocess.CalledProcessError, ValueError, IndexError):
             continue
-        if report is None or not report.clock_ns:
+        if report is None or not (report.clock_ns or variants):
             continue
+        report.clock_ns = report.clock_ns or variants
         _without_names(report)
         if not report.loops or _directed(repository, path):
             continue
-        before = best.get(report.top)
+        key = path if variants else report.top
+        before = best.get(key)
         if before is None or (len(report.loops), bool(report.bursts)) > (len(before.loops), bool(before.bursts)):
-            best[report.top] = report
+            best[key] = report
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         if best:
             extracted(repository.path, Path(folder), "HEAD")
         slow_first = sorted(best.values(), key=lambda one: -sum(loop[2] > 1 for loop in one.loops))
         for report in slow_first:
-            if len(found) == most:
+            if len(found) == most and not variants:
                 break
-            if sources := sources_of(report, Path(folder), repository.files):
+            sources = sources_of(report, Path(folder), repository.files)
+            beside = all(PurePosixPath(file).parent == PurePosixPath(report.path).parent for file in sources)
+            if sources and (beside or not variants):
                 found.append({
                     "repo": mirror.name.replace("+", "/", 1), "commit": repository.commit, "report": report.path,
                     "sources": sources, **({"includes": report.includes} if report.includes else {}),
@@ -311,12 +318,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mirrors", type=Path, required=True, help="folder of bare repositories, owner+name/repo")
     parser.add_argument("--only", nargs="*", default=[], help="repositories, owner/name; all if none")
     parser.add_argument("--most", type=int, default=3, help="reports of a repository")
+    parser.add_argument("--variants", type=float, default=0.0, metavar="NS",
+                        help="every summary with its source beside it; NS: the clock, where none is said")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     mirrors = [path for path in sorted(options.mirrors.iterdir()) if (path / "repo").is_dir()]
     wanted = [path for path in mirrors if not options.only or path.name.replace("+", "/", 1) in options.only]
     with ProcessPoolExecutor(options.jobs) as pool:
-        for some in pool.map(partial(facts, most=options.most), wanted):
+        for some in pool.map(partial(facts, most=options.most, variants=options.variants), wanted):
             for one in some:
                 print(json.dumps(one), flush=True)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def run(words: list[str]) -> int:
     clang.find()
     if options.source:
         checked = Checked(_source(options))
+    elif options.vitis:
+        raise RecipeError("--vitis is for a source; the kernels of a recipe are checked by their contracts.")
     elif options.recipe or options.platform:
         recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
         checked = check_design(load_design(recipe, {}, options.platform), options.process)
@@ -64,7 +67,15 @@ def _source(options: argparse.Namespace) -> list[Part]:
         part=part,
         only=options.process,
         flow=options.flow,
+        vitis=options.vitis,
     )
+
+
+def _version(text: str) -> str:
+    """A version of Vitis HLS as its reports write it: 2022.2."""
+    if not re.fullmatch(r"20\d\d\.[1-9]", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no version of Vitis HLS; write it as 2022.2.")
+    return text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flow", choices=("vitis", "vivado"),
                         help="pointers without a pragma are m_axi ports (vitis) or memories (vivado); default: "
                         "vitis if the top is extern \"C\" or a pragma names an m_axi port")  # fmt: skip
+    parser.add_argument("--vitis", type=_version, default="", metavar="VERSION",
+                        help="the version of Vitis HLS whose rules count, 2022.2 (default: the newest)")  # fmt: skip
     parser.add_argument("--contract", type=Path, metavar="TOML", help="default: qor.toml beside the source")
     parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="as for a compiler")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="as for a compiler")

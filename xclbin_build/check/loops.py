@@ -10,8 +10,8 @@ from ..hls.arrays import Kind
 from ..hls.frontend import Kernel
 from ..hls.instance import FULL, Instance
 from ..hls.processes import Process
-from . import bursts, graph, storage
-from .accesses import Accesses
+from . import bursts, dependences, storage
+from .accesses import Accesses, Bound
 from .interval import Scheduler, components
 from .nests import Nests
 from .timing import Cost, Timing
@@ -258,15 +258,19 @@ class _Checker:
         if accesses.unknown:
             found.note = f"{accesses.unknown} accesses whose array is not known are left out"
         found.bursts = self._bursts_of(loop.header)
-        in_burst = {index for burst in found.bursts if burst.inferred for index in burst.indices}
-        made = graph.build(self._kernel, loop, accesses, code, self.timing, in_burst, instance, self._nests)
+        in_burst, within = ({index for burst in found.bursts if burst.inferred and burst.within == own
+                             for index in burst.indices} for own in (False, True))  # fmt: skip
+        made = dependences.build(
+            self._kernel, loop, accesses, code, self.timing, in_burst, instance, self._nests, within
+        )
         if instance is not None and instance.pipeline and instance.target_ii:
             for index in {n for group in components(made) for n in group}:
                 if other := self.timing.carried(code[index]):
                     made.replace(index, other)
         self._notes += [note for note in made.notes if note not in self._notes]
         found.pipelined = instance is None or instance.pipeline is not False
-        interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, accesses.bounds(in_burst))
+        bounds = accesses.bounds(in_burst) + self._turns(found.bursts)
+        interval = Scheduler(made, self.timing.period_ns).run(found.target_ii, bounds)
         found.depth = interval.depth + sum(int(self.longest(blocks)) for blocks in self._nests.last(loop))
         trips = found.trips[1] if found.trips else None
         if not found.pipelined:
@@ -274,6 +278,22 @@ class _Checker:
             return
         found.ii, found.kind, found.limit = interval.ii, interval.kind, interval.limit
         found.latency = None if trips is None else found.depth + interval.ii * max(0, trips - 1)
+
+    def _turns(self, there: list[bursts.Burst]) -> list[Bound]:
+        """What an iteration takes that bursts from a port and back to it: the one after the other, and so does the next
+        iteration."""
+        own = {(burst.port, burst.write): burst for burst in there if burst.inferred and burst.within}
+        found = []
+        for (port, write), read in own.items():
+            back = own.get((port, True))
+            if write or back is None:
+                continue
+            array = next(a for a in self._kernel.arrays.values() if a.name == port)
+            costs = [self.timing.of_access(array, write=way, burst=False).cycles for way in (False, True)]
+            beats = [burst.bytes // max(1, array.element_bytes) for burst in (read, back)]
+            words = f"a burst of {beats[0]} from '{port}' and one of {beats[1]} back in an iteration"
+            found.append(Bound(sum(costs) + sum(beats) - 2, "m_axi", words))
+        return found
 
     def _trips(self, loop: cfg.Loop, instance: Instance | None) -> tuple[int, int] | None:
         """Least and most iterations, None where not known."""

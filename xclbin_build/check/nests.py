@@ -63,9 +63,17 @@ class Nests:
     def last(self, loop: cfg.Loop) -> list[set[str]]:
         """Blocks behind an innermost loop that its last iterations do, of each loop around that is one with it."""
         found: list[set[str]] = []
-        while (outer := self._around(loop)) is not None:
+        for outer in self.outer(loop):
             found.append(set(self._behind(outer, loop)))
             loop = outer
+        return found
+
+    def outer(self, loop: cfg.Loop) -> list[cfg.Loop]:
+        """The loops around one that are one with it, from the inside."""
+        found: list[cfg.Loop] = []
+        at: cfg.Loop | None = loop
+        while at is not None and (at := self._around(at)) is not None:
+            found.append(at)
         return found
 
     def _around(self, loop: cfg.Loop) -> cfg.Loop | None:

@@ -19,7 +19,8 @@ PROCESSORS = os.cpu_count() or 1
 
 @dataclass(frozen=True)
 class Question:
-    """A function of a source that clang has read. memories, inferred: as for `loops.check`."""
+    """A function of a source that clang has read. memories, inferred: as for `loops.check`. vitis: the version whose
+    rules count, "" for the newest."""
 
     unit: Compiled
     process: Process
@@ -27,13 +28,14 @@ class Question:
     part: str
     memories: bool
     inferred: bool
+    vitis: str = ""
 
     def answer(self) -> Check | str:
         """What is found; why it could not be checked, if it could not be."""
         try:
             return checked(
                 self.unit, self.process, clock_ns=self.clock_ns, part=self.part, memories=self.memories,
-                inferred=self.inferred,
+                inferred=self.inferred, vitis=self.vitis,
             )  # fmt: skip
         except BuildError as error:
             return str(error)

@@ -114,17 +114,19 @@ def check_source(
     part: str = "",
     only: Sequence[str] = (),
     flow: str | None = None,
+    vitis: str = "",
 ) -> list[Part]:
     """Checks a function of a source; of a dataflow region, every process by itself.
 
     others: sources that are linked to it. flow: "vitis", where pointers without a pragma are m_axi ports, or "vivado",
     where they are memories; None: what the source looks like (`flow_of`). clock_ns: the period that operators are to
-    fit; part: the FPGA's name, where units differ; only: processes to check, all if empty. Raises SourceError if clang
+    fit; part: the FPGA's name, where units differ; only: processes to check, all if empty; vitis: the version of Vitis
+    HLS whose rules count, "2022.2", the newest if it is not given. Raises SourceError if clang
     refuses a source or there is no such function, ToolchainError without clang 19.
     """
     asked = _asked(
         path, top, others=others, includes=includes, defines=defines, clock_ns=clock_ns, contract=contract,
-        kernel=kernel, part=part, only=only, flow=flow,
+        kernel=kernel, part=part, only=only, flow=flow, vitis=vitis,
     )  # fmt: skip
     return _answered(asked)
 
@@ -132,15 +134,16 @@ def check_source(
 def _asked(
     path: Path, top: str, *, others: Sequence[Path] = (), includes: Sequence[str], defines: Sequence[str] = (),
     clock_ns: float, contract: qor.Contract | None, kernel: str, part: str, only: Sequence[str], flow: str | None,
+    vitis: str = "",
 ) -> list[_Asked]:  # fmt: skip
     """What `check_source` checks."""
     unit = compiled(path, *others, includes=includes, defines=defines)
     found = processes(unit, top) or [Process(frontend.find_top(unit.raw, top, path))]
     names = ir.parse(unit.raw)
     called = [(process, name_of(names, process.symbol)) for process in found]
-    question = Question(
-        unit, Process(""), clock_ns, part, memories=(flow or flow_of(unit, top)) == "vivado", inferred=contract is None
-    )  # a contract rests on the sources alone
+    memories = (flow or flow_of(unit, top)) == "vivado"
+    inferred = contract is None  # a contract rests on the sources alone
+    question = Question(unit, Process(""), clock_ns, part, memories=memories, inferred=inferred, vitis=vitis)
     return [
         (Part(kernel or top, name, None, contract), replace(question, process=process))
         for process, name in called

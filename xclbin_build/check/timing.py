@@ -148,15 +148,16 @@ class Timing:
     def carried(self, i: ir.Instruction) -> Cost | None:
         """The cost of an addition that a loop carries, where a pragma asks for its interval: Vitis HLS then takes
         another adder, if a report of about this clock has one; None if none has."""
-        if i.opcode not in ("fadd", "fsub") or i.type != "float":
+        if i.opcode not in ("fadd", "fsub") or i.type not in ("float", "double"):
             return None
-        row, nearest = self._operators.row("fadd_carried"), self._operators.clock_ns_of("fadd_carried")
-        usual = self._operators.row("fadd")
-        if row is None or usual is None or nearest is None or not 0.75 <= nearest / self._clock_ns <= 1.34:
+        kind = f"{i.type[0]}add_carried"
+        row, nearest = self._operators.row(kind), self._operators.clock_ns_of(kind)
+        if row is None or nearest is None or not 0.75 <= nearest / self._clock_ns <= 1.34:
             return None
-        if row.cycles >= usual.cycles:
+        usual = self.of(i)
+        if (row.cycles, row.delay_ns) >= (usual.cycles, usual.ns):
             return None
-        self.sources["fadd_carried"] = row.source
+        self.sources[kind] = row.source
         return Cost(row.cycles, row.delay_ns, stages=True)
 
     def of_access(self, array: Array | None, *, write: bool, burst: bool, fixed: bool = False) -> Cost:

@@ -16,8 +16,10 @@ from .loops import Check, check, depth
 MOST_INLINED = 3_000
 
 
-def checked(unit: Compiled, process: Process, *, clock_ns: float, part: str, memories: bool, inferred: bool) -> Check:
-    """Checks a process of a source. memories, inferred: as for `loops.check`.
+def checked(
+    unit: Compiled, process: Process, *, clock_ns: float, part: str, memories: bool, inferred: bool, vitis: str = ""
+) -> Check:
+    """Checks a process of a source. memories, inferred: as for `loops.check`; vitis: the version whose rules count.
 
     Raises BuildError if it cannot be checked.
     """
@@ -29,6 +31,7 @@ def checked(unit: Compiled, process: Process, *, clock_ns: float, part: str, mem
         kernel = frontend.analysed(
             unit, process.symbol, clock_ns=clock_ns, said=process.said, passed=process.passed, operators=operators,
             most_loops=MOST_INLINED if whole else frontend.MOST_LOOPS, whole=whole, memories=memories,
+            vitis=vitis,
         )  # fmt: skip
         kernel.part = part
         return kernel

@@ -38,8 +38,9 @@ class Array:
 
     value: in the IR (`%x`, `@table`). name: in the source. extents: elements of each dimension, -1 where not known.
     element_bytes: of one. bundle, channel: of an m_axi port; beat_bytes: that it may be widened to; latency: cycles
-    that memory behind it is expected to take. ports: accesses a cycle and bank, reads and writes together, then reads
-    alone and writes alone. replicated: whether Vitis HLS keeps copies of it, each of which is read (RAM_1WNR).
+    that memory behind it is expected to take; sized: whether it is declared as an array of a size. ports: accesses a
+    cycle and bank, reads and writes together, then reads alone and writes alone. replicated: whether Vitis HLS keeps
+    copies of it, each of which is read (RAM_1WNR).
     """
 
     value: str
@@ -52,6 +53,7 @@ class Array:
     channel: str = ""
     beat_bytes: int = 0
     latency: int = 0
+    sized: bool = False
     storage: str | None = None
     constant: bool = False
     element_type: str = ""

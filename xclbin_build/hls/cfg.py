@@ -47,6 +47,10 @@ class Flow:
                     self._innermost.setdefault(inside, loop)
         return self._innermost.get(block)
 
+    def always(self, loop: Loop) -> set[str]:
+        """Blocks that every iteration of a loop runs through."""
+        return {block for block in loop.blocks if all(self.dominates(block, latch) for latch in loop.latches)}
+
     def innermost(self) -> list[Loop]:
         return [loop for loop in self.loops.values() if not loop.children]
 

@@ -54,8 +54,10 @@ _OPTIONS = [
 # Scalar evolution prints for each value what it is to each loop within its own one: quadratic. 4,800 loops take a
 # second, 10,900 more than five minutes.
 MOST_LOOPS = 8_000
+_OVERLAP = "2024"  # the version since which arguments of one bundle may overlap in front of all passes
 # A parameter's attributes and name.
 _POINTER = re.compile(r'\bptr (?!noalias)((?:\w+(?:\([^()]*\))? )*)(%(?:"[^"]*"|[\w.$\-]+))')
+_NO_ALIAS = re.compile(r'\bptr noalias ((?:\w+(?:\([^()]*\))? )*)(%(?:"[^"]*"|[\w.$\-]+))')
 KEEP = "__hls_keep"  # a call that keeps an array a memory
 _ATTRIBUTES = re.compile(r"\) ?((?:local_)?unnamed_addr )?(?=#|!dbg|comdat|align|personality|\{)")
 _LABEL = re.compile(r'("[^"]*"|[\w.$\-]+):')
@@ -76,7 +78,8 @@ class Kernel:
     scalar evolution. notes: what could not be understood. members: of structures and blocks, the arrays in them. said:
     what pragmas say of parameters; passed: what those of a process lead to. part: the FPGA's name, "" for any.
     vitis: the version of Vitis HLS whose rules count, "" for the newest.
-    operators: cycles, and nanoseconds behind them, of functions that became operators (pure.py), by what is called."""
+    operators: cycles, and nanoseconds behind them, of functions that became operators (pure.py), by what is called.
+    overlapping: parameters that may overlap each other."""
 
     top: str
     source: Source
@@ -94,6 +97,7 @@ class Kernel:
     part: str = ""
     vitis: str = ""
     operators: dict[str, tuple[int, float]] = field(default_factory=dict)
+    overlapping: frozenset[str] = frozenset()
 
     def instance_of(self, loop: cfg.Loop) -> Instance | None:
         """What a loop of the IR is in the source."""
@@ -132,12 +136,13 @@ def analysed(
     most_loops: int = MOST_LOOPS,
     whole: bool = False,
     memories: bool = True,
+    vitis: str = "",
 ) -> Kernel:
     """Inlines everything into one function of a source and unrolls its loops. top: its name, or its symbol. said: what
     pragmas of a region around it say of its parameters, by their places; passed: what those lead to. operators:
     functions that are not inlined, with the cycles that they take and the nanoseconds behind those. whole: refuse a
     function with loops that are left as they are, as they would become too much code. memories: pointers without a
-    pragma are memories; else ports of the bundle gmem.
+    pragma are memories; else ports of the bundle gmem. vitis: as in `Kernel`.
 
     Raises SourceError if there is no such function, TooLarge if it has more than `most_loops`.
     """
@@ -146,8 +151,9 @@ def analysed(
         files = Path(folder)
         raw = pure.rewritten(unit.raw, operators or ())
         names = {place: what.name for place, what in (passed or {}).items() if what.port}
-        shared = _shared(unit, symbol, names, memories=memories)
-        inlined = tables.filled(_optimised(_prepared(raw, symbol, shared), symbol, _INLINE, files), symbol, unit.source)
+        late = _shared(unit, symbol, names, memories=memories)
+        early = late if not vitis or vitis >= _OVERLAP else frozenset[str]()
+        inlined = tables.filled(_optimised(_prepared(raw, symbol, early), symbol, _INLINE, files), symbol, unit.source)
         if (loops := inlined.count(", !llvm.loop ")) > most_loops:
             raise TooLarge(
                 f"{unit.path.name}: '{top}' has about {loops:,} loops once everything is inlined, and more than "
@@ -156,11 +162,12 @@ def analysed(
         plan = make_plan(inlined, symbol, unit.source, _scev(inlined, symbol, files), automatic=automatic)
         if whole and any(instance.too_large for instance in plan.instances.values()):
             raise TooLarge(f"{unit.path.name}: '{top}' has loops of too much code.")
-        overlapping = bool(shared)
-        final = _unrolled(_edited(inlined, symbol, plan), symbol, files, overlapping=overlapping)
+        shared = early
+        final = _unrolled(_edited(inlined, symbol, plan), symbol, files, overlapping=bool(shared))
         if LATER in final:
-            late = final.replace(LATER, UNROLLED)
-            final = _unrolled(late, symbol, files, "-disable-licm-promotion", overlapping=overlapping)
+            shared = late
+            text = _overlapping(final.replace(LATER, UNROLLED), symbol, shared)
+            final = _unrolled(text, symbol, files, "-disable-licm-promotion", overlapping=bool(shared))
         scev = _scev(final, symbol, files)
     module = ir.parse(final)
     module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
@@ -174,6 +181,7 @@ def analysed(
         [*unit.source.notes, *plan.notes], plan.members, plan.said,
         passed={function.parameters[place][0]: what for place, what in (passed or {}).items()},
         operators={one.operator: takes for one, takes in (operators or {}).items()},
+        vitis=vitis, overlapping=shared,
     )  # fmt: skip
 
 
@@ -205,11 +213,13 @@ def find_top(text: str, top: str, path: Path) -> str:
     return found[0]
 
 
-def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> set[str]:
+def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: bool) -> frozenset[str]:
     """Parameters whose bundle other parameters have, too. names: what those of a process are called in its region.
 
     Vitis HLS takes no read of a port out of a loop that writes to the same bundle (coefficients of
-    heterogeneous-vitis-apps, 2024.1: 18 reads an iteration, 9 of them always the same).
+    heterogeneous-vitis-apps, 2024.1: 18 reads an iteration, 9 of them always the same). Up to 2023 it does, but in
+    loops that it has unrolled of its own (HLStrans, 2022.2: columns of correlation, 100 reads of 200; but `inputQuery`
+    of compute_near, 4).
     """
     bundles: dict[str, str] = {}
     for pragma in unit.source.pragmas.values():
@@ -230,7 +240,7 @@ def _shared(unit: Compiled, symbol: str, names: Mapping[int, str], *, memories: 
             default = "" if memories or "dereferenceable" in pointer[1] else "gmem"
             found[bundles.get(names.get(place, pointer[2][1:]), default)].add(pointer[2])
     found.pop("", None)
-    return {name for together in found.values() if len(together) > 1 for name in together}
+    return frozenset(name for together in found.values() if len(together) > 1 for name in together)
 
 
 def _prepared(text: str, symbol: str, shared: Container[str]) -> str:
@@ -256,6 +266,15 @@ def _prepared(text: str, symbol: str, shared: Container[str]) -> str:
         return line[:end] + _ATTRIBUTES.sub(r") \1alwaysinline ", line[end:], count=1)
 
     return re.sub(r"^define [^\n]*$", define, text, flags=re.M)
+
+
+def _overlapping(text: str, symbol: str, shared: Container[str]) -> str:
+    """With arguments of the top that may overlap each other (shared)."""
+
+    def define(match: re.Match[str]) -> str:
+        return _NO_ALIAS.sub(lambda one: f"ptr {one[1]}{one[2]}" if one[2] in shared else one[0], match[0])
+
+    return re.sub(rf'^define [^\n]*@"?{re.escape(symbol)}"?\([^\n]*$', define, text, flags=re.M)
 
 
 def _every_latch(text: str) -> str:
@@ -300,7 +319,7 @@ def _optimised(text: str, symbol: str, passes: str, folder: Path, *options: str)
     return after.read_text()
 
 
-def _unrolled(text: str, symbol: str, folder: Path, *options: str, overlapping: bool) -> str:
+def _unrolled(text: str, symbol: str, folder: Path, *options: str, overlapping: bool = False) -> str:
     """Everything unrolled that is marked, and simplified. overlapping: arguments may overlap each other, though not
     variables."""
     first = _FIRST.replace("globalopt,", "globalopt,require<globals-aa>,", 1) if overlapping else _FIRST

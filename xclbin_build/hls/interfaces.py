@@ -68,11 +68,18 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
     expected = (0 if memories else LATENCY) if latency is None else latency
     _pragmas(kernel, set(parameters), expected, memories=memories)
     for name in parameters:
+        array = kernel.arrays.get(name)
+        if array is not None and array.kind is Kind.MEMORY and name in kernel.passed and kernel.passed[name].shared:
+            # A memory beside the kernel has two ports, one for each process (`A` of HLStrans' atax and bicg, 2022.2:
+            # 256 and 16 reads, as many cycles).
+            array.storage = array.storage or "ram_1p"
+    for name in parameters:
         to = types.points_to(variables[name]) if name in variables else None
         if to is not None and name in kernel.arrays and _odd(to):
             kernel.arrays[name].beat_bytes = 0
     for array in kernel.arrays.values():
-        if array.value in parameters and array.extents[:1] == [-1] and not _sized(kernel, array.name):
+        array.sized = array.value in parameters and _sized(kernel, array.name)
+        if array.value in parameters and array.extents[:1] == [-1] and not array.sized:
             # What has no known size is not taken apart: a pragma of an inlined function about a part of a pointer
             # (`in` of j1hye0n's sha3_256_hls, 2024.2: 8 reads, 4).
             array.partitions = [p for p in array.partitions if p.kind != "complete" or p.dimension > 1]
@@ -133,6 +140,7 @@ def _pragmas(kernel: Kernel, parameters: set[str], latency: int, *, memories: bo
                 array.beat_bytes = int(widest) // 8 if widest.isdigit() else BEAT_BYTES
         elif words & {"ap_memory", "bram"}:
             array.kind = Kind.MEMORY
+            array.storage = pragma.value("storage_type") or array.storage
         elif "s_axilite" in words and array.kind is Kind.MEMORY and _sized(kernel, array.name):
             array.storage = "ram_1p"  # its other port is the bus' (11 reads of asdshawn's FIR, 2022.1: 11)
 

@@ -7,7 +7,9 @@ more code than scalar evolution gets through.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from . import ir
 from .frontend import find_top
@@ -51,7 +53,17 @@ def processes(unit: Compiled, top: str) -> list[Process]:
     regions = {name_of(module, symbol)}
     _collect(unit, module, function, {}, ports, with_loops, found, regions, 0)
     own = frozenset(name for name in regions if name.partition("<")[0] in with_loops)
+    _share(found.values())
     return [*found.values(), *([Process(symbol, only=own)] if own else [])]
+
+
+def _share(found: Collection[Process]) -> None:
+    """Takes note of the parameters of a region that several processes have."""
+    users = Counter(name for process in found for name in {to.name for to in process.passed.values() if to.port})
+    for process in found:
+        process.passed = {
+            place: replace(to, shared=to.port and users[to.name] > 1) for place, to in process.passed.items()
+        }
 
 
 def name_of(module: ir.Module, symbol: str) -> str:
