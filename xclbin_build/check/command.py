@@ -67,7 +67,7 @@ def _source(options: argparse.Namespace) -> list[Part]:
         part=part,
         only=options.process,
         flow=options.flow,
-        vitis=options.vitis,
+        vitis=options.vitis or "",
     )
 
 
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flow", choices=("vitis", "vivado"),
                         help="pointers without a pragma are m_axi ports (vitis) or memories (vivado); default: "
                         "vitis if the top is extern \"C\" or a pragma names an m_axi port")  # fmt: skip
-    parser.add_argument("--vitis", type=_version, default="", metavar="VERSION",
+    parser.add_argument("--vitis", type=_version, metavar="VERSION",
                         help="the version of Vitis HLS whose rules count, 2022.2 (default: the newest)")  # fmt: skip
     parser.add_argument("--contract", type=Path, metavar="TOML", help="default: qor.toml beside the source")
     parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="as for a compiler")
