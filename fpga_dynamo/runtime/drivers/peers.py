@@ -219,7 +219,9 @@ class PeerRun:
                 for argument, part in zip(indices, value.parts, strict=True):
                     unit.set_arg(argument, part)
 
-    def execute_io(self, inputs: Sequence[Piece], outputs: Sequence[Piece], bo: PeerBuffer, timeout_ms: int = 0) -> Any:
+    def execute_io(
+        self, inputs: Sequence[Piece], outputs: Sequence[Piece], bo: PeerBuffer, timeout_ms: int = 0
+    ) -> Any:
         """As `Run.execute_io`. What one unit ends in that is not completed ends all."""
         directions = self._driver.inner.xclBOSyncDirection
         with self._driver.at_work:

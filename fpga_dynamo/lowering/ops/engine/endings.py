@@ -54,7 +54,9 @@ class Ending:
     function: Function | None = None
 
 
-def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False) -> Ending:
+def ending(
+    product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False
+) -> Ending:
     """The longest chain behind `product`, all of single users, that a command does on the way out.
 
     rows: of a matrix, where factors and rows may follow, and views that keep its rows whole. alone: without an addition
