@@ -55,9 +55,10 @@ class Accesses:
     def _moved_out(self) -> set[int]:
         """Loads of what stays the same, which every iteration does and nothing in the loop writes: they happen once,
         in front of it. LLVM leaves those in a loop that might not run at all (columns of HLStrans' correlation, 2022.2:
-        `for (j = i; j < 80; ...)` reads 100 elements and not 200)."""
-        if not self._loop.latches:
-            return set()  # code that lies in no loop
+        `for (j = i; j < 80; ...)` reads 100 elements and not 200). In a loop that may end early each iteration reads
+        them (coefficients of whywhytellmewhy/SOC-design, 2022.1: 11)."""
+        if not self._loop.latches or not self.counted:  # code that lies in no loop has no latch
+            return set()
         written = {a.array.value for a in self.all if a.write and a.array is not None}
         if any(a.write and (a.array is None or a.array.value in self._kernel.overlapping) for a in self.all):
             written |= self._kernel.overlapping

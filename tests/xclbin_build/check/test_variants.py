@@ -179,6 +179,29 @@ def test_what_stays_the_same_is_read_in_front_of_a_loop(tmp_path: Path) -> None:
     assert (loops(tmp_path, COLUMNS.replace("WRITE", "data[j][i]"))["columns"].ii or 0) >= 100
 
 
+def test_what_stays_the_same_is_read_again_in_a_loop_that_may_end_early(tmp_path: Path) -> None:
+    """`XFER_LOOP` of whywhytellmewhy/SOC-design (fir_n11_strm, 2022.1: 11): eleven coefficients behind AXI-Lite."""
+    text = """
+        #include <hls_stream.h>
+        void top(hls::stream<int>& in, hls::stream<int>& out, int taps[11], int count) {
+        #pragma HLS interface s_axilite port = taps
+            int shifted[11] = {};
+        #pragma HLS array_partition variable = shifted complete
+        transfer:
+            for (int n = 0; n < count; n++) {
+                int sum = 0, value = in.read();
+                for (int k = 10; k >= 0; k--) {
+                    shifted[k] = k ? shifted[k - 1] : value;
+                    sum += shifted[k] * taps[k];
+                }
+                out.write(sum);
+                if (value < 0) break;
+            }
+        }
+    """
+    assert loops(tmp_path, text, vitis="2022.1", clock_ns=10)["transfer"].ii == 11
+
+
 HISTOGRAM = """
 void top(int in[1024], int counts[256]) {
 counts:
