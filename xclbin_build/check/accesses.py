@@ -57,18 +57,18 @@ class Accesses:
         in front of it. LLVM leaves those in a loop that might not run at all (columns of HLStrans' correlation, 2022.2:
         `for (j = i; j < 80; ...)` reads 100 elements and not 200). In a loop that may end early each iteration reads
         them (coefficients of whywhytellmewhy/SOC-design, 2022.1: 11)."""
-        if not self._loop.latches or not self.counted:  # code that lies in no loop has no latch
+        if not self._loop.latches or not self.counted or self.unknown:  # code that lies in no loop has no latch
             return set()
         written = {a.array.value for a in self.all if a.write and a.array is not None}
-        if any(a.write and (a.array is None or a.array.value in self._kernel.overlapping) for a in self.all):
+        if written & self._kernel.overlapping:
             written |= self._kernel.overlapping
-        always = self._kernel.flow.always(self._loop)
-        return {
-            a.index for a in self.all
-            if not a.write and a.stream is None and a.array is not None and a.array.value not in written
-            and self._code[a.index].opcode == "load" and a.block in always
+        stay = [
+            a for a in self.all
+            if self._code[a.index].opcode == "load" and a.array is not None and a.array.value not in written
             and not self.step(a) and not self.varies(a)
-        }  # fmt: skip
+        ]  # fmt: skip
+        always = self._kernel.flow.always(self._loop) if stay else ()
+        return {a.index for a in stay if a.block in always}
 
     def varies(self, access: Access) -> bool:
         """Whether the address changes from iteration to iteration in a way that is no constant step."""

@@ -288,7 +288,7 @@ class _Checker:
             back = own.get((port, True))
             if write or back is None:
                 continue
-            array = next(a for a in self._kernel.arrays.values() if a.name == port)
+            array = next(a for a in self._kernel.arrays.values() if a.name == port and a.kind is Kind.PORT)
             costs = [self.timing.of_access(array, write=way, burst=False).cycles for way in (False, True)]
             beats = [burst.bytes // max(1, array.element_bytes) for burst in (read, back)]
             words = f"a burst of {beats[0]} from '{port}' and one of {beats[1]} back in an iteration"

@@ -106,7 +106,7 @@ class Order:
         banks = dict(zip(map(id, group), graph.accesses.banks(array, group), strict=True)) if array.partitions else {}
         pairs = _Pairs(graph.accesses, group)
         covered = {id(a): _covered(self._flow, at[a.variable], a) for a in group if not a.write}
-        reused = self._reused(group) if array.kind is Kind.MEMORY else None
+        reused = self._reused(group) if array.kind is Kind.MEMORY and wait is Wait.MEMORY else None
         self._turns(group)
         for write in writes:
             for other in group:

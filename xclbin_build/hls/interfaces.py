@@ -72,7 +72,7 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
         if array is not None and array.kind is Kind.MEMORY and name in kernel.passed and kernel.passed[name].shared:
             # A memory beside the kernel has two ports, one for each process (`A` of HLStrans' atax and bicg, 2022.2:
             # 256 and 16 reads, as many cycles).
-            array.storage = array.storage or "ram_1p"
+            array.storage = "ram_1p"
     for name in parameters:
         to = types.points_to(variables[name]) if name in variables else None
         if to is not None and name in kernel.arrays and _odd(to):
