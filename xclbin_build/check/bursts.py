@@ -108,7 +108,7 @@ class Finder:
             burst = self._burst(array, write, group, code, why or beside or inside)
             burst = self._widened(replace(burst, blocked="same bundle" in inside), array, group, loop)
             others = _disturbed(array, write, [access for access in own if access.array is not array], [])
-            if "same port" in beside and not others and not array.partitions and len(group) > 1:
+            if "same port" in beside and not others and not array.partitions and burst.bytes > array.element_bytes:
                 width = self._of_copy(array, burst.bytes, group[0])
                 burst = replace(burst, inferred=True, why="", within=True, width=width)
             found.append(burst)
