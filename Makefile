@@ -1,4 +1,4 @@
-# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | lint | tidy | format |
+# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | sanitize | lint | tidy | format |
 # wheel | models | quantised | transformers | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -32,7 +32,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance soc soc-graphs soak lint tidy format wheel models quantised transformers clean
+.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance sanitize soc soc-graphs soak lint tidy format wheel models quantised transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -109,6 +109,11 @@ format: $(installed)
 contracts: $(installed)
 	$(bin)/python -m pytest -q -n $(JOBS) tests/xclbin_build/check/test_contracts.py \
 	    tests/xclbin_build/estimate/test_recipes.py
+
+# The native module under AddressSanitizer and UndefinedBehaviorSanitizer, the device model under ThreadSanitizer too.
+sanitize: $(installed)
+	$(bin)/python -m tests.sanitize
+	$(bin)/python -m pytest -q -m slow tests/driver/test_driver_sanitizer.py
 
 # The wheel: built, installed into an environment of its own, and used far from this checkout.
 wheel: $(installed)

@@ -14,12 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import nanobind
-
 from hls_kernels import CORES
 from hls_kernels import ROOT as KERNELS
+from tests.native_build import ROOT, configure
 
-ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build/tidy"
 NATIVE = ROOT / "fpga_dynamo/native"
 HEADERS = r"hls_kernels/(cores|engine|lib)/|fpga_dynamo/native/"
@@ -36,12 +34,7 @@ class Source:
 
 def native() -> list[Source]:
     """The sources that CMake builds on this machine; those of XRT only where XRT is installed."""
-    configure = [
-        Path(sys.executable).parent / "cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja",
-        f"-DCMAKE_MAKE_PROGRAM={Path(sys.executable).parent / 'ninja'}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
-        f"-DPython_EXECUTABLE={sys.executable}", f"-Dnanobind_DIR={nanobind.cmake_dir()}",
-    ]  # fmt: skip
-    subprocess.run(list(map(str, configure)), check=True, stdout=subprocess.DEVNULL)
+    configure(BUILD, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
     database = json.loads((BUILD / "compile_commands.json").read_text())
     files = sorted({Path(entry["file"]) for entry in database})
     return [Source(path) for path in files if path.is_relative_to(NATIVE)]
