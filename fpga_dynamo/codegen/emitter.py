@@ -114,7 +114,8 @@ class Emitter:
                     chain.append(last.all_input_nodes[0])
                 else:
                     raise AssertionError(f"{last} is not a value of this segment")
-            as_it_lies = values[last] is self._values[last]
+            # `last` may be known in one of the two only: a view whose other form nobody has asked for yet.
+            as_it_lies = values[last] is self._values.get(last)
             for last in reversed(chain[:-1]):
                 values[last] = views.lower_view(last, values[last.all_input_nodes[0]], self)
                 if as_it_lies:
@@ -231,7 +232,8 @@ class Emitter:
         if not whole or not identical(source.offset % source.element.lanes, 0):
             packed = self.tensor(source.shape, source.order(), dtype=source.dtype, element=source.element)
             self.copy(source, packed)
-            return self.converted(packed, element)
+            # Rows of an unknown size are padded, so that `packed` is not known to be whole either: no recursion.
+            source, spanned = packed, larger(1, extent(packed.shape, packed.strides))
         # Gaps between rows go along; what lies in them is not looked at.
         target = Buffer(align(spanned, element.lanes), name=source.buffer.name, element=element)
         self.convert(View(source.buffer, (spanned,), (1,), source.offset), View(target, (spanned,), (1,)))
