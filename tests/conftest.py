@@ -1,5 +1,6 @@
-"""What every test relies on: programs lowered today (the tests of the disk cache turn it on for themselves), and a
-Ctrl-C that raises, which a shell takes from what it starts in the background."""
+"""What every test relies on: programs lowered today (the tests of the disk cache turn it on for themselves), internal
+errors of the compiler that are raised instead of a fallback to eager mode, and a Ctrl-C that raises, which a shell
+takes from what it starts in the background."""
 
 import logging
 import os
@@ -19,6 +20,7 @@ def _without(hdlr: logging.Handler) -> None:
 
 logging.getLogger("torch.__trace").addHandler = _without  # type: ignore[method-assign]
 os.environ["FPGA_DYNAMO_PROGRAM_CACHE"] = "0"
+os.environ["FPGA_DYNAMO_INTERNAL_ERRORS"] = "raise"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -68,6 +70,13 @@ EVERY = {
 }
 """Files whose tests have many cases that take long: of each test `make test` runs every n-th case, `make extended` the
 others."""
+
+
+@pytest.fixture(autouse=True)
+def internal_errors_fall_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test marked `internal_errors` causes internal errors and sees the graph fall back to eager mode."""
+    if request.node.get_closest_marker("internal_errors"):
+        monkeypatch.delenv("FPGA_DYNAMO_INTERNAL_ERRORS")
 
 
 @pytest.hookimpl(tryfirst=True)  # marks decide what is run

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fpga_dynamo.runtime.observe.reproduction import raising
 from fpga_dynamo.runtime.observe.rounding import OperatorRecorder, agree, in_float64, noisy_run
 from fpga_dynamo.testing.reference import (
     LayoutMismatch,
@@ -185,7 +186,7 @@ def check_against_eager(
     parameters, of parameters alone with `fixed_inputs`. `winograd` allows convolutions the rounding of Winograd's
     method. `warm` compiles once more, with what the first time left in the disk cache, and holds the answers against
     the first time's, bit by bit. `dynamic` is that of `torch.compile`. `dtype` is what the model computes in: eager's
-    answer is that of the model as it is, and rounding is one of `dtype`.
+    answer is that of the model as it is, and rounding is one of `dtype`. Internal errors of the compiler are raised.
     """
     twin = copy.deepcopy(model)
     compiled = functools.partial(
@@ -223,7 +224,10 @@ def _compiled_calls(
     for call in range(calls):
         if twin.training:
             twin.load_state_dict(model.state_dict())
-        yield call_once(compiled, twin, make_inputs(call), **gradients)
+        inputs = make_inputs(call)
+        with raising():  # an internal error is a failure, though eager mode would answer in its place
+            outcome = call_once(compiled, twin, inputs, **gradients)
+        yield outcome
 
 
 def _hold(outcome: Outcome, expect: Callable[..., Reference], factor: float) -> LayoutMismatch | None:

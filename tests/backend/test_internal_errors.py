@@ -27,6 +27,8 @@ from fpga_dynamo.testing.cache import empty_program_cache
 from tests.backend.backend_kit import GREEDY, Net, counting, image, mlp, on_card, run_python
 from tests.marks import EXTENDED
 
+pytestmark = pytest.mark.internal_errors
+
 
 class Fault(Exception):
     """What a test puts into the compiler."""
@@ -260,6 +262,39 @@ def test_explain_says_what_became_of_the_graph(here: Path, monkeypatch: pytest.M
     with one_reproduction(here):
         told = fpga_dynamo.explain(mlp(16, 8).eval(), torch.randn(4, 16), options={"dump_dir": str(here)})
     assert told.mac_offload == 0 and "off by one" in str(told)
+
+
+# --- counted, and raised for tests -----------------------------------------------------------------------------------
+
+
+def test_internal_errors_are_counted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "claim", failing)
+    with counting() as grown, one_reproduction(here), torch.no_grad():
+        on_card(mlp(16, 8).eval(), dump_dir=here)(torch.randn(4, 16))
+    assert grown["internal_errors"] == 1
+
+
+@pytest.mark.parametrize("way", ["environment", "block"])
+@pytest.mark.parametrize("name", ["claim", "executor"])
+def test_internal_errors_are_raised_where_tests_want_no_fallback(
+    name: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*PASSES[name], failing)
+    if way == "environment":
+        monkeypatch.setenv("FPGA_DYNAMO_INTERNAL_ERRORS", "raise")
+    block = reproduction.raising() if way == "block" else contextlib.nullcontext()
+    with block, counting() as grown, torch.no_grad(), pytest.raises((BackendCompilerFailed, Fault), match="off by one"):
+        on_card(Net().eval())(image())
+    assert grown["internal_errors"] >= 1
+
+
+def test_sizes_that_cannot_be_bound_are_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph is lowered for each set of sizes, which gives right answers and hides the error."""
+    monkeypatch.setattr(Binder, "bind", failing)
+    compiled = torch.compile(mlp(16, 32, 8).eval(), backend="fpga", dynamic=True, options=GREEDY)
+    with torch.no_grad(), reproduction.raising(), counting() as grown, pytest.raises(Fault):
+        compiled(torch.randn(4, 16))
+    assert grown["internal_errors"] >= 1
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import fpga_dynamo
+from fpga_dynamo.runtime.observe.reproduction import raising
 from tests.opinfo.cases import Case, Subject
 from tests.opinfo.compare import check, run
 
@@ -23,9 +24,9 @@ SECONDS = 120
 """What a case may take before it counts as one that hangs."""
 
 VERDICTS = ("right", "wrong", "crash", "torch", "refused")
-"""right; wrong: an answer that is not eager's; crash: an error that eager does not raise, or a launch that failed, even
-if eager took its place; torch: wrong or crashed, but so is the same sample under aot_eager; refused: eager itself
-raises, so that there is nothing to compare."""
+"""right; wrong: an answer that is not eager's; crash: an error that eager does not raise, an internal error of the
+compiler, or a launch that failed, even if eager took its place; torch: wrong or crashed, but so is the same sample
+under aot_eager; refused: eager itself raises, so that there is nothing to compare."""
 
 
 @dataclass
@@ -116,7 +117,7 @@ def _verdict(subject: Subject, compiled: Any, by_torch: Any, case: Case, backwar
 
 def _trouble(subject: Subject, compiled: Any, case: Case, backward: bool) -> tuple[str, str] | None:
     try:
-        with _limited(SECONDS):
+        with _limited(SECONDS), raising():
             check(subject.call, compiled, case, backward=backward, defined=subject.defined)
     except AssertionError as error:
         return "wrong" if type(error).__name__.endswith("Mismatch") else "crash", _line(error)

@@ -23,7 +23,7 @@ from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.lowering.tracing.specialise import specialised
 from fpga_dynamo.runtime.calls.bind import Binder, Sizes
 from fpga_dynamo.runtime.calls.executor import Executor
-from fpga_dynamo.runtime.observe.reproduction import Case, or_else
+from fpga_dynamo.runtime.observe.reproduction import Case, count, is_internal, or_else
 from fpga_dynamo.torch_internals.tracing import tensors_are_fake
 
 log = logging.getLogger(__name__)
@@ -168,6 +168,8 @@ class Dynamic:
     def _give_up(self, error: Exception) -> None:
         self.reason = str(error) or type(error).__name__
         expected = isinstance(error, (SizeError, NotLoweredError))
+        if not expected and is_internal(error):
+            count(error)
         log.log(
             logging.INFO if expected else logging.WARNING,
             "a graph is lowered for each set of sizes: %s",

@@ -15,6 +15,7 @@ COUNTERS = (
     "pl_commands",
     "ps_nodes",
     "ps_fallbacks",
+    "internal_errors",
     "bytes_to_device",
     "bytes_from_device",
     "weights_packed",
@@ -44,6 +45,7 @@ def stats() -> dict[str, float]:
     pl_launches, pl_commands: runs of a compute unit, and commands in them.
     ps_nodes: eager nodes that ran because nothing on the card could take them (views not counted).
     ps_fallbacks: launches that failed and were run by eager instead.
+    internal_errors: errors of the compiler's own, after which a graph ran in eager mode or was lowered for each size.
     bytes_to_device, bytes_from_device: activations and results; weights_packed: blocks written to the card.
     card_cycles, card_seconds: of launches on a counting card, as it has counted them.
     """

@@ -3,19 +3,21 @@
 :func:`or_else` is the one place at which that is decided; whatever compiles a graph, packs its weights or binds it to
 sizes goes through it. The file is a Python script with the graph as readable FX code, its inputs without their values,
 options, versions and the traceback; run by itself it compiles the graph with nothing to fall back on.
+
+Tests want no fallback: :func:`count` raises the error there. Each error is counted, raised or not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import platform
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +31,7 @@ from fpga_dynamo.ir.graph import hints
 from fpga_dynamo.ir.sizes.graph import SOURCE
 from fpga_dynamo.ir.weights import NotExactError, NotFiniteError
 from fpga_dynamo.options import Options
+from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.runtime.observe.graph_source import class_source, header
 from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
 from xclbin_build.cache import root
@@ -45,7 +48,8 @@ _EXPECTED = (
     NotExactError,
 )
 
-_raising: ContextVar[bool] = ContextVar("fpga_dynamo_raising", default=False)
+_raising: set[object] = set()
+"""One for each block of :func:`raising` that has not ended. Threads of the scheduler see it too."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +74,26 @@ class Case:
 def or_else(make: Callable[[], T], instead: Callable[[str], T], case: Case) -> T:
     """What `make` returns; after an internal error what `instead` makes of the reason, with a warning.
 
-    Errors that name a user's mistake pass, those by which Dynamo breaks a graph do, and all do under ``strict=True``.
+    Errors that name a user's mistake pass, those by which Dynamo breaks a graph do, and all do under ``strict=True``
+    and where :func:`count` raises it.
     """
     try:
         return make()
     except Exception as error:
-        if not is_internal(error) or case.options.strict or _raising.get():
+        if not is_internal(error):
+            raise
+        count(error)
+        if case.options.strict:
             raise
         return instead(report(error, case))
+
+
+def count(error: Exception) -> None:
+    """Counts an internal error that the caller has a fallback for; raises it within :func:`raising`, and where the
+    environment says so."""
+    counters.add(internal_errors=1)
+    if _raising or os.environ.get("FPGA_DYNAMO_INTERNAL_ERRORS") == "raise":
+        raise error
 
 
 def is_internal(error: Exception) -> bool:
@@ -169,14 +185,12 @@ def _input(value: Any) -> str:
     return repr(value)
 
 
-# --- what the file runs in --------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def raising() -> Iterator[None]:
-    """While it lasts, internal errors are raised in this thread."""
-    token = _raising.set(True)
+    """While it lasts, internal errors are raised, in whichever thread they happen."""
+    token = object()
+    _raising.add(token)
     try:
         yield
     finally:
-        _raising.reset(token)
+        _raising.discard(token)
