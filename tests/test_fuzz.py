@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import random
 import runpy
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import seed as hypothesis_seed
 from torch._dynamo.backends.common import aot_autograd
 
-from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.errors import DeviceError, OptionError
 from fpga_dynamo.lowering.ops.convolution import winograd
+from fpga_dynamo.lowering.passes import pipeline
 from fpga_dynamo.runtime.calls.launch import Launcher
 from fpga_dynamo.testing import fuzz, graphs
 from fpga_dynamo.testing.calls import call_once, check_against_eager
 from fpga_dynamo.testing.fuzz import Failure, run_fuzz
 from fpga_dynamo.testing.graphs import Graph
+from fpga_dynamo.testing.quantised import fuzz_quantised
 from fpga_dynamo.testing.reference import Mismatch
 from tests.marks import EXTENDED
 
@@ -155,6 +159,83 @@ def test_a_launch_that_fails_is_a_failure_though_eager_takes_its_place(monkeypat
     compiled = torch.compile(torch.relu, backend="fpga", options={"partition": "greedy"})
     with fuzz._quiet_and_single_threaded(), pytest.raises(RuntimeWarning, match="the card is on fire"):
         compiled(torch.ones(3))
+
+
+@pytest.mark.internal_errors
+def test_an_internal_error_is_a_failure_though_eager_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise KeyError("v")
+
+    monkeypatch.setattr(pipeline, "claim", fails)
+    monkeypatch.setattr(graphs.operators, "TABLE", [op for op in graphs.operators.TABLE if op.name == "unary"])
+    report = run_fuzz(3, seed=5, out_dir=tmp_path, max_failures=1, max_instructions=1)
+
+    (failure,) = report.failures
+    assert "KeyError: 'v'" in failure.message and failure.script is not None
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="KeyError: 'v'"):
+        runpy.run_path(str(failure.script), run_name="__main__")
+
+
+@pytest.mark.parametrize("fuzzed", [run_fuzz, fuzz_quantised])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"nosuch": 1}, "unknown option 'nosuch'"), ({"disable": ["wonvolution"]}, "names no pattern: wonvolution")],
+)
+def test_a_wrong_option_is_an_error_before_any_model_is_drawn(
+    fuzzed: Callable[..., Any], options: dict[str, Any], message: str
+) -> None:
+    drawn: list[int] = []
+    with pytest.raises(OptionError, match=message):
+        fuzzed(3, 0, options=options, progress=drawn.append)
+    assert not drawn
+
+
+def _drawn(count: int) -> list[Graph]:
+    """Small graphs as a campaign draws them; none is compiled."""
+    found: list[Graph] = []
+
+    @hypothesis_seed(7)
+    @settings(
+        max_examples=count,
+        phases=(Phase.generate,),
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(graphs.graphs(1))
+    def one(graph: Graph) -> None:
+        found.append(graph)
+
+    one()
+    return found
+
+
+def test_inputs_of_all_kinds_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "MODES", ({},))
+    drawn = _drawn(80)
+    kinds: Counter[str] = Counter()
+    for graph in drawn:
+        for call in range(graph.calls):
+            inputs = graph.define()[1](call)
+            for x in inputs:
+                kinds["narrow"] += x.element_size() < 4
+                kinds["empty"] += not x.numel()
+                kinds["one element"] += x.numel() == 1
+                kinds["expanded"] += 0 in x.stride() and x.numel() > 1
+                kinds["offset"] += x.storage_offset() > 0
+                kinds["large"] += x.is_floating_point() and bool((x.abs() > 1e20).any())
+                kinds["small"] += x.is_floating_point() and bool(((x != 0) & (x.abs() < 1e-20)).any())
+            storages = {x.untyped_storage().data_ptr() for x in inputs if x.numel()}
+            kinds["sharing memory"] += len(storages) < sum(x.numel() > 0 for x in inputs)
+            kinds["given twice"] += len({id(x) for x in inputs}) < len(inputs)
+    missing = {
+        *("narrow", "empty", "one element", "expanded", "offset", "large", "small", "sharing memory", "given twice")
+    } - {kind for kind, count in kinds.items() if count}
+    assert not missing
+    assert any("view_read_twice" in graph.operators for graph in drawn)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 MAX_ELEMENTS = 4096
 MAX_MAGNITUDE = 1e4
+"""Of the values of a graph, as far as no input is larger."""
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -87,7 +88,8 @@ class Builder:
         except (RuntimeError, IndexError, TypeError, ValueError):
             return  # eager refuses it: not a program
         values = tuple(value) if results > 1 else (value,)
-        if not in_place and not all(_is_small(v) for v in values):
+        largest = max(MAX_MAGNITUDE, *map(_magnitude, self.samples))
+        if not in_place and not all(_is_small(v, largest) for v in values):
             return
         if module is not None:
             call = call.replace("OP", f"self.{target}_op", 1)
@@ -103,9 +105,12 @@ class Builder:
         return [name for name in self.names[:-1] if name not in read]
 
 
-def _is_small(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or value.numel() > MAX_ELEMENTS:
-        return False
+def _is_small(value: Any, largest: float) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() <= MAX_ELEMENTS and _magnitude(value) <= largest
+
+
+def _magnitude(value: torch.Tensor) -> float:
+    """Of the largest finite number; 0 of integers."""
     if not value.is_floating_point() or not value.numel():
-        return True
-    return torch.nan_to_num(value, posinf=0.0, neginf=0.0).abs().max().item() <= MAX_MAGNITUDE
+        return 0.0
+    return torch.nan_to_num(value, posinf=0.0, neginf=0.0).abs().max().item()

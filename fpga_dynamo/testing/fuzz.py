@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis.strategies import SearchStrategy
 
+from fpga_dynamo.errors import FpgaError, InternalError, NotLoweredError
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.testing.cache import empty_program_cache
 from fpga_dynamo.testing.calls import Undecided, check_against_eager
@@ -254,6 +255,17 @@ class _Campaign:
         self.report.failures.append(Failure(graph, message, path))
 
 
+def refuse_wrong_options(options: Mapping[str, Any] | None, backend: str = "fpga") -> None:
+    """Raises the error of a compilation with these options that is the user's mistake, not a model's failure."""
+    torch.compiler.reset()
+    try:
+        torch.compile(torch.relu, backend=backend, options=dict(options) if options else None)(torch.ones(1))
+    except Exception as error:
+        cause = getattr(error, "inner_exception", None) or error  # Dynamo wraps what a backend raises
+        if isinstance(cause, FpgaError) and not isinstance(cause, (InternalError, NotLoweredError)):
+            raise cause from None
+
+
 def run_fuzz(
     examples: int,
     seed: int,
@@ -269,6 +281,7 @@ def run_fuzz(
 ) -> FuzzReport:
     """Compares `examples` random models with eager; the same seed draws the same models.
 
+    Raises what a wrong option raises, before any model is drawn.
     With our backend each is compiled twice, the second time from what the first left in the disk cache, with the same
     bits as result.
     Failures are shrunk and, with `out_dir`, written there as scripts, as found too if the small one fails in another
@@ -283,11 +296,16 @@ def run_fuzz(
     """
     if backend == "fpga":
         options = {"winograd": winograd or False, **(options or {})}
+    refuse_wrong_options(options, backend)
     campaign = _Campaign(backend, options, Path(out_dir) if out_dir is not None else None, winograd)
     with _quiet_and_single_threaded():
         drawn = graphs(max_instructions, winograd=winograd is not None, dtype=dtype)
         _run(campaign, drawn, examples, seed, max_failures, progress)
     return campaign.report
+
+
+_FAULTS = ("a launch failed", "the compiled program")
+"""How warnings begin that name a fault of ours, though the model's answer is right."""
 
 
 @contextlib.contextmanager
@@ -298,7 +316,8 @@ def _quiet_and_single_threaded() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", "a launch failed", RuntimeWarning)
+            for fault in _FAULTS:
+                warnings.filterwarnings("error", fault, RuntimeWarning)
             yield
     finally:
         torch.set_num_threads(threads)

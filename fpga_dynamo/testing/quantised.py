@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fpga_dynamo.runtime.observe import counters
+from fpga_dynamo.testing.fuzz import refuse_wrong_options
 from fpga_dynamo.torch_internals.quantized import decomposed
 
 Grid = tuple[float, int, torch.dtype]
@@ -280,9 +281,11 @@ def fuzz_quantised(
 ) -> QuantisedReport:
     """Compares `examples` random networks with eager, and shrinks the first that differs; the same seed draws the same.
 
+    Raises what a wrong option raises, before any network is drawn.
     With `out_dir` a failure is written there as a script. `progress` is called with the number of examples done.
     """
     report, options = QuantisedReport(), dict(options or {})
+    refuse_wrong_options(options)
     smallest: list[tuple[Sequence[Step], Grid, int, str]] = []
     before = counters.stats()["pl_launches"]
 

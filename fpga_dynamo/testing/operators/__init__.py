@@ -4,7 +4,18 @@ The parameters cover what the operator's documentation allows, not what the back
 must fall back to eager and still be right.
 """
 
-from fpga_dynamo.testing.operators import compute, elementwise, indexing, networks, shape, window
+from fpga_dynamo.testing.operators import compute, elementwise, indexing, narrow, networks, shape, window
 from fpga_dynamo.testing.operators.table import TABLE, VOCABULARY, Operator
 
-__all__ = ["TABLE", "VOCABULARY", "Operator", "compute", "elementwise", "indexing", "networks", "shape", "window"]
+__all__ = [
+    "TABLE",
+    "VOCABULARY",
+    "Operator",
+    "compute",
+    "elementwise",
+    "indexing",
+    "narrow",
+    "networks",
+    "shape",
+    "window",
+]
