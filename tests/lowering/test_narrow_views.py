@@ -116,7 +116,7 @@ def test_a_linear_layer_of_half_precision_trains_on_sequences(dtype: torch.dtype
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             with torch.autocast("cpu", dtype, enabled=autocast):
-                return self.layers(x).float()
+                return self.layers(x)
 
     _assert_trains(Model().to(torch.float32 if autocast else dtype), (2, 5, 16), dtype)
 
@@ -135,5 +135,5 @@ def _assert_trains(model: nn.Module, shape: tuple[int, ...], dtype: torch.dtype)
         return (torch.randn(shape, dtype=next(model.parameters()).dtype),)
 
     before = fpga_dynamo.stats()["pl_launches"]
-    check_against_eager(model, inputs, options=GREEDY, calls=1, backward=True, fixed_inputs=True, dtype=dtype)
+    check_against_eager(model, inputs, options=GREEDY, calls=1, backward=True, dtype=dtype)
     assert fpga_dynamo.stats()["pl_launches"] > before
