@@ -308,7 +308,7 @@ def _table() -> list[dict[str, Any]]:
         project: dict[str, Any] = {key: entry.get(key, str) for key in ("repo", "log")}
         project |= {"sources": entry.get("sources", list), "top": entry.get("top", str, "")}
         project |= {"memories": entry.get("memories", bool, False), "commit": entry.get("commit", str, "HEAD")}
-        found.append(project | {"absent": entry.names("absent")})
+        found.append(project | {"absent": entry.get("absent", dict, {})})
     return found
 
 

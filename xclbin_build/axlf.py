@@ -9,7 +9,6 @@ All numbers are little-endian.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import struct
@@ -20,8 +19,10 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from . import atomic_file
 from . import manifest as manifests
 from .errors import XclbinError
+from .trusted_path import printable
 
 __all__ = ["Axlf", "Mode", "Section", "XclbinError", "read", "write"]
 
@@ -137,15 +138,12 @@ def write(path: str | Path, axlf: Axlf, *, keep_uuid: bool = False) -> uuids.UUI
         axlf = replace(axlf, uuid=axlf.content_uuid())
     if not axlf.timestamp:
         axlf = replace(axlf, timestamp=_source_date())
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuids.uuid4().hex[:8]}")
+    content = axlf.to_bytes()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(axlf.to_bytes())
-        os.replace(temporary, path)
+        atomic_file.write(path, content, durable=True, code=True)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise XclbinError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise XclbinError(f"{printable(path)} cannot be written: {error.strerror or error}.") from error
     return axlf.uuid
 
 
@@ -159,11 +157,11 @@ def read(source: str | Path | bytes, *, foreign: bool = False) -> Axlf:
     try:
         data = Path(source).read_bytes()
     except OSError as error:
-        raise XclbinError(f"xclbin {source} cannot be read: {error.strerror or error}.") from error
+        raise XclbinError(f"xclbin {printable(source)} cannot be read: {error.strerror or error}.") from error
     try:
         return _parse(data, foreign)
     except XclbinError as error:
-        raise XclbinError(f"xclbin {source}: {error}") from error
+        raise XclbinError(f"xclbin {printable(source)}: {error}") from error
 
 
 def _parse(data: bytes, foreign: bool) -> Axlf:

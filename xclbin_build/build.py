@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -19,6 +20,7 @@ from .metadata import container
 from .toolchain import gxx, vitis
 from .toolchain import isa as isas
 from .toolchain.ninja_file import Progress
+from .trusted_path import printable, weakness
 
 
 def load_design(
@@ -98,12 +100,14 @@ def cached(
 
     The cache's key is the content of all sources, the recipe, the platform, this package, the compiler and the
     instruction sets (`isa` and `plan`, as for `build`); several processes that ask at once build once. A cached file
-    that is damaged is built anew.
+    that is damaged, or that others can write to, is built anew.
     """
     check_target(target)
     design = load_design(recipe, cu, platform)
     isa, plan = isas.chosen(isa, plan)
     path = xclbin_path(_key(design, target, isa, plan))
+    if _intact(path):  # before the lock: the cache may be one that cannot be written to
+        return path
     with locked(path):
         if not _intact(path):
             with show or nullcontext() as shown:
@@ -120,7 +124,8 @@ def check_target(target: str) -> None:
 def check_output(output: Path) -> None:
     """Raises RecipeError for a place where no file can be."""
     if output.is_dir():
-        raise RecipeError(f"{output} is a directory; give the file's name, too, such as {output / 'torch.xclbin'}.")
+        example = printable(output / "torch.xclbin")
+        raise RecipeError(f"{printable(output)} is a directory; give the file's name, too, such as {example}.")
 
 
 def _key(design: Design, target: str, isa: str, plan: str) -> str:
@@ -147,6 +152,10 @@ def _user_headers(design: Design) -> list[Path]:
 
 def _intact(path: Path) -> bool:
     if not path.is_file():
+        return False
+    weak = weakness(path)
+    if weak is not None:
+        warnings.warn(f"the cached xclbin is built again, because {weak}", RuntimeWarning, stacklevel=4)
         return False
     try:
         read(path)

@@ -283,7 +283,7 @@ def _check_regions(recipe: recipes.Recipe, entry: recipes.KernelRecipe, platform
     where = f"recipe '{recipe.name}', kernel '{entry.name}'"
     known = [f"SLR{i}" for i in range(platform.slrs)]
     for name in entry.slr:
-        if platform.part == NO_PART and not re.fullmatch(r"SLR\d", name):
+        if platform.part == NO_PART and not re.fullmatch(r"SLR[0-9]", name):
             raise RecipeError(
                 f"{where}: '{name}' in 'slr' is no region of a card; they are called SLR0, SLR1 and so on."
             )

@@ -24,6 +24,7 @@ import re
 from dataclasses import asdict, dataclass
 
 from .errors import RecipeError, did_you_mean
+from .escape import cpp_comment
 from .toml_table import Table
 
 KEYS = (
@@ -72,7 +73,8 @@ class Engine:
         values = asdict(self) | {"element": ELEMENTS.index(self.element)}
         if peers > 1:
             values |= {"cus": peers, "banks": banks}
-        lines = [f"// Made by xclbin_build from recipe '{recipe}': do not edit. Sizes of the engine.", "#pragma once"]
+        origin = f"// Made by xclbin_build from recipe '{cpp_comment(recipe)}': do not edit. Sizes of the engine."
+        lines = [origin, "#pragma once"]
         lines += [f"#define ENGINE_{name.upper()} {int(value)}" for name, value in values.items()]
         return "\n".join(lines) + "\n"
 

@@ -15,10 +15,14 @@ from hls_kernels import CORES, ENGINE, LIB, ROOT, SIM, STAND_INS, TEMPLATES
 
 from . import counting as cycles
 from . import engine as engines
+from .atomic_file import write
 from .design import Core, Design
 from .errors import BuildError, RecipeError
+from .escape import cpp_comment, cpp_string
+from .names import FILE, check
 from .peers import Peers
 from .records import parse_command, parse_tiles
+from .trusted_path import check_named, printable
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
@@ -92,14 +96,14 @@ def stage(sources: dict[str, str], directory: Path) -> None:
     """
     for name, text in sources.items():
         path = directory / name
-        data = text.encode()
+        data = text.encode("utf-8", "surrogateescape")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.is_file() or path.read_bytes() != data:
-                path.write_bytes(data)
+            if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
+                write(path, data)
         except OSError as error:
             why = error.strerror or error
-            raise BuildError(f"{path} cannot be written: {why}; choose another directory.") from error
+            raise BuildError(f"{printable(path)} cannot be written: {why}; choose another directory.") from error
 
 
 def user_directories(design: Design) -> list[Path]:
@@ -153,10 +157,11 @@ def _own(design: Design, *, built_here: bool) -> dict[str, str]:
 
 
 def _add_user_file(sources: dict[str, str], path: Path, built_here: bool) -> None:
-    name, text = f"user/{path.name}", path.read_text()
+    check(path.name, FILE, f"the name of {path!r}")
+    check_named(path, "source")
+    name, text = f"user/{path.name}", path.read_text(encoding="utf-8", errors="surrogateescape")
     if built_here:  # messages and __FILE__ name the user's file, not its copy
-        quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
-        text = f'#line 1 "{quoted}"\n{text}'
+        text = f"#line 1 {cpp_string(str(path))}\n{text}"
     if sources.setdefault(name, text) != text:
         raise RecipeError(f"two files of the recipe have the name '{path.name}'; rename one.")
 
@@ -166,4 +171,5 @@ def _core_include(core: Core) -> str:
 
 
 def _render(template: str, design: Design, **values: object) -> str:
-    return _TEMPLATES.get_template(template).render(recipe=design.recipe.name, core_include=_core_include, **values)
+    recipe = cpp_comment(design.recipe.name)
+    return _TEMPLATES.get_template(template).render(recipe=recipe, core_include=_core_include, **values)

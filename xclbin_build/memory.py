@@ -19,6 +19,8 @@ from pathlib import Path
 
 from . import toml_table
 from .errors import RecipeError, did_you_mean
+from .escape import cpp_string
+from .names import FILE, TITLE
 
 DIRECTORY = Path(__file__).resolve().parent / "memories"
 HEADER = "memory_generated.hpp"
@@ -61,7 +63,7 @@ class Memory:
         clocks = {key.removesuffix("_clocks"): round(f[key] * clock) for key in _CLOCKS}
         times = {key.removesuffix("_ns"): round(f[key] * 1000) for key in _TIMES}
         return {
-            "map": f'"{self.map}"', "access_bytes": self.access_bytes, "queue": int(f["queue"]),
+            "map": cpp_string(self.map), "access_bytes": self.access_bytes, "queue": int(f["queue"]),
             "clock": round(clock), "burst": round(clock * f["burst_length"] / 2),
             "ccd_s": clocks["ccd_s"], "ccd_l": clocks["ccd_l"],
             **{key: times[key] for key in ("rcd", "rp", "ras", "wr", "rtp", "wtr", "rrd", "faw")},
@@ -78,7 +80,7 @@ def load(table: toml_table.Table, directory: Path) -> Memory:
     Raises RecipeError for an unknown memory, a missing or unknown key, and figures that do not fit each other.
     """
     table.allow(["dram", *_PATH])
-    dram = table.get("dram", str)
+    dram = table.name("dram", FILE)
     path = directory / dram if dram.endswith(".toml") else DIRECTORY / f"{dram}.toml"
     known = sorted(file.stem for file in DIRECTORY.glob("*.toml"))
     if path.parent == DIRECTORY and dram not in known:
@@ -88,7 +90,7 @@ def load(table: toml_table.Table, directory: Path) -> Memory:
     figures = {key: _figure(table, key, zero=key == "path_ns") for key in _PATH}
     figures |= {key: float(_count(timing, key)) for key in _COUNTS}
     figures |= {key: _figure(timing, key) for key in (*_CLOCKS, *_TIMES)}
-    memory = Memory(dram, timing.get("map", str), figures)
+    memory = Memory(dram, timing.name("map", TITLE), figures)
     _check(memory, timing.where)
     if figures["link_bits"] % 8:
         raise RecipeError(f"{table.where}: 'link_bits' must be whole bytes, not {figures['link_bits']:g} bits.")
@@ -107,7 +109,7 @@ def header(memories: dict[str, Memory], banks: list[tuple[str, str, int, int]], 
         values = ",\n".join(f"    {value} /* {name} */" for name, value in memory.settings().items())
         lines.append(f"constexpr dram_settings {kind}{{\n{values}}};")
     lines.append("constexpr bank_place banks[] = {")
-    lines += [f'    {{"{tag}", 0x{base:x}u, 0x{size:x}u, &{kind}}},' for tag, kind, base, size in banks]
+    lines += [f'    {{{cpp_string(tag)}, 0x{base:x}u, 0x{size:x}u, &{kind}}},' for tag, kind, base, size in banks]
     return "\n".join([*lines, "};", "}", "}", ""])
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from . import memory, toml_table
+from . import names as kinds
 from .errors import RecipeError, did_you_mean
+from .trusted_path import check_named
 
 DIRECTORY = Path(__file__).resolve().parent / "platforms"
 
@@ -132,6 +134,8 @@ def load(name_or_path: str | Path) -> Platform:
         if str(name_or_path) not in names():
             raise RecipeError(f"unknown platform '{name_or_path}'; {did_you_mean(str(name_or_path), names())}")
         path = DIRECTORY / f"{name_or_path}.toml"
+    else:
+        check_named(path, "platform")
     table = toml_table.load(path)
     table.allow([*_KEYS, *_SPEEDS, *_OPTIONAL_SPEEDS])
     speeds = {key: table.get(key, float) for key in _SPEEDS}
@@ -142,10 +146,10 @@ def load(name_or_path: str | Path) -> Platform:
     banks = _banks(table)
     regions = _regions(table, banks)
     return Platform(
-        name=table.get("name", str),
-        description=table.get("description", str, ""),
-        xsa=table.get("xsa", str),
-        part=table.get("part", str),
+        name=table.name("name", kinds.WORD),
+        description=table.name("description", kinds.TEXT, ""),
+        xsa=table.name("xsa", kinds.PLATFORM),
+        part=table.name("part", kinds.WORD),
         banks=banks,
         speeds=speeds,
         resources=_resources(table),
@@ -171,7 +175,7 @@ def _regions(platform: toml_table.Table, banks: Sequence[Bank]) -> tuple[Region,
     known = {name for bank in banks for name in (bank.tag, bank.tag.partition("[")[0])}
     for index, entry in enumerate(platform.array("slr")):
         entry.allow(["name", "banks", *RESOURCES])
-        name, beside = entry.get("name", str), entry.strings("banks")
+        name, beside = entry.get("name", str), entry.strings("banks", kinds.BANK)
         if name != f"SLR{index}":
             raise RecipeError(f"{entry.where}: regions are called SLR0, SLR1 and so on, in that order, not '{name}'.")
         for tag in beside:
@@ -187,7 +191,7 @@ def _source(platform: toml_table.Table, regions: Sequence[Region]) -> str:
         return ""
     table = toml_table.Table(platform.get("usable", dict, {}), f"{platform.where} [usable]")
     table.allow(["source"])
-    return table.get("source", str)
+    return table.name("source", kinds.TITLE)
 
 
 def _count(table: toml_table.Table, key: str) -> int:
@@ -199,11 +203,11 @@ def _count(table: toml_table.Table, key: str) -> int:
 
 def _memories(platform: toml_table.Table, banks: tuple[Bank, ...], directory: Path) -> dict[str, memory.Memory]:
     """`[memory.KIND]` of each kind of bank; empty if there is none."""
-    kinds = list(dict.fromkeys(bank.kind for bank in banks))
+    known = list(dict.fromkeys(bank.kind for bank in banks))
     found: dict[str, memory.Memory] = {}
-    for kind, entry in platform.tables("memory").items():
-        if kind not in kinds:
-            raise RecipeError(f"{entry.where}: the platform has no bank of kind '{kind}'; {did_you_mean(kind, kinds)}")
+    for kind, entry in platform.tables("memory", kinds.IDENTIFIER).items():
+        if kind not in known:
+            raise RecipeError(f"{entry.where}: the platform has no bank of kind '{kind}'; {did_you_mean(kind, known)}")
         found[kind] = memory.load(entry, directory)
     return found
 
@@ -221,7 +225,7 @@ def _tuning(platform: toml_table.Table) -> dict[str, Any]:
         if name not in table.values:
             continue
         if name in _BY_PLAN:
-            found[name] = {isa: _figures(entry, keys) for isa, entry in table.tables(name).items()}
+            found[name] = {isa: _figures(entry, keys) for isa, entry in table.tables(name, kinds.WORD).items()}
         else:
             values = table.get(name, dict)
             found[name] = _figures(toml_table.Table(values, f"{platform.where} [tuning.{name}]"), keys)
@@ -245,7 +249,7 @@ def _banks(table: toml_table.Table) -> tuple[Bank, ...]:
     banks: list[Bank] = []
     for entry in table.array("bank"):
         entry.allow(["tag", "kind", "base", "bytes", "count"])
-        kind, tag = entry.get("kind", str), entry.get("tag", str)
+        kind, tag = entry.get("kind", str), entry.name("tag", kinds.BANK)
         base, size = entry.get("base", int), entry.get("bytes", int)
         if kind not in BANK_KINDS:
             raise RecipeError(f"{entry.where}: unknown kind '{kind}'; {did_you_mean(kind, BANK_KINDS)}")

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from . import toml_table
 from .errors import RecipeError
+from .escape import cpp_string
+from .names import IDENTIFIER, TITLE
 
 HEADER = "qor_generated.hpp"
 
@@ -60,11 +62,11 @@ def load(*paths: Path) -> Contract:
     for path in paths:
         table = toml_table.load(path)
         table.allow(["loop", "code"])
-        for label, entry in table.tables("loop").items():
+        for label, entry in table.tables("loop", TITLE).items():
             entry.allow(["ii", "depth", "why"])
             _new(label, entry, {*loops, *code})
             loops[label] = Loop(_cycles(entry, "ii"), _cycles(entry, "depth"), entry.get("why", str))
-        for label, entry in table.tables("code").items():
+        for label, entry in table.tables("code", TITLE).items():
             entry.allow(["cycles", "why"])
             _new(label, entry, {*loops, *code})
             code[label] = Code(_cycles(entry, "cycles"), entry.get("why", str))
@@ -81,16 +83,19 @@ def header(contract: Contract) -> str:
     ]
     lines.append("namespace loops {")
     lines += [
-        f'constexpr loop_contract {label}{{"{label}", {loop.ii}, {loop.depth}}};'
+        f"constexpr loop_contract {label}{{{cpp_string(label)}, {loop.ii}, {loop.depth}}};"
         for label, loop in contract.loops.items()
     ]
     lines += ["}", "namespace code {"]
-    lines += [f'constexpr code_contract {label}{{"{label}", {code.cycles}}};' for label, code in contract.code.items()]
+    lines += [
+        f"constexpr code_contract {label}{{{cpp_string(label)}, {code.cycles}}};"
+        for label, code in contract.code.items()
+    ]
     return "\n".join([*lines, "}", "}", "}", ""])
 
 
 def _new(label: str, entry: toml_table.Table, known: set[str]) -> None:
-    if not (label.isascii() and label.isidentifier()):
+    if not IDENTIFIER.allows(label):
         raise RecipeError(f"{entry.where}: '{label}' is no C identifier; give the label that stands before the loop.")
     if label in known:
         raise RecipeError(f"{entry.where}: the label '{label}' comes twice; labels must differ within a kernel.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,13 +9,14 @@ from pathlib import Path
 from hls_kernels import RECIPES
 
 from . import engine as engines
+from . import names as kinds
 from . import toml_table
 from .declaration import KEYWORDS
 from .errors import RecipeError, did_you_mean
+from .trusted_path import check_named
 
 MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
 _KERNEL_KEYS = ("cores", "source", "cu", "together", "memory", "slr", *engines.KEYS)
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,28}")  # "kernel:kernel_NN" must fit ip_data.m_name
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,12 @@ def load(name_or_path: str | Path) -> Recipe:
                 "A recipe of your own is given by a path that ends in .toml."
             )
         path = RECIPES / f"{name_or_path}.toml"
+    else:
+        check_named(path, "recipe")
     table = toml_table.load(path)
     table.allow(["name", "kernel", "tiles", "platform"])
-    title = table.get("name", str, path.stem)
-    if not title or not title.isprintable():
-        raise RecipeError(f"{path}: 'name' must be one line of printable characters, not {title!r}.")
-    kernels = tuple(_kernel(name, entry) for name, entry in table.tables("kernel").items())
+    title = table.name("name", kinds.TITLE, path.stem)
+    kernels = tuple(_kernel(name, entry) for name, entry in table.tables("kernel", kinds.TITLE).items())
     if not kernels:
         raise RecipeError(f"{path}: a recipe needs at least one [kernel.NAME].")
     return Recipe(
@@ -116,7 +116,7 @@ def load(name_or_path: str | Path) -> Recipe:
         directory=path.resolve().parent,
         kernels=kernels,
         tiles=table.integers("tiles"),
-        platform=table.get("platform", str, "emu"),
+        platform=table.name("platform", kinds.TITLE, "emu"),
     )
 
 
@@ -135,11 +135,12 @@ def parse_compute_units(words: list[str]) -> dict[str, int]:
 
 def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
     table.allow(_KERNEL_KEYS)
-    if not _NAME.fullmatch(name):
-        raise RecipeError(f"{table.where}: a kernel's name is a C identifier of at most 29 characters.")
     if name in KEYWORDS or name == "main":
         raise RecipeError(f"{table.where}: no function can be called '{name}' in C++; choose another name.")
-    cores, source = table.strings("cores"), table.get("source", str, "")
+    kinds.check(name, kinds.KERNEL, f"{table.where}: the kernel's name")
+    cores, source = table.strings("cores", kinds.FILE), ""
+    if "source" in table.values:
+        source = table.name("source", kinds.FILE)
     engine = engines.parse(table) if "engine" in table.values else None
     if [bool(cores), bool(source), engine is not None].count(True) != 1:
         raise RecipeError(
@@ -151,10 +152,10 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
     if len(set(cores)) != len(cores):
         raise RecipeError(f"{table.where}: 'cores' lists a core twice.")
     cu = _checked_cu(table.where, table.get("cu", int, 1))
-    slr = table.strings("slr")
+    slr = table.strings("slr", kinds.WORD)
     if slr and len(slr) != cu:
         raise RecipeError(f"{table.where}: 'slr' must name one region for each of the {cu} compute units.")
-    together, memory = table.get("together", bool, False), table.names("memory")
+    together, memory = table.get("together", bool, False), table.names("memory", kinds.BANK)
     if together and engine is None:
         raise RecipeError(f"{table.where}: 'together' is said of the compute units of an engine, and this is none.")
     if together and memory:

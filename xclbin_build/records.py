@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import RecordError
+from .names import IDENTIFIER
 
 COMMAND_WORDS = 64
 FIELD_TYPES = ("int32_t", "uint32_t", "place_t", "float")
@@ -121,8 +122,10 @@ def parse_core_line(path: Path) -> CoreLine:
         if match:
             opcodes = tuple(part.strip() for part in match["opcodes"].split(","))
             repeated = sorted({name for name in opcodes if opcodes.count(name) > 1})
-            if repeated or not all(name.isidentifier() for name in opcodes):
+            if repeated or not all(IDENTIFIER.allows(name) for name in opcodes):
                 raise RecordError(f"{path}: the core line must list distinct opcode names, not '{match['opcodes']}'.")
+            if not IDENTIFIER.allows(match["core"]):
+                raise RecordError(f"{path}: the core's name must be {IDENTIFIER.rule}, not '{match['core']}'.")
             return CoreLine(match["core"], opcodes, _elements(path, opcodes))
     raise RecordError(
         f"{path}: no line '// core: NAME; opcodes: NAME, NAME' tells which opcodes this core executes; add it on top."

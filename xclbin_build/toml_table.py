@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .errors import RecipeError, did_you_mean
+from .names import IDENTIFIER, Kind, check
+from .trusted_path import printable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,12 +32,12 @@ def load(path: Path) -> Table:
     """The file's top-level table; RecipeError when it cannot be read or is no TOML."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path} cannot be read: {error}.") from error
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a zero in the path
+        raise RecipeError(f"{printable(path)} cannot be read: {error}.") from error
     try:
-        return Table(tomllib.loads(text), str(path))
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{path} is not valid TOML: {error}.") from error
+        return Table(tomllib.loads(text), printable(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise RecipeError(f"{printable(path)} is not valid TOML: {error}.") from error
 
 
 class Table:
@@ -60,21 +62,31 @@ class Table:
             return default
         return self._typed(key, self.values[key], kind)
 
-    def strings(self, key: str) -> list[str]:
-        """A list of strings; empty when `key` is absent."""
-        return [self._typed(key, value, str) for value in self.get(key, list, [])]
+    def name(self, key: str, kind: Kind, default: str | None = None) -> str:
+        """A string that becomes part of other texts; required unless there is a default, which is checked, too."""
+        return check(self.get(key, str, default), kind, f"{self.where}: '{key}'")
+
+    def strings(self, key: str, kind: Kind) -> list[str]:
+        """A list of names; empty when `key` is absent."""
+        values = [self._typed(key, value, str) for value in self.get(key, list, [])]
+        return [check(value, kind, f"{self.where}: an entry of '{key}'") for value in values]
 
     def integers(self, key: str) -> dict[str, int]:
         """A table of integers; empty when `key` is absent."""
         return {name: self._typed(f"{key}.{name}", value, int) for name, value in self.get(key, dict, {}).items()}
 
-    def names(self, key: str) -> dict[str, str]:
-        """A table of strings; empty when `key` is absent."""
-        return {name: self._typed(f"{key}.{name}", value, str) for name, value in self.get(key, dict, {}).items()}
+    def names(self, key: str, kind: Kind) -> dict[str, str]:
+        """A table of names, by identifier; empty when `key` is absent."""
+        values = {name: self._typed(f"{key}.{name}", value, str) for name, value in self.get(key, dict, {}).items()}
+        for name in values:
+            check(name, IDENTIFIER, f"{self.where}: a key of '{key}'")
+        return {name: check(value, kind, f"{self.where}: '{key}.{name}'") for name, value in values.items()}
 
-    def tables(self, key: str) -> dict[str, Table]:
+    def tables(self, key: str, kind: Kind) -> dict[str, Table]:
         """The sub-tables of table `key`, by name."""
         values = self.get(key, dict, {})
+        for name in values:
+            check(name, kind, f"{self.where} [{key}]: the name of a table")
         return {
             name: Table(self._typed(f"{key}.{name}", value, dict), f"{self.where} [{key}.{name}]")
             for name, value in values.items()

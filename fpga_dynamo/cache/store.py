@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import time
 import warnings
 from dataclasses import dataclass
@@ -20,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from fpga_dynamo.cache.plain import CorruptError
-from xclbin_build.cache import root
+from xclbin_build import atomic_file
+from xclbin_build.cache import folder, root
+from xclbin_build.trusted_path import weakness
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ MAGIC = b"fpga_dynamo/1\n\0\0"
 _CHECKSUM = slice(len(MAGIC), len(MAGIC) + 32)
 _BODY = _CHECKSUM.stop
 _SUFFIX = ".program"
+_FOLDER = "programs"
 _FORGOTTEN = 3600.0
 """Seconds after which a temporary file is one that a dead process has left."""
 
@@ -54,13 +56,13 @@ def size_limit() -> int:
 
 def directory() -> Path:
     """Where the entries are; it need not exist."""
-    return root() / "programs"
+    return root() / _FOLDER
 
 
 def read(key: str) -> tuple[Entry, bytes] | None:
     """The entry called `key` and its file's content, or None; counts as a use of it."""
-    path = _path(key)
     try:
+        path = _path(key)
         content = path.read_bytes()
     except FileNotFoundError:
         return None
@@ -68,6 +70,9 @@ def read(key: str) -> tuple[Entry, bytes] | None:
         log.info("a compiled program cannot be read: %s", error)
         return None
     try:
+        weak = weakness(path)
+        if weak is not None:
+            raise CorruptError(str(weak))
         entry = parse(key, content)
     except CorruptError as error:
         report_unusable(key, error)
@@ -103,21 +108,12 @@ def serialise(key: str, header: dict[str, Any], raw: bytes = b"") -> bytes:
 
 def write(key: str, content: bytes) -> bool:
     """Puts an entry in its place as a whole; whoever reads sees the old one or the new one. False if it could not."""
-    path = _path(key)
     limit = size_limit()
     if len(content) > limit:
         return False
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        path = folder(_FOLDER) / _path(key).name
+        atomic_file.write(path, content, mode=0o600)
         _evict(path.parent, limit, keep=path)
     except OSError as error:
         log.info("a compiled program is not kept for other processes: %s", error)

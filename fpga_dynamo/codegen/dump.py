@@ -8,6 +8,7 @@ from fpga_dynamo.errors import OptionError
 from fpga_dynamo.ir.command import Command, Operand
 from fpga_dynamo.ir.graph import describe
 from fpga_dynamo.ir.program import CardTask, HostTask, Program
+from xclbin_build import atomic_file
 
 
 def dump_program(program: Program, directory: str) -> None:
@@ -23,7 +24,7 @@ def dump_program(program: Program, directory: str) -> None:
 
 def _dump(program: Program, root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
-    (root / f"{program.name}.graph.py").write_text(program.module.code)
+    atomic_file.write(root / f"{program.name}.graph.py", program.module.code)
     lines = []
     for task in program.tasks:
         reads = ", ".join(node.name for node in task.reads)
@@ -32,10 +33,10 @@ def _dump(program: Program, root: Path) -> None:
         lines.append(f"{task.name} on {where} after {list(task.dependencies)}: ({reads}) -> ({writes})")
         if isinstance(task, HostTask):
             lines += [f"    {describe(n)}: {program.reasons.get(n, 'a view or constant')}" for n in task.nodes]
-    (root / f"{program.name}.tasks.txt").write_text("\n".join(lines) + "\n")
+    atomic_file.write(root / f"{program.name}.tasks.txt", "\n".join(lines) + "\n")
     for task in program.card_tasks:
         listing = "\n".join(_line(i, command, task) for i, command in enumerate(task.commands))
-        (root / f"{task.name}.commands.txt").write_text(listing + "\n")
+        atomic_file.write(root / f"{task.name}.commands.txt", listing + "\n")
 
 
 def _line(index: int, command: Command, task: CardTask) -> str:

@@ -23,6 +23,7 @@ from fpga_dynamo.quantize.flow import Inputs, arguments, exported
 from fpga_dynamo.quantize.operators import MULTIPLICATIONS
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.torch_internals.pytree import tree_leaves
+from xclbin_build import atomic_file
 
 Score = Callable[[nn.Module], float]
 """How good a model is, the higher the better, such as its accuracy in percent on data that the caller has."""
@@ -91,7 +92,8 @@ class Comparison:
         axes.set_ylabel("signal to noise, dB")
         axes.set_title(self._title(), fontsize=9)
         axes.legend()
-        figure.savefig(path)
+        with atomic_file.opened(path, durable=True) as file:
+            figure.savefig(file, format=Path(path).suffix.removeprefix(".").lower() or "png")
 
     def _title(self) -> str:
         parts = [f"result {_text(self.output_db)} dB", f"same top-1 {self.agreement:.1%}"]

@@ -27,6 +27,7 @@ from fpga_dynamo.testing.graphs import Graph, graphs
 from fpga_dynamo.testing.reference import Mismatch
 from fpga_dynamo.torch_internals.aot import aot_autograd
 from fpga_dynamo.torch_internals.tensors import is_view
+from xclbin_build import atomic_file
 
 
 class _InTracedStrides(torch.fx.Interpreter):
@@ -210,7 +211,7 @@ class _Campaign:
         before = _counted()
         if self._running is not None:
             # Stays behind if the process dies, which no except clause sees.
-            self._running.write_text(self._script(graph, "the process died while it ran this"))
+            atomic_file.write(self._running, self._script(graph, "the process died while it ran this"))
         try:
             _check(graph, self.backend, self.options, self.winograd)
         except Undecided:
@@ -251,7 +252,7 @@ class _Campaign:
         if self.out_dir is not None:
             name = hashlib.sha256(graph.source().encode()).hexdigest()[:8]
             path = self.out_dir / f"fuzz_{'_'.join(dict.fromkeys(graph.operators[:4])) or 'empty'}_{name}.py"
-            path.write_text(self._script(graph, message))
+            atomic_file.write(path, self._script(graph, message))
         self.report.failures.append(Failure(graph, message, path))
 
 

@@ -24,6 +24,7 @@ from torch import nn
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.testing.fuzz import refuse_wrong_options
 from fpga_dynamo.torch_internals.quantized import decomposed
+from xclbin_build import atomic_file
 
 Grid = tuple[float, int, torch.dtype]
 """Scale, zero point and type of integers."""
@@ -326,6 +327,6 @@ def fuzz_quantised(
             text = script(given_, source, drawn, options, message)
             path = Path(out_dir) / f"fuzz_int8_{hashlib.sha256(text.encode()).hexdigest()[:8]}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            atomic_file.write(path, text)
         report.failures.append((message, path))
     return report

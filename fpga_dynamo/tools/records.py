@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fpga_dynamo.ir
 import hls_kernels
+from xclbin_build import atomic_file
 from xclbin_build.records import Field, Header, Record, parse_command
 
 PATH = Path(fpga_dynamo.ir.__file__).with_name("records.py")
@@ -74,4 +75,4 @@ def _field(field: Field) -> str:
 
 
 if __name__ == "__main__":
-    PATH.write_text(source(), encoding="utf-8")
+    atomic_file.write(PATH, source())

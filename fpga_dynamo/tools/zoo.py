@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.errors import FpgaError
+from xclbin_build.trusted_path import check_named
 
 _BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
 
@@ -113,8 +115,7 @@ def _timm_model(name: str, batch: int) -> ZooModel | None:
 def resolve(reference: str) -> Any:
     """What `module:name` or `file.py:name` means; raises ModelNotFoundError with a sentence for whatever goes wrong."""
     module_name, _, attribute = reference.rpartition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    _import_from(os.getcwd())
     if not module_name or not attribute:
         raise ModelNotFoundError(f"'{reference}' is not module:callable")
     try:
@@ -138,8 +139,8 @@ def _of_file(name: str) -> ModuleType:
     known = sys.modules.get(stem)
     if known is not None and getattr(known, "__file__", None) == path:
         return known
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    check_named(path, "model file")
+    _import_from(folder)
     spec = importlib.util.spec_from_file_location(stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -151,6 +152,12 @@ def _of_file(name: str) -> ModuleType:
             del sys.modules[stem]
         raise
     return module
+
+
+def _import_from(folder: str) -> None:
+    """Has modules found in a folder, unless anybody can put some there."""
+    if folder not in sys.path and not os.stat(folder).st_mode & stat.S_IWOTH:
+        sys.path.insert(0, folder)
 
 
 def called(reference: str) -> Any:

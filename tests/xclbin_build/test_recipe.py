@@ -206,7 +206,7 @@ def test_bad_kernel_source_is_an_error(tmp_path: Path, code: str, words: str) ->
         (('kind = "ddr4"', 'kind = "dd4"'), "did you mean 'ddr4'?"),
         (('tag = "DDR[1]"', 'tag = "DDR[0]"'), "must differ"),
         (
-            ('tag = "DDR[1]"', 'tag = "\N{GREEK SMALL LETTER ALPHA}\N{GREEK SMALL LETTER ALPHA}345678901234"'),
+            ('tag = "DDR[1]"', 'tag = "a234567890123456"'),
             "at most 15 char",
         ),
         (("base = 0x0000_0050_0000_0000", "base = 0xFFFF_FFFF_0000_0000"), "'DDR[1]' goes beyond 64 bits of address"),

@@ -14,13 +14,15 @@ from typing import Any
 
 from hls_kernels import STAND_INS
 
-from .. import cache
+from .. import atomic_file, cache
 from ..design import Design
 from ..hls import clang
 from ..hls.operators import Operators
 from ..hls.resources import Part, Resources
 
 _CODE = [Path(__file__).parent, Path(__file__).parents[1] / "hls", STAND_INS]
+
+_FOLDER = "estimate"
 
 
 def load(sources: Mapping[str, str], design: Design, operators: Operators) -> list[Part] | None:
@@ -35,10 +37,7 @@ def save(parts: list[Part], sources: Mapping[str, str], design: Design, operator
     """Keeps parts; a cache that cannot be written is none."""
     path = _path(sources, design, operators)
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{id(parts)}")
-        draft.write_text(json.dumps([_words(part) for part in parts]))
-        draft.replace(path)
+        atomic_file.write(cache.folder(_FOLDER) / path.name, json.dumps([_words(part) for part in parts]))
 
 
 def _path(sources: Mapping[str, str], design: Design, operators: Operators) -> Path:
@@ -46,7 +45,7 @@ def _path(sources: Mapping[str, str], design: Design, operators: Operators) -> P
     quoted = f"'{design.recipe.name}'"
     texts = [part for name in sorted(sources) for part in (name, sources[name].replace(quoted, ""))]
     key = cache.digest([str(clang.VERSION), str(operators.clock_ns), *texts, *(p.read_bytes() for p in code)])
-    return cache.root() / "estimate" / f"{key}.json"
+    return cache.root() / _FOLDER / f"{key}.json"
 
 
 def _words(part: Part) -> dict[str, Any]:

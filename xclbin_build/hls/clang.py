@@ -15,11 +15,14 @@ from typing import IO
 from hls_kernels import STAND_INS
 
 from ..errors import ToolchainError
+from ..toolchain import process
 
 VERSION = 19  # what the text of the IR and of scalar evolution is read as
 HEADERS = (Path(__file__).parent / "headers", STAND_INS)
 """What stands in for AMD's headers: the checker's own, and those that it shares with the software card."""
 _TIMEOUT_S = 300
+_MOST_BYTES = 1 << 29
+"""Of what a tool prints; the IR of the largest engine has a hundredth of it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def run(tool: str, arguments: list[str], *, text: str | None = None) -> tuple[st
 
 def _read(file: IO[bytes]) -> str:
     file.seek(0)
-    return file.read().decode(errors="replace")
+    return file.read(_MOST_BYTES).decode(errors="replace")
 
 
 def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int, str], ...]]:
@@ -105,8 +108,8 @@ def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int, str],
 @functools.cache
 def _version(tool: str) -> int:
     try:
-        words = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=20).stdout
-    except (OSError, subprocess.TimeoutExpired):
+        words = process.run([tool, "--version"], timeout=20, errors=False).output
+    except (OSError, ToolchainError):
         return 0
     match = re.search(r"version (\d+)\.", words)
     return int(match[1]) if match else 0

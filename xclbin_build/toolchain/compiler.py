@@ -6,11 +6,17 @@ import functools
 import os
 import shlex
 import shutil
-import subprocess
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ToolchainError
+from . import elf, process
+
+_PROBE_S = 60.0
+_VERSION_CHARACTERS = 200
+_ERROR_LINES = 40
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,44 @@ def knows(options: tuple[str, ...]) -> bool:
     """Whether there is a compiler, and it takes these options."""
     try:
         call = [*find_compiler().command, *options, "-x", "c++", "-fsyntax-only", os.devnull]
-        return subprocess.run(call, capture_output=True, timeout=60).returncode == 0
-    except (ToolchainError, subprocess.SubprocessError):
+        return process.run(call, timeout=_probe_limit()).status == 0
+    except (ToolchainError, OSError):
         return False
+
+
+def shared_object(arguments: Sequence[str], output: Path) -> None:
+    """Compiles and links a shared object, which takes the place of `output` when it is whole.
+
+    Raises ToolchainError with the compiler's words if it fails, takes longer than `process.time_limit()`, or succeeds
+    and has not written one.
+    """
+    compiler = find_compiler()
+    with tempfile.TemporaryDirectory(prefix=".", dir=output.parent) as folder:
+        partial = Path(folder) / output.name
+        try:
+            result = process.run([*compiler.command, *arguments, "-o", str(partial)], timeout=process.time_limit())
+        except OSError as error:
+            raise _does_not_start(compiler.command, error) from error
+        if result.status:
+            words = "\n".join(result.output.splitlines()[:_ERROR_LINES])
+            raise ToolchainError(f"the compiler refused the sources:\n{words or f'it ended with {result.status}'}")
+        check_written(compiler, partial)
+        os.replace(partial, output)
+
+
+def check_written(compiler: Compiler, output: Path) -> bytes:
+    """The shared object that a compiler says it has written. Raises ToolchainError if it is not there or not whole."""
+    try:
+        data = output.read_bytes()
+        fault = elf.fault(data, shared=True)
+    except OSError as error:
+        fault = error.strerror or str(error)
+    if fault:
+        raise ToolchainError(
+            f"the compiler '{shlex.join(compiler.command)}' reported success, but its output {output.name} cannot be "
+            f"used: {fault}; set CXX to a working compiler, and see whether the disk is full."
+        )
+    return data
 
 
 def _probe(command: tuple[str, ...]) -> Compiler:
@@ -59,10 +100,18 @@ def _probe(command: tuple[str, ...]) -> Compiler:
 def _probed(command: tuple[str, ...], path: str, modified: int) -> Compiler:
     """Starts the compiler once a process for each version of its file."""
     try:
-        result = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(
-            f"the compiler '{shlex.join(command)}' does not start ({error}); set CXX to one that does."
-        ) from error
-    lines = result.stdout.splitlines()
-    return Compiler(command, lines[0] if lines else path)
+        result = process.run([*command, "--version"], timeout=_probe_limit(), errors=False)
+    except (OSError, process.TimedOutError) as error:
+        raise _does_not_start(command, error) from error
+    if result.status:
+        raise _does_not_start(command, f"--version ends with status {result.status}")
+    line = result.output.strip().partition("\n")[0]
+    return Compiler(command, "".join(filter(str.isprintable, line))[:_VERSION_CHARACTERS] or path)
+
+
+def _probe_limit() -> float:
+    return min(_PROBE_S, process.time_limit())
+
+
+def _does_not_start(command: Sequence[str], reason: object) -> ToolchainError:
+    return ToolchainError(f"the compiler '{shlex.join(command)}' does not start ({reason}); set CXX to one that does.")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from hls_kernels import ROOT
 
+from ..atomic_file import symlink
 from ..cache import build_directory, digest, locked
 from ..design import Design
+from ..errors import ToolchainError
 from ..generate import emulation_sources, stage, user_directories
+from ..trusted_path import remove_untrusted
+from . import elf
 from . import isa as isas
-from .compiler import find_compiler
+from .compiler import check_written, find_compiler
 from .ninja_file import Progress, Unit, run, write
 
 _FLAGS = (
@@ -23,6 +29,8 @@ INCLUDES = ("-I.", "-Ilib")  # cores may name headers of lib with the folder or 
 STAND_INS = ("-isystem", "headers")  # of AMD's headers, for the user's kernels and cores
 # What hls_kernels/lib/leave.cpp stands in for.
 _WRAPPED = ("exit", "_exit", "_Exit", "quick_exit", "abort", "__assert_fail", "__cxa_pure_virtual", "pthread_exit")
+_UNUSUAL = re.compile(r"[^A-Za-z0-9+,/_:.~(){}%=@!\[\] \x80-\U0010ffff-]")
+"""What no path in a ninja file or a file of dependencies can have: a link stands for a user's folder with it."""
 LINK_FLAGS = [f"-Wl,--wrap={name}" for name in _WRAPPED]
 
 
@@ -62,7 +70,9 @@ def build(
     tiles = [f"{name}={value}" for name, value in design.tiles.items()]
     directory = build_directory(digest([str(ROOT), *compiler.command, compiler.version, *flags, *tiles]))
     own = digest([str(design.recipe.directory), design.recipe.name])[:12]
-    own_flags = [*flags, *STAND_INS, f"-I{own}", *(f"-I{path}" for path in user_directories(design))]
+    folders = {f"{own}/include{n}" if _UNUSUAL.search(str(path)) else str(path): path
+               for n, path in enumerate(user_directories(design))}  # fmt: skip
+    own_flags = [*flags, *STAND_INS, f"-I{own}", *(f"-I{name}" for name in folders)]
     own_flags.append(f"-ffile-prefix-map={own}/=")
     units = [Unit(name, flags) for name in _units(sources.shared)]
     engines = {f"cu_{kernel.name}.cpp" for kernel in design.kernels if kernel.engine}
@@ -70,12 +80,29 @@ def build(
         Unit(f"{own}/{name}", [*own_flags, *(_ENGINE_FLAGS if name in engines else ())]) for name in _units(sources.own)
     ]
     ninja, output = directory / f"{own}.ninja", f"{own}/kernels.so"
-    with locked(directory):
+    with locked(directory) as lock:
+        remove_untrusted(directory)
         stage(sources.shared, directory)
         stage(sources.own, directory / own)
+        for name, path in folders.items():
+            if name != str(path):
+                symlink(path, directory / name)
         write(ninja, compiler.command, units, output, LINK_FLAGS)
-        edges = run(ninja, progress)
-        return Emulation((directory / output).read_bytes(), isa, plan, edges)
+        try:
+            edges = run(ninja, progress, keep_open=[lock])
+            shared_object = check_written(compiler, directory / output)
+        except ToolchainError:
+            _forget_damaged(directory, [*(unit.object for unit in units), output])
+            raise
+        return Emulation(shared_object, isa, plan, edges)
+
+
+def _forget_damaged(directory: Path, outputs: list[str]) -> None:
+    """Deletes outputs that are not whole, which ninja would take for finished the next time."""
+    for name in outputs:
+        path = directory / name
+        if path.is_file() and elf.fault(path.read_bytes()):
+            path.unlink()
 
 
 def _units(sources: dict[str, str]) -> list[str]:

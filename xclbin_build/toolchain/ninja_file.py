@@ -1,4 +1,8 @@
-"""Writes a build.ninja and runs ninja on it."""
+"""Writes a build.ninja and runs ninja on it.
+
+A compiler may print without end, be killed, or succeed and write nothing: a script between ninja and it bounds what it
+prints, says which signal has ended it, and deletes an output of before, so that none is taken for its result.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,14 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..atomic_file import write as write_file
 from ..errors import ToolchainError
+from ..escape import ninja_path, ninja_value
+from . import process
 
 # Called as (edges finished, edges in all, what has just finished); not at all when there is nothing to do.
 Progress = Callable[[int, int, str], None]
@@ -19,6 +25,18 @@ Progress = Callable[[int, int, str], None]
 _STATUS = "[%f/%t] "
 _LINE = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
 _ERROR_LINES = 40
+_LINE_BYTES = 2000
+_SCRIPT_NAME = "compile.sh"
+_SCRIPT = f"""\
+#!/bin/sh
+# Made by xclbin_build. compile.sh OUTPUT COMMAND...: runs a compiler, and passes on what it prints up to a limit.
+rm -f -- "$1"
+shift
+exec 4>&1
+status=$({{ {{ "$@" 2>&1 3>&- 4>&-; echo $? >&3; }} | {{ head -c {process.OUTPUT_BYTES} >&4; cat >/dev/null; }} }} 3>&1)
+if [ "$status" -gt 128 ]; then echo "the compiler was ended by signal $((status - 128))"; fi
+exit "$status"
+"""
 
 
 @dataclass(frozen=True)
@@ -42,62 +60,88 @@ def write(
     """
     lines = [
         "ninja_required_version = 1.5",
-        f"cxx = {_escaped(shlex.join(compiler))}",
+        f"cxx = {ninja_value(shlex.join(compiler))}",
         "",
         "rule compile",
-        "  command = $cxx $flags -MD -MF $out.d -c $in -o $out",
+        f"  command = sh {_SCRIPT_NAME} $out $cxx $flags -MD -MF $out.d -c $in -o $out",
         "  description = compile $name",
         "  depfile = $out.d",
         "  deps = gcc",
         "",
         "rule link",
-        "  command = $cxx -shared -Wl,--build-id=none -Wl,-s $flags $in -o $out",
+        f"  command = sh {_SCRIPT_NAME} $out $cxx -shared -Wl,--build-id=none -Wl,-s $flags $in -o $out",
         "  description = link $name",
         "",
     ]
     for unit in units:
         lines += [
-            f"build {_escaped_path(unit.object)}: compile {_escaped_path(unit.source)}",
-            f"  flags = {_escaped(shlex.join(unit.flags))}",
-            f"  name = {Path(unit.source).name}",
+            f"build {ninja_path(unit.object)}: compile {ninja_path(unit.source)}",
+            f"  flags = {ninja_value(shlex.join(unit.flags))}",
+            f"  name = {ninja_value(Path(unit.source).name)}",
         ]
     lines += [
-        f"build {_escaped_path(output)}: link {' '.join(_escaped_path(unit.object) for unit in units)}",
-        f"  flags = {_escaped(shlex.join(link_flags))}",
-        f"  name = {Path(output).name}",
-        f"default {_escaped_path(output)}",
+        f"build {ninja_path(output)}: link {' '.join(ninja_path(unit.object) for unit in units)}",
+        f"  flags = {ninja_value(shlex.join(link_flags))}",
+        f"  name = {ninja_value(Path(output).name)}",
+        f"default {ninja_path(output)}",
         "",
     ]
-    text = "\n".join(lines)
-    if not path.is_file() or path.read_text() != text:
-        path.write_text(text)
+    _write_changed(path.with_name(_SCRIPT_NAME), _SCRIPT)
+    _write_changed(path, "\n".join(lines))
 
 
-def run(path: Path, progress: Progress | None = None) -> int:
+def _write_changed(path: Path, text: str) -> None:
+    data = text.encode("utf-8", "surrogateescape")
+    if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
+        write_file(path, data)
+
+
+def run(path: Path, progress: Progress | None = None, keep_open: Sequence[int] = ()) -> int:
     """Brings the default target of the ninja file `path` up to date; returns how many edges ran.
 
-    Raises ToolchainError with the compiler's words when an edge fails.
+    keep_open: descriptors of locks, which ninja and the compilers then hold, too, should this process be killed.
+    Raises ToolchainError with the compiler's words when an edge fails, or takes longer than `process.time_limit()`.
     """
     command = [find(), "-C", str(path.parent), "-f", path.name]
-    environment = dict(os.environ, NINJA_STATUS=_STATUS)
-    edges, output = 0, []
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, env=environment,
-        errors="replace",
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        for line in process.stdout:
-            match = _LINE.match(line.rstrip())
-            if not match:
-                output.append(line.rstrip())
-                continue
-            edges = int(match[1])
-            if progress is not None:
-                progress(edges, int(match[2]), match[3])
-    if process.returncode:
-        words = [line for line in output if line and not line.startswith("ninja: Entering")]
-        raise ToolchainError("the compiler refused the sources:\n" + "\n".join(words[:_ERROR_LINES]))
-    return edges
+    output = _Output(progress)
+    status = process.follow(
+        command, output.take, timeout=process.time_limit(), silence=True, keep_open=keep_open, umask=0o077,
+        environment=dict(os.environ, NINJA_STATUS=_STATUS),
+    )  # fmt: skip
+    output.take(b"\n")
+    if status:
+        words = [line for line in output.words if line and not line.startswith("ninja: Entering")]
+        raise ToolchainError("the compiler refused the sources:\n" + "\n".join(words or [f"ninja ended with {status}"]))
+    return output.edges
+
+
+class _Output:
+    """What ninja prints: the edges that it has run, and the first lines, from the first failure on if there is one."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.edges = 0
+        self.words: list[str] = []
+        self._progress = progress
+        self._failed = False
+        self._rest = b""
+
+    def take(self, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:_LINE_BYTES]
+        for line in lines:
+            self._line(line[:_LINE_BYTES].decode(errors="replace").rstrip())
+
+    def _line(self, line: str) -> None:
+        match = _LINE.match(line)
+        if match:
+            self.edges = int(match[1])
+            if self._progress is not None:
+                self._progress(self.edges, int(match[2]), match[3])
+            return
+        if line.startswith("FAILED:") and not self._failed:
+            self._failed, self.words = True, []
+        if len(self.words) < _ERROR_LINES:
+            self.words.append(line)
 
 
 def find() -> str:
@@ -117,10 +161,3 @@ def find() -> str:
         return on_path
     return str(Path(ninja.BIN_DIR) / "ninja")
 
-
-def _escaped(text: str) -> str:
-    return text.replace("$", "$$")
-
-
-def _escaped_path(path: str) -> str:
-    return re.sub(r"([$ :])", r"$\1", path)

@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 from ..axlf import Section, read, write
 from ..cache import build_directory, digest, locked
 from ..design import Design, Kernel
-from ..errors import BuildError, RecipeError, ToolchainError
+from ..errors import BuildError, RecipeError, ToolchainError, XclbinError
+from ..escape import config_value, cpp_comment
 from ..generate import hls_sources, stage, user_directories
 from ..manifest import describe, encode
 from ..peers import Peers
 from ..platform import NO_PART
+from ..trusted_path import remove_untrusted
+from . import process
 from .gxx import INCLUDES
 from .ninja_file import Progress
 
@@ -36,13 +38,18 @@ def build(design: Design, target: str, output: Path, progress: Progress | None =
     sources = _sources(design, target, built_here=True)
     directory = build_directory(digest([target, design.platform.xsa, *(f"{k}\0{v}" for k, v in sources.items())]))
     steps = commands(design, target)
-    with locked(directory):
+    with locked(directory) as lock:
+        remove_untrusted(directory)
         stage(sources, directory)
+        (directory / _LINKED).unlink(missing_ok=True)
         for index, step in enumerate(steps):
-            _run(step, directory)
+            _run(step, directory, lock)
             if progress is not None:
                 progress(index + 1, len(steps), shlex.join(step[:4]))
-        linked = read(directory / _LINKED, foreign=True)
+        try:
+            linked = read(directory / _LINKED, foreign=True)
+        except XclbinError as error:
+            raise ToolchainError(f"v++ reported success, but what it has linked cannot be used: {error}") from error
     write(output, linked.with_section(Section.USER_METADATA, encode(describe(design, target, ""))), keep_uuid=True)
 
 
@@ -79,7 +86,7 @@ def commands(design: Design, target: str) -> list[list[str]]:
 def link_config(design: Design) -> str:
     """link.cfg: how many compute units of each kernel, which memory bank each argument has, in which SLR they lie, and
     streams between them."""
-    lines = [f"# Made by xclbin_build from recipe '{design.recipe.name}': do not edit."]
+    lines = [f"# Made by xclbin_build from recipe '{cpp_comment(design.recipe.name)}': do not edit."]
     lines += [f"kernel_frequency={design.platform.speeds['clock_mhz']:g}", "", "[connectivity]"]
     for kernel in design.kernels:
         units = ".".join(unit.name for unit in kernel.compute_units)
@@ -88,12 +95,12 @@ def link_config(design: Design) -> str:
             lines += Peers.of(kernel, design).connectivity()
         else:
             lines += [
-                f"sp={unit.name}.{bound.argument.name}:{bound.bank}"
+                f"sp={unit.name}.{bound.argument.name}:{config_value(bound.bank)}"
                 for unit in kernel.compute_units
                 for bound in kernel.arguments
                 if bound.bank
             ]
-        lines += [f"slr={unit.name}:{unit.slr}" for unit in kernel.compute_units if unit.slr]
+        lines += [f"slr={unit.name}:{config_value(unit.slr)}" for unit in kernel.compute_units if unit.slr]
     return "\n".join(lines) + "\n"
 
 
@@ -124,10 +131,8 @@ def _script(design: Design, target: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(command: list[str], directory: Path) -> None:
-    result = subprocess.run(
-        command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-    )
-    if result.returncode:
-        words = "\n".join((result.stdout + result.stderr).splitlines()[-_ERROR_LINES:])
+def _run(command: list[str], directory: Path, lock: int) -> None:
+    result = process.run(command, cwd=directory, keep_open=[lock])  # a link takes hours: no limit
+    if result.status:
+        words = "\n".join(result.output.splitlines()[-_ERROR_LINES:])
         raise ToolchainError(f"v++ failed in {directory}:\n{shlex.join(command)}\n{words}")

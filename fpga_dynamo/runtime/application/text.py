@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fpga_dynamo.runtime.application.graph import Application, ApplicationError, ApplicationTask, Edge
+from xclbin_build import atomic_file
 
 FORMAT, VERSION = "fpga_dynamo task graph", 1
 
@@ -112,7 +113,7 @@ def _task(where: str, row: Mapping[str, Any], numbers: Mapping[str, int]) -> App
 def save(application: Application, path: str | os.PathLike[str]) -> Path:
     """Writes the JSON; returns the path."""
     path = Path(path)
-    path.write_text(json.dumps(to_json(application), indent=1) + "\n", encoding="utf-8")
+    atomic_file.write(path, json.dumps(to_json(application), indent=1) + "\n", durable=True)
     return path
 
 

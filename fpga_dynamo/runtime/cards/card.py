@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
 import threading
 import weakref
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +24,7 @@ from fpga_dynamo.runtime.drivers.peers import behind_peers
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
 from xclbin_build.progress import shown
+from xclbin_build.trusted_path import UntrustedPathError, check_named, printable
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +55,8 @@ class Card:
         self.key = ("", index)  # driver and device, as options name them
         self.displaced = False
         self._users: weakref.WeakSet[CardUser] = weakref.WeakSet()
-        self.uuid = self.device.load_xclbin(str(path))
+        with utf8_path(path) as name:
+            self.uuid = self.device.load_xclbin(name)
         self.target = target
         if hasattr(self.device, "lanes"):  # the software card's
             self.target = replace(target, lanes=self.device.lanes(), windows=Windows(*self.device.windows()))
@@ -211,15 +215,31 @@ def _built(recipe: str) -> Path:
 
 def _target(path: Path) -> Target:
     try:
-        key = (str(path.resolve()), path.stat().st_mtime)
+        key = (os.path.realpath(path), path.stat().st_mtime)
         if key not in _paths:
+            check_named(path, "xclbin")
             axlf = xclbin_build.axlf.read(path)
             _paths[key] = Target.from_manifest(str(axlf.uuid), axlf.manifest)
+    except UntrustedPathError as error:
+        raise XclbinError(str(error)) from error
     except OSError as error:
-        raise XclbinError(f"xclbin {path} cannot be read: {error.strerror or error}") from error
+        raise XclbinError(f"xclbin {printable(path)} cannot be read: {error.strerror or error}") from error
     except xclbin_build.XclbinError as error:
         raise XclbinError(str(error)) from error
     return _paths[key]
+
+
+@contextlib.contextmanager
+def utf8_path(path: Path) -> Iterator[str]:
+    """A path to a file that drivers can open, who take UTF-8 alone."""
+    try:
+        name = str(path)
+        name.encode()
+    except UnicodeEncodeError:
+        with path.open("rb") as file:
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        yield name
 
 
 def opened_cards() -> list[Card]:

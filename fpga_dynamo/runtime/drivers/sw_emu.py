@@ -6,13 +6,19 @@ Here they are a private folder whose device model is the software card; it goes 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 import tempfile
 from pathlib import Path
 
+from xclbin_build.trusted_path import weakness
+
+_SOCKETS = Path("/tmp")
+"""Where XRT puts its sockets."""
 MODEL = "genericpciemodel"
 _PLACE_OF_MODEL = f"data/emulation/unified/cpu_em/generic_pcie/model/{MODEL}"
 STATUS_BYTES = 1 << 16
@@ -59,13 +65,26 @@ def prepare(installed: Path) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.environ.pop("XILINX_OPENCL", None)  # it would be taken before XILINX_VITIS
-    # The driver listens at /tmp/$USER/$EMULATION_SOCKETID, or takes the socket of whoever listens there; without USER
-    # that is one path for everybody.
-    os.environ.setdefault("USER", f"uid{os.getuid()}")
     os.environ |= {
+        "USER": _socket_folder(os.environ.get("USER", "")),
         "EMULATION_SOCKETID": f"fpga_dynamo_{owner}",
         "XILINX_VITIS": str(folder / "vitis"),
         "EMCONFIG_PATH": str(folder),
         "SDACCEL_EM_RUN_DIR": str(folder),
         "FPGA_DYNAMO_MODEL_STATUS": str(status),
     }
+
+
+def _socket_folder(user: str) -> str:
+    """A value of $USER for which /tmp/$USER is a folder of this user's alone.
+
+    The driver listens at /tmp/$USER/$EMULATION_SOCKETID, or connects to whoever listens there, and the device model
+    loads the code that it is sent from there. Without USER that is one path for everybody.
+    """
+    if re.fullmatch(r"[\w.-]+", user):
+        folder = _SOCKETS / user
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if folder.is_dir() and weakness(folder) is None:
+                return user
+    return Path(tempfile.mkdtemp(prefix="fpga_dynamo_", dir=_SOCKETS)).name

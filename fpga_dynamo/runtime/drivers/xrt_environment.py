@@ -12,7 +12,6 @@ $FPGA_DYNAMO_XRT chooses; unset, it is ``user`` if XCL_EMULATION_MODE is set and
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 from fpga_dynamo.errors import DeviceError, OptionError
 from fpga_dynamo.runtime.drivers import sw_emu
-from xclbin_build import cache
+from xclbin_build import atomic_file, cache
 
 MODES = ("card", "inproc", "process", "user")
 DRIVER = "xrt_fpga_dynamo"
@@ -87,12 +86,9 @@ def _root(library: Path, installed: Path) -> Path:
     """A folder in which XRT finds its drivers: those of the installation and ours, as links."""
     if (library.parent / "bin" / "xbutil").exists() and not (installed / f"lib{DRIVER}.so.{MAJOR}").exists():
         return library.parent  # AMD's own layout
-    root = cache.root() / "xrt" / cache.digest([str(library), str(installed)])
-    (root / "lib").mkdir(parents=True, exist_ok=True)
+    folder = cache.folder("xrt", cache.digest([str(library), str(installed)]), "lib")
     names = [*library.glob(f"libxrt*.so.{MAJOR}"), *installed.glob(f"lib*.so.{MAJOR}"), library / "xrt"]
     for target in names:
-        link = root / "lib" / target.name
-        if target.exists() and not link.exists():
-            with contextlib.suppress(FileExistsError):  # another process has been quicker
-                link.symlink_to(target)
-    return root
+        if target.exists():
+            atomic_file.symlink(target, folder / target.name)
+    return folder.parent

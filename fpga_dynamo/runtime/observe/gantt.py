@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from fpga_dynamo.runtime.observe.events import ApplicationEvent, CommandEvent, PathLike, TaskEvent
+from xclbin_build import atomic_file
 
 
 class Trace(Protocol):
@@ -85,7 +86,8 @@ def draw(trace: Trace, path: PathLike, begin: float | None = None, end: float | 
     """
     path = Path(path)
     wanted = picture_format(path)
-    render(trace, begin, end).savefig(path, format=wanted)
+    with atomic_file.opened(path, durable=True) as file:
+        render(trace, begin, end).savefig(file, format=wanted)
     return path
 
 

@@ -34,7 +34,8 @@ from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.observe import counters
 from fpga_dynamo.runtime.observe.graph_source import class_source, header
 from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
-from xclbin_build.cache import root
+from xclbin_build import atomic_file
+from xclbin_build.cache import folder
 
 log = logging.getLogger(__name__)
 
@@ -120,13 +121,13 @@ def save(error: Exception, case: Case) -> Path:
     """Writes the script and returns its path: in ``dump_dir`` if that is given, else in the cache's directory."""
     text = script(error, case)
     name = f"reproduction-{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
-    directory = Path(case.options.dump_dir or root() / "reproductions")
     try:
+        directory = Path(case.options.dump_dir) if case.options.dump_dir else folder("reproductions")
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text)
+        atomic_file.write(directory / name, text)
     except OSError:
         directory = Path(tempfile.mkdtemp(prefix="fpga_dynamo-"))
-        (directory / name).write_text(text)
+        atomic_file.write(directory / name, text)
     return directory / name
 
 

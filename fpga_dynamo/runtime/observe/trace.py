@@ -26,6 +26,7 @@ from fpga_dynamo.runtime.observe.events import (
     TaskEvent,
 )
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask
+from xclbin_build import atomic_file
 
 
 class TraceRecorder:
@@ -146,7 +147,7 @@ class TraceRecorder:
     def save(self, path: PathLike) -> Path:
         """Write the trace as JSON for chrome://tracing or ui.perfetto.dev; returns the path."""
         path = Path(path)
-        path.write_text(json.dumps(self.to_chrome(), default=str) + "\n", encoding="utf-8")
+        atomic_file.write(path, json.dumps(self.to_chrome(), default=str) + "\n", durable=True)
         return path
 
     def gantt(self, path: PathLike, *, begin: float | None = None, end: float | None = None) -> Path:

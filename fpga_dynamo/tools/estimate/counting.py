@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from subprocess import CalledProcessError
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.lowering.passes.engine import EngineProgram
+from fpga_dynamo.runtime.cards.card import utf8_path
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
 from fpga_dynamo.runtime.observe.card_time import count_of
 from fpga_dynamo.tools.estimate.accuracy import Error, errors
@@ -85,7 +85,7 @@ class EngineCard:
     def session(self, weights: Tensor, region: Tensor) -> Session:
         """What runs launches beside these weights, with maps of so many bytes as `region`, until the card is loaded
         with something else."""
-        uuid = self._device.load_xclbin(str(self._path))  # does nothing where this is what it is loaded with
+        uuid = self._load()  # does nothing where this is what it is loaded with
         self._kernel = pyxrt.kernel(self._device, uuid, self._name)
         constants, arena = self.buffer("weights", weights), self.buffer("arena", region)
 
@@ -101,6 +101,10 @@ class EngineCard:
             return found
 
         return launch
+
+    def _load(self) -> Any:
+        with utf8_path(self._path) as name:
+            return self._device.load_xclbin(name)
 
     def _launch(self, commands: bytes, arena: Any, weights: Any) -> None:
         """Runs a list. Raises DeviceError if it does not come to its end."""
@@ -127,7 +131,7 @@ class SharedCard:
         engine, mhz = self.engine, self.engine.platform.clock_hz / 1e6
         try:
             simulator = Simulator(engine.sizes, self.platform, mhz, engine.units)
-        except (BuildError, CalledProcessError) as error:
+        except BuildError as error:
             raise DeviceError(str(error)) from error
 
         def launch(lists: Sequence[bytes], maps: Tensor) -> Tensor:

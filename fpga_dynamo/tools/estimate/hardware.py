@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import xclbin_build.cache
 from fpga_dynamo.codegen.engine.target import FITTED, EngineTarget, memory_of, sizes_of
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.target import Platform
+from xclbin_build import atomic_file
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
 from xclbin_build.design import Design, elaborate
@@ -128,17 +130,15 @@ def _resources(found: dict[str, Any], fits: bool | None, basis: str) -> Resource
 def _kept(design: Design) -> dict[str, Any]:
     """The whole estimate, from the cache if sources and design are those of before."""
     key = xclbin_build.cache.digest([repr(design), *(_sources())])
-    folder = xclbin_build.cache.root() / "estimates"
-    path = folder / f"{key}.json"
-    if path.is_file():
-        kept: dict[str, Any] = json.loads(path.read_text())
-        return kept
+    with suppress(OSError):
+        path = xclbin_build.cache.folder("estimates") / f"{key}.json"
+        if path.is_file():
+            kept: dict[str, Any] = json.loads(path.read_text())
+            return kept
     found = document(estimate(design, advise=False))
     if not found["unknown"]:  # else clang may be there the next time
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(found))
-        partial.rename(path)
+        with suppress(OSError):
+            atomic_file.write(xclbin_build.cache.folder("estimates") / f"{key}.json", json.dumps(found))
     return found
 
 

@@ -7,10 +7,7 @@ makes a part of the same layer (hls_kernels/engine/peers.hpp).
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,11 @@ from fpga_dynamo.codegen.engine.command import COMMAND_BYTES
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES, EngineSizes
 from fpga_dynamo.errors import FpgaError
 from hls_kernels import ROOT
-from xclbin_build import memory, qor
+from xclbin_build import atomic_file, cache, memory, qor
 from xclbin_build import platform as platforms
-from xclbin_build.toolchain.gxx import find_compiler
+from xclbin_build.toolchain.compiler import find_compiler, shared_object
+from xclbin_build.toolchain.isa import host_flags
+from xclbin_build.trusted_path import remove_untrusted, weakness
 
 
 class EngineError(FpgaError):
@@ -72,7 +71,10 @@ def _pointers(tensors: Sequence[Tensor]) -> ctypes.Array[ctypes.c_void_p]:
 
 
 def _compiled(sizes: EngineSizes, platform: str, mhz: float, units: int, banks: int) -> Path:
-    """The shared object, kept in the temporary directory for as long as its sources are the same."""
+    """The shared object, kept in the user's cache for as long as its sources are the same.
+
+    Raises BuildError if it cannot be compiled.
+    """
     element = {1: 0, 2: 1, 4: 2}[sizes.element_bytes]
     options = {
         "ELEMENT": element,
@@ -98,21 +100,28 @@ def _compiled(sizes: EngineSizes, platform: str, mhz: float, units: int, banks: 
     header = qor.header(qor.load(ROOT / "engine" / "qor.toml"))
     memories = platforms.load(platform).memory_header(mhz)
     flags = [f"-DENGINE_{name}={value}" for name, value in options.items()]
-    digest = hashlib.sha256(repr((flags, header, memories, source.read_text())).encode())
-    for path in sorted([*(ROOT / "engine").rglob("*.hpp"), *(ROOT / "sim").glob("*.h*")]):
-        digest.update(path.read_bytes())
-    directory = Path(tempfile.gettempdir()) / f"fpga-dynamo-engine-{digest.hexdigest()[:16]}"
+    compiler = find_compiler()
+    texts = [source, *sorted([*(ROOT / "engine").rglob("*.hpp"), *(ROOT / "sim").glob("*.h*")])]
+    key = cache.digest([
+        *compiler.command, compiler.version, *sorted(host_flags()), *flags, header, memories,
+        *(path.read_bytes() for path in texts),
+    ])  # fmt: skip
+    directory = cache.folder("simulator", key)
     library = directory / "engine.so"
-    if not library.exists():
-        directory.mkdir(exist_ok=True)
-        (directory / qor.HEADER).write_text(header)
-        (directory / memory.HEADER).write_text(memories)
-        partial = library.with_suffix(".partial")
-        command = [
-            *find_compiler().command, "-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC",
-            "-Wno-unused-label", "-Wno-unknown-pragmas", "-DFPGA_COUNT_CYCLES=1", *flags, f"-I{ROOT}", f"-I{directory}",
-            str(source), "-o", str(partial),
-        ]  # fmt: skip
-        subprocess.run(command, check=True)
-        partial.rename(library)
+    if _usable(library):
+        return library
+    with cache.locked(directory):
+        if not _usable(library):
+            remove_untrusted(directory)
+            atomic_file.write(directory / qor.HEADER, header)
+            atomic_file.write(directory / memory.HEADER, memories)
+            arguments = [
+                "-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC", "-Wno-unused-label",
+                "-Wno-unknown-pragmas", "-DFPGA_COUNT_CYCLES=1", *flags, f"-I{ROOT}", f"-I{directory}", str(source),
+            ]  # fmt: skip
+            shared_object(arguments, library)
     return library
+
+
+def _usable(library: Path) -> bool:
+    return library.is_file() and weakness(library) is None

@@ -9,6 +9,7 @@ from typing import Any
 from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, Point, Sweep
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import simulate
+from xclbin_build import atomic_file
 
 GANTT = "gantt.json"
 SCHEDULES, MOST_TASKS = 6, 4000
@@ -27,7 +28,7 @@ def write_gantt(sweep: Sweep, folder: Path) -> Path:
             first.setdefault(point.policy, point)
     schedules = [_schedule(sweep, point) for point in list(first.values())[:SCHEDULES]]
     path = folder / GANTT
-    path.write_text(json.dumps(schedules, separators=(",", ":")), encoding="utf-8")
+    atomic_file.write(path, json.dumps(schedules, separators=(",", ":")))
     return path
 
 
@@ -64,7 +65,8 @@ def write_parquet(folder: Path, check: bool = False) -> None:
         return
     for name in (RUNS, APPLICATIONS):
         table = pyarrow.csv.read_csv(folder / name)
-        pyarrow.parquet.write_table(table, (folder / name).with_suffix(".parquet"))
+        with atomic_file.opened((folder / name).with_suffix(".parquet"), durable=True) as file:
+            pyarrow.parquet.write_table(table, file)
 
 
 __all__ = ["GANTT", "write_gantt", "write_parquet"]

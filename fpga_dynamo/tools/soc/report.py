@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from fpga_dynamo.tools.soc.export import GANTT
 from fpga_dynamo.tools.soc.figures import FIGURES
 from fpga_dynamo.tools.soc.results import SATURATED, Results, load_results
+from xclbin_build import atomic_file
 
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
 
@@ -29,7 +30,7 @@ def write_report(folder: Path, svg: Path | None = None) -> Path:
         image = _svg(figure)
         if svg is not None:
             svg.mkdir(parents=True, exist_ok=True)
-            (svg / f"{name}.svg").write_bytes(image)
+            atomic_file.write(svg / f"{name}.svg", image)
         text = " ".join((draw.__doc__ or "").split())
         figures.append({"name": name, "text": text, "image": base64.b64encode(image).decode()})
     gantt = folder / GANTT
@@ -47,7 +48,7 @@ def write_report(folder: Path, svg: Path | None = None) -> Path:
         )
     )
     path = folder / "report.html"
-    path.write_text(page, encoding="utf-8")
+    atomic_file.write(path, page, durable=True)
     return path
 
 

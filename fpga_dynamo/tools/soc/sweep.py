@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import io
 import itertools
 import json
 import os
@@ -39,6 +40,7 @@ from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table
 from fpga_dynamo.tools.soc.virtual import simulate
 from fpga_dynamo.tools.soc.workload import Workload
+from xclbin_build import atomic_file
 
 _KEYS = ("name", "system", "workload", "policies", "rates", "loads", "grid")
 RUNS, APPLICATIONS, STUDY = "runs.csv", "applications.csv", "study.json"
@@ -266,7 +268,7 @@ def run_sweep(
     A row is in `runs.csv` only if those of its applications are written.
     """
     out.mkdir(parents=True, exist_ok=True)
-    (out / STUDY).write_text(json.dumps(sweep.study, indent=1, default=str) + "\n", encoding="utf-8")
+    atomic_file.write(out / STUDY, json.dumps(sweep.study, indent=1, default=str) + "\n")
     points = list(sweep.points())
     wanted = {point.key for point in points}
     done = _prune(out / RUNS, wanted)
@@ -337,12 +339,11 @@ def _prune(path: Path, wanted: set[str]) -> set[str]:
         reader = csv.DictReader(file)
         names = reader.fieldnames or []
         good = [row for row in reader if row.get("key") in wanted and None not in row.values() and None not in row]
-    temporary = path.with_suffix(".new")
-    with temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(good)
-    temporary.replace(path)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    writer.writerows(good)
+    atomic_file.write(path, text.getvalue(), durable=True)
     return {row["key"] for row in good}
 
 
