@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.rounds import Measurement, Timing
+from xclbin_build import atomic_file
 
 OURS = "fpga"
 CARD = "card"
@@ -112,7 +113,7 @@ class Result:
     def save(self, folder: Path) -> Path:
         """Writes SUITE.json into the folder; returns its path."""
         path = folder / f"{self.suite}.json"
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        atomic_file.write(path, json.dumps(self.to_dict(), indent=1) + "\n", durable=True)
         return path
 
     @classmethod

@@ -23,6 +23,7 @@ from .info import show, summary
 from .manifest import EMULATED, TARGETS
 from .progress import shown
 from .toolchain import vitis
+from .trusted_path import printable
 
 _EPILOG = """\
 xclbin-build info FILE [--json]   shows what an xclbin holds.
@@ -114,7 +115,7 @@ def _build(words: list[str]) -> int:
             f"wrote {len(files)} files to {_plain(str(options.sources_only))}; build them there with ./build.sh"
         )
         return 0
-    with shown(f"{options.output} (recipe {options.recipe})", quiet=options.quiet) as progress:
+    with shown(f"{printable(options.output)} (recipe {options.recipe})", quiet=options.quiet) as progress:
         output = build_design(
             design,
             options.target,
@@ -161,4 +162,4 @@ def _parser() -> argparse.ArgumentParser:
 
 def _plain(text: str) -> str:
     """Text in which rich sees no markup."""
-    return text.replace("[", "\\[")
+    return text.encode("utf-8", "backslashreplace").decode().replace("[", "\\[")

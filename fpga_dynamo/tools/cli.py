@@ -244,6 +244,7 @@ def _ops(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.options import Options
     from fpga_dynamo.runtime.cards.card import open_card
     from fpga_dynamo.tools.opset import check_page, page
+    from xclbin_build import atomic_file
 
     target = open_card(Options()).target
     if arguments.check is not None:
@@ -252,7 +253,7 @@ def _ops(arguments: argparse.Namespace) -> int:
         _errors.print(f"{arguments.check} is old; write it with `fpga-dynamo ops --markdown {arguments.check}`")
         return WRONG
     if arguments.markdown is not None:
-        arguments.markdown.write_text(page(target), encoding="utf-8")
+        atomic_file.write(arguments.markdown, page(target))
     else:
         _console.print(page(target), markup=False, highlight=False, soft_wrap=True)
     return RIGHT

@@ -80,7 +80,7 @@ def run(tool: str, arguments: list[str], *, text: str | None = None) -> tuple[st
     # Files, not pipes: `opt` writes what it says of scalar evolution word by word, and each would wake this process.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as told:
         try:
-            given = text.encode() if text is not None else None
+            given = text.encode("utf-8", "surrogateescape") if text is not None else None
             result = subprocess.run(command, input=given, stdout=out, stderr=told, timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise ToolchainError(f"{tool} ran for more than {_TIMEOUT_S} s; check a smaller source.") from error
