@@ -6,7 +6,7 @@ how many cards there are; $FPGA_DYNAMO_LANES (default: usable CPUs) is read at l
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fpga_dynamo import _pyxrt
 from fpga_dynamo._pyxrt import XCL_BO_SYNC_BO_FROM_DEVICE as XCL_BO_SYNC_BO_FROM_DEVICE
@@ -19,6 +19,9 @@ from fpga_dynamo._pyxrt import uuid as uuid
 from fpga_dynamo._pyxrt import xclBOSyncDirection as xclBOSyncDirection
 from fpga_dynamo._pyxrt import xrt_info_device as xrt_info_device
 from fpga_dynamo.errors import DeviceError
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 class CommandError(DeviceError):
     """A run ended in a state other than ERT_CMD_STATE_COMPLETED (``run.wait2`` only)."""
@@ -111,6 +114,26 @@ def pack_panels(
     rows of G one after the other; none: there is no transform. Returns whether all packed weights are finite.
     """
 
+class critical_section:
+    """A lock around calls of Python functions: ``section(function, *arguments)`` (ours).
+
+    However an exception leaves the function, the lock is free afterwards, and what `repair` returns (a function; None
+    if nothing is left to repair) has been called before, until it ran to its end.
+    """
+
+    def __init__(self, repair: Callable[[], Callable[[], object] | None] | None = None) -> None: ...
+    def __call__(self, function: Callable[..., R], *arguments: Any) -> R: ...
+    def reset(self) -> None:
+        """For a forked child: nobody is inside."""
+
+def run_frame(
+    gate: bypass, body: Callable[[A], object], leave: Callable[[A, BaseException], object], argument: A
+) -> None:
+    """Calls body(argument), entered at `gate`; an exception is raised again after leave(argument, exception)."""
+
+def repeat(body: Callable[[A], bool], leave: Callable[[A, BaseException], object], argument: A) -> None:
+    """Calls body(argument) until it returns False; after an exception leave(argument, exception), and goes on."""
+
 class bypass:
     """How direct calls and a scheduler keep out of each other's way (ours).
 
@@ -125,8 +148,12 @@ class bypass:
     def call(self) -> tuple[Any, float] | None:
         """The owner of the direct call that runs, and since when, on the clock of time.perf_counter."""
 
-    def adopt(self, on_end: Callable[[], object]) -> bool:
-        """Has `on_end` called when the direct call ends; False if none runs, or one that is adopted already."""
+    def adopt(self, section: critical_section, on_end: Callable[[], object]) -> bool:
+        """Has `on_end` called in `section` when the direct call ends; False if none runs, or an adopted one."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether a direct call that was adopted still runs."""
 
     def reset(self) -> None:
         """Forgets the call and all frames: for a forked child."""
@@ -185,8 +212,8 @@ def borrowed_runs() -> int:
 def direct_totals() -> tuple[int, int, int, int]:
     """Launches, commands, bytes in and bytes out of all direct calls of the process (ours)."""
 
-def observe_calls(wanted: bool) -> None:
-    """True: no direct calls, until this is called with False as many times (ours)."""
+def observe_calls(observers: int) -> None:
+    """How many want to see every task: no direct calls unless it is 0 (ours)."""
 
 class system_model:
     """A system for `simulate` and `least_work` (ours): the kind of each PE, the memory (0: the host's) of each kind."""

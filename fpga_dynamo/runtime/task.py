@@ -181,7 +181,7 @@ class Frame:
 class ReadyTask:
     """A task of a frame whose dependencies are met: what policies assign to processing elements."""
 
-    __slots__ = ("estimate", "frame", "index", "task", "thread")
+    __slots__ = ("estimate", "frame", "index", "lent", "task", "thread")
 
     def __init__(self, frame: Frame, index: int) -> None:
         self.frame = frame
@@ -189,6 +189,7 @@ class ReadyTask:
         self.task = frame.graph.tasks[index]
         self.estimate = 0.0  # seconds that the policy expected when it assigned the task
         self.thread: int | None = None  # the thread that runs it
+        self.lent = False  # it waits inside, and has given its processing element up
 
     @property
     def rank(self) -> float:

@@ -1,6 +1,7 @@
 #include "bypass.hpp"
 
 #include "bindings.hpp"
+#include "critical_section.hpp"
 #include "ert_command.hpp"
 
 int bypass::observers = 0;
@@ -16,15 +17,16 @@ bool bypass::begin(nb::object owner) {
 int64_t bypass::end() {
     const int64_t taken = card_model::monotonic_ns() - start_ns_;
     if (on_end_.is_valid()) {
-        nb::error_scope pending;  // of the call that ends
-        try {
-            on_end_();
-        } catch (nb::python_error& raised) {
-            raised.discard_as_unraisable("the scheduler at the end of a direct call");
-        }
+        over_ = true;
+        PyObject *type, *value, *traceback;  // of the call that ends
+        PyErr_Fetch(&type, &value, &traceback);
+        const nb::object told =
+            nb::steal(nb::cast<critical_section&>(section_).run(on_end_.ptr(), nullptr, 0, /*interruptible=*/false));
+        if (!told.is_valid() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_WriteUnraisable(on_end_.ptr());
+        if (type) PyErr_Restore(type, value, traceback);
     }
-    running_ = false;  // not before: until then the scheduler has the call in its books
-    const nb::object owner = std::move(owner_), on_end = std::move(on_end_);
+    running_ = over_ = false;  // not before: until then the scheduler has the call in its books
+    const nb::object owner = std::move(owner_), section = std::move(section_), on_end = std::move(on_end_);
     return taken;
 }
 
@@ -33,16 +35,17 @@ nb::object bypass::call() const {
     return nb::make_tuple(owner_, static_cast<double>(start_ns_) * 1e-9);
 }
 
-bool bypass::adopt(nb::callable on_end) {
+bool bypass::adopt(nb::object section, nb::callable on_end) {
     if (!running_ || on_end_.is_valid()) return false;
+    section_ = std::move(section);
     on_end_ = std::move(on_end);
     return true;
 }
 
 void bypass::reset() {
     frames_ = 0;
-    running_ = false;
-    owner_ = on_end_ = nb::object();
+    running_ = over_ = false;
+    owner_ = section_ = on_end_ = nb::object();
 }
 
 void bind_bypass(nb::module_& module) {
@@ -51,7 +54,8 @@ void bind_bypass(nb::module_& module) {
         .def("enter", &bypass::enter)
         .def("leave", &bypass::leave)
         .def_prop_ro("call", &bypass::call)
-        .def("adopt", &bypass::adopt, nb::arg("on_end"))
+        .def("adopt", &bypass::adopt, nb::arg("section"), nb::arg("on_end"))
+        .def_prop_ro("adopted", &bypass::adopted)
         .def("reset", &bypass::reset);
-    module.def("observe_calls", [](bool wanted) { bypass::observers += wanted ? 1 : -1; }, nb::arg("wanted"));
+    module.def("observe_calls", [](int observers) { bypass::observers = observers; }, nb::arg("observers"));
 }

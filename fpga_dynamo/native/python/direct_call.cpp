@@ -232,9 +232,14 @@ PyObject* direct_call::call(PyObject* args, PyObject* kwargs) {
     if (b && profiled.ptr() == Py_False && gate_->begin(b->owner)) {
         nb::object results;
         ert_state state = ert_state::created;
-        const ending how = launch(*b, args, results, state);
-        PyErr_Clear();
+        ending how = ending::refused;
+        try {
+            how = launch(*b, args, results, state);
+        } catch (const std::exception&) {  // no memory for lists: the gate has to be opened all the same
+        }
+        if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
         durations_[measured_++ % durations_.size()] = static_cast<double>(gate_->end()) * 1e-9;
+        if (PyErr_Occurred()) return nullptr;  // an interrupt or an exit, which is nobody's to handle here
         if (how == ending::done) return results.release().ptr();
         if (how == ending::failed) failed_(b->run_object, static_cast<unsigned>(state));
     }

@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "critical_section.hpp"
 #include "pyxrt_types.hpp"
 
 NB_MODULE(_native, module) {
@@ -11,6 +12,7 @@ NB_MODULE(_native, module) {
     bind_buffer(module);
     bind_kernel(module);
     bind_fingerprint(module);
+    bind_critical_section(module);
     bind_bypass(module);
     bind_direct_call(module);
     bind_pack_panels(module);

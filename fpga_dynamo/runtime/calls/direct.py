@@ -122,7 +122,6 @@ class Direct:
         self._positions = {node: i for i, node in enumerate(placeholders)}
         self._reference: weakref.ref[direct_call] | None = None
         self._bound: tuple[Any, ...] = ()
-        self._weights: Any = None
         self.follow(executor)
 
     def follow(self, executor: Executor) -> None:
@@ -188,7 +187,7 @@ class Direct:
 
     def _found(self, binding: Binding) -> tuple[Binding, list[Stamp], Any, Arena | None]:
         """What a call by the whole way depended on: while this stays, so does what it gives."""
-        return binding, binding.stamps, self._weights, self._launcher.idle(self._pe.index)
+        return binding, binding.stamps, self._card.weights.buffer, self._launcher.idle(self._pe.index)
 
     def close(self) -> None:
         """The next call goes the whole way. Takes no lock: the garbage collector may call it."""
@@ -199,7 +198,6 @@ class Direct:
 
     def weights_moved(self, buffer: Any) -> None:
         """Called by the weight store: the region is in another buffer now."""
-        self._weights = buffer
         self.close()
 
     def report(self, scheduler: Scheduler) -> None:

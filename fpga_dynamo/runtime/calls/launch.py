@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
 import torch
 
+from fpga_dynamo._native import critical_section
 from fpga_dynamo.errors import DeviceError
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.launch import CommandList, Form, Slot
@@ -41,11 +43,11 @@ class Arena:
         for argument in (ARENA, *card.aliases(task.kernel, ARENA)):
             self.run.set_arg(argument, self.buffer)
         self._commands: tuple[weakref.ref[Binding], weakref.ref[CommandList]] | None = None
-        self._lock = threading.Lock()
+        self._section = critical_section()
         self._busy = False
         self._traced = False
+        self._has_weights = bool(task.weights)
         self._weights: Any = None
-        self._stale = False
         if task.weights:
             card.weights.add_user(self)
         else:  # an argument has to be set, though nothing reads it
@@ -53,12 +55,15 @@ class Arena:
 
     def begin(self, binding: Binding, code: CommandList) -> None:
         """Points the run at the binding's commands; until :meth:`end` the weights region stays where it is."""
-        with self._lock:
-            known = self._commands
-            if known is None or known[0]() is not binding or known[1]() is not code:
-                self.run.set_arg(COMMANDS, binding.commands(code))
-                self._commands = (weakref.ref(binding), weakref.ref(code))
-            self._busy = True
+        self._section(self._begin, binding, code)
+
+    def _begin(self, binding: Binding, code: CommandList) -> None:
+        known = self._commands
+        if known is None or known[0]() is not binding or known[1]() is not code:
+            self.run.set_arg(COMMANDS, binding.commands(code))
+            self._commands = (weakref.ref(binding), weakref.ref(code))
+        self._follow_weights()
+        self._busy = True
 
     def trace(self, wanted: bool) -> None:
         """Has the next run note the time of each command, if the driver can, and it is not counted in any case."""
@@ -97,21 +102,26 @@ class Arena:
             trace.counted(CountedEvent(pe, task.name, start, stop, *figures))
 
     def end(self) -> None:
-        with self._lock:
-            self._busy = False
-            self._follow_weights()
+        self._section(self._end)
+
+    def _end(self) -> None:
+        self._busy = False
+        self._follow_weights()
 
     def weights_moved(self, buffer: Any) -> None:
         """Called by the store: the old buffer is let go of at once, or when the run that uses it has ended."""
-        with self._lock:
-            self._weights, self._stale = buffer, buffer is not None
-            if not self._busy:
-                self._follow_weights()
+        self._section(self._moved)
+
+    def _moved(self) -> None:
+        if not self._busy:
+            self._follow_weights()
 
     def _follow_weights(self) -> None:
-        if self._stale:
-            self.run.set_arg(WEIGHTS, self._weights)
-            self._stale, self._weights = False, None
+        # The store is asked each time: an interrupt may have kept it from telling.
+        buffer = self._card.weights.buffer if self._has_weights else None
+        if buffer is not None and buffer is not self._weights:
+            self.run.set_arg(WEIGHTS, buffer)
+            self._weights = buffer
 
 
 class Launcher:
@@ -123,8 +133,7 @@ class Launcher:
         self._units = [pe.name for pe in card.pes if pe.kernel == task.kernel]
         # A simulated launch takes as long as it takes: seconds of the host say nothing of the card.
         self.timeout_ms = LONGEST_MS if card.target.counts else int(min(max(timeout * 1000, 1), LONGEST_MS))
-        self._lock = threading.Lock()
-        self._arenas: dict[int, list[Arena]] = {}
+        self._arenas: dict[int, deque[Arena]] = {}
         self._state = card.driver.ert_cmd_state
 
     def __call__(self, unit: int, binding: Binding, tensors: Sequence[torch.Tensor], form: Form) -> list[torch.Tensor]:
@@ -170,24 +179,26 @@ class Launcher:
         return f"{self._task.name} on kernel {self._task.kernel} of {self._card.path}: {sentence}{hint}"
 
     def _take(self, unit: int, beats: int) -> Arena:
-        with self._lock:
-            free = self._arenas.setdefault(unit, [])
-            if free:
-                arena = free.pop()
-                if arena.beats >= beats:
-                    return arena
-                del arena  # a larger one takes its place
+        # Without a lock, as pop() and append() are one step each: an arena that an interrupt loses is freed.
+        with contextlib.suppress(IndexError):
+            arena = self._free(unit).pop()
+            if arena.beats >= beats:
+                return arena
+            del arena  # a larger one takes its place
         return Arena(self._task, self._card, unit, beats)
 
     def _give(self, unit: int, arena: Arena) -> None:
-        with self._lock:
-            self._arenas.setdefault(unit, []).append(arena)
+        self._free(unit).append(arena)
+
+    def _free(self, unit: int) -> deque[Arena]:
+        return self._arenas.get(unit) or self._arenas.setdefault(unit, deque())
 
     def idle(self, unit: int) -> Arena | None:
         """An arena of the unit that no call of this launcher uses; the next one may."""
-        with self._lock:
-            free = self._arenas.get(unit)
-            return free[-1] if free else None
+        try:
+            return self._free(unit)[-1]
+        except IndexError:
+            return None
 
     def free(self) -> None:
         """Gives the memory of idle arenas back; the next call makes new ones. Takes no lock: see Bindings."""

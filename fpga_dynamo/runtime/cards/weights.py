@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import collections
 import contextlib
+import operator
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,6 +75,11 @@ class WeightStore:
         with self._at_work():
             self._users.add(user)
             user.weights_moved(self._buffer)
+
+    @property
+    def buffer(self) -> Any:
+        """The buffer of the region; None if nothing is packed."""
+        return self._buffer
 
     @property
     def nbytes(self) -> int:
@@ -219,8 +225,14 @@ class WeightStore:
             elif kept:
                 buffer.write(memoryview(self._buffer.map())[: kept * BEAT_BYTES], 0)
                 buffer.sync(self._to_device, kept * BEAT_BYTES, 0)
-        self._free.resize(self._capacity, capacity)
-        self._buffer, self._capacity = buffer, capacity
+        # In this order, as an interrupt in between may lose free space, but must not make room behind the buffer.
+        if capacity < self._capacity:
+            self._free.resize(self._capacity, capacity)
+        grown_from, self._capacity = self._capacity, min(self._capacity, capacity)
+        self._buffer = buffer
+        if capacity > grown_from:
+            self._capacity = capacity
+            self._free.resize(grown_from, capacity)
         for user in list(self._users):
             user.weights_moved(buffer)
 
@@ -235,41 +247,37 @@ class WeightStore:
 
 
 class _Extents:
-    """Free extents, merged with their neighbours; first fit keeps the region compact."""
+    """Free extents (start, size), merged with their neighbours; first fit keeps the region compact.
+
+    Each change is one assignment to a slice, so that no exception leaves half of one.
+    """
 
     def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._sizes: list[int] = []
+        self._free: list[tuple[int, int]] = []
 
     def take(self, size: int) -> int | None:
-        for i, length in enumerate(self._sizes):
+        for i, (start, length) in enumerate(self._free):
             if length >= size:
-                start = self._starts[i]
-                if length == size:
-                    del self._starts[i], self._sizes[i]
-                else:
-                    self._starts[i] += size
-                    self._sizes[i] -= size
+                self._free[i : i + 1] = [(start + size, length - size)] if length > size else []
                 return start
         return None
 
     def around(self, place: int) -> tuple[int, int]:
         """Start and size of the free extent that `place` lies in."""
-        i = bisect.bisect(self._starts, place) - 1
-        return self._starts[i], self._sizes[i]
+        return self._free[bisect.bisect(self._free, place, key=_start) - 1]
 
     def taken(self, end: int) -> list[tuple[int, int]]:
         """Starts and sizes of what is not free below `end`."""
-        bounds = [0, *(b for s, n in zip(self._starts, self._sizes, strict=True) for b in (s, s + n)), end]
+        bounds = [0, *(bound for start, size in self._free for bound in (start, start + size)), end]
         return [(a, min(b, end) - a) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if a < min(b, end)]
 
     def largest(self) -> int:
-        return max(self._sizes, default=0)
+        return max((size for _, size in self._free), default=0)
 
     def tail(self, end: int) -> int:
         """Size of the free extent that ends at `end`, 0 if there is none."""
-        if self._starts and self._starts[-1] + self._sizes[-1] == end:
-            return self._sizes[-1]
+        if self._free and sum(self._free[-1]) == end:
+            return self._free[-1][1]
         return 0
 
     def resize(self, old: int, new: int) -> None:
@@ -277,20 +285,21 @@ class _Extents:
         if new > old:
             self.give(old, new - old)
         elif new < old:
-            self._sizes[-1] -= old - new
-            if self._sizes[-1] == 0:
-                del self._starts[-1], self._sizes[-1]
+            start, size = self._free[-1]
+            self._free[-1:] = [(start, size - (old - new))] if size > old - new else []
 
     def give(self, start: int, size: int) -> None:
-        i = bisect.bisect(self._starts, start)
-        if i < len(self._starts) and start + size == self._starts[i]:
-            size += self._sizes[i]
-            del self._starts[i], self._sizes[i]
-        if i and self._starts[i - 1] + self._sizes[i - 1] == start:
-            self._sizes[i - 1] += size
-        else:
-            self._starts.insert(i, start)
-            self._sizes.insert(i, size)
+        begin = end = bisect.bisect(self._free, start, key=_start)
+        if end < len(self._free) and start + size == self._free[end][0]:
+            size += self._free[end][1]
+            end += 1
+        if begin and sum(self._free[begin - 1]) == start:
+            begin -= 1
+            start, size = self._free[begin][0], self._free[begin][1] + size
+        self._free[begin:end] = [(start, size)]
+
+
+_start = operator.itemgetter(0)
 
 
 def _key(pack: Pack, tensors: Mapping[Node, torch.Tensor]) -> tuple[Any, ...]:

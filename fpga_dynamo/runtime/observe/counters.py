@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
-from fpga_dynamo._native import direct_totals
+from fpga_dynamo._native import critical_section, direct_totals
 
 COUNTERS = (
     "graphs_compiled",
@@ -23,7 +21,7 @@ COUNTERS = (
     "card_seconds",
 )
 
-_lock = threading.Lock()
+_section = critical_section()
 _values: dict[str, float] = dict.fromkeys(COUNTERS, 0)
 _DIRECT = ("pl_launches", "pl_commands", "bytes_to_device", "bytes_from_device")
 """Counters that direct calls have sums of, natively: adding here would take longer than a small launch."""
@@ -31,9 +29,12 @@ _DIRECT = ("pl_launches", "pl_commands", "bytes_to_device", "bytes_from_device")
 
 def add(**amounts: float) -> None:
     """Adds to counters, as one step for whoever reads them."""
-    with _lock:
-        for name, amount in amounts.items():
-            _values[name] += amount
+    _section(_add, amounts)
+
+
+def _add(amounts: dict[str, float]) -> None:
+    for name, amount in amounts.items():
+        _values[name] += amount
 
 
 def stats() -> dict[str, float]:
@@ -49,16 +50,22 @@ def stats() -> dict[str, float]:
     bytes_to_device, bytes_from_device: activations and results; weights_packed: blocks written to the card.
     card_cycles, card_seconds: of launches on a counting card, as it has counted them.
     """
-    with _lock:
-        totals = dict(_values)
-        for name, amount in zip(_DIRECT, direct_totals(), strict=True):
-            totals[name] += amount
-        return totals
+    return _section(_totals)
+
+
+def _totals() -> dict[str, float]:
+    totals = dict(_values)
+    for name, amount in zip(_DIRECT, direct_totals(), strict=True):
+        totals[name] += amount
+    return totals
 
 
 def reset_stats() -> None:
     """Sets all counters to zero."""
-    with _lock:
-        _values.update(dict.fromkeys(COUNTERS, 0))
-        for name, amount in zip(_DIRECT, direct_totals(), strict=True):
-            _values[name] = -amount
+    _section(_reset)
+
+
+def _reset() -> None:
+    _values.update(dict.fromkeys(COUNTERS, 0))
+    for name, amount in zip(_DIRECT, direct_totals(), strict=True):
+        _values[name] = -amount

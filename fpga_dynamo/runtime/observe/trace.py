@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from fpga_dynamo._native import observe_calls
+from fpga_dynamo._native import critical_section, observe_calls
 from fpga_dynamo.runtime.observe.card_time import in_card_time
 from fpga_dynamo.runtime.observe.events import (
     ApplicationEvent,
@@ -41,17 +40,15 @@ class TraceRecorder:
         self._pes: dict[str, ProcessingElement] = {}
 
     def __enter__(self) -> TraceRecorder:
-        global recorders
-        with _lock:
-            recorders = (*recorders, self)
-            observe_calls(True)
+        try:
+            _section(_change, self, True)
+        except BaseException:  # an interrupt: who does not get in is not asked to leave
+            _section(_change, self, False)
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:
-        global recorders
-        with _lock:
-            recorders = tuple(recorder for recorder in recorders if recorder is not self)
-            observe_calls(False)
+        _section(_change, self, False)
 
     def add(self, event: Event) -> None:
         self._events.append(event)
@@ -169,8 +166,19 @@ def _time_of(event: Event) -> float:
 
 recorders: tuple[TraceRecorder, ...] = ()
 """Those that record now; replaced as a whole, so that readers need no lock."""
-_lock = threading.Lock()
+_section = critical_section(lambda: _follow)
 _applications = itertools.count(1)
+
+
+def _change(recorder: TraceRecorder, enters: bool) -> None:
+    global recorders
+    others = tuple(other for other in recorders if other is not recorder)
+    recorders = (*others, recorder) if enters else others
+    _follow()
+
+
+def _follow() -> None:
+    observe_calls(len(recorders))
 
 
 def _application_of(frame: Frame) -> int:

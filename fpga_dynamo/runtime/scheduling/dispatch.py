@@ -64,25 +64,29 @@ class Dispatcher:
                 )
         self._runnable.add(graph.requirements)
 
-    def offer(self, item: ReadyTask, now: float) -> Slot | None:
-        """Let the policy assign `item` alone, while nothing else is ready. Returns the slot if it starts at once.
+    def place(self, item: ReadyTask, now: float) -> Slot | Sequence[Assignment]:
+        """Where the policy puts `item`, asked about it alone while nothing else is ready.
 
-        Does what adding it to `ready` and `decide` do, at a fraction of the cost when it starts at once.
+        That is the slot to :meth:`start` it on, or what is to be applied once the item is in `ready`. Like `propose`
+        this does not change which task is where, so that a policy's exception leaves everything as it was.
         """
         if self.busy:
             self._expect_overdue(now)
         elif self.policy.indifferent and len(item.task.resources) == 1:
             (resource,) = item.task.resources
-            return self._start_on(self._first[resource], item, now)
+            slot = self._first[resource]
+            item.estimate = self._estimate(item, slot.pe)
+            return slot
         assignments = self.policy.assign((item,), self.pes, now, self.available)
         if isinstance(assignments, list) and len(assignments) == 1 and isinstance(assignments[0], tuple):
             chosen, pe = assignments[0] if len(assignments[0]) == 2 else (None, None)
-            slot = self.slots.get(pe)
-            if slot is not None and slot.running is None and chosen is item and pe.resource in item.task.costs:
-                return self._start_on(slot, item, now)
-        self.ready[item] = None
-        self._validate(assignments)
-        return next(iter(self.apply(assignments, now)), None)
+            found = self.slots.get(pe)
+            if found is not None and found.running is None and chosen is item and pe.resource in item.task.costs:
+                item.estimate = self._estimate(item, pe)
+                return found
+        self._validate(assignments, {item: None})
+        self.estimate(assignments)
+        return assignments
 
     def decide(self, now: float) -> list[Slot]:
         """Let the policy assign ready tasks. Returns the idle slots that got a task to run; other tasks queue.
@@ -96,19 +100,27 @@ class Dispatcher:
         if self.busy:
             self._expect_overdue(now)
         assignments = self.policy.assign(tuple(self.ready), self.pes, now, self.available)
-        self._validate(assignments)
+        self._validate(assignments, self.ready)
         return assignments
 
     def apply(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
         """Carries out what `propose` gave. Returns the idle slots that got a task to run; other tasks queue."""
+        self.estimate(assignments)
+        return self.carry_out(assignments, now)
+
+    def estimate(self, assignments: Sequence[Assignment]) -> None:
+        """Asks the policy how long the tasks take where it has put them: the last of what its code does."""
         for item, pe in assignments:
             item.estimate = self._estimate(item, pe)
+
+    def carry_out(self, assignments: Sequence[Assignment], now: float) -> list[Slot]:
+        """As `apply`, after `estimate`: nothing of the policy's runs."""
         started = []
         for item, pe in assignments:
             del self.ready[item]
             slot = self.slots[pe]
             if slot.running is None:
-                self._start(slot, item, now)
+                self.start(slot, item, now)
                 started.append(slot)
             else:
                 slot.queue.append(item)
@@ -126,7 +138,7 @@ class Dispatcher:
             )
         return seconds
 
-    def _validate(self, assignments: Sequence[Assignment]) -> None:
+    def _validate(self, assignments: Sequence[Assignment], ready: Mapping[ReadyTask, None]) -> None:
         """SchedulerError, with what a policy has to give, for anything else; what it is called with is well typed."""
         if not isinstance(assignments, (list, tuple)):
             raise SchedulerError(
@@ -140,7 +152,7 @@ class Dispatcher:
                     f"left out"
                 )
         for item, pe in assignments:
-            if item not in self.ready or pe not in self.slots or pe.resource not in item.task.resources:
+            if item not in ready or pe not in self.slots or pe.resource not in item.task.resources:
                 raise SchedulerError(
                     f"policy {self.policy.name!r} assigned task {item.task.name!r} to {pe.name!r}: the task must be "
                     f"ready and the processing element one of the scheduler's that supports it"
@@ -149,16 +161,12 @@ class Dispatcher:
             raise SchedulerError(f"policy {self.policy.name!r} assigned a task twice")
         if not assignments and not self.busy:
             raise SchedulerError(
-                f"policy {self.policy.name!r} assigned none of {len(self.ready)} ready tasks while all processing "
+                f"policy {self.policy.name!r} assigned none of {len(ready)} ready tasks while all processing "
                 f"elements are idle"
             )
 
-    def _start_on(self, slot: Slot, item: ReadyTask, now: float) -> Slot:
-        item.estimate = self._estimate(item, slot.pe)
-        self._start(slot, item, now)
-        return slot
-
-    def _start(self, slot: Slot, item: ReadyTask, now: float) -> None:
+    def start(self, slot: Slot, item: ReadyTask, now: float) -> None:
+        """`item`, whose estimate is known, occupies the idle `slot` from now on."""
         slot.running = item
         slot.expected_end = now + item.estimate
         self.busy[slot] = None
@@ -173,7 +181,8 @@ class Dispatcher:
 
     def occupy(self, slot: Slot, item: ReadyTask, since: float) -> None:
         """`item` has been running on the idle `slot` since then, though no policy put it there."""
-        self._start_on(slot, item, since)
+        item.estimate = self._estimate(item, slot.pe)
+        self.start(slot, item, since)
 
     def release(self, slot: Slot, item: ReadyTask, now: float) -> bool:
         """`item` no longer occupies `slot`. Returns whether the slot went on with the next task of its queue.
@@ -185,7 +194,7 @@ class Dispatcher:
         if slot.queue:
             following = slot.queue.popleft()
             slot.backlog = slot.backlog - following.estimate if slot.queue else 0.0
-            self._start(slot, following, now)
+            self.start(slot, following, now)
             return True
         slot.running = None
         del self.busy[slot]
@@ -201,6 +210,19 @@ class Dispatcher:
                 slot.queue = deque(item for item in slot.queue if item.frame is not frame)
                 slot.backlog = sum(item.estimate for item in slot.queue)
                 self._available[slot.pe] = slot.expected_end + slot.backlog
+
+    def restore(self, running: Mapping[Slot, ReadyTask], ready: Iterable[ReadyTask], now: float) -> None:
+        """Begins anew with these tasks, whatever an exception has left half done; queued tasks are among `ready`."""
+        self.busy.clear()
+        for slot in self.slots.values():
+            slot.queue.clear()
+            slot.backlog = 0.0
+            slot.running = None
+            self._available[slot.pe] = IDLE
+        for slot, item in running.items():
+            self.start(slot, item, now)
+        self.ready = dict.fromkeys(ready)
+        self.policy.forget()
 
     def abandon(self) -> None:
         """Detach all running tasks, so that their release does nothing."""

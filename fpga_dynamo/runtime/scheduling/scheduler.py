@@ -4,6 +4,10 @@ A PE runs one task at a time; who serves it while it does is a separate matter. 
 tasks of its own frame while it waits, so that a graph of one task runs in the caller's thread without a hand-over.
 What runs beside that is given to threads that belong to PEs, made when first needed. A policy sees a task when somebody
 could run it: short tasks of a frame (see `flight.HAND_OVER`) come before it one by one, as the caller can take them.
+
+An exception can end a call between any two bytecodes. So all state changes in a native critical section; after an
+exception inside, `_repair` makes it anew from what is written by one assignment each: who has which task in the inbox,
+and which tasks are done. A caller's departure is noticed by native code, too.
 """
 
 from __future__ import annotations
@@ -11,50 +15,28 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
-from fpga_dynamo._native import bypass
+from fpga_dynamo._native import bypass, critical_section, run_frame
 from fpga_dynamo.runtime.observe import trace
 from fpga_dynamo.runtime.scheduling.dispatch import Dispatcher, Slot
 from fpga_dynamo.runtime.scheduling.flight import Flight, taken_lock
-from fpga_dynamo.runtime.scheduling.policies import Policy, make_policy
+from fpga_dynamo.runtime.scheduling.policies import Assignment, Policy, make_policy
+from fpga_dynamo.runtime.scheduling.worker import Worker
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask, SchedulerError, Task, TaskGraph
 from fpga_dynamo.runtime.torch_state import TorchState, profiler_range
 from fpga_dynamo.torch_internals.tensors import profiling
 
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
+_LEFT = SchedulerError("the caller of this graph was interrupted")
 
 
-class _Worker:
-    """A thread that serves a PE when no caller does; `inbox` None asks it to end."""
-
-    __slots__ = ("inbox", "wake")
-
-    def __init__(self, name: str) -> None:
-        self.inbox: tuple[Scheduler, Slot, ReadyTask] | None = None
-        self.wake = taken_lock()
-        threading.Thread(target=_serve, args=(self,), name=f"fpga_dynamo {name}", daemon=True).start()
-
-
-def _serve(worker: _Worker) -> None:
-    # A module function: a parked thread must not keep its scheduler alive.
-    while True:
-        worker.wake.acquire()
-        if worker.inbox is None:
-            return
-        scheduler, slot, item = worker.inbox
-        worker.inbox = None
-        scheduler._run(slot, item, worker)
-        del scheduler, slot, item
-
-
-def _dismiss(idle: dict[ProcessingElement, list[_Worker]]) -> None:
+def _dismiss(idle: dict[ProcessingElement, list[Worker]]) -> None:
     for workers in idle.values():
         while workers:
-            workers.pop().wake.release()
+            workers.pop().dismiss()
 
 
 class Scheduler:
@@ -65,8 +47,11 @@ class Scheduler:
 
     def __init__(self, pes: Iterable[ProcessingElement], policy: str | Policy = "adaptive") -> None:
         self._dispatcher = Dispatcher(pes, make_policy(policy))
-        self._lock = threading.Lock()
-        self._idle: dict[ProcessingElement, list[_Worker]] = {pe: [] for pe in self.pes}
+        self._section = critical_section(weakref.WeakMethod(self._repair))
+        self._flights: dict[Flight, None] = {}
+        self._workers: dict[Worker, None] = {}
+        self._adopted: tuple[Slot, ReadyTask] | None = None  # the direct call in the books
+        self._idle: dict[ProcessingElement, list[Worker]] = {pe: [] for pe in self.pes}
         self._generation = 0  # counts forks
         self._closed = False
         self.bypass = bypass()
@@ -85,10 +70,13 @@ class Scheduler:
 
     def close(self) -> None:
         """End the idle threads and refuse further graphs; frames in flight end normally."""
-        with self._lock:
-            self._closed = True
+        self._section(self._close)
+
+    def _close(self) -> None:
+        if not self._closed:
             self.bypass.enter()  # forever
-            _dismiss(self._idle)
+        self._closed = True
+        _dismiss(self._idle)
 
     def __enter__(self) -> Scheduler:
         return self
@@ -102,104 +90,183 @@ class Scheduler:
         What a task raises ends the frame: no further task of it starts, and as soon as those that run are done the
         exception is raised here. SchedulerError if no PE supports a task.
         """
-        self.bypass.enter()
-        try:
-            self._execute(graph, values)
-        finally:
-            self.bypass.leave()
+        if self._closed:
+            raise SchedulerError("the scheduler is closed: make a new one")
+        self._dispatcher.check(graph)
+        flight = Flight(graph, values, perf_counter(), self._generation)
+        run_frame(self.bypass, self._fly, self._leave, flight)
 
     def observe(self, task: Task, pe: ProcessingElement, seconds: Iterable[float]) -> None:
         """Tells the policy what `task` took when direct calls ran it on `pe`."""
-        with self._lock:
-            for value in seconds:
-                self._dispatcher.policy.observe(task, pe, value)
+        self._section(self._observe, task, pe, seconds)
 
-    def _execute(self, graph: TaskGraph, values: Any) -> None:
-        arrival = perf_counter()
-        flight = Flight(graph, values, arrival, self._generation)
-        alone = len(graph.tasks) == 1 and not (trace.recorders or profiling())
-        if not alone:
+    def _observe(self, task: Task, pe: ProcessingElement, seconds: Iterable[float]) -> None:
+        for value in seconds:
+            self._dispatcher.policy.observe(task, pe, value)
+
+    def _fly(self, flight: Flight) -> None:
+        if len(flight.graph.tasks) == 1 and not (trace.recorders or profiling()):
+            if self._section(self._begin_alone, flight):
+                assert flight.inbox is not None
+                self._run_in_place(*flight.inbox)
+                return
+        else:
             flight.torch_state = TorchState.capture()
-        slot: Slot | None = None
+            self._section(self._begin, flight)
+        self._await(flight)
+
+    def _begin(self, flight: Flight) -> None:
+        self._adopt()
+        self._flights[flight] = None
+        flight.helping = True
+        flight.kept = flight.roots()
+        self._offer(flight, flight.arrival)
+        self._settle(flight)
+
+    def _begin_alone(self, flight: Flight) -> bool:
+        """Whether the frame's only task is to run in the calling thread at once."""
+        dispatcher = self._dispatcher
+        if dispatcher.ready:
+            self._begin(flight)
+            return False
+        self._adopt()
+        self._flights[flight] = None
+        item = ReadyTask(flight, 0)
         try:
-            with self._lock:
-                if self._closed:
-                    raise SchedulerError("the scheduler is closed: make a new one")
-                dispatcher = self._dispatcher
-                dispatcher.check(graph)
-                self._adopt()
-                if alone and not dispatcher.ready:
-                    item = ReadyTask(flight, 0)
-                    slot = dispatcher.offer(item, arrival)
-                    flight.inbox = None if slot is None else (slot, item)
-                    flight.helping = slot is None
-                else:
-                    flight.helping = True
-                    flight.kept = flight.roots()
-                    self._offer(flight, arrival)
-            if slot is not None:
-                self._run_in_place(slot, item, flight)
-            else:
-                self._await(flight)
-        except BaseException as error:
-            with self._lock:
-                self._abort(flight, error)
-            raise
+            placed = dispatcher.place(item, flight.arrival)
+        except Exception as error:  # the policy's fault
+            self._fail(flight, error)
+            return False
+        if isinstance(placed, Slot):
+            flight.inbox = placed, item
+            dispatcher.start(placed, item, flight.arrival)
+            return True
+        flight.helping = True
+        self._carry_out_alone(item, placed, flight.arrival)
+        return False
+
+    def _carry_out_alone(self, item: ReadyTask, assignments: Sequence[Assignment], now: float) -> None:
+        self._dispatcher.ready[item] = None
+        for slot in self._dispatcher.carry_out(assignments, now):
+            self._hand_over(slot)
 
     def _adopt(self) -> None:
         """Enter the direct call that runs, if there is one, into the books: its PE is busy until it ends."""
         call = self.bypass.call
-        if call is None:
+        if call is None or self.bypass.adopted:
             return
         (graph, pe, *_), started = call
         slot, item = self._dispatcher.slots[pe], ReadyTask(Frame(graph, None, started), 0)
-        if self.bypass.adopt(partial(self._end_adopted, slot, item)):
+        self._adopted = slot, item
+        if self.bypass.adopt(self._section, self._end_adopted):
             self._dispatcher.occupy(slot, item, started)
 
-    def _end_adopted(self, slot: Slot, item: ReadyTask) -> None:
+    def _end_adopted(self) -> None:
         now = perf_counter()
-        with self._lock:
-            if self._dispatcher.release(slot, item, now):
-                self._hand_over(slot)
-            self._advance(now)
+        if self._adopted is not None and self._dispatcher.release(*self._adopted, now):
+            self._hand_over(self._adopted[0])
+        self._adopted = None
+        self._advance(now)
 
-    def _run_in_place(self, slot: Slot, item: ReadyTask, flight: Flight) -> None:
+    def _run_in_place(self, slot: Slot, item: ReadyTask) -> None:
         """Run the frame's only task in the calling thread, with nothing between the task and its caller."""
         item.thread = threading.get_ident()
-        pe, task = slot.pe, item.task
         started = perf_counter()
-        task.run(pe, flight)
-        stopped = perf_counter()
-        with self._lock:
-            dispatcher = self._dispatcher
-            dispatcher.policy.observe(task, pe, stopped - started)
-            flight.inbox = None
-            if dispatcher.release(slot, item, stopped):
-                self._hand_over(slot)
-            if dispatcher.ready:
-                self._advance(stopped)
+        item.task.run(slot.pe, item.frame)
+        self._section(self._end_alone, slot, item, started, perf_counter())
 
-    def _abort(self, flight: Flight, error: BaseException) -> None:
-        """Free what the frame still holds after an exception that left `execute`, be it from a signal handler."""
+    def _end_alone(self, slot: Slot, item: ReadyTask, started: float, stopped: float) -> None:
+        dispatcher, flight = self._dispatcher, item.frame
+        assert isinstance(flight, Flight)
+        flight.done[0] = 1
+        flight.inbox = None
+        del self._flights[flight]
+        if dispatcher.release(slot, item, stopped):
+            self._hand_over(slot)
+        dispatcher.policy.observe(item.task, slot.pe, stopped - started)
+        if dispatcher.ready:
+            self._advance(stopped)
+
+    def _leave(self, flight: Flight, error: BaseException) -> None:
+        """The caller leaves because of `error`: other threads end what they run of the frame, and start no more."""
+        if flight in self._flights:
+            self._section(self._withdraw, flight)
+        flight.error = _LEFT  # the traceback of another one refers to the frame, and so would keep its values alive
+
+    def _withdraw(self, flight: Flight) -> None:
+        flight.error = flight.error or _LEFT
+        flight.inbox = None
+        self._repair()
+
+    def worker_failed(self, worker: Worker, error: BaseException) -> None:
+        """A thread could not run or account for the task in its inbox."""
+        self._section(self._give_up, worker, error)
+
+    def _give_up(self, worker: Worker, error: BaseException) -> None:
+        if worker.inbox is not None:
+            frame = worker.inbox[2].frame
+            frame.error = frame.error or error
+            worker.inbox = None
+            self._repair()
+
+    def _repair(self) -> None:
+        """Makes the books anew; may itself be interrupted and called again.
+
+        Everything that is not done and that nobody has in the inbox is put before the policy again.
+        """
+        running: dict[Slot, ReadyTask] = {}
+        executing: dict[Flight, set[int]] = {flight: set() for flight in self._flights}
+        for flight in list(executing):
+            if flight.inbox is not None:
+                if flight.done[flight.inbox[1].index]:
+                    flight.inbox = None
+                else:
+                    self._count(*flight.inbox, running, executing)
+        for worker in list(self._workers):
+            if worker.calls_off():
+                worker.inbox = None
+                del self._workers[worker]
+            elif worker.inbox is not None:
+                _, slot, item = worker.inbox
+                assert isinstance(item.frame, Flight)
+                if item.frame.done[item.index]:
+                    worker.inbox = None
+                else:
+                    self._count(slot, item, running, executing)
+        if self._adopted is not None and self.bypass.adopted:
+            running[self._adopted[0]] = self._adopted[1]
+        ready = [item for flight, indices in executing.items() for item in flight.restore(indices)]
+        for flight in executing:
+            flight.helping = flight.inbox is None
+            self._settle(flight)
+        for pe, idle in self._idle.items():
+            idle[:] = [worker for worker in self._workers if worker.pe is pe and worker.inbox is None]
+        if self._closed:
+            _dismiss(self._idle)
         now = perf_counter()
-        self._fail(flight, error)
-        if flight.over:
-            flight.error = None  # its traceback refers to the frame: this cycle would keep the frame's values alive
-        inbox, flight.inbox = flight.inbox, None
-        if inbox is not None:
-            slot, item = inbox
-            if self._dispatcher.release(slot, item, now):
-                self._hand_over(slot)
-            self._advance(now)
+        self._dispatcher.restore(running, ready, now)
+        self._advance(now)
+        for flight in executing:
+            flight.rouse()
+        for worker in self._workers:
+            if worker.inbox is not None:
+                worker.rouse()
+
+    @staticmethod
+    def _count(
+        slot: Slot, item: ReadyTask, running: dict[Slot, ReadyTask], executing: dict[Flight, set[int]]
+    ) -> None:
+        assert isinstance(item.frame, Flight)
+        executing.setdefault(item.frame, set()).add(item.index)
+        if not item.lent:
+            running[slot] = item
 
     def _await(self, flight: Flight) -> None:
         """Serve the frame's tasks and wait for those that others serve, until the frame is over."""
         try:
             self._help(flight)
-        except BaseException as interrupt:  # an exception from a signal handler; tasks' own are in flight.error
-            with self._lock:
-                flight.wake, flight.parked = taken_lock(), False
-                self._fail(flight, interrupt)
+        except BaseException:  # an exception from a signal handler; tasks' own are in flight.error
+            self._section(self._withdraw, flight)
             self._help(flight)  # running tasks still use the frame's values
             raise
         if trace.recorders:
@@ -211,23 +278,26 @@ class Scheduler:
         while True:
             if flight.inbox is not None:
                 self._run(*flight.inbox)
-                continue
-            with self._lock:
-                if flight.generation != self._generation and flight.tasks_left:
-                    flight.error = SchedulerError(
-                        f"the process forked while {flight.graph.name!r} ran: its other tasks are in the parent process"
-                    )
-                    return
-                if flight.inbox is None and not flight.over:
-                    flight.helping = True
-                    self._lend()
-                if flight.inbox is not None:
-                    continue
-                if flight.over:
-                    return
-                if not flight.parked:
-                    flight.wake, flight.parked = taken_lock(), True
-            flight.wake.acquire()
+            elif self._section(self._is_to_wait, flight):
+                assert flight.wake is not None
+                flight.wake.acquire()
+            elif flight.inbox is None:
+                return
+
+    def _is_to_wait(self, flight: Flight) -> bool:
+        """Whether the caller has to wait for other threads; else it has a task, or the frame is over."""
+        if flight.generation != self._generation and flight.tasks_left:
+            flight.error = SchedulerError(
+                f"the process forked while {flight.graph.name!r} ran: its other tasks are in the parent process"
+            )
+            return False
+        if flight.inbox is None and not flight.over:
+            flight.helping = True
+            self._lend()
+        if flight.inbox is not None or flight.over:
+            return False
+        flight.wake = flight.wake or taken_lock()
+        return True
 
     def _lend(self) -> None:
         """Free the PEs that this thread holds, for it is about to wait inside a task, perhaps for those very PEs.
@@ -238,12 +308,17 @@ class Scheduler:
         held = [slot for slot in self._dispatcher.busy if slot.running is not None and slot.running.thread == thread]
         for slot in held:
             assert slot.running is not None
+            slot.running.lent = True
             if self._dispatcher.release(slot, slot.running, perf_counter()):
                 self._hand_over(slot)
         if held:
             self._advance(perf_counter())
 
-    def _run(self, slot: Slot, item: ReadyTask, worker: _Worker | None = None) -> None:
+    def run_as(self, worker: Worker, slot: Slot, item: ReadyTask) -> None:
+        """Called by a worker's thread with what is in its inbox."""
+        self._run(slot, item, worker)
+
+    def _run(self, slot: Slot, item: ReadyTask, worker: Worker | None = None) -> None:
         """Run `item` on `slot`'s PE, as `worker` or as the frame's caller, and account for it."""
         flight, task = item.frame, item.task
         assert isinstance(flight, Flight)
@@ -264,22 +339,35 @@ class Scheduler:
             except BaseException as caught:
                 error = caught
         stopped = perf_counter()
-        with self._lock:
-            if worker is None:
-                flight.inbox = None  # kept until here: after an interrupt it tells what the frame holds
-                flight.helping = True
-            elif self._closed:
-                worker.wake.release()
-            else:
-                self._idle[slot.pe].append(worker)
-            self._complete(slot, item, started, stopped, error)
-        del error
+        try:
+            self._section(self._complete, slot, item, worker, started, stopped, error)
+        finally:
+            del error
 
     def _complete(
-        self, slot: Slot, item: ReadyTask, started: float | None, stopped: float, error: BaseException | None
+        self,
+        slot: Slot,
+        item: ReadyTask,
+        worker: Worker | None,
+        started: float | None,
+        stopped: float,
+        error: BaseException | None,
     ) -> None:
         dispatcher, flight = self._dispatcher, item.frame
         assert isinstance(flight, Flight)
+        if error is not None:
+            flight.error = flight.error or error
+        else:
+            flight.done[item.index] = 1
+        if worker is None:
+            flight.inbox = None
+            flight.helping = True
+        else:
+            worker.inbox = None
+            if self._closed:
+                worker.dismiss()
+            else:
+                self._idle[slot.pe].append(worker)
         flight.running -= 1
         if dispatcher.release(slot, item, stopped):
             self._hand_over(slot)
@@ -288,7 +376,7 @@ class Scheduler:
             if trace.recorders:
                 trace.task(item, slot.pe, started, stopped)
         if error is not None:
-            self._fail(flight, error)
+            self._drop(flight)
         elif flight.error is None:
             try:
                 dispatcher.policy.observe(item.task, slot.pe, stopped - (started or stopped))
@@ -301,7 +389,7 @@ class Scheduler:
         if flight.tasks_left == 0:
             dispatcher.policy.leave(flight)
         self._offer(flight, stopped)
-        self._wake_if_due(flight)
+        self._settle(flight)
 
     def _offer(self, flight: Flight, now: float) -> None:
         """Put what can be run of the frame's ready tasks before the policy, and have it assign them.
@@ -335,12 +423,15 @@ class Scheduler:
             self._advance(now)
             return
         try:
-            slot = dispatcher.offer(item, now)
+            placed = dispatcher.place(item, now)
         except Exception as error:
             self._fail(flight, error)
+            return
+        if isinstance(placed, Slot):
+            dispatcher.start(placed, item, now)
+            self._hand_over(placed)
         else:
-            if slot is not None:
-                self._hand_over(slot)
+            self._carry_out_alone(item, placed, now)
 
     def _advance(self, now: float) -> None:
         """Have the policy assign what is ready, and hand over what starts."""
@@ -350,12 +441,14 @@ class Scheduler:
             return
         begun = perf_counter() if trace.recorders else 0.0
         try:
-            started = dispatcher.decide(now)
+            assignments = dispatcher.propose(now)
+            dispatcher.estimate(assignments)
         except Exception as error:  # the policy's fault: nobody could run these tasks, so their frames end
             for frame in {item.frame for item in dispatcher.ready}:
                 assert isinstance(frame, Flight)
                 self._fail(frame, error)
             return
+        started = dispatcher.carry_out(assignments, now)
         if trace.recorders and begun:
             assigned = waiting - len(dispatcher.ready)
             trace.decision(begun, dispatcher.policy.name, waiting, assigned, perf_counter() - begun)
@@ -373,43 +466,53 @@ class Scheduler:
             flight.helping = False
             flight.inbox = slot, item
             flight.busy_until = slot.expected_end
-            self._unpark(flight)
+            flight.rouse()
             return
         idle = self._idle[slot.pe]
+        if idle:
+            worker = idle.pop()
+            worker.inbox = self, slot, item
+            worker.rouse()
+            return
         # A thread of the PE may be blocked in a task that lent the PE out; then this makes another one.
+        worker = Worker(slot.pe)
+        worker.inbox = self, slot, item
+        self._workers[worker] = None
+        worker.rouse()
         try:
-            worker = idle.pop() if idle else _Worker(slot.pe.name)
+            worker.start()
         except RuntimeError as error:  # no more threads: the system's limit, or the interpreter is about to end
+            worker.inbox = None
+            del self._workers[worker]
             flight.running -= 1
             if self._dispatcher.release(slot, item, perf_counter()):
                 self._hand_over(slot)
             self._fail(flight, error)
             self._advance(perf_counter())
-            return
-        worker.inbox = (self, slot, item)
-        worker.wake.release()
 
     def _fail(self, flight: Flight, error: BaseException) -> None:
         if flight.error is None:
             flight.error = error
-            flight.kept.clear()
-            self._dispatcher.drop(flight)
-        self._wake_if_due(flight)
+            self._drop(flight)
+        self._settle(flight)
 
-    def _wake_if_due(self, flight: Flight) -> None:
+    def _drop(self, flight: Flight) -> None:
+        flight.kept.clear()
+        self._dispatcher.drop(flight)
+
+    def _settle(self, flight: Flight) -> None:
+        """Takes a frame that is over out of the books."""
         if flight.over:
-            self._unpark(flight)
-
-    @staticmethod
-    def _unpark(flight: Flight) -> None:
-        if flight.parked:
-            flight.parked = False
-            flight.wake.release()
+            self._flights.pop(flight, None)
+            flight.rouse()
 
     def _restart_in_child(self) -> None:
         """The threads, and whoever held the lock, did not come along: begin anew."""
-        self._lock = threading.Lock()
+        self._section.reset()
         self._generation += 1
+        self._flights.clear()
+        self._workers.clear()
+        self._adopted = None
         self.bypass.reset()
         self._dispatcher.abandon()
         self._dispatcher = Dispatcher(self._dispatcher.pes, self._dispatcher.policy)

@@ -63,6 +63,12 @@ class Policy(ABC):
     def leave(self, frame: Frame) -> None:  # noqa: B027 (optional hook)
         """Told that a frame is over or failed: none of its tasks will be offered again. (Not of a lone task.)"""
 
+    def forget(self) -> None:  # noqa: B027 (optional hook)
+        """Told that an exception (Ctrl-C, say) cut one of these methods or the scheduler's own work short.
+
+        What the policy remembers of tasks that it has seen may be wrong: all that are still to run are offered again.
+        """
+
     def evaluations(self, queued: int, pes: int) -> float:
         """How many pairs of a task and a PE a decision on `queued` tasks looks at: what it costs in virtual time."""
         return float(queued * pes)

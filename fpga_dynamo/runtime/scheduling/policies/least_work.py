@@ -69,6 +69,9 @@ class LeastWork(Adaptive):
         if self._core is not None:
             self._core.native.applied(latency)
 
+    def forget(self) -> None:
+        self._core = None
+
     def leave(self, frame: Frame) -> None:
         core = self._core
         number = core.frames.pop(frame, None) if core is not None else None
