@@ -7,22 +7,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from fpga_dynamo.cache import store
+from fpga_dynamo.cache import seal, store
 from fpga_dynamo.cache.plain import CorruptError
 from fpga_dynamo.torch_internals.serialization import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 
 @CacheArtifactFactory.register
 class FpgaProgramArtifact(CacheArtifact):
-    """One entry, as it is on disk; it is checked before it goes there."""
+    """One entry, as it is on disk; it is checked before it goes there, also for who made it."""
 
     def populate_cache(self) -> None:
         try:
-            store.parse(self.key, self.content)
+            entry = store.parse(self.key, self.content)
+            seal.check(entry.header, entry.raw)
         except CorruptError as error:
             store.report_unusable(self.key, error)
         else:
             store.write(self.key, self.content)
+
+    def adopt(self) -> None:
+        """As populate_cache, of an entry of whoever made it, which comes with code that is run anyway."""
+        try:
+            entry = store.parse(self.key, self.content)
+        except CorruptError as error:
+            store.report_unusable(self.key, error)
+        else:
+            store.write(self.key, seal.serialise(self.key, entry.header, bytes(entry.raw)))
 
     @staticmethod
     def type() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from fpga_dynamo.cache import artifacts, store
+from fpga_dynamo.cache import artifacts, seal, store
 from fpga_dynamo.cache.graphs import graph_to_plain
 from fpga_dynamo.cache.keys import program_key
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError
@@ -60,9 +60,13 @@ def load(key: str, module: GraphModule, target: Target, static: Collection[int])
     if found is None:
         return None
     entry, content = found
-    graph = prepare(module, target, static)
     try:
+        seal.check(entry.header, entry.raw)
+        graph = prepare(module, target, static)
         program = assemble(graph, plan_from_plain(graph, entry.header, entry.raw))
+    except CorruptError as error:
+        store.report_unusable(key, error)
+        return None
     except Exception as error:  # of whatever kind: the same graph without the entry is compiled as ever
         # Its checksum is right, so it is what somebody wrote: a forger, or this package, which then has made a mistake.
         log.warning("a compiled program that is whole cannot be used; please report this: %s", key, exc_info=error)
@@ -81,6 +85,6 @@ def _keep(key: str, program: Program, plan: Any) -> None:
     except (UnstorableError, CorruptError) as error:
         log.debug("%s is not cached: %s", program.name, error)
         return
-    content = store.serialise(key, header, raw)
+    content = seal.serialise(key, header, raw)
     store.write(key, content)
     artifacts.record(key, content)

@@ -15,14 +15,15 @@ import numpy as np
 import torch
 from torch.fx import Node
 
+from fpga_dynamo.cache.checks import MOST_BEATS, blocked_map, check_slot, integer, number, text
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
 from fpga_dynamo.codegen.engine.target import EngineTarget
-from fpga_dynamo.ir.blocked import Blocked
 from fpga_dynamo.ir.command import Command, OwnRecord
-from fpga_dynamo.ir.elements import ELEMENTS
+from fpga_dynamo.ir.elements import BEAT_BYTES, ELEMENTS
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
+from fpga_dynamo.lowering.passes.memory import STATUS_BEATS
 from fpga_dynamo.lowering.passes.partition import Segment
 from fpga_dynamo.lowering.passes.pipeline import Plan
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, engine_patterns
@@ -45,9 +46,9 @@ def plan_from_plain(graph: GraphInfo, header: dict[str, Any], raw: memoryview) -
     reader = _Reader(graph, raw)
     try:
         read = [reader.segment(data) for data in header["segments"]]
-        reasons = {reader.node(i): str(why) for i, why in header["reasons"]}
-        greedy_launches = int(header["greedy_launches"])
-    except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+        reasons = {reader.node(i): text(why) for i, why in header["reasons"]}
+        greedy_launches = integer(header["greedy_launches"])
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError) as error:
         raise CorruptError(f"not a program: {error!r}") from error
     return Plan([segment for segment, _ in read], [lowered for _, lowered in read], reasons, greedy_launches)
 
@@ -119,18 +120,19 @@ class _Reader:
         self._patterns: dict[str, Pattern] = {p.name: p for p in reversed(patterns)}  # the first of a name
 
     def node(self, position: int) -> Node:
-        if type(position) is not int or position < 0:
-            raise CorruptError(f"not the number of a node: {position!r:.80}")
-        return self._nodes[position]
+        return self._nodes[integer(position, 0, len(self._nodes) - 1)]
 
     def nodes(self, positions: Sequence[int]) -> list[Node]:
-        return [self.node(position) for position in positions]
+        found = [self.node(position) for position in positions]
+        if len(set(found)) < len(found):
+            raise CorruptError("a list with a node twice")
+        return found
 
     def segment(self, data: dict[str, Any]) -> tuple[Segment, Lowered | None]:
         seconds, ps_seconds = data["seconds"]
         segment = Segment(
             kernel=None if data["kernel"] is None else self._kernels[data["kernel"]],
-            stage=data["stage"],
+            stage=integer(data["stage"]),
             matches=[
                 Match(self._patterns[name], tuple(self.nodes(nodes)), tuple(self.nodes(outputs)))
                 for name, nodes, outputs in data["matches"]
@@ -138,57 +140,101 @@ class _Reader:
             nodes=self.nodes(data["nodes"]),
             inputs=self.nodes(data["inputs"]),
             outputs=self.nodes(data["outputs"]),
-            seconds=float(seconds),
-            ps_seconds=float(ps_seconds),
+            seconds=number(seconds),
+            ps_seconds=number(ps_seconds),
         )
         if segment.on_card != (data["lowered"] is not None):
             raise CorruptError("a segment on the card without commands, or one on the PS with some")
-        return segment, None if data["lowered"] is None else self.lowered(data["lowered"])
+        if data["lowered"] is None:
+            return segment, None
+        lowered = self.lowered(data["lowered"])
+        if {slot.node for slot in lowered.outputs} != set(segment.outputs):
+            raise CorruptError("a launch that brings back other values than its segment gives")
+        return segment, lowered
 
     def lowered(self, data: dict[str, Any]) -> Lowered:
         weights = [self.weight(item) for item in data["weights"]]
-        first, end, count, in_beats = data["code"]
-        words = self._words[first:end].astype(np.uint32)
-        beats, output_end, input_begin, input_end, live = data["plan"]
-        fixups = tuple((int(word), weights[number], int(offset)) for word, number, offset in data["fixups"])
-        if len(words) != end - first or any(not 0 <= word < len(words) for word, _, _ in fixups):
-            raise CorruptError("a command list that ends too early")
-        return Lowered(
-            commands=[
-                Command(
-                    OwnRecord(opcode, {}),
-                    (),
-                    (),
-                    tuple(nodes),
-                    pattern,
-                    macs=macs,
-                    bytes=moved,
-                    cycles=cycles,
-                    layout_change=change,
-                    group=group,
-                )
-                for opcode, nodes, pattern, macs, moved, cycles, change, group in data["commands"]
-            ],
-            plan=MemoryPlan({}, beats, output_end, input_begin, input_end, live),
-            code=CommandList(words, count, fixups, in_beats=bool(in_beats)),
-            inputs=[self.slot(item) for item in data["inputs"]],
-            outputs=[self.slot(item) for item in data["outputs"]],
-            weights=weights,
+        commands = [self.command(item) for item in data["commands"]]
+        inputs = [self.slot(item) for item in data["inputs"]]
+        outputs = [self.slot(item) for item in data["outputs"]]
+        code = self.code(data["code"], data["fixups"], weights)
+        if code.count != len(commands):
+            raise CorruptError(f"{code.count} commands, of which {len(commands)} are described")
+        plan = self.plan(data["plan"], inputs, outputs)
+        return Lowered(commands, plan, code, inputs, outputs, weights)
+
+    def code(self, data: Sequence[Any], fixups: Sequence[Any], weights: list[WeightBuffer]) -> CommandList:
+        first, end, count, in_beats = data
+        words = self._words[integer(first, 0, len(self._words)) : integer(end, first, len(self._words))]
+        if type(in_beats) is not bool:
+            raise CorruptError(f"not a truth value: {in_beats!r:.80}")
+        read = []
+        for word, at, offset in fixups:
+            buffer = weights[integer(at, 0, len(weights) - 1)]
+            room = buffer.pack.beats if in_beats else buffer.pack.beats * buffer.element.lanes
+            read.append((integer(word, 0, len(words) - 1), buffer, integer(offset, 0, room - 1)))
+        if len({word for word, _, _ in read}) < len(read):
+            raise CorruptError("a word with two addresses")
+        return CommandList(words.astype(np.uint32), integer(count), tuple(read), in_beats=in_beats)
+
+    def plan(self, data: Sequence[Any], inputs: list[Slot], outputs: list[Slot]) -> MemoryPlan:
+        beats, output_end, input_begin, input_end, live = (integer(item) for item in data)
+        if self._graph.target.engine is None:
+            ordered = STATUS_BEATS <= output_end <= input_begin <= input_end <= beats
+            regions = (STATUS_BEATS, output_end), (input_begin, input_end)
+        else:  # whose inputs and outputs lie among the other maps
+            ordered = output_end == input_begin == 0 and input_end <= beats
+            regions = (0, beats), (0, beats)
+        if not ordered or beats > MOST_BEATS or live > beats:
+            raise CorruptError(f"regions that are in no arena: {data!r:.80}")
+        for slots, (begin, end) in zip((outputs, inputs), regions, strict=True):
+            for slot in sorted(slots, key=lambda slot: slot.place):
+                if slot.place < begin or slot.begin + slot.nbytes > end * BEAT_BYTES:
+                    raise CorruptError(f"{slot.node} lies outside its region, or shares memory with another value")
+                begin = slot.place + -(-slot.nbytes // BEAT_BYTES)
+        return MemoryPlan({}, beats, output_end, input_begin, input_end, live)
+
+    @staticmethod
+    def command(data: Sequence[Any]) -> Command:
+        opcode, nodes, pattern, macs, moved, cycles, change, group = data
+        if type(change) is not bool:
+            raise CorruptError(f"not a truth value: {change!r:.80}")
+        return Command(
+            OwnRecord(text(opcode), {}),
+            (),
+            (),
+            tuple(map(text, nodes)),
+            text(pattern),
+            macs=integer(macs),
+            bytes=integer(moved),
+            cycles=number(cycles),
+            layout_change=change,
+            group=integer(group),
         )
 
     def slot(self, data: Sequence[Any]) -> Slot:
         position, shape, strides, dtype, place, numel, blocked = data
+        node = self.node(position)
         kind, map_ = from_plain(dtype, ()), from_plain(blocked, ())
-        if not isinstance(kind, torch.dtype):
-            raise CorruptError(f"a slot of type {kind!r:.80}")
-        of = None if map_ is None else Blocked(*map_)
-        return Slot(self.node(position), tuple(shape), tuple(strides), kind, place, numel, of)
+        of = None if map_ is None else blocked_map(map_)
+        sizes, steps = tuple(map(integer, shape)), tuple(map(integer, strides))
+        slot = Slot(node, sizes, steps, kind, integer(place), integer(numel), of)
+        check_slot(slot)
+        return slot
 
     def weight(self, data: Sequence[Any]) -> WeightBuffer:
         name, params, operands, count, element, label = data
         expressions = tuple(None if i is None else expression(self.node(i), self._graph) for i in operands)
-        pack = Pack(_layout(name), from_plain(params, ()), expressions, count, ELEMENTS[element])
-        return WeightBuffer(pack, label)
+        for operand in expressions:
+            if operand is not None and not self._graph.from_inputs(operand.node):
+                raise CorruptError(f"a parameter made from {operand.node}, which is known at run time only")
+        settings = from_plain(params, ())
+        if not isinstance(settings, tuple):
+            raise CorruptError(f"not the settings of a pack: {params!r:.80}")
+        hash(settings)
+        most = MOST_BEATS * ELEMENTS[element].lanes
+        pack = Pack(_layout(name), settings, expressions, integer(count, 1, most), ELEMENTS[element])
+        return WeightBuffer(pack, text(label))
 
 
 def _layout(name: str) -> Callable[..., torch.Tensor]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fpga_dynamo.cache import artifacts, cached, store
+from fpga_dynamo.cache import artifacts, cached, seal, store
 from fpga_dynamo.cache.graphs import describe, graph_from_plain, graph_to_plain, is_rebuildable
 from fpga_dynamo.cache.keys import program_key, trace_key
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, to_plain
@@ -55,6 +55,7 @@ class Trace:
             return None
         entry, content = found
         try:
+            seal.check(entry.header, entry.raw)
             graph, static = entry.header["graph"], entry.header["static"]
             if not all(type(i) is int for i in static):
                 raise CorruptError("a static input that is no number")
@@ -89,7 +90,7 @@ class Trace:
             return
         graph, static, layers = self._graphs[0]
         if is_rebuildable(graph):
-            content = store.serialise(self._key, {"graph": graph, "static": static, "layers": layers})
+            content = seal.serialise(self._key, {"graph": graph, "static": static, "layers": layers})
             store.write(self._key, content)
             artifacts.record(self._key, content)
 

@@ -93,7 +93,7 @@ class FpgaCode(OutputCode):
         """Makes it callable where it was loaded."""
         if self._run is None:
             for key, content in self._programs:
-                FpgaProgramArtifact(key, content).populate_cache()
+                FpgaProgramArtifact(key, content).adopt()
             options = Options.parse(self._options)
             self._run, target = self._load(self._snapshot.graph, self._snapshot.static, self._snapshot.saved, options)
             if target.uuid != self._uuid:

@@ -78,6 +78,9 @@ direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object
         const auto kind = element_of(nb::cast<std::string>(slot[3]));
         outputs_.push_back({nb::borrow(slot[0]), nb::borrow(slot[1]), nb::borrow(slot[2]), kind,
                             nb::cast<size_t>(slot[4]), nb::cast<uint64_t>(slot[5])});
+        size_t elements = 1;
+        for (const nb::handle size : nb::borrow(slot[0])) elements *= nb::cast<size_t>(size);
+        if (elements != outputs_.back().count) throw nb::value_error("an output that does not fill its slot");
         bytes_out_ += outputs_.back().bytes();
         output_extent_ = output_extent_.with(outputs_.back().offset, outputs_.back().bytes());
     }

@@ -172,6 +172,8 @@ class Direct:
             return
         if len(stamps) != len(sources) or not all(map(is_slot, inputs, self._task.inputs)):
             return
+        if any(tensor.numel() != slot.numel for tensor, slot in zip(inputs, self._task.inputs, strict=True)):
+            return  # the native call copies as many elements as the slot has
         sizes = self._bindings.detector.sizes(sources)
         positions = [self._positions.get(node, -1) for node in self._bindings.nodes]
         rows = [

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo._native import critical_section
-from fpga_dynamo.errors import DeviceError
+from fpga_dynamo.errors import DeviceError, InternalError
 from fpga_dynamo.ir.elements import BEAT_BYTES
 from fpga_dynamo.ir.launch import CommandList, Form, Slot
 from fpga_dynamo.ir.program import CardTask
@@ -219,4 +219,8 @@ def _arguments(task: CardTask, index: int, macs: int, moved: int) -> dict[str, A
 
 
 def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:
+    """What is copied: address, bytes, and place in the arena. Raises InternalError rather than copy too much."""
+    if tensor.numel() * tensor.itemsize < slot.nbytes:
+        raise InternalError(f"{slot.node} takes {slot.nbytes} bytes on the card, but is a {tensor.dtype} tensor of "
+                            f"{tensor.numel()} elements")  # fmt: skip
     return (tensor.data_ptr(), slot.nbytes, slot.begin)
