@@ -8,6 +8,8 @@ how many cards there are; $FPGA_DYNAMO_LANES (default: usable CPUs) is read at l
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from typing_extensions import Self
+
 from fpga_dynamo import _pyxrt
 from fpga_dynamo._pyxrt import XCL_BO_SYNC_BO_FROM_DEVICE as XCL_BO_SYNC_BO_FROM_DEVICE
 from fpga_dynamo._pyxrt import XCL_BO_SYNC_BO_TO_DEVICE as XCL_BO_SYNC_BO_TO_DEVICE
@@ -125,6 +127,16 @@ class critical_section:
     def __call__(self, function: Callable[..., R], *arguments: Any) -> R: ...
     def reset(self) -> None:
         """For a forked child: nobody is inside."""
+
+class guarded_scope:
+    """What ``with`` enters and leaves by change(self, True) and change(self, False), each run to its end in `section`.
+
+    An exception in between is raised behind them; of one while it is entered nothing stays.
+    """
+
+    def __init__(self, section: critical_section, change: Callable[[Any, bool], object]) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exception: object) -> None: ...
 
 def run_frame(
     gate: bypass, body: Callable[[A], object], leave: Callable[[A, BaseException], object], argument: A

@@ -101,11 +101,13 @@ def graph_from_plain(plain: Any) -> GraphModule:
                 raise CorruptError(f"two nodes are called {name!r}")
             node.meta["val"] = fakes.make(value)
             nodes.append(node)
-    except (ValueError, TypeError, LookupError, AttributeError, AssertionError, RuntimeError) as error:
+        if not nodes or nodes[-1].op != "output":
+            raise CorruptError("a graph without an output")
+        return GraphModule(torch.nn.Module(), graph)
+    except CorruptError:
+        raise
+    except Exception as error:  # of whatever kind: FX makes source text of what it is given
         raise CorruptError(f"not a graph: {error}") from error
-    if not nodes or nodes[-1].op != "output":
-        raise CorruptError("a graph without an output")
-    return GraphModule(torch.nn.Module(), graph)
 
 
 def is_rebuildable(plain: list[Any]) -> bool:

@@ -37,6 +37,32 @@ void call_leave(PyObject* leave, PyObject* argument, nb::object& error) {
     }
 }
 
+// What `with` enters and leaves: change(self, whether it is entered) in a critical section. Both are native functions, as
+// an exception may end a Python function before its first statement and behind its last one.
+struct guarded_scope {
+    nb::object section, change;
+
+    // change(self, entered), again until nothing interrupts it; the error that did.
+    nb::object changed(nb::handle self, bool entered) const {
+        nb::object error;
+        PyObject* arguments[] = {self.ptr(), entered ? Py_True : Py_False};
+        for (int i = 0; i < ATTEMPTS; ++i) {
+            const nb::object done = nb::steal(
+                nb::cast<critical_section&>(section).run(change.ptr(), arguments, 2, /*interruptible=*/false));
+            if (done.is_valid()) break;
+            keep_graver(error, taken_error());
+        }
+        return error;
+    }
+};
+
+void raise_if(nb::object error) {
+    if (!error.is_valid()) return;
+    set_error(error);
+    error.reset();
+    nb::raise_python_error();
+}
+
 PyObject* call_section(PyObject* self, PyObject* args, PyObject*) noexcept {
     const Py_ssize_t count = PyTuple_GET_SIZE(args);
     if (count == 0) {
@@ -120,6 +146,23 @@ void bind_critical_section(nb::module_& module) {
     nb::class_<critical_section>(module, "critical_section", nb::type_slots(slots))
         .def(nb::init<nb::object>(), nb::arg("repair").none() = nb::none())
         .def("reset", &critical_section::reset);
+    nb::class_<guarded_scope>(module, "guarded_scope")
+        .def(
+            "__init__",
+            [](guarded_scope* self, nb::object section, nb::object change) {
+                new (self) guarded_scope{std::move(section), std::move(change)};
+            },
+            nb::arg("section"), nb::arg("change"))
+        .def("__enter__",
+             [](nb::handle self) {
+                 const auto& scope = nb::cast<const guarded_scope&>(self);
+                 nb::object error = scope.changed(self, true);
+                 if (error.is_valid()) scope.changed(self, false);  // who does not get in is not asked to leave
+                 raise_if(std::move(error));
+                 return nb::borrow(self);
+             })
+        .def("__exit__",
+             [](nb::handle self, nb::args) { raise_if(nb::cast<const guarded_scope&>(self).changed(self, false)); });
     module.def(
         "run_frame",
         [](bypass& gate, nb::handle body, nb::handle leave, nb::handle argument) {
@@ -128,10 +171,7 @@ void bind_critical_section(nb::module_& module) {
             nb::object error = done.is_valid() ? nb::object() : taken_error();
             if (error.is_valid()) call_leave(leave.ptr(), argument.ptr(), error);
             gate.leave();
-            if (!error.is_valid()) return;
-            set_error(error);
-            error.reset();
-            nb::raise_python_error();
+            raise_if(std::move(error));
         },
         nb::arg("gate"), nb::arg("body"), nb::arg("leave"), nb::arg("argument"));
     module.def(

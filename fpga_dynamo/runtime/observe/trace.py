@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from fpga_dynamo._native import critical_section, observe_calls
+from fpga_dynamo._native import critical_section, guarded_scope, observe_calls
 from fpga_dynamo.runtime.observe.card_time import in_card_time
 from fpga_dynamo.runtime.observe.events import (
     ApplicationEvent,
@@ -28,27 +28,17 @@ from fpga_dynamo.runtime.task import Frame, ProcessingElement, ReadyTask
 from xclbin_build import atomic_file
 
 
-class TraceRecorder:
+class TraceRecorder(guarded_scope):
     """Collects events while it is entered: `with TraceRecorder() as t: ...; t.save("trace.json")`.
 
     Recorders may nest or overlap; each gets all events of the process. `origin` is what saved times are relative to.
     """
 
     def __init__(self, origin: float | None = None) -> None:
+        super().__init__(_section, _change)
         self.origin = perf_counter() if origin is None else origin
         self._events: list[Event] = []  # list.append is atomic
         self._pes: dict[str, ProcessingElement] = {}
-
-    def __enter__(self) -> TraceRecorder:
-        try:
-            _section(_change, self, True)
-        except BaseException:  # an interrupt: who does not get in is not asked to leave
-            _section(_change, self, False)
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        _section(_change, self, False)
 
     def add(self, event: Event) -> None:
         self._events.append(event)
