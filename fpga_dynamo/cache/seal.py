@@ -7,6 +7,7 @@ come from this package. The key is a file of 32 random bytes that only its owner
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -37,8 +38,8 @@ def serialise(key: str, header: dict[str, Any], raw: bytes = b"") -> bytes:
 
 def check(header: dict[str, Any], raw: bytes | memoryview) -> None:
     """Raises :class:`CorruptError` unless :func:`serialise` has made the header with the same key, for these bytes."""
-    given = header.get(_FIELD)
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(errors="replace"), _code(header, raw).encode()):
+    given = str(header.get(_FIELD)).encode(errors="replace")
+    if not hmac.compare_digest(given, _code(header, raw).encode()):
         raise CorruptError(
             f"it was not written with this user's key ({_path()}); for entries of other users or machines have "
             f"{KEY_VARIABLE} name the key file that they share"
@@ -94,10 +95,8 @@ def _created(path: str) -> bytes:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(secrets.token_bytes(_BYTES))
-        try:
-            os.link(temporary, path)  # unless another process was first
-        except FileExistsError:
-            pass
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(temporary, path)
     finally:
         os.unlink(temporary)
     return _read(path)

@@ -22,7 +22,7 @@ from torch import nn
 from fpga_dynamo.cache import seal, store
 from fpga_dynamo.quantize import quantize
 
-VALUES = [None, -1, 0, 1, 7, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, 10**30, 0.5, -1e300, "x", "float32", [], {}]
+VALUES: list[Any] = [None, -1, 0, 1, 7, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, 10**30, 0.5, -1e300, "x", "float32", [], {}]
 VALUES += [[[]], True, False, ["dtype", "float64"], ["tuple", 1], ["float", "nan"]]
 
 
@@ -106,11 +106,13 @@ def attack(xclbin: str, name: str, seed: int, count: int, writer: str) -> tuple[
     """How many runs refused an entry, and how many gave a wrong answer."""
     torch.manual_seed(seed)
     make, size = MODELS[name]
-    model, x = make().eval(), torch.randn(size)
+    model, x = make(), torch.randn(size)
+    if not isinstance(model, torch.fx.GraphModule):  # whose eval() is not a module's
+        model.eval()
 
     def run() -> torch.Tensor:
         torch._dynamo.reset()
-        options = {"xclbin": xclbin, "partition": "greedy"}
+        options: dict[str, Any] = {"xclbin": xclbin, "partition": "greedy"}
         with torch.no_grad():
             return torch.compile(model, backend="fpga", options=options)(x)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -135,3 +136,53 @@ def test_an_exception_at_a_bytecode_of_a_recorded_call_leaves_nothing_behind() -
 @pytest.mark.parametrize("shape", ["alone", "mixed", "wide"])
 def test_an_exception_at_every_bytecode_leaves_nothing_behind(shape: str, error: type[BaseException]) -> None:
     walk(shape, error, 1)
+
+
+STORM = """
+import os, signal, threading, time, torch, fpga_dynamo
+w = torch.randn(64, 64) / 8
+def function(x):
+    y = torch.relu(x @ w)
+    return torch.relu(torch.special.bessel_j0(y) @ w)
+compiled = torch.compile(function, backend="fpga", options={"partition": "greedy"})
+x = torch.randn(32, 64)
+with torch.no_grad():
+    expected = function(x)
+    compiled(x), compiled(x)
+    over = False
+    def storm():
+        pause = 1e-4
+        while not over:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(pause)
+            pause = 1e-4 + (pause * 7.3) % 3e-3
+    caught = armed = 0
+    def interrupt(*_):  # not while the loop below counts
+        global armed
+        if armed:
+            armed = 0
+            raise KeyboardInterrupt
+    signal.signal(signal.SIGINT, interrupt)
+    def step():
+        global armed
+        armed = 1
+        with fpga_dynamo.trace():
+            compiled(x)
+        return compiled(x)
+    thread = threading.Thread(target=storm, daemon=True)
+    thread.start()
+    while caught < 600:
+        try:
+            step()
+        except KeyboardInterrupt:
+            caught += 1
+    armed, over = 0, True
+    torch.testing.assert_close(compiled(x), expected, rtol=1e-4, atol=1e-4)
+print("whole")
+"""
+
+
+@pytest.mark.parametrize("attempt", [pytest.param(i, marks=EXTENDED) for i in range(3)])
+def test_a_storm_of_interrupts(attempt: int) -> None:
+    done = subprocess.run([sys.executable, "-c", STORM], capture_output=True, text=True, timeout=600)
+    assert done.stdout.split() == ["whole"], done.stderr[-3000:]
