@@ -15,7 +15,7 @@ except ImportError as error:
 
 from fpga_dynamo.quantize.biases import round_biases
 from fpga_dynamo.quantize.compare import Comparison, LayerNoise, compare
-from fpga_dynamo.quantize.flow import quantize
+from fpga_dynamo.quantize.flow import prepare, quantize
 from fpga_dynamo.quantize.mixed import Mixed, mixed_precision
 from fpga_dynamo.quantize.quantizer import FPGAQuantizer
 
@@ -26,6 +26,7 @@ __all__ = [
     "Mixed",
     "compare",
     "mixed_precision",
+    "prepare",
     "quantize",
     "round_biases",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize import attention
 from fpga_dynamo.quantize.capture import Watch, refuse_no_graph, rounded
-from fpga_dynamo.quantize.flow import Inputs, arguments, exported
-from fpga_dynamo.quantize.operators import MULTIPLICATIONS
-from fpga_dynamo.quantize.scales_of_layers import fold_scales
+from fpga_dynamo.quantize.export import Inputs, Model, arguments, exported
+from fpga_dynamo.quantize.levels import FEWEST, FewLevels, Levels
+from fpga_dynamo.quantize.ranges import flat_inputs
+from fpga_dynamo.quantize.reference import Source, sources
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 from xclbin_build import atomic_file
 
@@ -50,20 +52,28 @@ class LayerNoise:
 
 @dataclass
 class Comparison:
-    """What :func:`compare` found. agreement: share of calls' rows whose largest result is the same one (top-1)."""
+    """What :func:`compare` found.
+
+    output_db: signal-to-noise ratio of the worst result. outputs_db: that of each. agreement: share of rows of the
+    first result whose largest element is the same one (top-1). few_levels: values that use fewer than 16 of their 256
+    levels, though their float values differ more.
+    """
 
     layers: list[LayerNoise]
     output_db: float
     agreement: float
     before: float | None = None
     after: float | None = None
+    outputs_db: list[float] = field(default_factory=list)
+    few_levels: list[FewLevels] = field(default_factory=list)
 
     def most_sensitive(self) -> list[LayerNoise]:
         """Products, those first that lose the most by themselves: the ones to leave in float."""
         return sorted((layer for layer in self.layers if layer.macs), key=lambda layer: layer.own_db)
 
     def table(self) -> Table:
-        table = Table(title=self._title())
+        caption = "; ".join(map(str, self.few_levels)) or None
+        table = Table(title=self._title(), caption=caption)
         for name in ("layer", "operator", "own dB", "network dB", "worst channel", "its dB"):
             table.add_column(name, justify="left" if name in ("layer", "operator") else "right", no_wrap=True)
         for layer in self.layers:
@@ -97,16 +107,19 @@ class Comparison:
 
     def _title(self) -> str:
         parts = [f"result {_text(self.output_db)} dB", f"same top-1 {self.agreement:.1%}"]
+        if len(self.outputs_db) > 1:
+            parts.insert(1, f"the worst of {', '.join(map(_text, self.outputs_db))}")
         if self.before is not None and self.after is not None:
             parts.append(f"score {self.before:.2f} -> {self.after:.2f}")
         return ", ".join(parts)
 
 
-def compare(model: nn.Module, quantised: GraphModule, data: Iterable[Inputs], score: Score | None = None) -> Comparison:
+def compare(model: Model, quantised: GraphModule, data: Iterable[Inputs], score: Score | None = None) -> Comparison:
     """`quantised` beside the float `model` it was made of, on `data` (inputs, as of :func:`quantize`).
 
     Layers are matched by their names in the exported graph, so `quantised` comes from ``torch.export`` of `model`
-    (:func:`quantize`, or torchao with any quantizer). score: of a model, evaluated for both.
+    (:func:`quantize`, or torchao with any quantizer). Results are compared with those of `model` itself, where
+    nothing is folded. score: of a model, evaluated for both. Warns of values that use fewer than 16 levels.
 
     Raises OptionError where `data` is empty, `quantised` is no graph or the graphs have no layer in common.
     """
@@ -115,33 +128,43 @@ def compare(model: nn.Module, quantised: GraphModule, data: Iterable[Inputs], sc
     if not items:
         raise OptionError("data is empty: give inputs to compare the models on")
     reference = exported(model, items[0])
-    _fuse_conv_bn_(reference)
-    there = {node.name for node in quantised.graph.nodes}
-    fold_scales(
-        reference, [node for node in reference.graph.nodes if node.target in MULTIPLICATIONS and node.name in there]
-    )
-    if not attention.is_fused(quantised):
-        attention.take_apart(reference)
+    layers = reference
+    if attention.is_fused(reference) and not attention.is_fused(quantised):
+        layers = exported(model, items[0])
+        attention.take_apart(layers)
+    places = sources(layers, {node.name for node in quantised.graph.nodes})
     sums: dict[str, _Sums] = {}
-    output, same, rows = _Power(), 0, 0
+    outputs: list[_Power] = []
+    levels = Levels(quantised)
+    same, rows = 0, 0
     with torch.no_grad():
         for inputs in items:
-            values = _values(reference, inputs)
-            _noise(quantised, inputs, values, sums)
+            _noise(quantised, inputs, places, _values(layers, inputs), sums)
             if not sums:
                 raise OptionError(
                     "the two graphs have no layer in common: quantise what torch.export makes of this model"
                 )
-            exact, ours = _result(reference, inputs), _result(quantised, inputs)
-            output.add(exact, ours)
-            same += int((exact.flatten(1).argmax(1) == ours.flatten(1).argmax(1)).sum()) if exact.dim() > 1 else 0
-            rows += exact.shape[0] if exact.dim() > 1 else 0
+            exact = _results(_run(reference, inputs, lambda node, value: value))
+            ours = _results(levels.run(*flat_inputs(quantised, *arguments(inputs)), enable_io_processing=False))
+            outputs = outputs or [_Power() for _ in exact]
+            for power, *pair in zip(outputs, exact, ours, strict=True):
+                power.add(*pair)
+            if exact and exact[0].dim() > 1 and exact[0].numel():
+                same += int((exact[0].flatten(1).argmax(1) == ours[0].flatten(1).argmax(1)).sum())
+                rows += exact[0].shape[0]
+    few = levels.few()
+    if few:
+        warnings.warn(f"{'; '.join(map(str, few))}: fewer than {FEWEST}", RuntimeWarning, stacklevel=2)
+    ratios = [power.db() for power in outputs]
+    float_model = model.module() if isinstance(model, ExportedProgram) else model
     return Comparison(
         [noise.layer() for noise in sums.values()],
-        output.db(),
+        min(ratios, default=math.inf),
         same / rows if rows else math.nan,
-        None if score is None else score(model),
+        None if score is None else score(float_model),
         None if score is None else score(quantised),
+        ratios,
+        few,
     )
 
 
@@ -229,9 +252,12 @@ def _values(reference: GraphModule, inputs: Inputs) -> dict[str, Any]:
     return values
 
 
-def _noise(quantised: GraphModule, inputs: Inputs, values: dict[str, Any], sums: dict[str, _Sums]) -> None:
+def _noise(
+    quantised: GraphModule, inputs: Inputs, places: dict[str, Source], values: dict[str, Any], sums: dict[str, _Sums]
+) -> None:
     def matched(node: Node, value: Any) -> Tensor | None:
-        exact = values.get(node.name)
+        place = places.get(node.name)
+        exact = None if place is None else place.value(values)
         if isinstance(exact, Tensor) and exact.is_floating_point() and exact.shape == getattr(value, "shape", None):
             return exact
         return None
@@ -254,18 +280,14 @@ def _noise(quantised: GraphModule, inputs: Inputs, values: dict[str, Any], sums:
 
 
 def _run(graph: GraphModule, inputs: Inputs, see: Callable[[Node, Any], Any]) -> Any:
-    args, kwargs = arguments(inputs)
-    flat = [*args, *kwargs.values()]
-    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
-    if len(flat) != len(names):  # nested arguments: the module flattens them itself
-        flat = tree_leaves((args, kwargs))
-    return Watch(graph, see).run(*flat, enable_io_processing=False)
+    return Watch(graph, see).run(*flat_inputs(graph, *arguments(inputs)), enable_io_processing=False)
 
 
-def _result(graph: GraphModule, inputs: Inputs) -> Tensor:
-    result = _run(graph, inputs, lambda node, value: value)
+def _results(result: Any) -> list[Tensor]:
+    """The results that are numbers: those that are real, or all if none is."""
     leaves = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-    return leaves[0].float()
+    real = [leaf for leaf in leaves if leaf.is_floating_point()]
+    return [leaf.float() for leaf in real or leaves]
 
 
 def _db(signal: float, error: float) -> float:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from types import MethodType
 from typing import Any
 
 import torch
 from rich.progress import track
 from torch import nn
+from torch.export import ExportedProgram
 from torch.fx import GraphModule
-from torchao.quantization.pt2e import allow_exported_model_train_eval
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantizer import Quantizer
 
 from fpga_dynamo.errors import OptionError
+from fpga_dynamo.quantize.export import Inputs, Model, arguments, exported, own_parameters
+from fpga_dynamo.quantize.norms import fold_norms
 from fpga_dynamo.quantize.operators import CAPABILITIES
 from fpga_dynamo.quantize.quantizer import FPGAQuantizer
+from fpga_dynamo.quantize.ranges import flat_inputs, has_joins, separate_joins
 from fpga_dynamo.quantize.specs import BiasType, Scales
 
-Inputs = Any
-"""What a model is called with: a tensor, a tuple or list of arguments, or a dictionary of keyword arguments."""
+RANGES = 32
+"""Calls whose ranges decide which parts of a cat share a scale."""
 
 
 def quantize(
-    model: nn.Module,
+    model: Model,
     calibration: Iterable[Inputs],
     scales: Scales = "float",
     *,
@@ -34,6 +40,9 @@ def quantize(
     progress: bool = True,
 ) -> GraphModule:
     """`model`, in eval mode, as a graph in 8 bits, ready for ``torch.compile(..., backend="fpga")``.
+
+    model: a module; or what ``torch.export.export`` makes of one, its program or ``program.module()``, in whatever mode
+    it was exported. The model itself, its buffers and the modes of its modules stay as they are.
 
     calibration: what the model is called with, some hundred times at best: tensors, tuples of arguments, or
     dictionaries of keyword arguments. Of a loader that gives labels too, pass ``(image for image, label in loader)``.
@@ -51,8 +60,16 @@ def quantize(
     first = next(data, None)
     if first is None:
         raise OptionError("calibration is empty: give the model's inputs, one item for each call")
-    quantizer = FPGAQuantizer(scales, bias=bias, keep_float=keep_float, capabilities=capabilities)
-    prepared = prepare_pt2e(exported(model, first, dynamic_shapes), quantizer)
+    graph = exported(model, first, dynamic_shapes)
+    separate: list[str] = []
+    if "cat" in capabilities and has_joins(graph):
+        early = [first, *itertools.islice(data, RANGES - 1)]
+        first, data = early[0], itertools.chain(early[1:], data)
+        separate = separate_joins(graph, (flat_inputs(graph, *arguments(inputs)) for inputs in early))
+    quantizer = FPGAQuantizer(
+        scales, bias=bias, keep_float=keep_float, capabilities=capabilities, separate_joins=separate
+    )
+    prepared = prepare(graph, quantizer)
     total = len(calibration) if isinstance(calibration, Sequence) else None
     with torch.no_grad():
         bar = track(_chain(first, data), "calibrating", total=total, disable=not progress, transient=True)
@@ -66,44 +83,45 @@ def quantize(
                     f"calibration: item {number} leads to values that are not finite, and have no range"
                 ) from error
     converted = convert_pt2e(prepared)
-    # Its eval() only switches dropout and batch norm, and returns nothing.
-    allow_exported_model_train_eval(converted)
-    converted.eval()
+    _fix_mode(converted)
+    own_parameters(converted, copied=True)
     # Rounding has no gradient. A bias that trains is no constant, and a linear layer in bytes adds nothing else.
     return converted.requires_grad_(False)
 
 
-def _refuse_types(model: nn.Module) -> None:
+def prepare(graph: GraphModule, quantizer: Quantizer) -> GraphModule:
+    """torchao's ``prepare_pt2e``, but batch norms are folded only where nothing else changes; changes `graph`."""
+    fold_norms(graph)
+    return prepare_pt2e(graph, quantizer)
+
+
+def _fix_mode(graph: GraphModule) -> None:
+    """Leaves norms and dropouts as the model has them, whatever mode is asked for: a quantised graph has only one."""
+    for module in graph.modules():
+        module.training = False
+    graph.train = MethodType(_train, graph)  # type: ignore[method-assign]
+    graph.eval = MethodType(_eval, graph)  # type: ignore[method-assign]
+
+
+def _train(graph: GraphModule, mode: bool = True) -> GraphModule:
+    if mode:
+        raise OptionError(
+            "a quantised graph has no training mode: train the float model, or a graph that prepare_qat_pt2e prepared"
+        )
+    return graph
+
+
+def _eval(graph: GraphModule) -> GraphModule:
+    return graph
+
+
+def _refuse_types(model: Model) -> None:
+    if not isinstance(model, (nn.Module, ExportedProgram)):
+        raise OptionError(f"unsupported model: expected a module or an ExportedProgram, got {type(model).__name__}")
     types = {parameter.dtype for parameter in model.parameters() if parameter.dtype.is_floating_point}
     if types and torch.float32 not in types:
         given = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in types))
         raise OptionError(f"the model is {given}, and float32 is what can be quantised: give model.float()")
-
-
-def exported(model: nn.Module, inputs: Inputs, dynamic_shapes: Any = None) -> GraphModule:
-    """The graph that torch.export makes of `model` in eval mode."""
-    args, kwargs = arguments(inputs)
-    was_training = model.training
-    # The fast path of nn.TransformerEncoder is one operator that nothing can be annotated in.
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        model.eval()
-        return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes).module()
-    finally:
-        model.train(was_training)
-        torch.backends.mha.set_fastpath_enabled(fast)
-
-
-def arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments of one call."""
-    if isinstance(inputs, dict):
-        return (), inputs
-    if isinstance(inputs, torch.Tensor):
-        return (inputs,), {}
-    if isinstance(inputs, (tuple, list)):
-        return tuple(inputs), {}
-    raise OptionError(f"a call's inputs are a tensor, a tuple or a dictionary, not {type(inputs).__name__}")
 
 
 def call(model: nn.Module, inputs: Inputs) -> Any:

@@ -142,6 +142,17 @@ def is_parameter(node: object) -> bool:
     return isinstance(node, Node) and node.op == "get_attr"
 
 
+def keeps_range(node: Node) -> bool:
+    """Whether a move's result has no values beyond its operand's: dropout that drops and padding by a number have."""
+    if node.target in (aten.dropout.default, aten.dropout_.default):
+        return not node.args[2]
+    if node.target in (aten.pad.default, aten.constant_pad_nd.default):
+        mode = "constant" if node.target is not aten.pad.default or len(node.args) < 3 else node.args[2]
+        value = node.args[-1] if len(node.args) == (4 if node.target is aten.pad.default else 3) else 0
+        return mode != "constant" or not value
+    return True
+
+
 def moved(node: Node) -> Node:
     """What a value's elements come from, in front of moves and items of tuples."""
     while node.op == "call_function" and (node.target in MOVES or node.target is operator.getitem):

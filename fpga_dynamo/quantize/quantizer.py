@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer import (
@@ -14,6 +15,8 @@ from torchao.quantization.pt2e.quantizer import (
 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize import attention
+from fpga_dynamo.quantize.biases_of_products import tie_scales
+from fpga_dynamo.quantize.norms import add_barriers, is_barrier, remove_barriers, warn_of_folds
 from fpga_dynamo.quantize.operators import (
     ADDITIONS,
     BATCH_NORM,
@@ -31,9 +34,12 @@ from fpga_dynamo.quantize.operators import (
     is_image_product,
     is_image_sum,
     is_parameter,
+    keeps_range,
     moved,
     second_operands,
 )
+from fpga_dynamo.quantize.parameters import parameters, set_own_nodes
+from fpga_dynamo.quantize.positions import activations, indices
 from fpga_dynamo.quantize.scales_of_layers import fold_scales
 from fpga_dynamo.quantize.specs import BiasType, Scales, specs
 
@@ -55,6 +61,8 @@ class FPGAQuantizer(Quantizer):
     training: for ``prepare_qat_pt2e``.
     keep_float: names of nodes, or of modules (such as ``"layer4.1"``), that are left alone.
     capabilities: what is annotated, of :data:`fpga_dynamo.quantize.operators.CAPABILITIES`; everything by default.
+    separate_joins: names of ``cat`` and ``stack`` nodes whose parts keep scales of their own, because their ranges
+    differ: these nodes, and products that read them, stay in float. :func:`quantize` finds them by itself.
 
     Raises OptionError for values that are none of these; ``annotate`` raises it for names in keep_float that the graph
     does not have.
@@ -68,9 +76,11 @@ class FPGAQuantizer(Quantizer):
         training: bool = False,
         keep_float: Iterable[str] = (),
         capabilities: Collection[str] = CAPABILITIES,
+        separate_joins: Iterable[str] = (),
     ) -> None:
         super().__init__()
-        for option, given in (("keep_float", keep_float), ("capabilities", capabilities)):
+        lists = (("keep_float", keep_float), ("capabilities", capabilities), ("separate_joins", separate_joins))
+        for option, given in lists:
             if isinstance(given, str):
                 raise OptionError(f"{option} is a list of names, not a string: give [{given!r}]")
         if unknown := sorted(set(capabilities) - CAPABILITIES):
@@ -79,13 +89,26 @@ class FPGAQuantizer(Quantizer):
         self.specs = specs(scales, bias, training)
         self.keep_float = frozenset(keep_float)
         self.capabilities = frozenset(capabilities)
+        self.training = training
+        self.separate_joins = frozenset(separate_joins)
         self._symmetric: Collection[Node] = ()
+        self._activations: Collection[Node] = ()
+        self._indices: Collection[Node] = ()
+        self._parameters: Collection[Node] = ()
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Has layers take in the scales behind them; takes fused attention apart, whose products can be in 8 bits."""
+        remove_barriers(model)
+        if not self.training:
+            warn_of_folds(model)
+        if self.training:
+            add_barriers(model, shared_only=True)  # weights stay shared while they train
         fold_scales(model, self._kept(model.graph.nodes)[0])
         if "matmul" in self.capabilities:
             attention.take_apart(model)
+        if self.specs.bias == "int32":
+            # Each product may have to raise the scales of its weights (see biases_of_products).
+            set_own_nodes(model, lambda node: node.target in PRODUCTS or node.target is EMBEDDING)
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
@@ -94,12 +117,14 @@ class FPGAQuantizer(Quantizer):
             raise OptionError(f"keep_float: the graph has no node or module named {', '.join(map(repr, missing))}")
         taken: set[Node] = set(kept)
         self._symmetric = second_operands(node for node in model.graph.nodes if node not in kept)
+        self._activations, self._indices = activations(model), indices(model.graph.nodes)
+        self._parameters = parameters(model)
         for node in model.graph.nodes:
             product = PRODUCTS.get(node.target)
             if product is not None and node not in taken and product.name in self.capabilities:
                 self._product(node, product, taken)
         for node in model.graph.nodes:
-            if node in taken or node.op != "call_function":
+            if node in taken or node.op != "call_function" or not self._is_rounded(node):
                 continue
             if node.target in MOVES:
                 self._move(node)  # first, since the value of chunk and its like is a list
@@ -127,12 +152,24 @@ class FPGAQuantizer(Quantizer):
                     found.add(name)
         return kept, sorted(self.keep_float - found)
 
+    def prepare_obs_or_fq_callback(self, model: GraphModule, edge_or_node_to_obs_or_fq: dict[Any, Any]) -> None:
+        """Has weights' scales follow from the biases that int32 has to hold."""
+        tie_scales(model, edge_or_node_to_obs_or_fq)
+
+    def _is_rounded(self, node: Node) -> bool:
+        """Whether a node's value may be rounded to 8 bits: it is an activation, and no index comes of it."""
+        return node in self._activations and node not in self._indices
+
     def _activation(self, node: Node) -> QuantizationSpec:
         return self.specs.symmetric if moved(node) in self._symmetric else self.specs.activation
 
     def _product(self, node: Node, product: Product, taken: set[Node]) -> None:
         data, second = node.args[:2]
         if not (isinstance(data, Node) and isinstance(second, Node) and is_float(data) and is_float(second)):
+            return
+        if data not in self._activations or self._is_separate(data):
+            return
+        if product.weight_axis is None and not (self._is_rounded(node) and second in self._activations):
             return
         annotation = QuantizationAnnotation(_annotated=True)
         annotation.input_qspec_map[data] = self._activation(data)
@@ -150,20 +187,27 @@ class FPGAQuantizer(Quantizer):
         last = self._epilogue(node, taken)
         if last is not node:
             last.meta.setdefault(_KEY, QuantizationAnnotation(_annotated=True))
-        last.meta[_KEY].output_qspec = self._activation(last)
+        if self._is_rounded(last):
+            last.meta[_KEY].output_qspec = self._activation(last)
+
+    def _is_separate(self, node: Node) -> bool:
+        """Whether a value's elements come from a join whose parts have ranges that no scale suits."""
+        return moved(node).name in self.separate_joins
 
     def _epilogue(self, node: Node, taken: set[Node]) -> Node:
         """The last node of the command: what each follows the only use of the one before."""
         last = node
         for kind in ("norm", "addition", "limit"):
             user = _only_user(last)
-            if user is None or user in taken or not is_float(user):
+            if user is not None and is_barrier(user):
+                last, user = user, _only_user(user)
+            if user is None or user in taken or not is_float(user) or not self._is_rounded(user):
                 break
             if kind == "norm" and user.target in BATCH_NORM and user.args[0] is last:
                 taken.add(user)
             elif kind == "addition" and self._adds(user):
                 other = user.args[1] if user.args[0] is last else user.args[0]
-                if other is last or not isinstance(other, Node):
+                if other is last or not isinstance(other, Node) or not self._is_addend(other):
                     break
                 annotation = QuantizationAnnotation(_annotated=True)
                 annotation.input_qspec_map[other] = self._activation(other)
@@ -179,6 +223,10 @@ class FPGAQuantizer(Quantizer):
     def _adds(self, node: Node) -> bool:
         return node.target in ADDITIONS and "addition" in self.capabilities and is_image_sum(node)
 
+    def _is_addend(self, node: Node) -> bool:
+        """Whether an operand is an activation or a parameter; masks and tables of positions are neither."""
+        return (node in self._activations or node in self._parameters) and not self._is_separate(node)
+
     def _value(self, node: Node, taken: set[Node]) -> None:
         of_two = node.target in (*ADDITIONS, *MULTIPLICATIONS)
         if (node.target in ADDITIONS and not is_image_sum(node)) or (
@@ -186,6 +234,8 @@ class FPGAQuantizer(Quantizer):
         ):
             return
         operands = node.args[:2] if of_two else node.args[:1]
+        if not all(isinstance(operand, Node) and self._is_addend(operand) for operand in operands):
+            return
         annotation = QuantizationAnnotation(_annotated=True)
         for operand in operands:
             assert isinstance(operand, Node)
@@ -195,7 +245,7 @@ class FPGAQuantizer(Quantizer):
         last = node
         if of_two:
             user = _only_user(node)
-            if user is not None and user.target in LIMITS and user not in taken:
+            if user is not None and user.target in LIMITS and user not in taken and self._is_rounded(user):
                 last = user
                 taken.add(user)
                 user.meta[_KEY] = QuantizationAnnotation(_annotated=True)
@@ -214,7 +264,7 @@ class FPGAQuantizer(Quantizer):
     def _move(self, node: Node) -> None:
         """A move is in 8 bits where its operand is, whose scale it keeps."""
         source = node.args[0]
-        if not isinstance(source, Node) or not _is_quantized(source):
+        if not isinstance(source, Node) or not _is_quantized(source) or not keeps_range(node):
             return
         annotation = QuantizationAnnotation(_annotated=True)
         annotation.input_qspec_map[source] = self._activation(source)
@@ -227,7 +277,9 @@ class FPGAQuantizer(Quantizer):
         if not isinstance(parts, (list, tuple)) or not all(isinstance(part, Node) and is_float(part) for part in parts):
             return
         nodes = [part for part in parts if isinstance(part, Node)]
-        if not any(map(_is_quantized, nodes)):
+        if node.name in self.separate_joins or not any(map(_is_quantized, nodes)):
+            return
+        if not all(self._is_addend(part) or is_parameter(part) for part in nodes):
             return
         first = nodes[0]
         annotation = QuantizationAnnotation(_annotated=True)

@@ -13,8 +13,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.quantize.operators import MULTIPLICATIONS, PRODUCTS, aten
+from fpga_dynamo.quantize.parameters import attribute, drop_unused, set_own
 
-_KEEPS_CHANNELS = (aten.permute.default, aten.transpose.int, aten.dropout.default, aten.contiguous.default)
+KEEPS_CHANNELS = (aten.permute.default, aten.transpose.int, aten.dropout.default, aten.contiguous.default)
 """Moves of whole channels that may stand between a layer and its scale."""
 
 
@@ -26,7 +27,7 @@ def fold_scales(model: GraphModule, kept: Collection[Node] = ()) -> None:
     folded = [node for node in model.graph.nodes if node.target in MULTIPLICATIONS and _fold(model, node, kept)]
     if folded:
         model.graph.eliminate_dead_code()
-        _drop_unused_parameters(model)
+        drop_unused(model)
         model.recompile()
 
 
@@ -38,7 +39,7 @@ def _fold(model: GraphModule, node: Node, kept: Collection[Node]) -> bool:
         if layer is None or node in kept or layer in kept or node.meta["val"].shape != scaled.meta["val"].shape:
             continue
         axis = _axis_of_channels(model, layer, scaled)
-        numbers = _numbers(_tensor(model, scale), node.meta["val"].dim(), axis)
+        numbers = _numbers(attribute(model, scale), node.meta["val"].dim(), axis)
         if numbers is None:
             continue
         product = PRODUCTS[layer.target]
@@ -53,7 +54,7 @@ def _fold(model: GraphModule, node: Node, kept: Collection[Node]) -> bool:
 
 def _layer_behind(node: Node) -> Node | None:
     """The layer whose channels `node` has, each multiplied by nothing else."""
-    while node.target in _KEEPS_CHANNELS and len(node.users) == 1 and isinstance(node.args[0], Node):
+    while node.target in KEEPS_CHANNELS and len(node.users) == 1 and isinstance(node.args[0], Node):
         node = node.args[0]
     product = PRODUCTS.get(node.target)
     if product is None or product.weight_axis is None or len(node.users) != 1:
@@ -69,7 +70,8 @@ def _axis_of_channels(model: GraphModule, layer: Node, node: Node) -> int:
     if node is layer:
         weight = layer.args[1]
         assert isinstance(weight, Node)
-        return int(node.meta["val"].dim() - (_tensor(model, weight).dim() - 1))  # behind it are the kernel's dimensions
+        # Behind the channels are the kernel's dimensions.
+        return int(node.meta["val"].dim() - (attribute(model, weight).dim() - 1))
     source = node.args[0]
     assert isinstance(source, Node)
     axis, rank = _axis_of_channels(model, layer, source), source.meta["val"].dim()
@@ -92,34 +94,11 @@ def _numbers(scale: torch.Tensor, rank: int, axis: int) -> torch.Tensor | None:
     return scale.flatten()
 
 
-def _tensor(model: GraphModule, node: Node) -> torch.Tensor:
-    found: object = model
-    for name in str(node.target).split("."):
-        found = getattr(found, name)
-    assert isinstance(found, torch.Tensor)
-    return found
-
-
-def _drop_unused_parameters(model: GraphModule) -> None:
-    used = {str(node.target) for node in model.graph.nodes if node.op == "get_attr"}
-    for name, _ in list(model.named_parameters(remove_duplicate=False)):
-        if name not in used:
-            owner, _, attribute = name.rpartition(".")
-            delattr(model.get_submodule(owner), attribute)
-
-
 def _multiply(model: GraphModule, layer: Node, position: int, numbers: torch.Tensor, axis: int) -> None:
     """Gives the layer a parameter of its own, which is that at `position` times the numbers along an axis."""
     old = layer.args[position]
     assert isinstance(old, Node)
-    tensor = _tensor(model, old)
+    tensor = attribute(model, old)
     size = [1] * tensor.dim()
     size[axis] = -1
-    with torch.no_grad():
-        scaled = torch.nn.Parameter(tensor * numbers.view(size), requires_grad=tensor.requires_grad)
-    name = f"_scaled_{layer.name}_{position}"
-    model.register_parameter(name, scaled)
-    with model.graph.inserting_before(layer):
-        new = model.graph.get_attr(name)
-    new.meta = dict(old.meta)
-    layer.update_arg(position, new)
+    set_own(model, layer, position, tensor.detach() * numbers.detach().view(size), "scaled")

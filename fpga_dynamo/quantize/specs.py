@@ -27,6 +27,7 @@ from torchao.quantization.pt2e import (
 from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, QuantizationSpec
 
 from fpga_dynamo.errors import OptionError
+from fpga_dynamo.quantize.biases_of_products import raised
 
 Scales = Literal["float", "pow2"]
 BiasType = Literal["float", "int32"]
@@ -51,6 +52,24 @@ class _PowerOfTwo:
             low = torch.clamp(min_val, max=0.0) / scale
             wanted = self.quant_min - torch.round(low)
             zero = wanted.clamp(self.quant_min, self.quant_max).to(zero.dtype).view_as(zero)
+        return scale, zero
+
+
+class _Weights:
+    """Of an observer of weights: scales that are as large as an int32 bias needs. bias_of: the bias, and the observer
+    of the activation that the weights are multiplied by."""
+
+    bias_of: tuple[Tensor, Any] | None = None
+
+    def own_scale(self) -> Tensor:
+        """What the weights alone want."""
+        return super().calculate_qparams()[0]  # type: ignore[misc, no-any-return]
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        scale, zero = super().calculate_qparams()  # type: ignore[misc]
+        if self.bias_of is not None:
+            bias, data = self.bias_of
+            scale = raised(scale, bias, data.calculate_qparams()[0], isinstance(self, _PowerOfTwo))
         return scale, zero
 
 
@@ -102,16 +121,24 @@ class PowerOfTwoScoresMovingAverageObserver(_Scores, _PowerOfTwo, MovingAverageM
     """What a softmax reads, in training, with a scale that is a power of two."""
 
 
-class PowerOfTwoPerChannelObserver(_PowerOfTwo, PerChannelMinMaxObserver):
+class WeightsPerChannelObserver(_Weights, PerChannelMinMaxObserver):
     """Weights after training."""
+
+
+class WeightsMovingAveragePerChannelObserver(_Weights, MovingAveragePerChannelMinMaxObserver):
+    """Weights in training."""
+
+
+class PowerOfTwoPerChannelObserver(_Weights, _PowerOfTwo, PerChannelMinMaxObserver):
+    """Weights after training, with scales that are powers of two."""
 
 
 class PowerOfTwoMovingAverageObserver(_PowerOfTwo, MovingAverageMinMaxObserver):
     """Activations in training."""
 
 
-class PowerOfTwoMovingAveragePerChannelObserver(_PowerOfTwo, MovingAveragePerChannelMinMaxObserver):
-    """Weights in training."""
+class PowerOfTwoMovingAveragePerChannelObserver(_Weights, _PowerOfTwo, MovingAveragePerChannelMinMaxObserver):
+    """Weights in training, with scales that are powers of two."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +229,11 @@ def _weight_observer(scales: Scales, training: bool, axis: int) -> Callable[...,
         # torchao tells the axis only to what is called PerChannel: so neither to a fake quantizer nor to the observer
         # in it. The fused one knows no axis but the first.
         averages = (
-            PowerOfTwoMovingAveragePerChannelObserver if scales == "pow2" else MovingAveragePerChannelMinMaxObserver
+            PowerOfTwoMovingAveragePerChannelObserver if scales == "pow2" else WeightsMovingAveragePerChannelObserver
         )
         fake = FusedMovingAvgObsFakeQuantize if scales == "float" and axis == 0 else FakeQuantize
         return fake.with_args(observer=averages, eps=_SMALLEST, ch_axis=axis)
-    return (PowerOfTwoPerChannelObserver if scales == "pow2" else PerChannelMinMaxObserver).with_args(eps=_SMALLEST)
+    return (PowerOfTwoPerChannelObserver if scales == "pow2" else WeightsPerChannelObserver).with_args(eps=_SMALLEST)
 
 
 _NOTHING = 8.0

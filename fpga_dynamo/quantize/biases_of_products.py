@@ -1,0 +1,100 @@
+"""int32 biases in units of the sums: what they need of the scales of weights, and which stay in float32.
+
+A unit is the scale of the activation times that of the channel's weights. Where one of the two is tiny, as of a channel
+that training has set to zero, a bias has more units than int32 holds. The scale of such a channel's weights is raised
+until the bias fits, as onnxruntime does: beside such a bias, what the weights lose weighs nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+from torchao.quantization.pt2e import DerivedObserverOrFakeQuantize
+
+from fpga_dynamo.quantize.parameters import constant
+
+LARGEST = 2.0**30
+"""Units of the largest bias: as many again are left for the sum of products."""
+
+_MOST = 2.0**7
+"""How far the scale of a channel is raised at most: weights would all be zero. No limit where they or inputs are."""
+
+
+def raised(scale: Tensor, bias: Tensor, data_scale: Tensor, power: bool) -> Tensor:
+    """Scales of weights with which `bias` has at most LARGEST units; powers of two if `power`."""
+    least = bias.detach().double().abs() / (LARGEST * data_scale.double())
+    least = torch.nan_to_num(least, nan=0.0, posinf=0.0)  # refused by UnitsOfSums
+    if power:
+        mantissa, exponent = torch.frexp(least)
+        least = torch.ldexp(torch.ones_like(least), torch.where(mantissa == 0.5, exponent - 1, exponent))
+        least = torch.where(mantissa == 0, 0.0, least)
+    return torch.maximum(scale, least.to(scale.dtype))
+
+
+class UnitsOfSums(DerivedObserverOrFakeQuantize):
+    """A bias in units of the sums, which torchao converts to int32; or, where it does not fit, to nothing."""
+
+    def tie(self, name: str, bias: Tensor) -> None:
+        self.name = name
+        self._bias = (bias,)  # in a tuple, since it is no parameter of this module
+        self._warned = False
+
+    @property
+    def dtype(self) -> torch.dtype:  # type: ignore[override]
+        """int32; float32, for which torchao takes the observer out, if the bias does not fit."""
+        return torch.int32 if not hasattr(self, "_bias") or self._fits() else torch.float32
+
+    @dtype.setter
+    def dtype(self, given: torch.dtype) -> None:
+        assert given == torch.int32
+
+    def _fits(self) -> bool:
+        (bias,) = self._bias
+        data, weight = (_observer(one) for one in self.obs_or_fqs)
+        own = weight.own_scale()
+        unit = self.calculate_qparams()[0].double()
+        units = bias.detach().double().abs() / unit
+        is_zero = (_span(weight) == 0) | (_span(data) == 0)
+        is_kept = is_zero | (weight.calculate_qparams()[0] <= _MOST * own)
+        fits = bool((units <= 2 * LARGEST - 1).all() and is_kept.all())
+        if not fits and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the bias of {self.name} stays in float32: int32 in units of its sums does not hold "
+                f"{float(bias.detach().abs().max()):g}, since its inputs and weights are too small",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return fits
+
+
+def tie_scales(model: GraphModule, observers: dict[Any, Any]) -> None:
+    """Makes each int32 bias's observer one of UnitsOfSums, and tells that of the weight of it, in place."""
+    for edge, observer in list(observers.items()):
+        if type(observer) is not DerivedObserverOrFakeQuantize or not isinstance(edge, tuple):
+            continue
+        bias, node = edge
+        value = constant(model, bias)
+        if value is None:
+            continue
+        data, weight = observer.obs_or_fqs
+        units = UnitsOfSums(
+            observer.dtype, [data, weight], observer.derive_qparams_fn, observer.quant_min, observer.quant_max,
+            observer.qscheme, observer.ch_axis,
+        )  # fmt: skip
+        units.tie(node.name, value)
+        _observer(weight).bias_of = (value, data)
+        observers[edge] = units
+
+
+def _observer(given: Any) -> Any:
+    """The observer itself, of one or of a fake quantizer."""
+    return getattr(given, "activation_post_process", given)
+
+
+def _span(observer: Any) -> Tensor:
+    return torch.maximum(observer.max_val.abs(), observer.min_val.abs())

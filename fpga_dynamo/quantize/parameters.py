@@ -1,0 +1,80 @@
+"""Parameters of an exported graph: their values, and copies that one node alone reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+
+from fpga_dynamo.quantize.operators import MOVES
+
+
+def constant(model: GraphModule, node: object) -> Tensor | None:
+    """The tensor that a node reads, if it is a parameter or buffer itself."""
+    if not isinstance(node, Node) or node.op != "get_attr":
+        return None
+    found: Any = model
+    for name in str(node.target).split("."):
+        found = getattr(found, name)
+    return found if isinstance(found, Tensor) else None  # the other kind is a graph within the graph
+
+
+def attribute(model: GraphModule, node: Node) -> Tensor:
+    """The parameter or buffer that a get_attr node reads."""
+    found = constant(model, node)
+    assert found is not None
+    return found
+
+
+def parameters(model: GraphModule) -> set[Node]:
+    """The nodes that read parameters, and those that only move their elements."""
+    found: set[Node] = set()
+    for node in model.graph.nodes:
+        if node.op == "get_attr":
+            if isinstance(constant(model, node), nn.Parameter):
+                found.add(node)
+        elif node.target in MOVES and node.args[0] in found:
+            found.add(node)
+    return found
+
+
+def set_own(model: GraphModule, node: Node, position: int, value: Tensor, prefix: str) -> None:
+    """Gives a node a parameter of its own as the operand at `position`, in place of the one that others may read."""
+    old = node.args[position] if position < len(node.args) else None
+    trains = isinstance(old, Node) and attribute(model, old).requires_grad
+    name = f"_{prefix}_{node.name}_{position}"
+    model.register_parameter(name, nn.Parameter(value.detach(), requires_grad=trains))
+    with model.graph.inserting_before(node):
+        new = model.graph.get_attr(name)
+    if isinstance(old, Node):
+        new.meta = dict(old.meta)
+    elif (weight := node.args[1]) and isinstance(weight, Node) and "val" in weight.meta:
+        new.meta["val"] = weight.meta["val"].new_empty(value.shape)
+    args = [*node.args, *[None] * (position + 1 - len(node.args))]
+    args[position] = new
+    node.args = tuple(args)
+
+
+def drop_unused(model: GraphModule) -> None:
+    """Takes parameters and buffers that no node reads out of a graph's module."""
+    used = {str(node.target) for node in model.graph.nodes if node.op == "get_attr"}
+    buffers = model.named_buffers(remove_duplicate=False)
+    for name, _ in [*model.named_parameters(remove_duplicate=False), *buffers]:
+        if name not in used:
+            owner, _, leaf = name.rpartition(".")
+            delattr(model.get_submodule(owner), leaf)
+
+
+def set_own_nodes(model: GraphModule, readers: Any) -> None:
+    """Gives each reader of a parameter among `readers` a get_attr node of its own, so that each has its own scale."""
+    for node in list(model.graph.nodes):
+        if node.op != "get_attr" or len(node.users) < 2:
+            continue
+        for user in [user for user in node.users if readers(user)][1:]:
+            with model.graph.inserting_before(user):
+                own = model.graph.get_attr(str(node.target))
+            own.meta = dict(node.meta)
+            user.replace_input_with(node, own)
+
+
