@@ -61,10 +61,6 @@ class _Weights:
 
     bias_of: tuple[Tensor, Any] | None = None
 
-    def own_scale(self) -> Tensor:
-        """What the weights alone want."""
-        return super().calculate_qparams()[0]  # type: ignore[misc, no-any-return]
-
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         scale, zero = super().calculate_qparams()  # type: ignore[misc]
         if self.bias_of is not None:
