@@ -19,6 +19,7 @@ from fpga_dynamo.cache.artifacts import recording
 from fpga_dynamo.codegen.eager import whole
 from fpga_dynamo.errors import FpgaError, NotLoweredError
 from fpga_dynamo.frontend.ahead import FpgaCode, Snapshot
+from fpga_dynamo.frontend.double_backward import DoubleBackward
 from fpga_dynamo.frontend.dropouts import drop_idle_dropouts, refuse_recurrence
 from fpga_dynamo.frontend.frames import Frames, Gap, note_gap
 from fpga_dynamo.frontend.outside import StrictWatch
@@ -44,6 +45,7 @@ from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.torch_internals.aot import (
     SerializableAOTDispatchCompiler,
     aot_autograd,
+    donate_no_buffer,
     forget_output_strides,
     graph_facts,
     is_ahead_of_time,
@@ -111,6 +113,7 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
     """What runs one of Dynamo's graphs."""
     parsed = frame.options
     drop_idle_dropouts(gm)
+    double_backward = DoubleBackward(gm, example_inputs)
     trace = Trace(gm, example_inputs, frame.card.target, parsed)
     if _collector.get() is None and not frame.ahead and (program := trace.load()) is not None:
         return _direct(_started(program, frame), None, example_inputs)
@@ -127,6 +130,8 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
         return _boxed(frame.inference[-1])
 
     def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        double_backward.trained(module)
+        donate_no_buffer()
         static = _static_inputs(module)
         unchanged = _unchanged_by_training(static)
         saved = saved_outputs() or slice(0)
@@ -160,7 +165,7 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
     trace.store()
     if len(frame.inference) == 1 and isinstance(frame.inference[0], Executor) and do_nothing(example_inputs):
         return _direct(frame.inference[0], compiled, example_inputs)
-    return compiled
+    return double_backward.wrapped(compiled) if double_backward.wanted else compiled
 
 
 def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> Callable[..., Any]:

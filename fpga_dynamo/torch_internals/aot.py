@@ -110,7 +110,8 @@ class GraphFacts:
     static: positions of parameters and buffers; requires_grad, changed: of each input, whether it records gradients,
     and whether a call may write to it; outputs: how many; plain: a call of AOTAutograd's result needs nothing before or
     after the call of the graph; output_requires_grad: whether gradients are recorded for some output; shows_input:
-    whether some output is an input or a view of one.
+    whether some output is an input or a view of one; updates: how many of the graph's results, the first ones, are the
+    new values of changed inputs.
     """
 
     static: tuple[int, ...]
@@ -120,6 +121,7 @@ class GraphFacts:
     output_requires_grad: bool
     plain: bool
     shows_input: bool
+    updates: int
 
     @property
     def inputs(self) -> int:
@@ -147,6 +149,7 @@ def facts_of(metadata: Any) -> GraphFacts:
         output_requires_grad=any(getattr(info, "requires_grad", True) for info in outputs),
         plain=not any(differences()) and _is_plain(metadata),
         shows_input=any(getattr(info, "output_type", None) in inputs_shown for info in outputs),
+        updates=getattr(metadata, "num_mutated_inp_runtime_indices", 0),
     )
 
 
@@ -187,6 +190,17 @@ def forget_output_strides() -> None:
     context = TracingContext.try_get()
     if context is not None and context.output_strides:
         context.output_strides.clear()
+
+
+def donate_no_buffer() -> None:
+    """Tells AOTAutograd that the backward graph overwrites none of the tensors that are saved for it.
+
+    Otherwise a call of it refuses ``retain_graph=True``, if it was compiled together with the forward graph.
+    """
+    context = TracingContext.try_get()
+    donated = None if context is None else getattr(context.fw_metadata, "bw_donated_idxs", None)
+    if donated is not None:
+        donated.clear()  # in place: another record of AOTAutograd's has the same list
 
 
 def compiles_whole_graph() -> bool:
