@@ -142,6 +142,7 @@ class GraphInfo:
     claimed: nodes that a pattern has taken (see the pass lowering/passes/claim.py); taken_by: its name, when all are.
     sizes: the placeholder for the symbols' values of a graph with sizes (sizes/graph.py), else None.
     fits_int32: what has been found out of int64 constants, see lowering/passes/constants.py.
+    illegal: eager mode's error for a node, None without one, see lowering/passes/legality.py.
     engine_functions: whether it is lowered to a hardware engine that applies functions of bfloat16 numbers.
     """
 
@@ -156,6 +157,7 @@ class GraphInfo:
     static: set[Node] = field(init=False)
     sizes: Node | None = field(init=False)
     fits_int32: dict[Node, bool] = field(default_factory=dict, init=False, repr=False)
+    illegal: dict[Node, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.position = {node: i for i, node in enumerate(self.module.graph.nodes)}

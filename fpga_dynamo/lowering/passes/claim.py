@@ -15,6 +15,7 @@ from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.ops.host import REASONS, short
 from fpga_dynamo.lowering.passes.constants import refuse_constants
 from fpga_dynamo.lowering.passes.fuse import fuse
+from fpga_dynamo.lowering.passes.legality import refuse_illegal
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
 from fpga_dynamo.torch_internals.dispatch import OpOverload
@@ -142,7 +143,7 @@ def _refused_by_card(match: Match, graph: GraphInfo) -> str | None:
         kernels = graph.target.kernels
         lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
         return f"no kernel of the xclbin has all opcodes that it takes: {'; '.join(lacking) or 'there is no sequencer'}"
-    return refuse_constants(match.nodes, graph)
+    return refuse_illegal(match.nodes, graph) or refuse_constants(match.nodes, graph)
 
 
 def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:
