@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from fpga_dynamo._native import repeat
 from fpga_dynamo.runtime.scheduling.dispatch import Slot
 from fpga_dynamo.runtime.scheduling.flight import taken_lock
 from fpga_dynamo.runtime.task import ProcessingElement, ReadyTask
 
-if TYPE_CHECKING:
-    from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
+
+class Employer(Protocol):
+    """A scheduler, as far as its workers know it."""
+
+    def run_as(self, worker: Worker, slot: Slot, item: ReadyTask) -> None: ...
+    def worker_failed(self, worker: Worker, error: BaseException) -> None: ...
 
 
 class Worker:
@@ -24,7 +28,7 @@ class Worker:
 
     def __init__(self, pe: ProcessingElement) -> None:
         self.pe = pe
-        self.inbox: tuple[Scheduler, Slot, ReadyTask] | None = None
+        self.inbox: tuple[Employer, Slot, ReadyTask] | None = None
         self.wake = taken_lock()
         self.dismissed = False
         self.started = False
