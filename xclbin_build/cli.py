@@ -15,6 +15,7 @@ from . import recipe as recipes
 from .axlf import read
 from .build import build_design, check_output, load_design
 from .check import command as check
+from .command_line import parse, run_command
 from .errors import BuildError, RecipeError, XclbinError, did_you_mean
 from .estimate.design import check_fit, estimate
 from .estimate.report import document
@@ -38,26 +39,23 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status: 0, 1 for an error of the input or the build, 2 for wrong usage."""
+    """Runs the command; returns its exit status.
+
+    0: done; 1: a design does not fit or misses its contract; 2: it could not be done, a message says why.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    errors = Console(stderr=True)
-    try:
-        commands = {"info": _info, "estimate": _estimate, "check": check.run}
-        command = commands.get(words[0]) if words else None
-        return command(words[1:]) if command else _build(words)
-    except (BuildError, XclbinError) as error:
-        errors.print(f"[bold red]error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
-        return 1
-    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
-        sys.stderr.close()
-        return 1
+    commands = {"info": _info, "estimate": _estimate, "check": check.run}
+    command = commands.get(words[0]) if words else None
+    return run_command(
+        "error", lambda: command(words[1:]) if command else _build(words), (BuildError, XclbinError)
+    )
 
 
 def _info(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="xclbin-build info", description="Shows what an xclbin holds.")
     parser.add_argument("file", type=Path, help="an xclbin made by xclbin-build")
     parser.add_argument("--json", action="store_true", help="print JSON, with the whole manifest")
-    options = parser.parse_args(words)
+    options = parse(parser, words)
     if options.json:
         print(json.dumps(summary(options.file), indent=1))
     else:
@@ -77,10 +75,10 @@ def _estimate(words: list[str]) -> int:
     parser.add_argument("--process", action="append", default=[], metavar="NAME",
                         help="of an engine's processes count only this one; repeatable")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(words)
-    if not options.recipe and not options.platform:
+    options = parse(parser, words)
+    if options.recipe is None and options.platform is None:
         raise RecipeError("give --platform, --recipe, or both, such as: xclbin-build estimate --platform u250")
-    recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
+    recipe = recipes.own(platforms.load(options.platform).name) if options.recipe is None else options.recipe
     design = load_design(recipe, recipes.parse_compute_units(options.cu), options.platform)
     found = estimate(design, only=options.process)
     if options.json:
@@ -92,9 +90,10 @@ def _estimate(words: list[str]) -> int:
 
 
 def _build(words: list[str]) -> int:
-    options = _parser().parse_args(words)
+    options = parse(_parser(), words)
     if options.target not in TARGETS:
         raise RecipeError(f"--target {options.target} is unknown; {did_you_mean(options.target, TARGETS)}")
+    _check_options(options)
     design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
     console = Console(stderr=True, quiet=options.quiet)
     if options.sources_only:
@@ -130,6 +129,20 @@ def _build(words: list[str]) -> int:
     return 0
 
 
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuses an option that the others leave without effect, and gives --output its default."""
+    emulated = options.target in EMULATED
+    for name, useless, why in (
+        ("--isa", options.isa is not None and not emulated, f"--target {options.target} has no instruction set"),
+        ("--plan", options.plan is not None and not emulated, f"--target {options.target} has no instruction set"),
+        ("--output", options.output is not None and bool(options.sources_only), "--sources-only writes no xclbin"),
+        ("--no-fit-check", options.no_fit_check and emulated, "only --target hw and hw_emu check what fits"),
+    ):
+        if useless:
+            raise RecipeError(f"{name} has no effect here: {why}; leave it out.")
+    options.output = options.output or Path("torch.xclbin")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="xclbin-build", description="Builds an xclbin from a recipe.", epilog=_EPILOG,
@@ -151,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--isa", help="instruction set of an emulation, such as x86-64-v3 (default: this machine's)")
     parser.add_argument("--plan", help="instruction set that its tiles are planned for (default: that of --isa)")
-    parser.add_argument("-o", "--output", type=Path, default=Path("torch.xclbin"), help="default: torch.xclbin")
+    parser.add_argument("-o", "--output", type=Path, help="default: torch.xclbin")
     parser.add_argument("--sources-only", type=Path, metavar="DIR", help="write the sources for Vitis, do not run it")
     parser.add_argument(
         "--no-fit-check", action="store_true", help="build for a card although the estimate says that it does not fit"

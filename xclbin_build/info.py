@@ -1,4 +1,7 @@
-"""What an xclbin holds, as a dictionary for programs and as tables for people."""
+"""What an xclbin holds, as a dictionary for programs and as tables for people.
+
+Cells are `Text`, in which rich looks for no markup: names come from a file.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from .axlf import Axlf, Section, read
 
@@ -45,7 +49,7 @@ def _overview(facts: dict[str, Any]) -> Table:
         "sections": ", ".join(f"{name} {_size(size)}" for name, size in facts["sections"].items()),
     }
     for name, value in rows.items():
-        table.add_row(f"[bold]{name}[/]", value)
+        table.add_row(Text(name, "bold"), Text(value))
     return table
 
 
@@ -54,7 +58,8 @@ def _kernels(manifest: dict[str, Any]) -> Table:
     for kernel in manifest["kernels"]:
         units = "\n".join(f"{unit['name']} @ {unit['base']:#x}" for unit in kernel["compute_units"])
         opcodes = ", ".join(f"{name} ({manifest['opcodes'].get(name, '?')})" for name in kernel["opcodes"])
-        table.add_row(kernel["name"], units, ", ".join(kernel["cores"]) or "(plain kernel)", opcodes or "-")
+        cores = ", ".join(kernel["cores"]) or "(plain kernel)"
+        table.add_row(*map(Text, (kernel["name"], units, cores, opcodes or "-")))
     return table
 
 
@@ -62,24 +67,23 @@ def _arguments(manifest: dict[str, Any]) -> Table:
     table = Table("kernel", "argument", "kind", "offset", "bytes", "bank", title="Arguments", title_justify="left")
     for kernel in manifest["kernels"]:
         for argument in kernel["args"]:
-            table.add_row(
-                kernel["name"], argument["name"], argument["kind"], f"{argument['offset']:#x}", str(argument["bytes"]),
-                argument["bank"] or "-" if argument["kind"] == "global" else "-",
-            )  # fmt: skip
+            bank = argument["bank"] if argument["kind"] == "global" else "-"
+            words = kernel["name"], argument["name"], argument["kind"], f"{argument['offset']:#x}"
+            table.add_row(*map(Text, (*words, str(argument["bytes"]), bank)))
     return table
 
 
 def _banks(manifest: dict[str, Any]) -> Table:
     table = Table("bank", "base", "size", title="Memory", title_justify="left")
     for bank in manifest["banks"]:
-        table.add_row(bank["tag"], f"{bank['base']:#x}", _size(bank["bytes"]))
+        table.add_row(*map(Text, (bank["tag"], f"{bank['base']:#x}", _size(bank["bytes"]))))
     return table
 
 
 def _tiles(manifest: dict[str, Any]) -> Table:
     table = Table("tile constant", "value", title="Tiles", title_justify="left")
     for name, value in manifest["tiles"].items():
-        table.add_row(name, str(value))
+        table.add_row(Text(name), Text(str(value)))
     return table
 
 

@@ -34,25 +34,16 @@ from typing import Any
 
 from .design import Design, Kernel
 from .errors import XclbinError
+from .manifest_fields import check_manifest
 from .peers import Peers
 from .records import ELEMENT_OPERANDS
+from .schema import SchemaError, shown
 
 KEY = "fpga_dynamo"
 MANIFEST_VERSION = 1
 COMMAND_VERSION = 2  # newest command record that this package understands
 TARGETS = ("emu", "sw_emu", "cycles", "hw_emu", "hw")
 EMULATED = ("emu", "sw_emu", "cycles")  # compiled by g++, run by the software card
-
-# Required keys and their types: what the reader promises to everybody who uses a manifest.
-_TOP = {
-    "manifest_version": int, "command_version": int, "target": str, "isa": str, "recipe": str, "platform": dict,
-    "tiles": dict, "banks": list, "kernels": list, "opcodes": dict, "enums": dict, "commands": dict, "constants": dict,
-}  # fmt: skip
-_BANK = {"tag": str, "base": int, "bytes": int}
-_KERNEL = {"name": str, "lanes": bool, "cores": list, "opcodes": list, "compute_units": list, "args": list}
-_UNIT = {"name": str, "base": int}
-_ARGUMENT = {"name": str, "kind": str, "index": int, "offset": int, "bytes": int}
-_FIELD = {"field": str, "type": str, "word": int, "count": int}
 
 
 def describe(design: Design, target: str, isa: str, plan: str = "", multiplies: Sequence[str] = ()) -> dict[str, Any]:
@@ -140,67 +131,19 @@ def decode(section: bytes) -> dict[str, Any]:
         )
     _check_version(manifest, "manifest_version", MANIFEST_VERSION)
     _check_version(manifest, "command_version", COMMAND_VERSION)
-    _check(manifest, _TOP, "manifest")
-    if manifest["target"] not in TARGETS:
-        raise XclbinError(f"the manifest names the unknown target {manifest['target']!r}; build the file anew.")
-    if not isinstance(manifest.get("tuning", {}), dict):
-        raise XclbinError("the manifest's tuning is no table; build the file anew.")
-    for bank in manifest["banks"]:
-        _check(bank, _BANK, "bank")
-    tags = [bank["tag"] for bank in manifest["banks"]]
-    for kernel in manifest["kernels"]:
-        _check_kernel(kernel, tags)
-    for table in ("tiles", "opcodes", "constants"):
-        _check_integers(manifest[table], table)
-    for name, values in manifest["enums"].items():
-        _check_integers(values, f"enum {name}")
-    for name, fields in manifest["commands"].items():
-        if not isinstance(fields, list):
-            raise XclbinError(f"the manifest's record of command '{name}' is damaged; build the file anew.")
-        for entry in fields:
-            _check(entry, _FIELD, f"command {name}")
+    try:
+        check_manifest(manifest)
+    except SchemaError as error:
+        raise XclbinError(f"the manifest's {error}; build the file anew.") from error
     return manifest
 
 
 def _check_version(manifest: dict[str, Any], key: str, newest: int) -> None:
     version = manifest.get(key)
     if type(version) is not int or version < 1:
-        raise XclbinError(f"the manifest's {key} is {version!r}, which is no version; build the file anew.")
+        raise XclbinError(f"the manifest's {key} is {shown(version)}, which is no version; build the file anew.")
     if version > newest:
         raise XclbinError(
-            f"the file has {key} {version}, this software understands up to {newest}; update it or build the file anew."
+            f"the file has {key} {shown(version)}, this software understands up to {newest}; "
+            "update it or build the file anew."
         )
-
-
-def _check(table: Any, keys: dict[str, type], what: str) -> None:
-    if not isinstance(table, dict):
-        raise XclbinError(f"the manifest's {what} is no table; build the file anew.")
-    for key, kind in keys.items():
-        if type(table.get(key)) is not kind:
-            raise XclbinError(f"the manifest's {what} lacks a proper '{key}'; build the file anew.")
-
-
-def _check_kernel(kernel: Any, tags: list[str]) -> None:
-    _check(kernel, _KERNEL, "kernel")
-    for unit in kernel["compute_units"]:
-        _check(unit, _UNIT, f"compute unit of kernel '{kernel['name']}'")
-    for argument in kernel["args"]:
-        _check(argument, _ARGUMENT, f"argument of kernel '{kernel['name']}'")
-        if argument["kind"] not in ("global", "scalar"):
-            raise XclbinError(f"the manifest gives argument '{argument['name']}' an unknown kind; build the file anew.")
-        if argument["kind"] == "global" and argument.get("bank") not in tags:
-            raise XclbinError(
-                f"the manifest puts argument '{argument['name']}' into an unknown bank; build the file anew."
-            )
-    if not all(isinstance(name, str) for name in kernel["cores"] + kernel["opcodes"]):
-        raise XclbinError(f"the manifest's cores of kernel '{kernel['name']}' are damaged; build the file anew.")
-    for operand in ELEMENT_OPERANDS:
-        table = kernel.get(operand, {})
-        if not isinstance(table, dict) or not all(isinstance(names, list) for names in table.values()):
-            what = f"{operand} of kernel '{kernel['name']}'"
-            raise XclbinError(f"the manifest's {what} are damaged; build the file anew.")
-
-
-def _check_integers(table: Any, what: str) -> None:
-    if not isinstance(table, dict) or not all(type(value) is int for value in table.values()):
-        raise XclbinError(f"the manifest's table '{what}' is damaged; build the file anew.")

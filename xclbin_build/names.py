@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .declaration import KEYWORDS
 from .errors import RecipeError
+from .schema import shown
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Kind:
     pattern: str
     rule: str
     of_code: bool = False
+    most: int = 255  # characters
 
     def allows(self, name: str) -> bool:
         fits = re.fullmatch(self.pattern, name) is not None and name.isprintable()
@@ -32,12 +34,16 @@ TEXT = Kind(".*", "one line of printable characters")
 TITLE = Kind(".+", "one line of printable characters")
 PLATFORM = Kind("[A-Za-z0-9_.~/][A-Za-z0-9_.~/+-]*", "the name of a platform, or its path, without spaces or quotes")
 BANK = Kind(r"[A-Za-z][A-Za-z0-9_]*(\[[0-9]+\])?", "letters, digits and '_', perhaps with a number in brackets")
-FILE = Kind(r"(?!-)[^\"\\]+", "a path of printable characters without '\"' and '\\' that does not begin with '-'")
+FILE = Kind(
+    r"(?!-)[^\"\\]+", "a path of printable characters without '\"' and '\\' that does not begin with '-'", most=4096
+)
 WORD = Kind(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", "letters, digits, '_', '.', '+' and '-'")
 
 
 def check(name: str, kind: Kind, where: str) -> str:
     """The name. Raises RecipeError, with `where` first, for one that is not of the kind."""
     if not kind.allows(name):
-        raise RecipeError(f"{where} must be {kind.rule}, not {name!r}.")
+        raise RecipeError(f"{where} must be {kind.rule}, not {shown(name)}.")
+    if len(name) > kind.most:
+        raise RecipeError(f"{where} must have at most {kind.most} characters, not {len(name)}.")
     return name

@@ -6,7 +6,6 @@ table of its name (`[tuning.winograd.x86-64-v3]`), and hold for what is planned 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import Any
 from . import memory, toml_table
 from . import names as kinds
 from .errors import RecipeError, did_you_mean
+from .schema import MOST
 from .trusted_path import check_named
 
 DIRECTORY = Path(__file__).resolve().parent / "platforms"
@@ -141,8 +141,8 @@ def load(name_or_path: str | Path) -> Platform:
     speeds = {key: table.get(key, float) for key in _SPEEDS}
     speeds |= {key: table.get(key, float) for key in _OPTIONAL_SPEEDS if key in table.values}
     for key, value in speeds.items():
-        if not 0 < value < math.inf:
-            raise RecipeError(f"{path}: '{key}' must be above 0 and finite, not {value}.")
+        if not 0 < value <= MOST:
+            raise RecipeError(f"{path}: '{key}' must be above 0 and finite, not {value}; {MOST:g} is the most.")
     banks = _banks(table)
     regions = _regions(table, banks)
     return Platform(
@@ -239,8 +239,11 @@ def _figures(table: toml_table.Table, keys: Sequence[str]) -> dict[str, float]:
 
 def _figure(table: toml_table.Table, key: str) -> float:
     value = table.get(key, float)
-    if not 0 <= value < math.inf or (key == "slice_work" and value < 1):
-        raise RecipeError(f"{table.where}: '{key}' must be {int(key == 'slice_work')} or more and finite, not {value}.")
+    least = int(key == "slice_work")
+    if not least <= value <= MOST:
+        raise RecipeError(
+            f"{table.where}: '{key}' must be {least} or more and finite, not {value}; {MOST:g} is the most."
+        )
     return value
 
 

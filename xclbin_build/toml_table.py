@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .documents import DocumentError, read_toml
 from .errors import RecipeError, did_you_mean
 from .names import IDENTIFIER, Kind, check
+from .schema import shown
 from .trusted_path import printable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 T = TypeVar("T")
 
@@ -31,13 +27,9 @@ _TYPE_NAMES = {
 def load(path: Path) -> Table:
     """The file's top-level table; RecipeError when it cannot be read or is no TOML."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a zero in the path
+        return Table(read_toml(path), printable(path))
+    except DocumentError as error:
         raise RecipeError(f"{printable(path)} cannot be read: {error}.") from error
-    try:
-        return Table(tomllib.loads(text), printable(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RecipeError(f"{printable(path)} is not valid TOML: {error}.") from error
 
 
 class Table:
@@ -103,5 +95,5 @@ class Table:
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
-            raise RecipeError(f"{self.where}: '{key}' must be {_TYPE_NAMES[kind]}, not {value!r}.")
+            raise RecipeError(f"{self.where}: '{key}' must be {_TYPE_NAMES[kind]}, not {shown(value)}.")
         return value

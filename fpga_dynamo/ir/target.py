@@ -9,9 +9,24 @@ from typing import Any
 
 import torch
 
+from fpga_dynamo.errors import XclbinError
 from fpga_dynamo.ir.dtypes import HALVES
 from fpga_dynamo.ir.elements import ELEMENTS, F32, I8, Element
 from fpga_dynamo.ir.tuning import Tuning
+
+
+class _Names(dict[str, Any]):
+    """Values by name, of one kind of name of a manifest; a name that the manifest lacks is an XclbinError."""
+
+    def __init__(self, kind: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._kind = kind
+
+    def __missing__(self, name: str) -> Any:
+        raise XclbinError(
+            f"the xclbin's manifest has no {self._kind} '{name}', which this graph needs; build the file again with "
+            "this version of xclbin-build"
+        )
 
 
 @dataclass(frozen=True)
@@ -160,10 +175,10 @@ class Target:
         return cls(
             uuid=uuid,
             kernels=kernels,
-            opcodes=dict(manifest["opcodes"]),
-            records=records,
-            tiles=dict(manifest["tiles"]),
-            enums=enums,
+            opcodes=_Names("opcode", manifest["opcodes"]),
+            records=_Names("record of the command", records),
+            tiles=_Names("tile constant", manifest["tiles"]),
+            enums=_Names("value of an enumeration", enums),
             platform=Platform.from_manifest(manifest["platform"]),
             tuning=Tuning.from_manifest(manifest.get("tuning", {})),
             manifest=manifest,

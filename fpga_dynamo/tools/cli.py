@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -21,6 +22,9 @@ from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.tools.estimate.command import add_command as add_estimate
 from fpga_dynamo.tools.explain_text import BY
 from fpga_dynamo.tools.soc.command import add_commands as add_soc_commands
+from xclbin_build.arguments import MOST_SEED, output_file, output_folder, whole
+from xclbin_build.command_line import parse, run_command
+from xclbin_build.errors import BuildError
 
 if TYPE_CHECKING:
     from fpga_dynamo.tools.zoo import ZooModel
@@ -52,16 +56,17 @@ def option(text: str) -> tuple[str, Any]:
         return key, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return key, value
+    except (MemoryError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"the value of '{key}' is nested too deeply") from error
 
 
-def _positive(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
-    return number
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of the backend; each may be given once."""
+    names = [name for name, _ in arguments.options]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--options gives '{name}' {names.count(name)} times; give it once")
+    return dict(arguments.options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,9 +75,9 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run a model and compare it with eager")
     run.add_argument("model", help="a torchvision or timm name, module:callable, or file.py:callable")
-    run.add_argument("--batch", type=_positive, default=1, metavar="N", help="images or rows a call (1)")
-    run.add_argument("--trace", type=Path, metavar="FILE", help="write a Chrome/Perfetto trace of one call")
-    run.add_argument("--gantt", type=Path, metavar="FILE", help="draw the same as a PNG")
+    run.add_argument("--batch", type=whole(), default=1, metavar="N", help="images or rows a call (1)")
+    run.add_argument("--trace", type=output_file, metavar="FILE", help="write a Chrome/Perfetto trace of one call")
+    run.add_argument("--gantt", type=_picture, metavar="FILE", help="draw the same as a PNG")
     run.add_argument("--explain", action="store_true", help="show what ran where, node by node, and why")
     run.add_argument("--by", choices=BY, default="node", help="rows of what --explain shows: nodes (node), or sums")
     run.set_defaults(action=_run)
@@ -85,9 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(action=_doctor)
 
     fuzz = commands.add_parser("fuzz", help="compare random models with eager")
-    fuzz.add_argument("--examples", type=_positive, default=100, metavar="N", help="how many models (100)")
-    fuzz.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed draws the same models (0)")
-    fuzz.add_argument("--out", type=Path, default=Path("out/fuzz"), metavar="DIR", help="repro scripts (out/fuzz)")
+    fuzz.add_argument("--examples", type=whole(), default=100, metavar="N", help="how many models (100)")
+    seed, out = whole(0, MOST_SEED), Path("out/fuzz")
+    fuzz.add_argument("--seed", type=seed, default=0, metavar="S", help="the same seed draws the same models (0)")
+    fuzz.add_argument("--out", type=output_folder, default=out, metavar="DIR", help="repro scripts (out/fuzz)")
     fuzz.add_argument(
         "--winograd",
         type=int,
@@ -103,8 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.set_defaults(action=_fuzz)
 
     ops = commands.add_parser("ops", help="list what the card does with each ATen op, and why not")
-    ops.add_argument("--markdown", type=Path, metavar="FILE", help="write it to a file as Markdown (docs/ops.md)")
-    ops.add_argument("--check", type=Path, metavar="FILE", help="say whether the file is what would be written")
+    page = ops.add_mutually_exclusive_group()
+    page.add_argument("--markdown", type=output_file, metavar="FILE", help="write it as Markdown (docs/ops.md)")
+    page.add_argument("--check", type=Path, metavar="FILE", help="say whether the file is what would be written")
     ops.set_defaults(action=_ops)
 
     add_estimate(commands)
@@ -112,13 +119,31 @@ def _parser() -> argparse.ArgumentParser:
 
     for command in (run, fuzz):
         command.add_argument(
-            "--options", nargs="+", type=option, default=[], metavar="key=value", help="of the backend"
+            "--options",
+            nargs="+",
+            action="extend",
+            type=option,
+            default=[],
+            metavar="key=value",
+            help="of the backend",
         )
         command.add_argument("--backend", default="fpga", help=argparse.SUPPRESS)
     return parser
 
 
 # fpga-dynamo run
+
+
+def _picture(text: str) -> Path:
+    """A picture that can be drawn and written."""
+    from fpga_dynamo.runtime.observe.gantt import picture_format
+
+    path = output_file(text)
+    try:
+        picture_format(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return path
 
 
 def _timed(call: Callable[[], Any]) -> float:
@@ -143,15 +168,14 @@ def _run(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.tools import zoo
     from fpga_dynamo.tools.explain import explain
 
-    for path in (arguments.trace, arguments.gantt):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"there is no folder '{path.absolute().parent}' to write {path.name} into")
-    options = dict(arguments.options)
+    options = _options(arguments)
+    _check_backend(arguments.backend)
     example = zoo.load(arguments.model, batch=arguments.batch)
     model, inputs = zoo.randomise_batch_norm(example.model), example.inputs
     compiled = torch.compile(model, backend=arguments.backend, options=options or None)
 
     with torch.no_grad():
+        zoo.call(example)  # what eager mode refuses is the model's own mistake
         start = time.perf_counter()
         outputs = compiled(*inputs)
         first_call = time.perf_counter() - start
@@ -160,7 +184,7 @@ def _run(arguments: argparse.Namespace) -> int:
         after = stats()
         per_call = {name: after[name] - before[name] for name in after}
         wrong, verdict = _compare(example, outputs)
-        table = Table(show_header=False, title=f"{example.name}, batch {example.batch}")
+        table = Table(show_header=False, title=escape(f"{example.name}, batch {example.batch}"))
         table.add_row("first call, with compilation", f"{first_call:.2f} s")
         table.add_row("a call", f"{_milliseconds(_timed(lambda: compiled(*inputs)))}")
         table.add_row("a call in eager", f"{_milliseconds(_timed(lambda: model(*inputs)))}")
@@ -177,11 +201,19 @@ def _run(arguments: argparse.Namespace) -> int:
                 compiled(*inputs)
             for path, write in ((arguments.trace, trace.save), (arguments.gantt, trace.gantt)):
                 if path is not None:
-                    _console.print(f"wrote {write(path)}")
+                    _console.print(f"wrote {write(path)}", markup=False)
         if arguments.explain or arguments.by != "node":
             explained = explain(model, *inputs, options=options, by=arguments.by)
             _console.print(str(explained), markup=False, highlight=False, soft_wrap=True)
     return WRONG if wrong else RIGHT
+
+
+def _check_backend(name: str) -> None:
+    import torch
+
+    known = torch.compiler.list_backends(exclude_tags=())
+    if name not in known:
+        raise UsageError(f"there is no backend '{name}'; known are {', '.join(known)}")
 
 
 def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
@@ -196,7 +228,7 @@ def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
     try:
         errors = assert_close_to_eager(outputs, eager, exact)
     except Mismatch as error:
-        return True, f"[red]WRONG[/red]: {error}"
+        return True, f"[red]WRONG[/red]: {escape(str(error))}"
     compiled, own = max(e.compiled for e in errors), max(e.eager for e in errors)
     return False, f"{compiled:.2g}, eager's own {own:.2g}"
 
@@ -231,7 +263,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
     colours = {GOOD: "green", WRONG: "red"}
     for finding in findings:
         colour = colours.get(finding.state, "yellow")
-        _console.print(f"[{colour}]{finding.state:8}[/{colour}]{finding.subject}: {finding.found}", soft_wrap=True)
+        found = escape(f"{finding.subject}: {finding.found}")
+        _console.print(f"[{colour}]{finding.state:8}[/{colour}]{found}", soft_wrap=True)
         if finding.remedy:
             _console.print(f"        -> {finding.remedy}", markup=False, soft_wrap=True)
     return FAILED if any(finding.state == WRONG for finding in findings) else RIGHT
@@ -246,11 +279,14 @@ def _ops(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.tools.opset import check_page, page
     from xclbin_build import atomic_file
 
+    if arguments.check is not None and not arguments.check.is_file():
+        raise UsageError(f"there is no file '{arguments.check}'; write it with `fpga-dynamo ops --markdown`")
     target = open_card(Options()).target
     if arguments.check is not None:
         if check_page(arguments.check, target):
             return RIGHT
-        _errors.print(f"{arguments.check} is old; write it with `fpga-dynamo ops --markdown {arguments.check}`")
+        told = f"{arguments.check} is old; write it with `fpga-dynamo ops --markdown {arguments.check}`"
+        _errors.print(told, markup=False)
         return WRONG
     if arguments.markdown is not None:
         atomic_file.write(arguments.markdown, page(target))
@@ -269,6 +305,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise UsageError(f"fuzzing needs {error.name}: pip install {error.name}") from error
 
+    _check_backend(arguments.backend)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console, transient=True) as progress:
         task = progress.add_task("random models", total=arguments.examples)
@@ -296,7 +333,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
 
 def _fuzz_options(arguments: argparse.Namespace) -> dict[str, Any] | None:
     """Offloads all that can be, unless told: by their cost, models this small would stay on the host untested."""
-    options = dict(arguments.options)
+    options = _options(arguments)
     if arguments.backend == "fpga":
         options.setdefault("partition", "greedy")
     return options or None
@@ -304,18 +341,22 @@ def _fuzz_options(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = parse(_parser(), argv)
+    return run_command("fpga-dynamo", lambda: _done(arguments), (FpgaError, BuildError), _unwrapped)
+
+
+def _done(arguments: argparse.Namespace) -> int:
     try:
         return int(arguments.action(arguments))
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:
-        # Dynamo wraps what a backend raises.
-        cause = getattr(error, "inner_exception", None) or error
-        if not isinstance(cause, FpgaError):
-            raise
-        _errors.print(f"fpga-dynamo: {cause}", markup=False)
-        return FAILED
+    except SystemExit as error:  # a model's: the command itself returns
+        if isinstance(error.__context__, BrokenPipeError):  # rich's
+            raise error.__context__ from error
+        raise UsageError(f"the model or what it imports ended the program by sys.exit({error.code!r})") from error
+
+
+def _unwrapped(error: Exception) -> object:
+    """What a backend raised: Dynamo wraps it."""
+    return getattr(error, "inner_exception", None) or error
 
 
 if __name__ == "__main__":

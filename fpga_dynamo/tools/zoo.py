@@ -30,6 +30,10 @@ class ModelNotFoundError(FpgaError):
     """No model of that name, or the package that has it is missing."""
 
 
+class ModelError(FpgaError):
+    """A model that does not accept its inputs in eager mode."""
+
+
 @dataclass(frozen=True)
 class ZooModel:
     """A model in eval mode, with random weights, and inputs for it, of `batch` items."""
@@ -120,7 +124,7 @@ def resolve(reference: str) -> Any:
         raise ModelNotFoundError(f"'{reference}' is not module:callable")
     try:
         module = _of_file(module_name) if module_name.endswith(".py") else importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelNotFoundError(f"cannot import '{module_name}' for '{reference}': {_told(error)}") from error
     try:
         return functools.reduce(getattr, attribute.split("."), module)
@@ -171,13 +175,23 @@ def called(reference: str) -> Any:
 def _asked(reference: str, name: str, factory: Callable[[], Any]) -> Any:
     try:
         return factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelNotFoundError(f"'{reference}': {name}() raised {_told(error)}") from error
 
 
-def _told(error: Exception) -> str:
+def call(example: ZooModel) -> Any:
+    """What eager mode computes. Raises ModelError with a sentence where the model does not accept its inputs."""
+    try:
+        return example.model(*example.inputs)
+    except (Exception, SystemExit) as error:
+        raise ModelError(f"'{example.name}' fails in eager mode: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
     """An error in a line, with the innermost line of a file that it comes from."""
     words = " ".join(str(error).split()) or "no message"
+    if isinstance(error, SystemExit):
+        words = f"sys.exit({error.code!r}), which ends the program"
     if isinstance(error, ImportError):
         return words
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
@@ -206,9 +220,13 @@ def _called_model(reference: str, batch: int) -> ZooModel:
         raise ModelNotFoundError(f"'{reference}' gives a {type(made).__name__}, not a module or (module, inputs)")
     inputs = _inputs(reference, made[1])
     if batch != 1:
-        inputs = tuple(torch.cat([x] * batch) if isinstance(x, torch.Tensor) and x.dim() else x for x in inputs)
+        inputs = _asked(reference, "the batch", lambda: tuple(_repeated(x, batch) for x in inputs))
     items = next((len(x) for x in inputs if isinstance(x, torch.Tensor) and x.dim()), batch)
     return ZooModel(reference, made[0], inputs, items)
+
+
+def _repeated(x: Any, batch: int) -> Any:
+    return x.repeat(batch, *[1] * (x.dim() - 1)) if isinstance(x, torch.Tensor) and x.dim() else x
 
 
 def _inputs(reference: str, given: Any) -> tuple[Any, ...]:
@@ -227,7 +245,12 @@ def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
     nearest known names for an unknown one.
     """
     torch.manual_seed(seed)
-    found = _called_model(name, batch) if ":" in name else _named_model(name, batch)
+    try:
+        found = _called_model(name, batch) if ":" in name else _named_model(name, batch)
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, FpgaError):
+            raise
+        raise ModelNotFoundError(f"'{name}' cannot be made for a batch of {batch}: {_told(error)}") from error
     found.model.eval()
     return found
 

@@ -19,9 +19,10 @@ from fpga_dynamo.tools.soc.optimum import optimum
 from fpga_dynamo.tools.soc.results import load_results, pareto, saturation
 from fpga_dynamo.tools.soc.sweep import Sweep, run_sweep
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.tables import StudyError, tomllib
+from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import simulate
 from fpga_dynamo.tools.soc.workload import Arrivals, Source, Workload
+from xclbin_build.documents import tomllib
 
 
 def radar() -> Application:

@@ -190,11 +190,11 @@ def test_damaged_manifest_is_an_error_or_a_sound_manifest(data: st.DataObject) -
         (changed({"manifest_version": 2}), "manifest_version 2, this software understands up to 1"),
         (changed({"command_version": 99}), "command_version 99, this software understands up to 2"),
         (changed({"manifest_version": "1"}), "no version"),
-        (changed({"target": "gpu"}), "unknown target 'gpu'"),
-        (changed({}, drop="tiles"), "lacks a proper 'tiles'"),
-        (changed({"kernels": [{"name": "k"}]}), "lacks a proper 'lanes'"),
+        (changed({"target": "gpu"}), "'target' must be one of emu, sw_emu, cycles, hw_emu, hw, not 'gpu'"),
+        (changed({}, drop="tiles"), "'tiles' is missing"),
+        (changed({"kernels": [{"name": "k"}]}), "'kernels[0].lanes' is missing"),
         (changed({"banks": []}), "unknown bank"),
-        (changed({"enums": {"activation": 3}}), "'enum activation' is damaged"),
+        (changed({"enums": {"activation": 3}}), "'enums.activation' must be a table, not 3"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(data: bytes, words: str) -> None:

@@ -13,7 +13,9 @@ from rich.console import Console
 from .. import platform as platforms
 from .. import qor
 from .. import recipe as recipes
+from ..arguments import positive_number
 from ..build import load_design
+from ..command_line import parse
 from ..errors import RecipeError
 from ..hls import clang
 from .report import document, show
@@ -25,14 +27,13 @@ _CLOCK_NS = 1000 / 300
 
 def run(words: list[str]) -> int:
     """Runs the command; 0 if every loop keeps its contract, 1 if one does not or could not be checked."""
-    options = _parser().parse_args(words)
+    options = parse(_parser(), words)
+    _check_options(options)
     clang.find()
     if options.source:
         checked = Checked(_source(options))
-    elif options.vitis:
-        raise RecipeError("--vitis is for a source; the kernels of a recipe are checked by their contracts.")
-    elif options.recipe or options.platform:
-        recipe = options.recipe or recipes.own(platforms.load(options.platform).name)
+    elif options.recipe is not None or options.platform is not None:
+        recipe = recipes.own(platforms.load(options.platform).name) if options.recipe is None else options.recipe
         checked = check_design(load_design(recipe, {}, options.platform), options.process)
     else:
         raise RecipeError("give a source, --recipe or --platform, such as: xclbin-build check vadd.cpp --top vadd")
@@ -42,6 +43,18 @@ def run(words: list[str]) -> int:
         # A line for each loop where nobody looks at it, so that grep finds it.
         show(checked, Console(width=None if sys.stdout.isatty() else _WIDE), every=options.all)
     return 0 if checked.passes else 1
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuses options of a source beside a recipe, and a recipe beside a source."""
+    if options.source and options.recipe is not None:
+        raise RecipeError("give a source or --recipe, not both: each is checked by itself.")
+    if not options.source and (options.recipe is not None or options.platform is not None):
+        for name in ("vitis", "top", "clock", "flow", "contract", "include", "define"):
+            if getattr(options, name):
+                raise RecipeError(
+                    f"--{name} is for a source; the kernels of a recipe are checked by their contracts."
+                )
 
 
 def _source(options: argparse.Namespace) -> list[Part]:
@@ -56,7 +69,7 @@ def _source(options: argparse.Namespace) -> list[Part]:
         clock_ns = clock_ns or 1000 / platform.speeds["clock_mhz"]
     beside = path.parent / "qor.toml"
     file = options.contract or (beside if beside.is_file() else None)
-    return check_source(
+    parts = check_source(
         path,
         options.top or path.stem,
         others=others,
@@ -69,6 +82,10 @@ def _source(options: argparse.Namespace) -> list[Part]:
         flow=options.flow,
         vitis=options.vitis or "",
     )
+    missing = [name for name in options.process if not any(name in (part.kernel, part.name) for part in parts)]
+    if missing:
+        raise RecipeError(f"'{path}' has no process '{missing[0]}'; a check without --process shows their names.")
+    return parts
 
 
 def _version(text: str) -> str:
@@ -93,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--process", action="append", default=[], metavar="NAME",
                         help="check only this process, core or kernel; repeatable")  # fmt: skip
     parser.add_argument(
-        "--clock", type=float, metavar="NS", help="the clock's period (default: the platform's, or 3.33)"
+        "--clock", type=positive_number, metavar="NS", help="the clock's period (default: the platform's, or 3.33)"
     )
     parser.add_argument("--flow", choices=("vitis", "vivado"),
                         help="pointers without a pragma are m_axi ports (vitis) or memories (vivado); default: "

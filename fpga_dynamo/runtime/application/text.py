@@ -5,17 +5,52 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fpga_dynamo.runtime.application.graph import Application, ApplicationError, ApplicationTask, Edge
 from xclbin_build import atomic_file
+from xclbin_build.documents import DocumentError, read_json
+from xclbin_build.schema import Name, NotNegative, Range, SchemaError, Text, check, shown
 
 FORMAT, VERSION = "fpga_dynamo task graph", 1
 
-_TASK_KEYS = {
-    "name", "layer", "kernel", "shapes", "seconds", "basis", "memory", "from_host", "to_host", "dependencies",
-}  # fmt: skip
+_Bytes = Annotated[int, Range(0, 2**62)]
+_Shape = list[Annotated[int, Range(0, 2**62)]]
+
+
+@dataclass(frozen=True)
+class _Shapes:
+    inputs: list[_Shape] = field(default_factory=list)
+    outputs: list[_Shape] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _TaskFields:
+    """The fields of a task in the file."""
+
+    name: Name
+    seconds: dict[str, NotNegative]
+    layer: Text = ""
+    kernel: Text = ""
+    shapes: _Shapes = field(default_factory=_Shapes)
+    basis: dict[str, Text] = field(default_factory=dict)
+    memory: _Bytes = 0
+    from_host: _Bytes = 0
+    to_host: _Bytes = 0
+    dependencies: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _GraphFields:
+    name: Name
+    tasks: list[Any]
+    granularity: Literal["launch", "layer", "op", "kernel"] = "kernel"
+    source: Text = ""
+
+
+_TASK_KEYS = {each.name for each in fields(_TaskFields)}
 
 
 def schema() -> dict[str, Any]:
@@ -60,7 +95,8 @@ def from_json(data: Any) -> Application:
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise ApplicationError(f"this is no task graph: its key 'format' must be {FORMAT!r}")
     if data.get("version") != VERSION:
-        raise ApplicationError(f"task graph of version {data.get('version')!r}: this release reads version {VERSION}")
+        found = shown(data.get("version"))
+        raise ApplicationError(f"task graph of version {found}: this release reads version {VERSION}")
     name, rows = data.get("name"), data.get("tasks")
     if not isinstance(name, str) or not isinstance(rows, list):
         raise ApplicationError("a task graph has a 'name' (text) and 'tasks' (a list)")
@@ -68,14 +104,19 @@ def from_json(data: Any) -> Application:
     tasks = []
     for index, row in enumerate(rows):
         where = f"application {name!r}: task {index}"
-        if not isinstance(row, Mapping) or not isinstance(row.get("name"), str):
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
             raise ApplicationError(f"{where} must be an object with a 'name'")
         try:
+            check(row["name"], Name, "name")
             tasks.append(_task(f"{where} ({row['name']!r})", row, numbers))
-        except (TypeError, ValueError, AttributeError) as error:
+        except SchemaError as error:
             raise ApplicationError(f"{where} ({row['name']!r}): {error}") from error
         numbers[row["name"]] = index
-    return Application(name, tasks, str(data.get("granularity", "kernel")), str(data.get("source", "")))
+    try:
+        check(data, _GraphFields, "")
+    except SchemaError as error:
+        raise ApplicationError(f"application {shown(name)}: {error}") from error
+    return Application(name, tasks, data.get("granularity", "kernel"), data.get("source", ""))
 
 
 def _task(where: str, row: Mapping[str, Any], numbers: Mapping[str, int]) -> ApplicationTask:
@@ -88,21 +129,27 @@ def _task(where: str, row: Mapping[str, Any], numbers: Mapping[str, int]) -> App
         raise ApplicationError(f"{where}: 'seconds' must be an object, kind of unit to seconds")
     if not isinstance(edges, list) or not all(isinstance(edge, (Mapping, str, int)) for edge in edges):
         raise ApplicationError(f"{where}: 'dependencies' must be a list of {{'task': ..., 'bytes': ...}}")
+    check(dict(row), _TaskFields, "")
     dependencies = []
     for edge in edges:
         before = edge.get("task") if isinstance(edge, Mapping) else edge
         size = edge.get("bytes", 0) if isinstance(edge, Mapping) else 0
-        if isinstance(before, str) and before not in numbers:
-            raise ApplicationError(f"{where} depends on {before!r}, which is no task before it")
-        dependencies.append(Edge(numbers[before] if isinstance(before, str) else int(before or 0), size))
+        check(size, _Bytes, "dependencies.bytes")
+        if isinstance(before, str):
+            if before not in numbers:
+                raise ApplicationError(f"{where} depends on {before!r}, which is no task before it")
+            before = numbers[before]
+        check(before, Annotated[int, Range(0, 2**31)], "dependencies.task")
+        assert isinstance(before, int)
+        dependencies.append(Edge(before, size))
     return ApplicationTask(
         name=row["name"],
         seconds=dict(seconds),
         dependencies=tuple(dependencies),
-        layer=str(row.get("layer", "")),
-        kernel=str(row.get("kernel", "")),
-        inputs=tuple(tuple(map(int, shape)) for shape in shapes.get("inputs", [])),
-        outputs=tuple(tuple(map(int, shape)) for shape in shapes.get("outputs", [])),
+        layer=row.get("layer", ""),
+        kernel=row.get("kernel", ""),
+        inputs=tuple(map(tuple, shapes.get("inputs", []))),
+        outputs=tuple(map(tuple, shapes.get("outputs", []))),
         memory=row.get("memory", 0),
         from_host=row.get("from_host", 0),
         to_host=row.get("to_host", 0),
@@ -120,7 +167,7 @@ def save(application: Application, path: str | os.PathLike[str]) -> Path:
 def load(path: str | os.PathLike[str]) -> Application:
     """Reads what `save` wrote. ApplicationError for a file that is missing or is none."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = read_json(Path(path))
+    except (DocumentError, ValueError) as error:
         raise ApplicationError(f"cannot read the task graph {os.fspath(path)!r}: {error}") from error
     return from_json(data)

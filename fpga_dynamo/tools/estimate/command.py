@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fpga_dynamo.errors import FpgaError
+from xclbin_build.arguments import whole
+
 if TYPE_CHECKING:
     from fpga_dynamo.tools.estimate.report import Report
 
@@ -20,20 +23,14 @@ def add_command(commands: Any) -> None:
     estimate.add_argument("--dtype", choices=("int8", "bf16", "fp32"), default="int8", help="of the engine (int8)")
     estimate.add_argument("--platform", required=True, metavar="P", help="such as u250 or kv260, or a .toml")
     estimate.add_argument("--recipe", metavar="R", help="whose engine it is (the platform's own)")
-    estimate.add_argument("--cus", type=_positive, default=1, metavar="N", help="compute units on one input (1)")
-    estimate.add_argument("--batch", type=_positive, default=1, metavar="N", help="images or rows a call (1)")
+    estimate.add_argument("--cus", type=whole(), default=1, metavar="N", help="compute units on one input (1)")
+    estimate.add_argument("--batch", type=whole(), default=1, metavar="N", help="images or rows a call (1)")
     estimate.add_argument("--simulate", action="store_true", help="run it on the counting card, not by the cost model")
     estimate.add_argument("--calibration", type=Path, metavar="FILE", help="a list of inputs by torch.save (random)")
-    estimate.add_argument("--scales", choices=("float", "pow2"), default="pow2", help="of int8 (pow2)")
+    estimate.add_argument("--scales", choices=("float", "pow2"), help="of int8 (pow2)")
     estimate.add_argument("--sizes-only", action="store_true", help="resources without logic: no half minute")
     estimate.add_argument("--json", action="store_true", help="print JSON")
     estimate.set_defaults(action=_estimate)
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
-    return int(text)
 
 
 def _estimate(arguments: argparse.Namespace) -> int:
@@ -48,6 +45,8 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 
 def _made(arguments: argparse.Namespace) -> Report:
+    if arguments.scales and arguments.dtype != "int8":
+        raise FpgaError(f"--scales is of int8; --dtype {arguments.dtype} has no scales: leave it out")
     from fpga_dynamo.tools.estimate.report import estimate
 
     return estimate(
@@ -59,6 +58,6 @@ def _made(arguments: argparse.Namespace) -> Report:
         batch=arguments.batch,
         simulate=arguments.simulate,
         calibration=arguments.calibration,
-        scales=arguments.scales,
+        scales=arguments.scales or "pow2",
         sizes_only=arguments.sizes_only,
     )

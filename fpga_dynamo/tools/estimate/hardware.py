@@ -54,7 +54,7 @@ def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
         found = platforms.load(platform)
         if not found.regions:
             raise EstimateError(f"platform '{platform}' is no card; there are {', '.join(_cards())}")
-        chosen = recipe or _own(found.name, dtype)
+        chosen = _own(found.name, dtype) if recipe is None else recipe
         loaded = recipes.load(chosen)
         engine = next((kernel.name for kernel in loaded.kernels if kernel.engine), None)
         if units > 1 and engine is not None:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from xclbin_build.arguments import MOST_SEED, output_file, output_folder, positive_number, whole
 
 if TYPE_CHECKING:
     from fpga_dynamo.tools.soc.outcome import Run
@@ -31,22 +34,23 @@ def add_commands(commands: Any) -> None:
     clock.add_argument("--real", action="store_true", help="run it with threads, in real time")
     run.add_argument("--paced", action="store_true", help="with --real: tasks wait as long as they should take")
     run.add_argument("--policy", metavar="NAME", help="instead of the system's; or module:Class")
-    run.add_argument("--rate", type=float, metavar="R", help="instances a second, instead of the workload's")
-    run.add_argument("--seed", type=int, default=0, metavar="S", help="of arrivals and durations (0)")
-    run.add_argument("--trace", type=Path, metavar="FILE", help="write a Chrome/Perfetto trace")
-    run.add_argument("--gantt", type=Path, metavar="FILE", help="draw the schedule as a picture")
+    run.add_argument("--rate", type=positive_number, metavar="R", help="instances a second, instead of the workload's")
+    run.add_argument("--seed", type=whole(0, MOST_SEED), default=0, metavar="S", help="of arrivals and durations (0)")
+    run.add_argument("--trace", type=output_file, metavar="FILE", help="write a Chrome/Perfetto trace")
+    run.add_argument("--gantt", type=output_file, metavar="FILE", help="draw the schedule as a picture")
     run.set_defaults(action=_run)
 
     sweep = actions.add_parser("sweep", help="run a grid of systems, policies, rates and seeds in virtual time")
     sweep.add_argument("sweep", type=Path, help="a sweep (toml), or a folder with a sweep.toml")
-    sweep.add_argument("--out", type=Path, required=True, metavar="DIR", help="results; what is there is not run again")
-    sweep.add_argument("--jobs", type=int, metavar="N", help="threads (the usable cores)")
+    out_help = "results; what is there is not run again"
+    sweep.add_argument("--out", type=output_folder, required=True, metavar="DIR", help=out_help)
+    sweep.add_argument("--jobs", type=whole(1, 1024), metavar="N", help="threads (the usable cores)")
     sweep.add_argument("--parquet", action="store_true", help="write runs.parquet and applications.parquet too")
     sweep.set_defaults(action=_sweep)
 
     report = actions.add_parser("report", help="write report.html into the folder of a sweep")
     report.add_argument("folder", type=Path, metavar="DIR", help="what the sweep wrote")
-    report.add_argument("--figures", type=Path, metavar="DIR", help="write the figures there as SVG files, too")
+    report.add_argument("--figures", type=output_folder, metavar="DIR", help="write the figures there as SVG, too")
     report.set_defaults(action=_report)
 
 
@@ -55,9 +59,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.tools.soc.tables import StudyError, read
     from fpga_dynamo.tools.soc.workload import Workload
 
-    for path in (arguments.trace, arguments.gantt):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise StudyError(f"there is no folder '{path.absolute().parent}' to write {path.name} into")
     if arguments.gantt is not None:
         from fpga_dynamo.runtime.observe.gantt import picture_format
 
@@ -80,17 +81,18 @@ def _run(arguments: argparse.Namespace) -> int:
         from fpga_dynamo.tools.soc.virtual import simulate
 
         run = simulate(system, workload, arguments.policy, arguments.rate, arguments.seed, trace=trace)
-    _show(run, system, arguments.policy or system.policy, "real" if arguments.real else "virtual")
+    policy = system.policy if arguments.policy is None else arguments.policy
+    _show(run, system, policy, "real" if arguments.real else "virtual")
     for path, write in ((arguments.trace, "save"), (arguments.gantt, "gantt")):
         if path is not None and run.trace is not None:
-            _console.print(f"wrote {getattr(run.trace, write)(path)}", highlight=False)
+            _console.print(f"wrote {getattr(run.trace, write)(path)}", highlight=False, markup=False)
     return DONE
 
 
 def _show(run: Run, system: System, policy: str, clock: str) -> None:
     import numpy as np
 
-    table = Table(title=f"{system.title}, {policy}, {clock} time")
+    table = Table(title=escape(f"{system.title}, {policy}, {clock} time"))
     for title in ("application", "instances", "alone (ms)", "mean (ms)", "median", "95 %", "99 %"):
         table.add_column(title, justify="left" if title == "application" else "right")
     for number, name in enumerate(run.applications):
@@ -98,14 +100,14 @@ def _show(run: Run, system: System, policy: str, clock: str) -> None:
         if len(responses):
             values = [responses.mean(), *np.percentile(responses, [50, 95, 99])]
             cells = [f"{value:.3f}" for value in (run.alone[number] * 1e3, *values)]
-            table.add_row(name, str(len(responses)), *cells)
+            table.add_row(escape(name), str(len(responses)), *cells)
     _console.print(table)
     span = run.span or 1.0
     facts = Table(show_header=False)
     mean, bound = run.mean_response * 1e3, run.least_mean_response * 1e3
     facts.add_row("mean response", f"{mean:.3f} ms; no scheduler below {bound:.3f} ms")
     facts.add_row("served", f"{len(run.responses) / span:.4g} instances/s in {run.span * 1e3:.4g} ms")
-    facts.add_row("busy", ", ".join(f"{name} {seconds / span:.0%}" for name, seconds in run.busy.items()))
+    facts.add_row("busy", escape(", ".join(f"{name} {seconds / span:.0%}" for name, seconds in run.busy.items())))
     per_task, share = run.deciding / max(run.assignments, 1) * 1e6, run.deciding / span
     facts.add_row("scheduling", f"{run.rounds} decisions, {per_task:.2f} us a task, {share:.2%} of the time")
     facts.add_row("energy", f"{run.joules:.4g} J, {run.joules / max(len(run.responses), 1) * 1e3:.4g} mJ an instance")
@@ -121,7 +123,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     sweep = load_sweep(arguments.sweep)
     again = sweep.made_again(arguments.out)
     if again:
-        _console.print(again, highlight=False)
+        _console.print(again, highlight=False, markup=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress:
         task = progress.add_task("runs", total=None)
@@ -135,12 +137,12 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if arguments.parquet:
         write_parquet(arguments.out)
     total = sum(1 for _ in sweep.points())
-    _console.print(f"{count} runs, {total} in all, in {arguments.out}", highlight=False)
+    _console.print(f"{count} runs, {total} in all, in {arguments.out}", highlight=False, markup=False)
     return DONE
 
 
 def _report(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.tools.soc.report import write_report
 
-    _console.print(f"wrote {write_report(arguments.folder, arguments.figures)}", highlight=False)
+    _console.print(f"wrote {write_report(arguments.folder, arguments.figures)}", highlight=False, markup=False)
     return DONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, Point, Sweep
 from fpga_dynamo.tools.soc.tables import StudyError
 from fpga_dynamo.tools.soc.virtual import simulate
 from xclbin_build import atomic_file
+from xclbin_build.documents import DocumentError, read_json
+from xclbin_build.schema import NotNegative, SchemaError, Text, check, shown
 
 GANTT = "gantt.json"
 SCHEDULES, MOST_TASKS = 6, 4000
@@ -52,6 +55,32 @@ def _schedule(sweep: Sweep, point: Point) -> dict[str, Any]:
         "names": list(names),
         "tasks": tasks,
     }
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """The fields of one schedule in gantt.json."""
+
+    title: Text
+    pes: list[Text]
+    applications: list[Text]
+    names: list[Text]
+    tasks: list[list[NotNegative]]
+
+
+def read_gantt(path: Path) -> Any:
+    """The schedules that `write_gantt` wrote. StudyError for a file that is something else."""
+    try:
+        found = read_json(path)
+        check(found, list[_Chart], "schedules")
+        for chart in found:
+            most = [len(chart[name]) for name in ("pes", "applications", "names")]
+            for task in chart["tasks"]:
+                if len(task) != 5 or any(task[i] >= n for i, n in zip((0, 3, 4), most, strict=True)):
+                    raise SchemaError(f"a task is {shown(task)}")
+    except (DocumentError, SchemaError) as error:
+        raise StudyError(f"{path} is no schedule of a sweep: {error}; run the sweep again") from error
+    return found
 
 
 def write_parquet(folder: Path, check: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment
 from matplotlib.figure import Figure
 
-from fpga_dynamo.tools.soc.export import GANTT
+from fpga_dynamo.tools.soc.export import GANTT, read_gantt
 from fpga_dynamo.tools.soc.figures import FIGURES
 from fpga_dynamo.tools.soc.results import SATURATED, Results, load_results
 from xclbin_build import atomic_file
@@ -44,7 +44,7 @@ def write_report(folder: Path, svg: Path | None = None) -> Path:
             best=best_table(results),
             runs=len(results.runs),
             saturated=SATURATED,
-            gantt=_script(json.loads(gantt.read_text(encoding="utf-8"))) if gantt.exists() else "null",
+            gantt=_script(read_gantt(gantt)) if gantt.exists() else "null",
         )
     )
     path = folder / "report.html"

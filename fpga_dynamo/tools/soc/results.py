@@ -3,21 +3,49 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, STUDY
+from fpga_dynamo.tools.soc.sweep import APPLICATIONS, RUNS, STUDY, ApplicationRow, RunRow
+from fpga_dynamo.tools.soc.system import System
 from fpga_dynamo.tools.soc.tables import StudyError
+from xclbin_build.documents import read_json
+from xclbin_build.schema import Length, Range, Text, check, shown
 
 SATURATED = 3.0
 """A system is saturated from the rate on at which the mean response is so many times that at the lowest rate."""
 _TEXT = ("key", "policy", "application")
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _StudySystem:
+    setting: dict[str, Any]
+    title: Text
+    description: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _StudyApplication:
+    name: Text
+    tasks: Annotated[int, Range(0, 2**62)]
+    source: Text
+
+
+@dataclass(frozen=True)
+class _Study:
+    """The fields of study.json."""
+
+    name: Text
+    systems: Annotated[list[_StudySystem], Length(1)]
+    applications: list[_StudyApplication]
+    workload: Text
+    made_by: dict[str, Text]
 
 
 @dataclass(frozen=True)
@@ -100,9 +128,13 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
 def load_results(folder: Path) -> Results:
     """Runs by system, policy, rate and seed, in whatever order they ended. StudyError if the folder has none."""
     try:
-        study = json.loads((folder / STUDY).read_text(encoding="utf-8"))
-        runs, applications = _rows(folder / RUNS), _rows(folder / APPLICATIONS)
-    except (OSError, ValueError, KeyError) as error:
+        study = read_json(folder / STUDY)
+        check(study, _Study, "")
+        for system in study["systems"]:
+            System(system["description"])
+        runs = _rows(folder / RUNS, RunRow, len(study["systems"]))
+        applications = _rows(folder / APPLICATIONS, ApplicationRow, len(study["systems"]))
+    except (OSError, ValueError, StudyError, csv.Error) as error:
         raise StudyError(f"there is no sweep in {folder} (`fpga-dynamo soc sweep ... --out`): {error}") from error
     if not runs:
         raise StudyError(f"the sweep in {folder} has no runs yet")
@@ -110,8 +142,29 @@ def load_results(folder: Path) -> Results:
     return Results(study, runs, applications)
 
 
-def _rows(path: Path) -> list[Row]:
+def _rows(path: Path, kind: type, systems: int) -> list[Row]:
+    """The rows of a table. StudyError for a column that is missing and a cell that is no number of its column."""
+    rows: list[Row] = []
     with path.open(newline="", encoding="utf-8") as file:
-        return [
-            {key: value if key in _TEXT else float(value) for key, value in row.items()} for row in csv.DictReader(file)
-        ]
+        for number, cells in enumerate(csv.DictReader(file), start=2):
+            row: dict[str, Any] = {}
+            for field in fields(kind):
+                value = cells.get(field.name)
+                where = f"line {number} of {path.name}: {field.name}"
+                if value is None or not value.isprintable():
+                    raise StudyError(f"{where} is {shown(value)}")
+                row[field.name] = value if field.name in _TEXT else _figure(where, value)
+            if not 0 <= row.get("system", 0) < systems or row.get("system", 0) % 1:
+                raise StudyError(f"line {number} of {path.name}: system {row['system']:g} is none of the study")
+            rows.append(row)
+    return rows
+
+
+def _figure(where: str, cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError as error:
+        raise StudyError(f"{where} must be a number, not {shown(cell)}") from error
+    if not 0 <= value < inf:
+        raise StudyError(f"{where} must be a finite number >= 0, not {shown(cell)}")
+    return value

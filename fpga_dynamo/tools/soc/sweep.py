@@ -24,6 +24,7 @@ import csv
 import io
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -37,11 +38,14 @@ from fpga_dynamo.tools.soc.bounds import capacity
 from fpga_dynamo.tools.soc.outcome import Run
 from fpga_dynamo.tools.soc.provenance import digest, made_again, made_by, of_policy
 from fpga_dynamo.tools.soc.system import System
-from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, read, table, text
 from fpga_dynamo.tools.soc.virtual import simulate
 from fpga_dynamo.tools.soc.workload import Workload
 from xclbin_build import atomic_file
+from xclbin_build.documents import DocumentError, read_json
+from xclbin_build.schema import MOST, shown
 
+MOST_SYSTEMS = 100_000
 _KEYS = ("name", "system", "workload", "policies", "rates", "loads", "grid")
 RUNS, APPLICATIONS, STUDY = "runs.csv", "applications.csv", "study.json"
 
@@ -111,14 +115,16 @@ class Sweep:
 
     def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
         known_keys("sweep", description, _KEYS)
-        self.name = str(description.get("name", "sweep"))
+        self.name = text("sweep", description, "name", "sweep")
         system = _included("system", description, folder)
         grid = table("sweep", description, "grid")
         axes = []
         for axis, values in grid.items():
-            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-                raise StudyError(f"grid: {axis!r} needs a list of values, not {values!r}")
+            if not isinstance(values, list) or not values:
+                raise StudyError(f"grid: {axis!r} needs a list of values, not {shown(values)}")
             axes.append([(axis, value) for value in values])
+        if math.prod(map(len, axes)) > MOST_SYSTEMS:
+            raise StudyError(f"grid: more than {MOST_SYSTEMS:,} combinations; leave out some values")
         self.settings = [dict(combination) for combination in itertools.product(*axes)]
         self.systems: list[System] = []
         kept = []
@@ -130,15 +136,15 @@ class Sweep:
             kept.append(changed)
         self.workload = Workload(_included("workload", description, folder), folder)
         policies = description.get("policies")
-        if policies is not None and (not isinstance(policies, list) or not policies):
-            raise StudyError(f"sweep: policies is a list of names, not {policies!r}")
+        if policies is not None and not (isinstance(policies, list) and policies and all(map(_is_name, policies))):
+            raise StudyError(f"sweep: policies is a list of names, not {shown(policies)}")
         self.policies: list[str] | None = policies
         if "rates" in description and "loads" in description:
             raise StudyError("sweep: give rates (instances a second) or loads (shares of the capacity), not both")
         for name in ("rates", "loads"):
             values = description.get(name, [1.0])
             if not isinstance(values, list) or not values or not all(_is_positive(value) for value in values):
-                raise StudyError(f"sweep: {name} is a list of numbers > 0, not {values!r}")
+                raise StudyError(f"sweep: {name} is a list of numbers > 0, not {shown(values)}")
         self.rates: list[float] | None = description.get("rates")
         self.loads: list[float] | None = description.get("loads")
         self._capacities: dict[int, float] = {}
@@ -187,8 +193,8 @@ class Sweep:
     def made_again(self, out: Path) -> str:
         """A sentence on the runs in `out` that were asked for before and have to be made again; empty if none has."""
         try:
-            old = json.loads((out / STUDY).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            old = read_json(out / STUDY)
+        except DocumentError:
             return ""
         places = {
             point.key: (self.settings[point.system], point.policy, float(f"{point.rate:.9g}"), point.seed)
@@ -274,7 +280,7 @@ def run_sweep(
     done = _prune(out / RUNS, wanted)
     _prune(out / APPLICATIONS, done)
     left = [point for point in points if point.key not in done]
-    workers = workers or len(os.sched_getaffinity(0))
+    workers = len(os.sched_getaffinity(0)) if workers is None else workers
     if progress:
         progress(len(points) - len(left), len(points))
     with (
@@ -354,7 +360,7 @@ def _included(key: str, description: Mapping[str, Any], folder: Path) -> Mapping
         return read(folder / value)
     if isinstance(value, Mapping):
         return value
-    raise StudyError(f"sweep: {key} is a table or the name of a toml file, not {value!r}")
+    raise StudyError(f"sweep: {key} is a table or the name of a toml file, not {shown(value)}")
 
 
 def _set(description: dict[str, Any], axis: str, value: Any) -> None:
@@ -363,6 +369,8 @@ def _set(description: dict[str, Any], axis: str, value: Any) -> None:
         description = description.setdefault(name, {})
         if not isinstance(description, dict):
             raise StudyError(f"grid: {axis!r} is no path into a system")
+    if not last:
+        raise StudyError(f"grid: {axis!r} is no path into a system")
     description[last] = value
 
 
@@ -371,4 +379,8 @@ def _title(setting: Mapping[str, Any], system: System) -> str:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MOST
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and value.isprintable()

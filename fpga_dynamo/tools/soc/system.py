@@ -29,10 +29,12 @@ from typing import Any
 from fpga_dynamo._native import graph_model, system_model
 from fpga_dynamo.runtime.application import Application, ApplicationTask, cpu_class, scaled_seconds
 from fpga_dynamo.runtime.scheduling.decisions import DECISIONS, DecisionCost
-from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, table, text
+from xclbin_build.schema import shown
 
 ACCELERATOR_CLOCK = 300e6
 """Hz at which a kernel's seconds in a task graph hold."""
+MOST_UNITS = 4096
 ACCELERATOR_WATTS = 1.5, 0.3
 """Of a compute unit that runs, and of one that does not. Guesses; a system file can say better."""
 
@@ -99,19 +101,21 @@ class System:
 
     def __init__(self, description: Mapping[str, Any]) -> None:
         known_keys("system", description, ("name", "cpus", "accelerators", "transfer", "scheduler"))
-        self.name = str(description.get("name", ""))
+        self.name = text("system", description, "name", "")
         self.units: tuple[Units, ...] = tuple(
             [
                 *_units("cpus", table("system", description, "cpus"), is_cpu=True),
                 *_units("accelerators", table("system", description, "accelerators"), is_cpu=False),
             ]
         )
+        if sum(unit.count for unit in self.units) > MOST_UNITS:
+            raise StudyError(f"a system has at most {MOST_UNITS:,} processing elements: give smaller counts")
         if not self.units:
             raise StudyError("a system needs at least one processing element: give [cpus] or [accelerators] a count")
         self.transfer = _transfer(table("system", description, "transfer"))
         scheduler = table("system", description, "scheduler")
         known_keys("scheduler", scheduler, ("policy", "decision", "period"))
-        self.policy = str(scheduler.get("policy", "least_work"))
+        self.policy = text("scheduler", scheduler, "policy", "least_work")
         self.decision = decision_cost(scheduler.get("decision", "native"))
         if "period" in scheduler:
             self.decision = replace(self.decision, period=number("scheduler", scheduler, "period", 0.0))
@@ -182,7 +186,7 @@ def decision_cost(value: Any) -> DecisionCost:
         return DECISIONS[value]
     if not isinstance(value, Mapping):
         known = ", ".join(DECISIONS)
-        raise StudyError(f"the cost of decisions is one of {known}, or a table of seconds, not {value!r}")
+        raise StudyError(f"the cost of decisions is one of {known}, or a table of seconds, not {shown(value)}")
     keys = ("round", "evaluation", "assignment", "period", "wake")
     known_keys("decision", value, keys)
     return DecisionCost(*(number("decision", value, key, 0.0) for key in keys))
@@ -194,7 +198,9 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
     if bandwidth <= 0:
         raise StudyError("transfer: bandwidth must be greater than 0 bytes a second")
     resident = values.get("resident", False)
-    return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, bool(resident))
+    if not isinstance(resident, bool):
+        raise StudyError(f"transfer: resident must be true or false, not {shown(resident)}")
+    return Transfer(number("transfer", values, "latency", Transfer.latency), bandwidth, resident)
 
 
 def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
@@ -206,7 +212,7 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
             known_keys(f"{where}.{name}", row, ("count", "clock", "busy_watts", "idle_watts"))
             count = row.get("count", 1)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise StudyError(f"{where}.{name}: a count is a whole number >= 0, not {count!r}")
+                raise StudyError(f"{where}.{name}: a count is a whole number >= 0, not {shown(count)}")
             if not count:
                 continue
             if is_cpu:

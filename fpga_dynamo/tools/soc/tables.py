@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
 from collections.abc import Iterable, Mapping
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from fpga_dynamo.errors import FpgaError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from xclbin_build.documents import DocumentError, read_toml
+from xclbin_build.schema import MOST, shown
 
 
 class StudyError(FpgaError):
@@ -25,8 +20,8 @@ class StudyError(FpgaError):
 def read(path: Path) -> dict[str, Any]:
     """A toml file's table; StudyError if it is missing or none."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return read_toml(path)
+    except DocumentError as error:
         raise StudyError(f"cannot read {path}: {error}") from error
 
 
@@ -47,9 +42,27 @@ def table(where: str, values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return found
 
 
-def number(where: str, values: Mapping[str, Any], key: str, default: float) -> float:
-    """A finite number >= 0."""
+def number(where: str, values: Mapping[str, Any], key: str, default: float, most: float = MOST) -> float:
+    """A finite number from 0 to `most`."""
     value = values.get(key, default)
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < math.inf):
-        raise StudyError(f"{where}: {key} must be a finite number >= 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not (0 <= value < math.inf):
+        raise StudyError(f"{where}: {key} must be a finite number >= 0, not {shown(value)}")
+    if value > most:
+        raise StudyError(f"{where}: {key} is at most {most:g}, not {shown(value)}")
     return float(value)
+
+
+def whole(where: str, values: Mapping[str, Any], key: str, default: int, least: int, most: int) -> int:
+    """A whole number from `least` to `most`."""
+    value = values.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise StudyError(f"{where}: {key} must be a whole number from {least} to {most:,}, not {shown(value)}")
+    return value
+
+
+def text(where: str, values: Mapping[str, Any], key: str, default: str) -> str:
+    """A line of printable text."""
+    value = values.get(key, default)
+    if not isinstance(value, str) or not value.isprintable():
+        raise StudyError(f"{where}: {key} must be a line of text, not {shown(value)}")
+    return value

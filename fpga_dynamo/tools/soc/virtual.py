@@ -29,9 +29,9 @@ def simulate(
     arrivals: Arrivals | None = None,
 ) -> Run:
     """Runs the workload; what is not given is what the system and the workload say. Same arguments, same run."""
-    policy = policy or system.policy
+    policy = system.policy if policy is None else policy
     compiled = [system.compiled(application) for application in workload.applications]
-    arrivals = arrivals or workload.arrivals(rate or workload.rate, seed)
+    arrivals = arrivals or workload.arrivals(workload.rate if rate is None else rate, seed)
     cost = decision or system.decision
     if policy not in NATIVE_POLICIES:
         return simulate_other(system, workload, policy, seed, cost, trace, arrivals)

@@ -30,12 +30,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fpga_dynamo.runtime.application import Application, load
-from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number
+from fpga_dynamo.tools.soc.tables import StudyError, known_keys, number, text, whole
+from xclbin_build.schema import shown
 
 _KEYS = ("graph", "model", "program", "name", "share", "arrivals", "granularity")
 _SOURCES = ("graph", "model", "program")
 INSTANCES = 300
 """Of all applications together, where a workload says neither `until` nor `instances`."""
+MOST_INSTANCES, MOST_SEEDS, MOST_SIGMA = 10_000_000, 10_000, 10.0
+"""Of a run; of a sweep; of the logarithm of a task's seconds, whose factor then is e^10 at one sigma."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Workload:
     def __init__(self, description: Mapping[str, Any], folder: Path = Path()) -> None:
         known_keys("workload", description, ("rate", "until", "instances", "seeds", "spread", "tail", "application"))
         rows = description.get("application", [])
-        if not isinstance(rows, Sequence) or not rows:
+        if not isinstance(rows, list) or not rows:
             raise StudyError("a workload needs at least one [[application]]")
         values = {key: value for key, value in description.items() if key != "application"}
         self._take([_source(number_, row, folder) for number_, row in enumerate(rows)], values)
@@ -76,11 +79,10 @@ class Workload:
                 raise StudyError(f"two applications are called {name!r}: give one of them another `name`")
         self.rate = number("workload", description, "rate", 100.0)
         self.until = number("workload", description, "until", math.nan) if "until" in description else None
-        self.instances = int(number("workload", description, "instances", INSTANCES))
-        seeds = description.get("seeds", 1)
-        self.seeds: list[int] = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-        self.spread = number("workload", description, "spread", 0.0)
-        self.tail = number("workload", description, "tail", 0.0)
+        self.instances = whole("workload", description, "instances", INSTANCES, 1, MOST_INSTANCES)
+        self.seeds = _seeds(description)
+        self.spread = number("workload", description, "spread", 0.0, MOST_SIGMA)
+        self.tail = number("workload", description, "tail", 0.0, MOST_SIGMA)
 
     @classmethod
     def of(cls, sources: Sequence[Source], **values: Any) -> Workload:
@@ -103,6 +105,11 @@ class Workload:
             raise StudyError(f"the rate of a workload is greater than 0 instances a second, not {rate:g}")
         total = sum(self.shares)
         until = self.until if self.until is not None else self.instances / rate
+        if rate * until > MOST_INSTANCES:
+            raise StudyError(
+                f"{rate:g} instances a second for {until:g} seconds are more than {MOST_INSTANCES:,}: "
+                "give a lower rate or a smaller `until`"
+            )
         found: list[tuple[float, int]] = []
         for index, source in enumerate(self.sources):
             generator = random.Random(f"{seed}/{source.application.name}")
@@ -110,6 +117,16 @@ class Workload:
             found += [(time, index) for time in _times(source, own, until, generator)]
         found.sort()
         return Arrivals(np.array([time for time, _ in found]), [index for _, index in found])
+
+
+def _seeds(description: Mapping[str, Any]) -> list[int]:
+    """`seeds`: how many, or a list of them."""
+    seeds = description.get("seeds", 1)
+    if not isinstance(seeds, list):
+        return list(range(whole("workload", description, "seeds", 1, 1, MOST_SEEDS)))
+    if not 1 <= len(seeds) <= MOST_SEEDS:
+        raise StudyError(f"workload: seeds is a list of 1 to {MOST_SEEDS:,} numbers, not of {len(seeds)}")
+    return [whole("workload", {"seeds": seed}, "seeds", 0, 0, 2**63 - 1) for seed in seeds]
 
 
 def _times(source: Source, rate: float, until: float, generator: random.Random) -> list[float]:
@@ -130,14 +147,19 @@ def _times(source: Source, rate: float, until: float, generator: random.Random) 
 def _source(index: int, row: Any, folder: Path) -> Source:
     where = f"application {index + 1}"
     if not isinstance(row, Mapping):
-        raise StudyError(f"{where} is a table with one of {', '.join(_SOURCES)}, not {row!r}")
+        raise StudyError(f"{where} is a table with one of {', '.join(_SOURCES)}, not {shown(row)}")
     known_keys(where, row, _KEYS)
     given = [key for key in _SOURCES if key in row]
     if len(given) != 1:
         raise StudyError(f"{where} has {' and '.join(given) or 'no source'}: give one of {', '.join(_SOURCES)}")
-    application = _application(where, given[0], str(row[given[0]]), row, folder)
+    for key in (given[0], "name", "granularity"):
+        if key in row and not text(where, row, key, ""):
+            raise StudyError(f"{where}: {key} is empty; give a name or leave it out")
+    if "granularity" in row and given[0] != "model":
+        raise StudyError(f"{where}: granularity is about a model, and this is a {given[0]}")
+    application = _application(where, given[0], row[given[0]], row, folder)
     if "name" in row:
-        application = Application(str(row["name"]), application.tasks, application.granularity, application.source)
+        application = Application(row["name"], application.tasks, application.granularity, application.source)
     share = number(where, row, "share", 1.0)
     if share <= 0:
         raise StudyError(f"{where}: a share is greater than 0")
@@ -145,22 +167,23 @@ def _source(index: int, row: Any, folder: Path) -> Source:
     if arrivals in ("poisson", "periodic"):
         return Source(application, share, str(arrivals))
     if isinstance(arrivals, Mapping) and set(arrivals) == {"bursts"}:
-        burst = int(number(where, arrivals, "bursts", 1))
-        if burst < 1:
-            raise StudyError(f"{where}: bursts of at least 1 instance, please")
+        burst = whole(where, arrivals, "bursts", 1, 1, MOST_INSTANCES)
         return Source(application, share, "bursts", burst)
     if isinstance(arrivals, Mapping) and set(arrivals) == {"trace"}:
-        return Source(application, share, "trace", trace=_trace(where, folder / str(arrivals["trace"])))
+        return Source(application, share, "trace", trace=_trace(where, folder / text(where, arrivals, "trace", "")))
     raise StudyError(
-        f"{where}: arrivals are 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {arrivals!r}"
+        f"{where}: arrivals are 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {shown(arrivals)}"
     )
 
 
 def _trace(where: str, path: Path) -> tuple[float, ...]:
     try:
         times = [float(line) for line in path.read_text(encoding="utf-8").split()]
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{where}: cannot read arrivals from {path}: {error}") from error
+    except OSError as error:
+        raise StudyError(f"{where}: cannot read arrivals from {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        words = str(error)[:100]
+        raise StudyError(f"{where}: cannot read arrivals from {path}, a number in each line: {words}") from error
     if any(not 0 <= time < math.inf for time in times):
         raise StudyError(f"{where}: {path} has an arrival that is no finite number of seconds >= 0")
     return tuple(sorted(times))
@@ -183,5 +206,5 @@ def _application(where: str, kind: str, name: str, row: Mapping[str, Any], folde
     from fpga_dynamo.tools.zoo import load as load_model
 
     example = load_model(name, batch=1)
-    made = task_graph(example.model, *example.inputs, granularity=str(row.get("granularity", "layer")))
+    made = task_graph(example.model, *example.inputs, granularity=row.get("granularity", "layer"))
     return Application(example.name, made.tasks, made.granularity, made.source)

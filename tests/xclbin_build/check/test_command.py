@@ -105,7 +105,7 @@ def test_processes_of_a_region_are_checked_one_by_one(tmp_path: Path) -> None:
 def test_wrong_input_is_told(
     arguments: list[str], words: str, kernel: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", *(word.format(kernel=kernel) for word in arguments)]) == 1
+    assert main(["check", *(word.format(kernel=kernel) for word in arguments)]) == 2
     assert words in capsys.readouterr().err.replace("\n", " ")
 
 
