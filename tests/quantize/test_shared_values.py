@@ -423,7 +423,7 @@ def drawn(seed: int) -> tuple[Net, list[Tensor]]:
     return Net(way, layers=layers, norms=norms).eval(), images()
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=EXTENDED) for seed in range(1, 40))])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=EXTENDED) for seed in range(20)])
 def test_drawn_graphs(seed: int) -> None:
     model, data = drawn(seed)
     options: list[dict[str, Any]] = [{}, {"bias": "int32"}, {"scales": "pow2", "bias": "int32"}]
