@@ -38,6 +38,15 @@ class OutOfRangeError(ValueError):
     """An integer that int32 cannot hold; the partition has to run in eager."""
 
 
+def stored(number: float, dtype: torch.dtype) -> float:
+    """A number as an element of `dtype` on the card: a truth value is 0.0 or 1.0, and what is not zero is true."""
+    if dtype is torch.bool:
+        return float(bool(number))
+    if dtype in INTEGERS:
+        return int(number)
+    return torch.tensor(number).to(dtype).item() if dtype in HALVES else float(number)
+
+
 def slot_element(dtype: torch.dtype) -> Element:
     """What the elements of a slot are."""
     if dtype is torch.complex64:

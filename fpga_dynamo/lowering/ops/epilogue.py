@@ -30,7 +30,14 @@ def activation(node: Node | None) -> Activation | None:
     rule = _ACTIVATIONS.get(node.target)
     if rule is None or len(node.all_input_nodes) > 1:  # a parameter that is not known before the call
         return None
-    return rule(node)
+    found = rule(node)
+    return found if found is not None and _is_ordinary(found) else None
+
+
+def _is_ordinary(act: Activation) -> bool:
+    """Whether the cores compute as eager mode does with its parameters: finite numbers, or bounds at infinity."""
+    clamps = act.kind == "ACT_CLAMP"
+    return all(math.isfinite(number) or (clamps and math.isinf(number)) for number in (act.a, act.b))
 
 
 def _bound(node: Node, name: str, position: int, default: float) -> float | None:

@@ -20,9 +20,9 @@ from fpga_dynamo.lowering.ops.elementwise.rule import Operands, Rule, direct
 
 def _bounds(p: MicroProgram, x: Operand | float, low: float | None, high: float | None) -> Operand:
     result = x if isinstance(x, Operand) else p.constant(x)
-    if low is not None and low > -math.inf:
+    if low is not None and low != -math.inf:  # a bound that is NaN makes every element NaN
         result = p.op("MAX", low, result)  # of equal operands the second, so that -0.0 stays -0.0 at a bound of 0
-    if high is not None and high < math.inf:
+    if high is not None and high != math.inf:
         result = p.op("MIN", high, result)
     return p.op("COPY", x) if result is x else result
 
@@ -32,11 +32,9 @@ def _clamp(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 
 def _clamp_tensor(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    result, rest = x[0], list(x[1:])
-    for name, position in (("MAX", 1), ("MIN", 2)):
-        if argument(n, "min" if position == 1 else "max", position) is not None:
-            result = p.op(name, result, rest.pop(0))
-    return p.op("COPY", result)
+    if len(x) == 3:
+        return p.op("MIN", x[2], p.op("MAX", x[1], x[0]))  # of equal operands the second, as in _bounds
+    return p.op("MAX" if argument(n, "min", 1) is not None else "MIN", x[0], x[1])
 
 
 def _hardtanh(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -65,7 +63,8 @@ def _gelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
 def _elu(p: MicroProgram, n: Node, x: Operands) -> Operand:
     alpha, scale, inner = (float(argument(n, k, i, 1)) for i, k in ((1, "alpha"), (2, "scale"), (3, "input_scale")))
     negative = p.op("MUL", p.op("EXPM1", p.op("MUL", x[0], inner)), alpha * scale)
-    return p.op("WHERE", p.op("GT", x[0], 0.0), p.op("MUL", x[0], scale), negative)
+    # At 0 the factor of the negative side does not matter, which may be infinite or NaN.
+    return p.op("WHERE", p.op("LT", x[0], 0.0), negative, p.op("MUL", x[0], scale))
 
 
 def _hardswish(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -79,7 +78,9 @@ def _hardsigmoid(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 def _softplus_of(p: MicroProgram, x: Operand | float, beta: float, threshold: float) -> Operand:
     scaled = p.op("MUL", x, beta)
-    smooth = p.op("MUL", p.op("LOG1P", p.op("EXP", scaled)), 1 / beta)
+    smooth = p.op("LOG1P", p.op("EXP", scaled))
+    if beta != 1:
+        smooth = p.op("DIV", smooth, beta)  # 1 / beta may be beyond the range of float32
     return p.op("WHERE", p.op("GT", scaled, threshold), x, smooth)
 
 
@@ -94,7 +95,7 @@ def _mish(p: MicroProgram, n: Node, x: Operands) -> Operand:
 def _celu(p: MicroProgram, n: Node, x: Operands) -> Operand:
     alpha = float(argument(n, "alpha", 1, 1))
     negative = p.op("MUL", p.op("EXPM1", p.op("DIV", x[0], alpha)), alpha)
-    return p.op("WHERE", p.op("GT", x[0], 0.0), x[0], negative)
+    return p.op("WHERE", p.op("LT", x[0], 0.0), negative, x[0])
 
 
 def _threshold(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -107,8 +108,14 @@ def _prelu(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 def _logit(p: MicroProgram, n: Node, x: Operands) -> Operand:
     eps = argument(n, "eps", 1)
-    given = _bounds(p, x[0], None, None) if eps is None else _bounds(p, x[0], float(eps), 1 - float(eps))
+    limited = eps is not None and eps >= 0  # neither below 0 nor NaN
+    given = _bounds(p, x[0], float(eps), 1 - float(eps)) if limited else _bounds(p, x[0], None, None)
     return p.op("LOG", p.op("DIV", given, p.op("SUB", 1.0, given)))
+
+
+def _bound(name: str) -> Rule:
+    """A bound that is a number; of equal operands the second, so that a zero keeps its sign."""
+    return lambda p, n, x: p.op(name, x[1], x[0])
 
 
 ACTIVATION_RULES: dict[Any, Rule] = {
@@ -117,8 +124,8 @@ ACTIVATION_RULES: dict[Any, Rule] = {
     aten.relu.default: direct("RELU"),
     aten.clamp.default: _clamp,
     aten.clamp.Tensor: _clamp_tensor,
-    aten.clamp_min.default: direct("MAX"),
-    aten.clamp_max.default: direct("MIN"),
+    aten.clamp_min.default: _bound("MAX"),
+    aten.clamp_max.default: _bound("MIN"),
     aten.clamp_min.Tensor: direct("MAX"),
     aten.clamp_max.Tensor: direct("MIN"),
     aten.hardtanh.default: _hardtanh,

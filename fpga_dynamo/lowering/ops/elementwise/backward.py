@@ -88,10 +88,11 @@ def _elu(p: MicroProgram, n: Node, x: Operands) -> Operand:
     grad, saved = x
     alpha, scale, inner = (float(argument(n, k, i)) for i, k in ((1, "alpha"), (2, "scale"), (3, "input_scale")))
     if argument(n, "is_result", 4):
-        slope = p.op("MUL", p.op("ADD", saved, alpha * scale), inner)
-    else:
-        slope = p.op("MUL", p.op("EXP", p.op("MUL", saved, inner)), inner * alpha * scale)
-    return p.op("WHERE", p.op("LE", saved, 0.0), p.op("MUL", grad, slope), p.op("MUL", grad, scale))
+        negative = p.op("MUL", p.op("MUL", grad, inner), p.op("ADD", saved, alpha * scale))
+    else:  # in the order of eager mode's products, which may overflow
+        factor = p.op("MUL", grad, inner * alpha * scale)
+        negative = p.op("MUL", factor, p.op("EXP", p.op("MUL", saved, inner)))
+    return p.op("WHERE", p.op("LE", saved, 0.0), negative, p.op("MUL", grad, scale))
 
 
 def _softplus(p: MicroProgram, n: Node, x: Operands) -> Operand:

@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
-from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS, span_of
+from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS, span_of, stored
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, is_view, refuse_value, value
 from fpga_dynamo.ir.operators import Operator, Tensors
 from fpga_dynamo.lowering.ops.calls import rows
@@ -73,7 +73,8 @@ def _addcdiv(p: MicroProgram, n: Node, x: Operands) -> Operand:
 
 
 def _cast(p: MicroProgram, n: Node, x: Operands) -> Operand:
-    return p.op("NE", x[0], 0.0) if value(n).dtype is torch.bool else p.op("COPY", x[0])
+    """Operands come in the type that an op computes in, which of a cast is that of its result."""
+    return p.op("COPY", x[0])
 
 
 def _isnan(p: MicroProgram, n: Node, x: Operands) -> Operand:
@@ -228,7 +229,8 @@ def compute(p: MicroProgram, node: Node, given: Sequence[Operand | float]) -> Op
     if dtype in INTEGERS:
         whole = [x if isinstance(x, Operand) else p.integer(int(x)) for x in given]
         return INTEGER_RULES[node.target](p, node, whole)
-    numbers = [x if isinstance(x, Operand) else float(x) for x in given]
+    common = torch.bool if dtype is torch.bool else torch.float32  # a number has no half precision
+    numbers = [x if isinstance(x, Operand) else stored(x, common) for x in given]
     return (BOOL_RULES if dtype is torch.bool else RULES)[node.target](p, node, numbers)
 
 

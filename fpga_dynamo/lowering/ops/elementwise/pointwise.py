@@ -123,9 +123,11 @@ class GroupProgram:
             return given
         x, own = self._value(given), value(given).dtype
         if own in INTEGERS and dtype not in INTEGERS:
-            return self._round(self._program.op("INT_TO_FLOAT", x), dtype)
+            x = self._round(self._program.op("INT_TO_FLOAT", x), dtype)
         if own not in INTEGERS and dtype in INTEGERS:
             return self._program.op("FLOAT_TO_INT", x)
+        if own is not torch.bool and dtype is torch.bool:
+            return self._program.op("NE", x, 0.0)
         return x
 
     def _round(self, given: Operand | float, dtype: torch.dtype) -> Operand:

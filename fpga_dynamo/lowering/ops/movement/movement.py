@@ -16,7 +16,7 @@ from torch.fx import Node
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.walks import pad_left
 from fpga_dynamo.ir.command import Bits, Operand
-from fpga_dynamo.ir.dtypes import BYTES, FLOATS, HALVES, INTEGERS, span_of
+from fpga_dynamo.ir.dtypes import BYTES, FLOATS, INTEGERS, span_of, stored
 from fpga_dynamo.ir.elements import F32
 from fpga_dynamo.ir.graph import (
     GraphInfo,
@@ -143,12 +143,10 @@ def lower_stack(match: Match, emitter: Emitter) -> Sequence[View]:
 
 def fill(emitter: Emitter, out: View, number: float) -> None:
     """The whole buffer of `out`, padding included, so that later vectors read no garbage."""
-    integer = out.dtype in INTEGERS
-    if out.dtype in HALVES:
-        number = torch.tensor(number).to(out.dtype).item()
+    number = stored(number, out.dtype)
     move = Move(
         output=Operand(out.buffer),
-        fill=Bits(int(number)) if integer else float(number),
+        fill=Bits(number) if isinstance(number, int) else number,
         dims=pad_left((out.buffer.length,), 6, 1),
         out_stride=pad_left((1,), 6, 0),
         format=emitter.format_of(out),
