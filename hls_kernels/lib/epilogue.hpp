@@ -39,7 +39,7 @@ FPGA_INLINE vec16 apply_activation(const vec16& x, int32_t kind, float a, float 
         case ACT_GELU_TANH: return gelu_tanh(x);
         case ACT_HARDSWISH: return x * hardsigmoid(x);
         case ACT_HARDSIGMOID: return hardsigmoid(x);
-        case ACT_ELU: return select(vgt(x, vec16(0.0f)), x, vec16(a) * vexpm1(x));
+        case ACT_ELU: return select(vge(x, vec16(0.0f)), x, vec16(a) * vexpm1(x));
         default: return x;
     }
 }

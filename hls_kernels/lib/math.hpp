@@ -26,6 +26,8 @@ FPGA_INLINE vec16 with_sign_of(const vec16& x, const vec16& sign) {
 
 FPGA_INLINE ivec16 is_nan(const vec16& x) { return vne(x, x); }
 
+FPGA_INLINE ivec16 is_finite(const vec16& x) { return vlt(vabs(x), vec16(FLOAT_INFINITY)); }
+
 // ---- rounding: adding 2^23 with x's sign pushes the fraction out of the significand ----
 
 FPGA_INLINE vec16 vround(const vec16& x) {
@@ -77,17 +79,20 @@ FPGA_INLINE vec16 vexp(const vec16& x) {
     return scale_by_power(exp_tail(r) * (r * r) + r + vec16(1.0f), n);
 }
 
-// exp(x) for x <= 0; results below the smallest normal float are 0. For sums with a term of 1, as in a softmax.
+// DECAY_SCALE exp(x) for x <= 0; 0 below -104, where exp(x) rounds to 0. The scale keeps it from being denormal: who divides
+// by a sum of such numbers rounds once.
+constexpr float DECAY_SCALE = 0x1p24f;
+
 FPGA_INLINE vec16 vexp_decay(const vec16& x) {
-    const vec16 shift(12583039.0f);  // 1.5 * 2^23 + 127: the sum's low 8 bits are the exponent field of 2^n
+    const vec16 shift(12583063.0f);  // 1.5 * 2^23 + 151: the sum's low 8 bits are the exponent field of 2^(n + 24)
     const vec16 t = x * vec16(1.44269504f) + shift, k = t - shift;
     const vec16 r = (x - k * vec16(0.693359375f)) - k * vec16(-2.12194440e-4f);
     const vec16 power = from_bits(bits_of(t) << ivec16(23));
     const vec16 y = (exp_tail(r) * (r * r) + r + vec16(1.0f)) * power;
-    return select(vlt(x, vec16(-87.0f)), vec16(0.0f), y);
+    return select(vlt(x, vec16(-104.0f)), vec16(0.0f), y);
 }
 
-// exp(x) - 1 for -40 <= x <= 89, the zero's sign apart.
+// exp(x) - 1 for -40 <= x <= 89, the zero's sign and the last bits of denormals apart.
 FPGA_INLINE vec16 expm1_core(const vec16& x) {
     ivec16 n;
     const vec16 r = reduce_exp(x, n);
@@ -99,7 +104,8 @@ FPGA_INLINE vec16 expm1_core(const vec16& x) {
 }
 
 FPGA_INLINE vec16 vexpm1(const vec16& x) {
-    return with_sign_of(vabs(expm1_core(vclamp(x, vec16(-40.0f), vec16(89.0f)))), x);
+    const ivec16 small = vlt(vabs(x), vec16(2.98023224e-8f));  // where x is the nearest float
+    return select(small, x, expm1_core(vclamp(x, vec16(-40.0f), vec16(89.0f))));
 }
 
 FPGA_INLINE vec16 vsigmoid(const vec16& x) {
@@ -259,7 +265,7 @@ FPGA_INLINE vec16 vnormal_tail(const vec16& a) {
     g = g * a + vec16(-4.591833353e-1f);
     g = g * a + vec16(-1.151108146f);
     g = g * a + vec16(-9.999999404e-1f);
-    const vec16 shift(12583039.0f);  // as in vexp_decay
+    const vec16 shift(12583039.0f);  // 1.5 * 2^23 + 127: the sum's low 8 bits are the exponent field of a power of 2
     const vec16 t = g + shift, r = g - (t - shift);
     vec16 e = vec16(1.534581243e-4f);  // 2^r
     e = e * r + vec16(1.339993090e-3f);

@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
     sweep(report, "vexp", [](vec16 x) { return vexp(x); }, [](double x) { return std::exp(x); }, 1.5);
     sweep(
         report, "vexp_decay", [](vec16 x) { return vexp_decay(vneg(vabs(x))); },
-        [](double x) { return std::fabs(x) > 87 ? 0 : std::exp(-std::fabs(x)); }, 1.5);
+        [](double x) { return std::fabs(x) > 104 ? 0 : double(DECAY_SCALE) * std::exp(-std::fabs(x)); }, 1.5);
     sweep(report, "vexpm1", [](vec16 x) { return vexpm1(x); }, [](double x) { return std::expm1(x); }, 2.0);
     sweep(report, "vlog", [](vec16 x) { return vlog(x); }, [](double x) { return std::log(x); }, 1.5);
     sweep(report, "vlog1p", [](vec16 x) { return vlog1p(x); }, [](double x) { return std::log1p(x); }, 2.0);

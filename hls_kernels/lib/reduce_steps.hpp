@@ -12,10 +12,12 @@ namespace fpga {
 constexpr int REDUCE_WAYS = 4;
 
 enum reduce_step : int32_t {
-    STEP_SUM,       // sum += x
-    STEP_SQUARES,   // sum += x^2
-    STEP_CENTERED,  // d = x - center; sum += d^2, other += d
-    STEP_EXP,       // sum += exp(x - center)
+    STEP_SUM,              // sum += x
+    STEP_SCALED_SUM,       // sum += x scale
+    STEP_SQUARES,          // sum += x^2
+    STEP_CENTERED,         // d = x - center; sum += d^2, other += d
+    STEP_SCALED_CENTERED,  // d = x scale - center; likewise
+    STEP_EXP,              // sum += DECAY_SCALE exp(x - center)
     STEP_MAX,
     STEP_LARGEST,  // as STEP_MAX, but NaN does not count
     STEP_MIN,
@@ -55,10 +57,17 @@ constexpr bool step_has_position() {
     return STEP == STEP_ARGMAX || STEP == STEP_ARGMIN;
 }
 
+// Steps that gather a second sum.
+template <int STEP>
+constexpr bool step_has_other() {
+    return STEP == STEP_CENTERED || STEP == STEP_SCALED_CENTERED;
+}
+
 // Steps whose rounding errors grow with the number of terms.
 template <int STEP>
 constexpr bool step_adds() {
-    return STEP == STEP_SUM || STEP == STEP_SQUARES || STEP == STEP_CENTERED || STEP == STEP_EXP;
+    return STEP == STEP_SUM || STEP == STEP_SCALED_SUM || STEP == STEP_SQUARES || STEP == STEP_EXP ||
+           step_has_other<STEP>();
 }
 
 template <int STEP>
@@ -67,7 +76,7 @@ ways:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         to.sum[j] += from.sum[j];
-        if (STEP == STEP_CENTERED) to.other[j] += from.other[j];
+        if (step_has_other<STEP>()) to.other[j] += from.other[j];
     }
 }
 
@@ -78,7 +87,7 @@ ways:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         to.sum[j] = from.sum[j];
-        if (STEP == STEP_CENTERED) to.other[j] = from.other[j];
+        if (step_has_other<STEP>()) to.other[j] = from.other[j];
         if (step_has_position<STEP>()) to.where[j] = from.where[j];
     }
 }
@@ -88,13 +97,14 @@ FPGA_INLINE ivec16 is_better(const vec16& x, const vec16& best) {
     return (STEP == STEP_ARGMAX ? vgt(x, best) : vlt(x, best)) | (is_nan(x) & veq(best, best));
 }
 
-// Lanes where `valid` is false do not count. x becomes what a later pass can use: exp(x - center) for STEP_EXP.
+// Lanes where `valid` is false do not count. x becomes what a later pass can use: the exponential for STEP_EXP.
 template <int STEP>
-FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const vec16& center, const ivec16& position,
-                      const ivec16& valid) {
+FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const vec16& center, const vec16& scale,
+                      const ivec16& position, const ivec16& valid) {
     const vec16 zero(0.0f);
     switch (STEP) {
         case STEP_SUM: sum += select(valid, x, zero); break;
+        case STEP_SCALED_SUM: sum += select(valid, x * scale, zero); break;
         case STEP_SQUARES: {
             const vec16 y = select(valid, x, zero);
             sum += y * y;
@@ -102,6 +112,12 @@ FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const v
         }
         case STEP_CENTERED: {
             const vec16 d = select(valid, x - center, zero);
+            sum += d * d;
+            other += d;
+            break;
+        }
+        case STEP_SCALED_CENTERED: {
+            const vec16 d = select(valid, x * scale - center, zero);
             sum += d * d;
             other += d;
             break;
@@ -126,10 +142,10 @@ FPGA_INLINE void take(vec16& sum, vec16& other, ivec16& where, vec16& x, const v
 // All lanes of a vector, for steps that gather one number a lane.
 template <int STEP>
 FPGA_INLINE void take_whole(vec16& gathered, vec16& x, const vec16& center) {
-    static_assert(!step_has_position<STEP>() && STEP != STEP_CENTERED, "gathers more than one number a lane");
+    static_assert(!step_has_position<STEP>() && !step_has_other<STEP>(), "gathers more than one number a lane");
     vec16 other;
     ivec16 where;
-    take<STEP>(gathered, other, where, x, center, where, ivec16(-1));
+    take<STEP>(gathered, other, where, x, center, vec16(1.0f), where, ivec16(-1));
 }
 
 template <int STEP>
@@ -174,7 +190,7 @@ FPGA_INLINE void finish_way(accumulators& a, int way) {
         return;
     }
     a.sum[way] = across_lanes<STEP>(a.sum[way]);
-    if (STEP == STEP_CENTERED) a.other[way] = across_lanes<STEP_SUM>(a.other[way]);
+    if (step_has_other<STEP>()) a.other[way] = across_lanes<STEP_SUM>(a.other[way]);
 }
 
 // The ways merged into the first one.
@@ -189,7 +205,7 @@ FPGA_INLINE void merge_ways(accumulators& a) {
         return;
     }
     a.sum[0] = merge<STEP>(merge<STEP>(a.sum[0], a.sum[1]), merge<STEP>(a.sum[2], a.sum[3]));
-    if (STEP == STEP_CENTERED) a.other[0] = (a.other[0] + a.other[1]) + (a.other[2] + a.other[3]);
+    if (step_has_other<STEP>()) a.other[0] = (a.other[0] + a.other[1]) + (a.other[2] + a.other[3]);
 }
 
 }  // namespace fpga

@@ -49,7 +49,26 @@ _UNARY = (
     "torch.square({})",
     "F.dropout({}, 0.5, training=False)",
 )
+_WITH_CONSTANT = (
+    "F.elu({}, {c})",
+    "F.celu({}, {c})",
+    "F.leaky_relu({}, {c})",
+    "F.hardtanh({}, -1.0, {c})",
+    "{}.clamp(min={c})",
+    "{}.clamp(max={c})",
+    "F.threshold({}, {c}, 0.5)",
+    "F.softplus({}, 1.0, {c})",
+    "torch.nan_to_num({}, posinf={c})",
+    "torch.where({} > 0, 1.0, {c})",
+)
 _CLAMPS = ("min=0", "max=0.5", "-0.5, 0.5", "min=-1, max=2", "0, 6", "0.5, -0.5")
+
+
+@operator(floating)
+def extreme_constant(b: Builder) -> None:
+    name, _ = b.pick(floating)
+    number = b.choose("float('inf')", "float('-inf')", "-0.0", "1e-45", "-0.3", "float('nan')")
+    b.emit(b.choose(*_WITH_CONSTANT).format(name, c=number))
 
 
 @operator(floating, weight=6)

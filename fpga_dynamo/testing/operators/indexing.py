@@ -91,6 +91,15 @@ def masking(b: Builder) -> None:
     b.emit(b.choose(f"{name}.masked_fill({condition}, 0.5)", f"{name} * {condition}"))
 
 
+@operator(truth)
+def filled_truth(b: Builder) -> None:
+    """A truth value that comes from a number, which need not be 0 or 1."""
+    name, x = b.pick(truth)
+    number = b.choose("1", "2", "-1", "0.5", "float('nan')", "0")
+    fills = [f"{name}.masked_fill(~{name}, {number})", f"torch.full_like({name}, {number})"]
+    b.emit(b.choose(*fills, *([f"F.pad({name}, (1, 0), value={number})"] if x.dim() else [])))
+
+
 @operator(matrix)
 def triangle(b: Builder) -> None:
     name, _ = b.pick(matrix)

@@ -35,85 +35,176 @@ results:
 
 // The first pass of every kind.
 inline void first_walk(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
-                       float* held, const vec16* center, accumulators& a) {
+                       float* held, const row_values& row, accumulators& a) {
     const bool hold = REDUCE_HOLDS_INPUT && item.fits;
     if (p.of_bytes) {
         hold_bytes(p, item, real_input_of(c), arena, held);
         switch (c.kind) {
-            case REDUCE_RMS_NORM: return walk<STEP_SQUARES, FROM_HELD>(p, item, arena, held, false, center, a);
-            case REDUCE_NORM: return walk<STEP_SUM, FROM_HELD>(p, item, arena, held, false, center, a);
-            default: return walk<STEP_LARGEST, FROM_HELD>(p, item, arena, held, false, center, a);
+            case REDUCE_RMS_NORM: return walk<STEP_SQUARES, FROM_HELD>(p, item, arena, held, false, row, a);
+            case REDUCE_NORM: return walk<STEP_SUM, FROM_HELD>(p, item, arena, held, false, row, a);
+            default: return walk<STEP_LARGEST, FROM_HELD>(p, item, arena, held, false, row, a);
         }
     }
     switch (c.kind) {
-        case REDUCE_MAX: return walk<STEP_MAX, FROM_BANK>(p, item, arena, held, false, center, a);
-        case REDUCE_MIN: return walk<STEP_MIN, FROM_BANK>(p, item, arena, held, false, center, a);
-        case REDUCE_PROD: return walk<STEP_PROD, FROM_BANK>(p, item, arena, held, false, center, a);
-        case REDUCE_ARGMAX: return walk<STEP_ARGMAX, FROM_BANK>(p, item, arena, held, false, center, a);
-        case REDUCE_ARGMIN: return walk<STEP_ARGMIN, FROM_BANK>(p, item, arena, held, false, center, a);
-        case REDUCE_RMS_NORM: return walk<STEP_SQUARES, FROM_BANK>(p, item, arena, held, hold, center, a);
+        case REDUCE_MAX: return walk<STEP_MAX, FROM_BANK>(p, item, arena, held, false, row, a);
+        case REDUCE_MIN: return walk<STEP_MIN, FROM_BANK>(p, item, arena, held, false, row, a);
+        case REDUCE_PROD: return walk<STEP_PROD, FROM_BANK>(p, item, arena, held, false, row, a);
+        case REDUCE_ARGMAX: return walk<STEP_ARGMAX, FROM_BANK>(p, item, arena, held, false, row, a);
+        case REDUCE_ARGMIN: return walk<STEP_ARGMIN, FROM_BANK>(p, item, arena, held, false, row, a);
+        case REDUCE_RMS_NORM: return walk<STEP_SQUARES, FROM_BANK>(p, item, arena, held, hold, row, a);
         case REDUCE_SOFTMAX:  // a NaN makes the sum of exponentials NaN, and so the whole row
-        case REDUCE_LOG_SOFTMAX: return walk<STEP_LARGEST, FROM_BANK>(p, item, arena, held, hold, center, a);
-        default: return walk<STEP_SUM, FROM_BANK>(p, item, arena, held, hold && reduce_centers(c.kind), center, a);
+        case REDUCE_LOG_SOFTMAX: return walk<STEP_LARGEST, FROM_BANK>(p, item, arena, held, hold, row, a);
+        default: return walk<STEP_SUM, FROM_BANK>(p, item, arena, held, hold && reduce_centers(c.kind), row, a);
     }
 }
 
 // A further pass, over the copy that the first one has left if there is one.
 template <int STEP>
 inline void next_walk(const reduce_plan& p, const reduce_item& item, vec16* arena, float* held, bool to_held,
-                      const vec16* center, accumulators& a) {
+                      const row_values& row, accumulators& a) {
     if ((REDUCE_HOLDS_INPUT || p.of_bytes) && item.fits)
-        walk<STEP, FROM_HELD>(p, item, arena, held, to_held, center, a);
+        walk<STEP, FROM_HELD>(p, item, arena, held, to_held, row, a);
     else
-        walk<STEP, FROM_BANK>(p, item, arena, held, to_held, center, a);
+        walk<STEP, FROM_BANK>(p, item, arena, held, to_held, row, a);
+}
+
+// A sum may leave the range of a float where its result does not: partial sums of numbers of either sign, sums behind a
+// mean, squares behind a standard deviation. Such rows are walked once more, times a power of two, which is exact. A row
+// has fewer than 2^31 elements, so that no sum overflows then and no square that matters is denormal.
+constexpr float SUM_SCALE = 0x1p-32f;
+constexpr float LARGE_SCALE = 0x1p-82f;   // of distances whose squares add up to infinity
+constexpr float SMALL_SCALE = 0x1p+104f;  // of distances whose squares add up to less than SMALL_SQUARES
+constexpr float SMALL_SQUARES = 0x1p-90f;
+constexpr float SMALL_EPS = 0x1p-85f;   // from which on such squares do not matter beside it
+constexpr float SMALL_MEAN = 0x1p-20f;  // from which on distances are 0 or have squares of full precision
+
+// Lanes of way j whose sums are those of rows.
+FPGA_INLINE ivec16 lanes_of_rows(const reduce_item& item, int j) {
+    if (item.row_in_lanes) return ivec16(-1);
+    return vlt(lane_numbers(), ivec16(item.width - j * VEC));
+}
+
+// What the lanes of way j have gathered of their row: where all ways belong to one, it is in the first.
+FPGA_INLINE vec16 of_row(const reduce_item& item, const vec16 (&gathered)[REDUCE_WAYS], int j) {
+    const bool one_row = item.row_in_lanes && !item.row_in_way;
+    return one_row ? gathered[0] : gathered[j];
+}
+
+// Whether a row's sum is not finite, or below `smallest`.
+FPGA_INLINE bool leaves_range(const reduce_item& item, const accumulators& a, float smallest) {
+    ivec16 found(0);
+ways:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        const vec16 sum = of_row(item, a.sum, j);
+        const ivec16 beyond = vlt(sum, vec16(smallest)) | select(is_finite(sum), ivec16(0), ivec16(-1));
+        found = found | (beyond & lanes_of_rows(item, j));
+    }
+    return any(found);
+}
+
+FPGA_INLINE void set_scale(row_values& row, int j, const ivec16& where, float scale) {
+    row.scale[j] = select(where, vec16(scale), row.scale[j]);
+    row.unit[j] = select(where, vec16(1.0f / scale), row.unit[j]);
+}
+
+FPGA_INLINE void clear_scales(row_values& row) {
+ways:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        row.scale[j] = row.unit[j] = vec16(1.0f);
+    }
+}
+
+// Adds up once more, rows whose sum is not finite in the unit 1 / SUM_SCALE.
+FPGA_NOINLINE void add_up_scaled(const reduce_plan& p, const reduce_item& item, vec16* arena, float* held,
+                                 accumulators& a, row_values& row) {
+    clear_scales(row);
+scales:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        set_scale(row, j, select(is_finite(of_row(item, a.sum, j)), ivec16(0), lanes_of_rows(item, j)), SUM_SCALE);
+    }
+    row.scaled = true;
+    walk<STEP_SCALED_SUM, FROM_BANK>(p, item, arena, held, false, row, a);
+}
+
+// The distances and their squares once more, in units with which the squares' sums are floats.
+FPGA_NOINLINE void center_scaled(const reduce_plan& p, const reduce_item& item, float smallest, vec16* arena,
+                                 float* held, accumulators& a, row_values& row) {
+    clear_scales(row);
+scales:
+    UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
+#pragma HLS unroll
+        const vec16 squares = of_row(item, a.sum, j);
+        const ivec16 rows = lanes_of_rows(item, j), near_zero = vlt(vabs(row.center[j]), vec16(SMALL_MEAN));
+        set_scale(row, j, select(is_finite(squares), ivec16(0), rows), LARGE_SCALE);
+        set_scale(row, j, rows & near_zero & vlt(squares, vec16(smallest)), SMALL_SCALE);
+        row.center[j] = row.center[j] * row.scale[j];
+    }
+    row.scaled = true;
+    next_walk<STEP_SCALED_CENTERED>(p, item, arena, held, false, row, a);
+}
+
+inline void center_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
+                        float* held, accumulators& a, row_values& row) {
+    next_walk<STEP_CENTERED>(p, item, arena, held, false, row, a);
+    row.scaled = false;
+    const float smallest = c.kind == REDUCE_NORM && c.eps >= SMALL_EPS ? -1.0f : SMALL_SQUARES;
+    if (leaves_range(item, a, smallest)) center_scaled(p, item, smallest, arena, held, a, row);
 }
 
 // What the sums of a row's last pass say about its results; Value is a vec16, or a float where all lanes are alike.
 template <class Value>
 FPGA_INLINE void row_result(const reduce_command& c, const Value& sum, const Value& other, const Value& share,
-                            Value& factor, Value& offset) {
+                            bool scaled, const Value& scale, Value& factor, Value& offset) {
     const Value one(1.0f), zero(0.0f), eps(c.eps);
     factor = one;
     offset = zero;
     switch (c.kind) {
         case REDUCE_SOFTMAX: factor = one / sum; break;
-        case REDUCE_LOG_SOFTMAX: offset = zero - vlog(sum); break;
+        case REDUCE_LOG_SOFTMAX: offset = zero - vlog(sum * Value(1.0f / DECAY_SCALE)); break;
         case REDUCE_RMS_NORM: factor = one / vsqrt(sum * share + eps); break;
         default:
             offset = other * share;  // what rounding took from the mean
             // Of equal numbers nothing is to be left: a little more is taken than rounding may have added.
             factor = vmax(sum * share - offset * offset * Value(1.000001f), zero);
+            if (c.kind == REDUCE_DEVIATION) factor = vsqrt(factor);
             if (c.kind != REDUCE_NORM) break;
-            factor = one / vsqrt(factor + eps);
+            if (scaled)  // eps times a small scale's square may be 0
+                factor = one / vmax(vsqrt(factor + eps * scale * scale), vsqrt(eps) * scale);
+            else
+                factor = one / vsqrt(factor + eps);
             offset = zero - offset * factor;
     }
 }
 
-// The further passes: for each way what write_rows needs. REDUCE_MOMENTS has the variance as its factor, and as its
-// offset what the mean lacks.
+// The further passes: for each way what write_rows needs. Kinds with moments have the spread as their factor, and as
+// their offset what the mean lacks.
 inline void prepare_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, float share,
                          vec16* arena, float* held, accumulators& a, row_values& row) {
-    const bool one_row = item.row_in_lanes && !item.row_in_way;  // then the first way holds what is known of it
 centers:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
-        const vec16 x = one_row ? a.sum[0] : a.sum[j];
+        const vec16 x = of_row(item, a.sum, j);
         row.center[j] = reduce_centers(c.kind) ? x * vec16(share) : x;
+        if (row.scaled) row.center[j] = row.center[j] * row.unit[j];
     }
-    if (reduce_centers(c.kind)) next_walk<STEP_CENTERED>(p, item, arena, held, false, row.center, a);
-    if (c.kind == REDUCE_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, item.fits, row.center, a);
-    if (c.kind == REDUCE_LOG_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, false, row.center, a);
+    if (reduce_centers(c.kind)) center_rows(c, p, item, arena, held, a, row);
+    if (c.kind == REDUCE_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, item.fits, row, a);
+    if (c.kind == REDUCE_LOG_SOFTMAX) next_walk<STEP_EXP>(p, item, arena, held, false, row, a);
 factors:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         if (item.row_in_lanes) {
-            const int from = one_row ? 0 : j;
             float factor, offset;
-            row_result<float>(c, a.sum[from][0], a.other[from][0], share, factor, offset);
+            row_result<float>(c, of_row(item, a.sum, j)[0], of_row(item, a.other, j)[0], share, row.scaled,
+                              row.scaled ? row.scale[j][0] : 1.0f, factor, offset);
             row.factor[j] = vec16(factor);
             row.offset[j] = vec16(offset);
         } else {
-            row_result<vec16>(c, a.sum[j], a.other[j], vec16(share), row.factor[j], row.offset[j]);
+            row_result<vec16>(c, a.sum[j], a.other[j], vec16(share), row.scaled,
+                              row.scaled ? row.scale[j] : vec16(1.0f), row.factor[j], row.offset[j]);
         }
     }
 }
@@ -132,32 +223,41 @@ inline void reduce_rows(const reduce_command& c, const reduce_plan& p, const red
     accumulators a;
     row_values row;
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) row.center[j] = vec16(0.0f);
-    first_walk(c, p, item, arena, held, row.center, a);
-    if (reduce_keeps_size(c.kind) || c.kind == REDUCE_MOMENTS) prepare_rows(c, p, item, share, arena, held, a, row);
+    row.scaled = false;
+    first_walk(c, p, item, arena, held, row, a);
+    const bool sums = c.kind == REDUCE_SUM || c.kind == REDUCE_MEAN || reduce_centers(c.kind);
+    if (sums && !p.of_bytes && leaves_range(item, a, -FLOAT_INFINITY)) add_up_scaled(p, item, arena, held, a, row);
+    if (reduce_keeps_size(c.kind) || reduce_has_moments(c.kind)) prepare_rows(c, p, item, share, arena, held, a, row);
     switch (c.kind) {
         case REDUCE_SOFTMAX: return write_kind<REDUCE_SOFTMAX>(c, p, item, arena, weights, held, row);
         case REDUCE_LOG_SOFTMAX: return write_kind<REDUCE_LOG_SOFTMAX>(c, p, item, arena, weights, held, row);
-        case REDUCE_NORM: return write_kind<REDUCE_NORM>(c, p, item, arena, weights, held, row);
+        case REDUCE_NORM:
+            if (row.scaled) return write_kind<NORM_OF_SCALED>(c, p, item, arena, weights, held, row);
+            return write_kind<REDUCE_NORM>(c, p, item, arena, weights, held, row);
         case REDUCE_RMS_NORM: return write_kind<REDUCE_RMS_NORM>(c, p, item, arena, weights, held, row);
         default: break;
     }
     const bool position = c.kind == REDUCE_ARGMAX || c.kind == REDUCE_ARGMIN;
-    vec16 y[REDUCE_WAYS][1], variance[REDUCE_WAYS][1];
+    vec16 y[REDUCE_WAYS][1], spread[REDUCE_WAYS][1];
 results:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
         y[j][0] = a.sum[j];
         if (position) y[j][0] = from_bits(select(veq(a.where[j], ivec16(NOWHERE)), ivec16(0), a.where[j]));
-        if (c.kind == REDUCE_MEAN) y[j][0] = a.sum[j] / vec16(static_cast<float>(p.count));
-        if (c.kind == REDUCE_MOMENTS) {
+        if (sums && row.scaled) y[j][0] = y[j][0] * row.unit[j];
+        if (c.kind == REDUCE_MEAN) y[j][0] = y[j][0] / vec16(static_cast<float>(p.count));
+        if (reduce_has_moments(c.kind)) {
             // An infinite mean stays; its distance from an infinite element is NaN.
-            y[j][0] = row.center[j] + select(is_nan(row.offset[j]), vec16(0.0f), row.offset[j]);
-            variance[j][0] = row.factor[j];
+            const vec16 mean = row.center[j] + select(is_nan(row.offset[j]), vec16(0.0f), row.offset[j]);
+            const vec16 unit = row.scaled ? row.unit[j] : vec16(1.0f);
+            y[j][0] = mean * unit;
+            spread[j][0] = row.factor[j] * unit;
+            if (c.kind == REDUCE_MOMENTS) spread[j][0] = spread[j][0] * unit;
         }
     }
     if (!position) activate<REDUCE_WAYS, 1>(y, c.activation, c.act_a, c.act_b);
     write_results(item, arena, y, 0);
-    if (c.kind == REDUCE_MOMENTS) write_results(item, arena, variance, static_cast<int64_t>(c.second) - c.output);
+    if (reduce_has_moments(c.kind)) write_results(item, arena, spread, static_cast<int64_t>(c.second) - c.output);
 }
 
 inline uint32_t reduce(const reduce_command& c, const vec16*, vec16* arena, const vec16* weights, uint32_t slice,
@@ -190,7 +290,7 @@ struct redirection<reduce_command> {
 };
 
 inline void reduce_bounds(const reduce_command& c, bounds& b) {
-    b.require(c.kind >= REDUCE_SUM && c.kind <= REDUCE_MOMENTS, "has an unknown kind");
+    b.require(c.kind >= REDUCE_SUM && c.kind <= REDUCE_DEVIATION, "has an unknown kind");
     b.require(activation_is_known(c.activation), "has an unknown activation");
     int64_t count = 1;
     for (int d = 0; d < 3; d++) {
@@ -218,7 +318,7 @@ inline void reduce_bounds(const reduce_command& c, bounds& b) {
     }
     b.read(REGION_ARENA, c.input, input, bytes_of(c.in_format));
     b.write(REGION_ARENA, c.output, output, bytes_of(c.out_format));
-    b.require((c.kind == REDUCE_MOMENTS) == (c.second != ABSENT), "has a second result, or none, against its kind");
+    b.require(reduce_has_moments(c.kind) == (c.second != ABSENT), "has a second result, or none, against its kind");
     if (c.second != ABSENT) b.write(REGION_ARENA, c.second, output);
     if (reduce_has_affine(c.kind) && c.scale != ABSENT) b.read(REGION_WEIGHTS, c.scale, affine);
     if (c.kind == REDUCE_NORM && c.shift != ABSENT) b.read(REGION_WEIGHTS, c.shift, affine);

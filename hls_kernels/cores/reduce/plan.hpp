@@ -18,8 +18,10 @@ static_assert(tile::REDUCE_ROW % REDUCE_GROUP == 0, "a row is a whole number of 
 FPGA_INLINE bool reduce_keeps_size(int32_t kind) {
     return kind == REDUCE_SOFTMAX || kind == REDUCE_LOG_SOFTMAX || kind == REDUCE_NORM || kind == REDUCE_RMS_NORM;
 }
+// Kinds with a mean and a measure of the spread as their results.
+FPGA_INLINE bool reduce_has_moments(int32_t kind) { return kind == REDUCE_MOMENTS || kind == REDUCE_DEVIATION; }
 // Kinds whose second pass gathers distances from the mean.
-FPGA_INLINE bool reduce_centers(int32_t kind) { return kind == REDUCE_NORM || kind == REDUCE_MOMENTS; }
+FPGA_INLINE bool reduce_centers(int32_t kind) { return kind == REDUCE_NORM || reduce_has_moments(kind); }
 FPGA_INLINE bool reduce_has_affine(int32_t kind) { return kind == REDUCE_NORM || kind == REDUCE_RMS_NORM; }
 
 // The command's dimensions with contiguous neighbours merged inwards: kept 0..2, reduced 3..5. Lanes go along dimension

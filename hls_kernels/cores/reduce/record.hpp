@@ -18,7 +18,8 @@ enum reduce_kind : int32_t {
     REDUCE_NORM = 8,      // (x - mean) / sqrt(variance + eps) * scale + shift: layer, group, instance norm
     REDUCE_RMS_NORM = 9,  // x / sqrt(mean(x^2) + eps) * scale
     REDUCE_PROD = 10,
-    REDUCE_MOMENTS = 11,  // the mean, and to `second` the mean squared distance from it (the biased variance)
+    REDUCE_MOMENTS = 11,    // the mean, and to `second` the mean squared distance from it (the biased variance)
+    REDUCE_DEVIATION = 12,  // the mean, and to `second` the square root of the biased variance
 };
 
 // Reduction over up to three dimensions, `kept` outside, `reduced` inside; sizes of unused ones are 1.
@@ -32,7 +33,7 @@ struct reduce_command {
     place_t output;
     uint32_t scale;
     uint32_t shift;
-    place_t second;  // arena, laid out as the output; ABSENT for all kinds but REDUCE_MOMENTS
+    place_t second;  // arena, laid out as the output; ABSENT for all kinds but REDUCE_MOMENTS and REDUCE_DEVIATION
     int32_t kept[3];
     int32_t reduced[3];
     int32_t in_stride[6];

@@ -59,7 +59,7 @@ struct data_style {
 
 void run(tb::report& report, tb::random_source& random, int round) {
     reduce_command c = {};
-    c.kind = random.integer(REDUCE_SUM, REDUCE_MOMENTS);
+    c.kind = random.integer(REDUCE_SUM, REDUCE_DEVIATION);
     c.activation = random.chance(0.2) ? ACT_RELU : ACT_NONE;
     c.eps = 1e-5f;
     int32_t size[6];
@@ -84,11 +84,13 @@ void run(tb::report& report, tb::random_source& random, int round) {
                                      : lay_out(size, kept_order, 3, c.out_stride, random.pick({0, 7}), 1);
 
     tb::memory arena, weights;
-    const data_style style = random.pick({data_style{0, 1, 0}, data_style{0, 1, 0}, data_style{1000, 1, 0},
-                                          data_style{0, 3, 0.05}, data_style{0, 60, 0}});
+    data_style style = random.pick({data_style{0, 1, 0}, data_style{0, 1, 0}, data_style{1000, 1, 0},
+                                    data_style{0, 3, 0.05}, data_style{0, 60, 0}});
+    if ((c.kind == REDUCE_NORM || c.kind == REDUCE_DEVIATION) && random.chance(0.3))  // whose squares are no floats
+        style = random.pick({data_style{0, 1e-30f, 0}, data_style{0, 1e30f, 0}, data_style{0, 1e38f, 0}});
     c.input = arena.allocate_random(in_floats, random, style.offset - style.spread, style.offset + style.spread);
     c.output = arena.allocate(out_floats);
-    c.second = c.kind == REDUCE_MOMENTS ? arena.allocate(out_floats) : ABSENT;
+    c.second = reduce_has_moments(c.kind) ? arena.allocate(out_floats) : ABSENT;
     const int nasty = random.integer(0, 4);
     for (int64_t i = 0; i < in_floats; i++) {
         float& x = arena[c.input + i];
@@ -153,11 +155,16 @@ void run(tb::report& report, tb::random_source& random, int round) {
             switch (c.kind) {
                 case REDUCE_SUM: report.close(got, activate(sum), terms, "sum"); break;
                 case REDUCE_MEAN: report.close(got, activate(sum / n), terms / n, "mean"); break;
-                case REDUCE_MOMENTS: {
+                case REDUCE_MOMENTS:
+                case REDUCE_DEVIATION: {
                     report.close(got, activate(sum / n), terms / n, "mean");
                     const double second = arena[address(c.second, c.out_stride, at, 3)];
                     const double noise = 1e-7 * std::fabs(sum / n);  // of the input's own rounding, if all are equal
-                    report.close(second, deviation / n, 1e-6 * deviation / n + noise * noise, "variance");
+                    const double variance = deviation / n;
+                    if (c.kind == REDUCE_MOMENTS)
+                        report.close(second, variance, 1e-6 * variance + noise * noise, "variance");
+                    else
+                        report.close(second, std::sqrt(variance), 1e-6 * std::sqrt(variance) + noise, "deviation");
                     break;
                 }
                 case REDUCE_MAX: report.close(got, activate(high), 0, "max"); break;

@@ -24,6 +24,20 @@ constexpr bool REDUCE_HOLDS_INPUT = false;
 // How a pass reaches the elements: in the bank, or group by group in the local memory.
 enum pass_source : int { FROM_BANK = 0, FROM_HELD = 1 };
 
+// What is known of the rows of each way: y = (x - center) * factor + offset; if `scaled`, with x * scale in the place of x,
+// which then stands in the unit 1 / scale. Scales are powers of two.
+struct row_values {
+    vec16 scale[REDUCE_WAYS];
+    vec16 unit[REDUCE_WAYS];
+    vec16 center[REDUCE_WAYS];
+    vec16 factor[REDUCE_WAYS];
+    vec16 offset[REDUCE_WAYS];
+    bool scaled;
+};
+
+// REDUCE_NORM of scaled rows.
+constexpr int NORM_OF_SCALED = -1;
+
 // Elements of way j that are still to come when the first way has `left`.
 FPGA_INLINE int32_t left_of_way(const reduce_item& item, int j, int32_t left) {
     return item.row_in_way ? left : left - j * VEC;
@@ -32,7 +46,8 @@ FPGA_INLINE int32_t left_of_way(const reduce_item& item, int j, int32_t left) {
 // A group, all of its elements if WHOLE. Those of the first way begin at `at` in the bank and at `slot` in `held`.
 template <int STEP, int SOURCE, bool WHOLE>
 FPGA_INLINE void take_group(accumulators& part, const reduce_item& item, const vec16* arena, int64_t at, float* held,
-                            int64_t slot, bool to_held, int32_t left, int32_t position, const vec16* center) {
+                            int64_t slot, bool to_held, int32_t left, int32_t position, const vec16* center,
+                            const vec16* scale) {
 ways:
     UNROLL for (int j = 0; j < REDUCE_WAYS; j++) {
 #pragma HLS unroll
@@ -46,7 +61,7 @@ ways:
                 x = load_some(arena, at + j * item.way.input, lanes);
             ivec16 where(position);
             if (item.row_in_lanes) where += lane_numbers() + ivec16(item.row_in_way ? 0 : j * VEC);
-            take<STEP>(part.sum[j], part.other[j], part.where[j], x, center[j], where, valid);
+            take<STEP>(part.sum[j], part.other[j], part.where[j], x, center[j], scale[j], where, valid);
             if (to_held) store(held, slot + j * VEC, x);
         }
     }
@@ -80,12 +95,13 @@ segments:
 // A pass that gathers in `a`, for each way apart. STEP_EXP leaves the exponentials in `held` if `to_held`.
 template <int STEP, int SOURCE>
 inline void walk(const reduce_plan& p, const reduce_item& item, const vec16* arena, float* held, bool to_held,
-                 const vec16* center, accumulators& a) {
+                 const row_values& row, accumulators& a) {
     accumulators part, block, total;
     start<STEP>(part);
     start<STEP>(block);
     start<STEP>(total);
-    const vec16 middle[REDUCE_WAYS] = {center[0], center[1], center[2], center[3]};
+    const vec16 middle[REDUCE_WAYS] = {row.center[0], row.center[1], row.center[2], row.center[3]};
+    const vec16 scale[REDUCE_WAYS] = {row.scale[0], row.scale[1], row.scale[2], row.scale[3]};
     int32_t position = 0, groups = 0, blocks = 0;
     int64_t slot = 0;
     reduce_segment segment = first_segment(item);
@@ -99,9 +115,9 @@ segments:
             const int32_t left = item.width - i, here = item.row_in_lanes ? position + i : position;
             const int64_t at = segment.at.input + i;
             if (left >= item.group)
-                take_group<STEP, SOURCE, true>(part, item, arena, at, held, slot, to_held, left, here, middle);
+                take_group<STEP, SOURCE, true>(part, item, arena, at, held, slot, to_held, left, here, middle, scale);
             else
-                take_group<STEP, SOURCE, false>(part, item, arena, at, held, slot, to_held, left, here, middle);
+                take_group<STEP, SOURCE, false>(part, item, arena, at, held, slot, to_held, left, here, middle, scale);
             slot += REDUCE_GROUP;
             if (step_adds<STEP>() && ++groups == REDUCE_FOLD) {
                 groups = 0;
@@ -145,19 +161,13 @@ gather_affine:
     return load(lane, 0);
 }
 
-// What is known of the rows of each way before results are written: y = (x - center) * factor + offset.
-struct row_values {
-    vec16 center[REDUCE_WAYS];
-    vec16 factor[REDUCE_WAYS];
-    vec16 offset[REDUCE_WAYS];
-};
-
 template <int KIND, int SOURCE>
 FPGA_INLINE vec16 reduce_result(const vec16& x, const row_values& row, int j) {
     if (KIND == REDUCE_SOFTMAX) return (SOURCE == FROM_HELD ? x : vexp_decay(x - row.center[j])) * row.factor[j];
     if (KIND == REDUCE_RMS_NORM) return x * row.factor[j];
-    const vec16 d = x - row.center[j];
-    return KIND == REDUCE_NORM ? d * row.factor[j] + row.offset[j] : d + row.offset[j];
+    if (KIND == REDUCE_LOG_SOFTMAX) return x - row.center[j] + row.offset[j];
+    const vec16 d = KIND == NORM_OF_SCALED ? x * row.scale[j] - row.center[j] : x - row.center[j];
+    return d * row.factor[j] + row.offset[j];
 }
 
 // Where scale and shift lie and how they change along the lanes.
@@ -193,7 +203,7 @@ results:
             y[j][0] = reduce_result<KIND, SOURCE>(x, row, j);
             if (!access.shared)
                 load_scale_and_shift(c, access, weights, at.affine + j * item.way.affine, lanes, scale, shift);
-            if (reduce_has_affine(KIND)) y[j][0] = y[j][0] * scale + shift;
+            if (KIND == NORM_OF_SCALED || reduce_has_affine(KIND)) y[j][0] = y[j][0] * scale + shift;
         }
     }
     activate<REDUCE_WAYS, 1>(y, c.activation, c.act_a, c.act_b);
@@ -210,8 +220,8 @@ template <int KIND, int SOURCE>
 inline void write_rows(const reduce_command& c, const reduce_plan& p, const reduce_item& item, vec16* arena,
                        const vec16* weights, const float* held, const row_values& row) {
     affine_access access;
-    access.scaled = reduce_has_affine(KIND) && c.scale != ABSENT;
-    access.shifted = KIND == REDUCE_NORM && c.shift != ABSENT;
+    access.scaled = reduce_has_affine(c.kind) && c.scale != ABSENT;
+    access.shifted = c.kind == REDUCE_NORM && c.shift != ABSENT;
     access.shared = item.way.affine == 0;
     access.stride = p.lane_dimension < 6 ? p.affine_stride[p.lane_dimension] : 0;
     const real_output out = real_output_of(c);

@@ -23,7 +23,7 @@ from fpga_dynamo.ir.operators import Operator, first_of
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import image, images, per_channel, rows
 from fpga_dynamo.lowering.ops.normalization.normalization import like_group_norm
-from fpga_dynamo.lowering.ops.reduction.compose import elementwise, moments, reduced
+from fpga_dynamo.lowering.ops.reduction.compose import elementwise, moments, reduced, undefined_mean
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 
 _LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
@@ -147,6 +147,8 @@ def lower_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     deviation = elementwise(emitter, inverse_deviation(eps), [variance])
     wanted = {item.args[1]: item for item in match.outputs}
     results: dict[Any, View] = {1: mean, 2: deviation}
+    if 1 in wanted and node.target in (_LAYER, _GROUP):
+        results[1] = undefined_mean(emitter, mean, variance)
     if 0 in wanted:
         results[0] = _affine(emitter, x, mean, deviation, scale, shift)
     if node.target is _BATCH:

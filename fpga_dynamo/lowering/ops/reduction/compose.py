@@ -36,3 +36,8 @@ def reduced(emitter: Emitter, kind: str, x: View, dims: Sequence[int], *, keep: 
 def moments(emitter: Emitter, x: View, dims: Sequence[int]) -> tuple[View, View]:
     """One command: mean and biased variance over `dims` of x, which stay as sizes of 1."""
     return emit_moments(emitter, x, tuple(dims), tuple(1 if d in dims else n for d, n in enumerate(x.shape)))
+
+
+def undefined_mean(emitter: Emitter, mean: View, spread: View) -> View:
+    """The mean as eager mode's variance kernels give it: NaN where the spread is, for a row with an infinity."""
+    return elementwise(emitter, lambda p, m, v: p.op("WHERE", p.op("EQ", v, v), m, v), [mean, spread])

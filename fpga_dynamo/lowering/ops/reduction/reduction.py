@@ -48,6 +48,7 @@ _PASSES = {
     "REDUCE_NORM": 3,
     "REDUCE_RMS_NORM": 2,
     "REDUCE_MOMENTS": 2,
+    "REDUCE_DEVIATION": 2,
 }
 """How often a row is read, where that is more than once."""
 
@@ -86,6 +87,7 @@ _KINDS: dict[Any, str] = {
 }
 _OF_ALL = frozenset(getattr(aten, name).default for name in ["sum", "mean", "prod", "max", "min"])
 _POSITIONS = ("REDUCE_ARGMAX", "REDUCE_ARGMIN")
+_WITH_SECOND = ("REDUCE_MOMENTS", "REDUCE_DEVIATION")
 _WITH_INDEX: dict[Any, tuple[str, str]] = {
     aten.max.dim: ("REDUCE_MAX", "REDUCE_ARGMAX"),
     aten.min.dim: ("REDUCE_MIN", "REDUCE_ARGMIN"),
@@ -144,6 +146,12 @@ def emit_moments(emitter: Emitter, x: View, dims: tuple[int, ...], wanted: tuple
     return mean, variance
 
 
+def emit_deviation(emitter: Emitter, x: View, dims: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[View, View]:
+    """Mean and the square root of the biased variance, whose square may be beyond the range of float32."""
+    mean, deviation = _emit_results(emitter, "REDUCE_DEVIATION", x, dims, wanted, torch.float32)
+    return mean, deviation
+
+
 def _emit_results(
     emitter: Emitter, kind: str, x: View, dims: tuple[int, ...], wanted: tuple[int, ...], dtype: torch.dtype
 ) -> list[View]:
@@ -158,7 +166,7 @@ def _emit_results(
     keeps = len(wanted) == len(x.shape)
     out_strides = tuple(by_dim.get(d, 1) for d in range(len(x.shape)) if keeps or d in by_dim)
     results = [
-        View(Buffer(align(floats)), wanted, out_strides, 0, dtype) for _ in range(2 if kind == "REDUCE_MOMENTS" else 1)
+        View(Buffer(align(floats)), wanted, out_strides, 0, dtype) for _ in range(2 if kind in _WITH_SECOND else 1)
     ]
     k_sizes, (k_in, k_out) = collapse(kept_shape, (tuple(x.strides[d] for d in kept), strides))
     r_sizes, (r_in,) = collapse([x.shape[d] for d in reduced], ([x.strides[d] for d in reduced],))

@@ -32,7 +32,8 @@ from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise, emit_rounded
-from fpga_dynamo.lowering.ops.reduction.reduction import emit_moments, emit_reduction
+from fpga_dynamo.lowering.ops.reduction.compose import undefined_mean
+from fpga_dynamo.lowering.ops.reduction.reduction import emit_deviation, emit_moments, emit_reduction
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
 
 _VARIANCE: dict[Any, tuple[bool, bool]] = {
@@ -81,6 +82,13 @@ def check_floats(match: Match, graph: GraphInfo) -> str | None:
     return next((why for output in match.outputs if (why := refuse_float(output, "its result"))), None)
 
 
+def check_variance(match: Match, graph: GraphInfo) -> str | None:
+    root, _ = _VARIANCE[match.nodes[0].target]
+    if root and "REDUCE_DEVIATION" not in graph.target.enums:
+        return "the reduce core of the xclbin has no REDUCE_DEVIATION; build the xclbin anew"
+    return check_floats(match, graph)
+
+
 def check_truth(match: Match, graph: GraphInfo) -> str | None:
     source = operand(match.root, 0)
     if why := refuse_value(source, "its input") or refuse_value(match.root, "its result"):
@@ -119,15 +127,12 @@ def lower_variance(match: Match, emitter: Emitter) -> Sequence[View]:
     count = numel([x.shape[d] for d in dims])
     degrees = max(count - (1 if correction is None else correction), 0)
 
-    def spread(p: MicroProgram, v: list[Operand]) -> Operand:
-        variance = p.op("DIV", v[0], degrees / count) if degrees != count else v[0]
-        return p.op("SQRT", variance) if root else variance
-
-    mean, variance = emit_moments(emitter, x, dims, shape(match.root))
-    result = _map(emitter, spread, variance) if root or degrees != count else variance
+    share = math.sqrt(degrees / count) if root else degrees / count
+    mean, biased = (emit_deviation if root else emit_moments)(emitter, x, dims, shape(match.root))
+    result = _map(emitter, lambda p, v: p.op("DIV", v[0], share), biased) if degrees != count else biased
     if not with_mean:
         return [result]
-    both = (result, mean)
+    both = (result, undefined_mean(emitter, mean, biased))
     return [both[int(argument(item, "index", 1))] for item in match.outputs]
 
 
@@ -195,7 +200,7 @@ def lower_count(match: Match, emitter: Emitter) -> Sequence[View]:
 _COMPOSITE = frozenset({"reduce", "pointwise", "move"})
 _Lower = Callable[[Match, Emitter], Sequence[View]]
 _ROWS: tuple[tuple[str, tuple[Any, ...], Any, Any, _Lower], ...] = (
-    ("variance", tuple(_VARIANCE), match_variance, check_floats, lower_variance),
+    ("variance", tuple(_VARIANCE), match_variance, check_variance, lower_variance),
     ("vector_norm", (aten.linalg_vector_norm.default,), anchor_alone, check_floats, lower_vector_norm),
     ("logsumexp", (aten.logsumexp.default,), anchor_alone, check_floats, lower_logsumexp),
     ("truth", (*_ANY, *_ALL), anchor_alone, check_truth, lower_truth),
