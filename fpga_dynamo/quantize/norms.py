@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 
 from fpga_dynamo.quantize.operators import BATCH_NORM, PRODUCTS, Product, aten
 from fpga_dynamo.quantize.parameters import attribute, constant, drop_unused, set_own
+from fpga_dynamo.torch_internals.dispatch import OpOverload, schema
 
 BARRIER = aten.alias.default
 """Stands between a layer and a norm that torchao must not fold."""
@@ -110,9 +111,10 @@ def _fold(model: GraphModule, norm: Node) -> bool:
     product = PRODUCTS.get(layer.target)
     if product is None or product.weight_axis is None or product.bias is None or not _is_along_channels(layer):
         return False
-    schema = norm.target._schema.arguments  # type: ignore[union-attr]
-    given = {argument.name: argument.default_value for argument in schema}
-    given |= dict(zip((argument.name for argument in schema), norm.args, strict=False)) | dict(norm.kwargs)
+    assert isinstance(norm.target, OpOverload)
+    arguments = schema(norm.target).arguments
+    given = {argument.name: argument.default_value for argument in arguments}
+    given |= dict(zip((argument.name for argument in arguments), norm.args, strict=False)) | dict(norm.kwargs)
     weight = constant(model, layer.args[1])
     bias_node = layer.args[product.bias] if len(layer.args) > product.bias else None
     parts = [bias_node, *(given[name] for name in ("weight", "bias", "running_mean", "running_var"))]
