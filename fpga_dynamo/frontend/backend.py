@@ -155,9 +155,9 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
             compiled = wrapped(gm, list(example_inputs))
             mark_boxed(compiled, False)  # it carries the mark of the one inside; Dynamo's minifier goes by that
     except (AssertionError, RuntimeError) as error:
-        if (reason := why_not_traced(error)) is None:
+        if (reason := why_not_traced(error, DECOMPOSITIONS.values())) is None:
             raise
-        return _left_to_eager(gm, f"{reason}, which cannot be traced", parsed)
+        return _left_to_eager(gm, reason, parsed)
     if (reason := why_not_replayed(example_inputs)) is not None:
         return _left_to_eager(gm, reason, parsed)
     if frame.ahead:

@@ -7,8 +7,11 @@ no (:func:`differences`), and calls take the way through all of AOTAutograd's wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 import torch
@@ -16,6 +19,8 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd import schemas
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._guards import TracingContext
+
+from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
 
 __all__ = ["SerializableAOTDispatchCompiler", "aot_autograd"]
 
@@ -218,14 +223,37 @@ _NOT_TRACED = {
     "being mutated that has internal overlap": OVERLAP,
     "refers to a single memory location": OVERLAP,
 }
-"""Of a message a part -> what about a graph it is that AOTAutograd does not take. Texts, because these are raised as
-plain AssertionError and RuntimeError that have no attributes. With a text that is not known here, the error is raised
-on as an internal one, and the graph runs in eager just the same."""
+"""Part of a message -> what AOTAutograd does not support in a graph."""
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
-def why_not_traced(error: Exception) -> str | None:
-    """What is beyond AOTAutograd in a graph for which it raised `error`; None if that says no such thing."""
-    return next((reason for part, reason in _NOT_TRACED.items() if part in str(error)), None)
+def why_not_traced(error: Exception, decompositions: Iterable[Any]) -> str | None:
+    """Why AOTAutograd does not trace the graph for which it raised `error`; None if this package raised it.
+
+    AOTAutograd calls this package's compilers and `decompositions`: the traceback of their errors names them.
+    """
+    if isinstance(error, DYNAMO_ERRORS):
+        return None
+    message = str(error).strip()
+    for part, reason in _NOT_TRACED.items():
+        if part in message:
+            return f"{reason}, which cannot be traced"
+    ours = {f.__code__ for f in decompositions if isinstance(f, FunctionType) and not f.__module__.startswith("torch.")}
+    if _from_this_package(error.__traceback__, ours):
+        return None
+    return f"AOTAutograd cannot trace it ({type(error).__name__}: {message.splitlines()[0] if message else ''})"
+
+
+def _from_this_package(trace: TracebackType | None, functions: Collection[CodeType]) -> bool:
+    """Whether a frame of the package, or of one of these functions, lies behind one of PyTorch."""
+    behind_torch = False
+    for frame, _ in traceback.walk_tb(trace):
+        ours = frame.f_code in functions or frame.f_code.co_filename.startswith(_PACKAGE)
+        if ours and behind_torch:
+            return True
+        behind_torch = behind_torch or not ours
+    return False
 
 
 def mark_boxed(function: Any, boxed: bool = True) -> None:

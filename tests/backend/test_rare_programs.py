@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -165,3 +166,52 @@ def test_scalars_are_asked_for_a_dimension() -> None:
         return x.nanmean(0), x.flip(-1), x.var(0, correction=0), x.softmax(0), x.flip(())
 
     torch.testing.assert_close(on_card(function)(torch.tensor(3.0)), function(torch.tensor(3.0)))
+
+
+def _view_of_parameter_changed(weight: Tensor) -> Tensor:
+    with torch.no_grad():
+        view = weight.view(-1)
+        view.mul_(0.5)
+        return view
+
+
+def _activation_over_a_saved_result(weight: Tensor) -> Tensor:
+    y = weight.sigmoid()
+    torch.nn.functional.leaky_relu(y, 0.1, inplace=True)
+    return y
+
+
+def _beyond_the_view(weight: Tensor) -> Tensor:
+    return weight.detach()[0].as_strided((4,), (1,), storage_offset=2).add_(1)
+
+
+def _branch_that_is_its_operand(weight: Tensor) -> Tensor:
+    with torch.no_grad():
+        return torch.cond(weight.sum() > 0, lambda x: x, lambda x: x + 1, (weight * 2,))
+
+
+def _inference_inside(weight: Tensor) -> Tensor:
+    with torch.inference_mode():
+        return weight.view(-1).view(3, 2) * 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _view_of_parameter_changed,
+        _activation_over_a_saved_result,
+        _beyond_the_view,
+        _branch_that_is_its_operand,
+        _inference_inside,
+    ],
+)
+def test_what_aotautograd_refuses_is_no_internal_error(function: Callable[[Tensor], Tensor]) -> None:
+    """aot_eager raises for these; eager mode runs them. The reason is AOTAutograd's, so nothing asks for a report."""
+    mine, theirs = (nn.Parameter(torch.arange(1.0, 7).view(2, 3)) for _ in range(2))
+    with torch.inference_mode(False), warnings.catch_warnings():  # Dynamo leaves an inference mode on after an error
+        warnings.simplefilter("error")
+        torch.testing.assert_close(on_card(function)(mine), function(theirs), rtol=0, atol=0)
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+        torch._dynamo.reset()
+        with pytest.raises(BackendCompilerFailed, match=r"NotLoweredError.*AOTAutograd cannot trace it"):
+            on_card(function, strict=True)(mine)
