@@ -1,4 +1,4 @@
-# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | endurance | sanitize | lint | tidy | format |
+# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | format |
 # wheel | models | quantised | transformers | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -32,7 +32,7 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo endurance sanitize soc soc-graphs soak lint tidy format wheel models quantised transformers clean
+.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy format wheel models quantised transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -126,6 +126,10 @@ fuzz: $(installed)
 # PyTorch's databases of samples of its ops and modules.
 opinfo: $(installed)
 	$(bin)/python -m tests.opinfo $(OPINFO)
+
+# Public bug reports of torch.compile backends; writes docs/evaluation/public-reports.md.
+reports: $(installed)
+	$(bin)/python -m tests.reports --page docs/evaluation/public-reports.md
 
 # Processes of their own, and memory over thousands of calls.
 endurance: $(installed)

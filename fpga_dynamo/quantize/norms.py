@@ -113,7 +113,7 @@ def _fold(model: GraphModule, norm: Node) -> bool:
         return False
     assert isinstance(norm.target, OpOverload)
     arguments = schema(norm.target).arguments
-    given = {argument.name: argument.default_value for argument in arguments}
+    given: dict[str, Any] = {argument.name: argument.default_value for argument in arguments}
     given |= dict(zip((argument.name for argument in arguments), norm.args, strict=False)) | dict(norm.kwargs)
     weight = constant(model, layer.args[1])
     bias_node = layer.args[product.bias] if len(layer.args) > product.bias else None
