@@ -15,6 +15,7 @@ from fpga_dynamo.ir.dtypes import FLOATS, INTEGERS
 from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.graph import SYMBOLS
 from fpga_dynamo.ir.sizes.size import Shape, Size, sizes_in
+from fpga_dynamo.ir.sizes.size import value as plain
 from fpga_dynamo.ir.sizes.symbols import Symbols
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.torch_internals.dispatch import HigherOrderOperator, OpOverload, schema
@@ -62,7 +63,7 @@ def shape(node: Node) -> tuple[int, ...]:
 
 def hints(numbers: Sequence[Any]) -> tuple[int, ...] | None:
     """Sizes or strides at the call that is traced; None if one of them is known by running alone."""
-    found = [n.node.hint if isinstance(n, torch.SymInt) else n for n in numbers]
+    found = [n.node.hint if isinstance(n, torch.SymInt) else plain(n) for n in numbers]
     return None if None in found else tuple(found)
 
 

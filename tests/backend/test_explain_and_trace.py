@@ -200,6 +200,7 @@ def test_counters_of_one_call() -> None:
         "weights_packed": 0,
         "card_cycles": 0,
         "card_seconds": 0,
+        "internal_errors": 0,
     }
 
 

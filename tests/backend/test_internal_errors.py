@@ -231,7 +231,7 @@ def test_a_direct_call_that_cannot_be_made(name: str, here: Path, monkeypatch: p
 
 def test_programs_from_the_disk_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = mlp(16, 32, 8).eval(), torch.randn(4, 16)
-    monkeypatch.setattr(reproduction, "root", lambda: tmp_path)
+    monkeypatch.setattr(reproduction, "folder", lambda name: tmp_path / name)
     with torch.no_grad(), empty_program_cache():
         torch.testing.assert_close(on_card(model)(x), model(x))
         for module, name in ((executor, "TaskGraph"), (binding.Bindings, "find")):
@@ -365,7 +365,7 @@ def test_the_file_runs_by_itself(stage: str, here: Path, monkeypatch: pytest.Mon
 def test_a_directory_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "file").write_text("")
     monkeypatch.setattr(pipeline, "claim", failing)
-    monkeypatch.setattr(reproduction, "root", lambda: here / "file")
+    monkeypatch.setattr(reproduction, "folder", lambda name: here / "file" / name)
     with warnings.catch_warnings(record=True) as caught, torch.no_grad():
         warnings.simplefilter("always")
         model, x = mlp(16, 8).eval(), torch.randn(4, 16)

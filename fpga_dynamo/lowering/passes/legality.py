@@ -16,6 +16,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, hints, is_effectful, value, values
+from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.torch_internals.dispatch import OpOverload, schema, without_modes
 from fpga_dynamo.torch_internals.pytree import tree_map
 
@@ -84,6 +85,8 @@ def _stored_number(node: Node) -> str | None:
 def _kind(operand: Any) -> Hashable:
     if isinstance(operand, torch.Tensor):
         return operand.dtype, _cut(operand)
+    if isinstance(operand, (torch.SymInt, Size)):
+        return int
     return type(operand), repr(operand)  # 1, 1.0 and True are equal, and NaN is not
 
 
@@ -107,7 +110,7 @@ def _error_of_kernel(target: OpOverload, call: Any) -> str | None:
 
 
 def _small(operand: Any) -> Any:
-    if isinstance(operand, torch.SymInt):
+    if isinstance(operand, (torch.SymInt, Size)):
         return 2
     if isinstance(operand, torch.SymFloat):
         return 2.0
