@@ -54,9 +54,9 @@ def size_limit() -> int:
         return DEFAULT_MEBIBYTES << 20
 
 
-def directory() -> Path:
-    """Where the entries are; it need not exist."""
-    return root() / _FOLDER
+def directory(*, make: bool = False) -> Path:
+    """Where the entries are; without `make` it need not exist."""
+    return folder(_FOLDER) if make else root() / _FOLDER
 
 
 def read(key: str) -> tuple[Entry, bytes] | None:
@@ -112,7 +112,7 @@ def write(key: str, content: bytes) -> bool:
     if len(content) > limit:
         return False
     try:
-        path = folder(_FOLDER) / _path(key).name
+        path = directory(make=True) / _path(key).name
         atomic_file.write(path, content, mode=0o600)
         _evict(path.parent, limit, keep=path)
     except OSError as error:
