@@ -21,6 +21,7 @@ from typing import Any
 
 from fpga_dynamo.cache import store
 from fpga_dynamo.cache.plain import CorruptError
+from xclbin_build.trusted_path import weakness
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,8 @@ def _code(header: dict[str, Any], raw: bytes | memoryview) -> str:
 
 def _path() -> str:
     # Not in the folder of the entries: that one may be on a file system which several users or machines write to.
-    return os.environ.get(KEY_VARIABLE) or os.path.expanduser("~/.config/fpga_dynamo/cache.key")
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.environ.get(KEY_VARIABLE) or os.path.join(config, "fpga_dynamo", "cache.key")
 
 
 @functools.cache
@@ -77,11 +79,10 @@ def _key(path: str) -> bytes:
 
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        if status.st_uid not in (os.getuid(), 0):
-            raise ValueError("it belongs to another user")
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH | stat.S_IROTH):
-            raise ValueError("others can read or write it; chmod 600 is needed")
+        if (weak := weakness(path)) is not None:
+            raise ValueError(str(weak))
+        if os.fstat(file.fileno()).st_mode & stat.S_IROTH:
+            raise ValueError("others can read it; run 'chmod 600'")
         content = file.read(_BYTES + 1)
     if len(content) != _BYTES:
         raise ValueError(f"it has to have {_BYTES} bytes")

@@ -154,7 +154,7 @@ def test_so_do_they_with_int32_biases(name: str, scales: Any) -> None:
     check(SHARED[name]().eval(), images(), scales=scales, bias="int32", loss=2 * LOSS)
 
 
-@pytest.mark.parametrize("name", few([*SHARED][:6], "a norm for each level"))
+@pytest.mark.parametrize("name", few([*SHARED][:6]))
 def test_training_in_8_bits_keeps_shared_weights_and_values(name: str) -> None:
     torch.manual_seed(0)
     model = SHARED[name]().train()
@@ -274,7 +274,7 @@ IN_TRAINING: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.parametrize("name", few(IN_TRAINING, "weight standardisation"))
+@pytest.mark.parametrize("name", few(IN_TRAINING))
 def test_norms_of_the_batch_stay_what_they_are(name: str) -> None:
     torch.manual_seed(0)
     check(IN_TRAINING[name]().eval(), images())
