@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fpga_dynamo.testing import operators
 from fpga_dynamo.testing.builder import Builder, Draw, Instruction, NotApplicable
 from fpga_dynamo.testing.calls import call_once
-from fpga_dynamo.testing.inputs import BATCHES, SAME_MEMORY, input_sources, wide_images
+from fpga_dynamo.testing.inputs import BATCHES, input_lists
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,7 @@ def graphs(draw: Draw, max_instructions: int = 12, *, winograd: bool = False, dt
     With `winograd` they begin with a convolution that Winograd's method can do. Parameters and floating inputs are of
     `dtype`, a name of torch's; there are none of graphs that eager does not run in it.
     """
-    first = [draw(wide_images())] if winograd else []
-    inputs = (*first, *draw(st.lists(input_sources(), min_size=1 - len(first), max_size=3 - len(first))))
-    if draw(st.integers(0, 3)) == 3:
-        inputs += (draw(st.sampled_from(SAME_MEMORY)).format(f"x{draw(st.integers(0, len(inputs) - 1))}"),)
+    inputs = draw(input_lists(winograd=winograd))
     batches = draw(st.sampled_from(BATCHES))
     names = [f"x{i}" for i in range(len(inputs))]
     made = define(Graph(inputs, (), names[0], batches=batches).source())[1](0)

@@ -13,7 +13,7 @@ BATCHES = ((2,), (2, 3, 5), (3, 1, 4), (4, 2), (1,), (3,), (2,), (2,), (2, 0, 1)
 """Values of the batch size `n` in the calls of a graph. A graph is drawn with the first one, which is not 0."""
 
 SAME_MEMORY = (
-    "{}",
+    *("{}", "{}", "{}"),
     "{}.unsqueeze(0)",
     "{}.squeeze()",
     "{0}.view_as({0})",
@@ -98,7 +98,17 @@ def _laid_out(draw: Draw, maker: str, shape: list[Any]) -> str:
 
 
 @st.composite
-def wide_images(draw: Draw) -> str:
+def input_lists(draw: Draw, *, winograd: bool = False) -> tuple[str, ...]:
+    """One to three inputs, the first an image for `winograd` if wanted; at times one more in the memory of another."""
+    first = [draw(_wide_images())] if winograd else []
+    inputs = (*first, *draw(st.lists(input_sources(), min_size=1 - len(first), max_size=3 - len(first))))
+    if draw(st.integers(0, 3)) == 3:
+        inputs += (draw(st.sampled_from(SAME_MEMORY)).format(f"x{draw(st.integers(0, len(inputs) - 1))}"),)
+    return inputs
+
+
+@st.composite
+def _wide_images(draw: Draw) -> str:
     """An expression that makes an image that Winograd's method takes."""
     return f"torch.randn([n, {draw(st.sampled_from((16, 17, 32, 48)))}, {draw(_SIDES)}, {draw(_SIDES)}])"
 
