@@ -15,7 +15,6 @@ from fpga_dynamo.cache.artifacts import FpgaProgramArtifact
 from fpga_dynamo.cache.plain import CorruptError
 from tests.compile_cache import forging
 from tests.compile_cache.test_warm_start import IMAGE, counts, run
-from tests.marks import EXTENDED
 
 
 def in_a_process(xclbin: str, model: str, seed: int, count: int, writer: str) -> tuple[int, int]:
@@ -38,7 +37,7 @@ def test_wrong_entries_of_the_users_own_do_not_crash(xclbin: str) -> None:
     assert refused > 2
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=EXTENDED) for seed in range(5)])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow) for seed in range(5)])
 @pytest.mark.parametrize("model", forging.MODELS)
 def test_thousands_of_forged_entries(model: str, seed: int, xclbin: str) -> None:
     assert in_a_process(xclbin, model, seed, 100, "stranger") == (100, 0)

@@ -14,7 +14,6 @@ import pytest
 from fpga_dynamo.runtime.observe import trace
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import Frame, ProcessingElement, Task, TaskGraph
-from tests.marks import EXTENDED
 from tests.runtime.systems import PATIENCE, eventually, host, unit
 
 PACKAGE = "/fpga_dynamo/"
@@ -132,7 +131,7 @@ def test_an_exception_at_a_bytecode_of_a_recorded_call_leaves_nothing_behind() -
     walk("mixed", KeyboardInterrupt, 7 * STEP, recorded=True)
 
 
-@pytest.mark.parametrize("error", [pytest.param(e, marks=EXTENDED) for e in (KeyboardInterrupt, MemoryError)])
+@pytest.mark.parametrize("error", [pytest.param(e, marks=pytest.mark.slow) for e in (KeyboardInterrupt, MemoryError)])
 @pytest.mark.parametrize("shape", ["alone", "mixed", "wide"])
 def test_an_exception_at_every_bytecode_leaves_nothing_behind(shape: str, error: type[BaseException]) -> None:
     walk(shape, error, 1)
@@ -183,7 +182,7 @@ print("whole")
 """
 
 
-@pytest.mark.parametrize("attempt", [pytest.param(i, marks=EXTENDED) for i in range(3)])
+@pytest.mark.parametrize("attempt", [pytest.param(i, marks=pytest.mark.slow) for i in range(3)])
 def test_a_storm_of_interrupts(attempt: int) -> None:
     done = subprocess.run([sys.executable, "-c", STORM], capture_output=True, text=True, timeout=600)
     assert done.stdout.split() == ["whole"], done.stderr[-3000:]
