@@ -21,7 +21,6 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, 
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.quantize import FPGAQuantizer, compare, mixed_precision, prepare, quantize
 from fpga_dynamo.torch_internals.pytree import tree_leaves
-from tests.marks import EXTENDED
 
 LOSS = 0.04
 """Of a few layers in 8 bits, as a share of a result's norm."""
@@ -30,8 +29,8 @@ Forward = Callable[[Any, Tensor], Any]
 
 
 def few(names: Iterable[str], *first: str) -> list[Any]:
-    """Names as parameters: the first ones for `make test`, the others for `make extended`."""
-    return [name if name in first else pytest.param(name, marks=EXTENDED) for name in names]
+    """Names as parameters: the first ones for `make test`, the others for `make quantised`."""
+    return [name if name in first else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def norm(channels: int, kind: type[nn.Module] = nn.BatchNorm2d) -> nn.Module:
@@ -147,7 +146,7 @@ def test_readers_of_a_shared_weight_or_value_keep_theirs(name: str) -> None:
     check(SHARED[name]().eval(), images())
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=EXTENDED) for name in SHARED])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in SHARED])
 @pytest.mark.parametrize("scales", ["float", "pow2"])
 def test_so_do_they_with_int32_biases(name: str, scales: Any) -> None:
     torch.manual_seed(0)
@@ -423,7 +422,7 @@ def drawn(seed: int) -> tuple[Net, list[Tensor]]:
     return Net(way, layers=layers, norms=norms).eval(), images()
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=EXTENDED) for seed in range(20)])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow) for seed in range(20)])
 def test_drawn_graphs(seed: int) -> None:
     model, data = drawn(seed)
     options: list[dict[str, Any]] = [{}, {"bias": "int32"}, {"scales": "pow2", "bias": "int32"}]
