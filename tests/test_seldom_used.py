@@ -226,6 +226,7 @@ def test_clang_is_found_as_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None
     assert "clang" in gxx.find_compiler().version.lower()
 
 
+@pytest.mark.xfail(strict=True, reason="the cores' vector code uses __builtin_shuffle, which clang++ does not have")
 @pytest.mark.parametrize("name", [pytest.param("user", marks=EXTENDED)])
 @pytest.mark.skipif(_clang() is None, reason="needs clang++")
 def test_clang_builds_the_kernels(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
