@@ -85,3 +85,10 @@ def test_a_key_that_others_can_read_is_not_used(tmp_path: Path, monkeypatch: pyt
     seal._key.cache_clear()
     with pytest.raises(CorruptError):
         seal.check(made.header, made.raw)
+
+
+def test_the_key_lies_in_the_configuration_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(seal.KEY_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    seal.serialise("a", {"x": 1})
+    assert (tmp_path / "fpga_dynamo" / "cache.key").stat().st_size == 32
