@@ -41,9 +41,16 @@ def root() -> Path:
     return chosen if weak is None else _replaced(chosen, weak)
 
 
+def place(*parts: str) -> Path:
+    """Where :func:`folder` makes a directory, which need not exist: what was written there is read there."""
+    directory = root().joinpath(*parts)
+    weak = weakness(directory)
+    return directory if weak is None else _replaced(_chosen(), weak).joinpath(*parts)
+
+
 def folder(*parts: str) -> Path:
     """A directory in the cache, made if need be, that nobody but this user and root can write to."""
-    directory = _made(root().joinpath(*parts))
+    directory = _made(place(*parts))
     weak = weakness(directory)
     if weak is not None:
         directory = _made(_replaced(_chosen(), weak).joinpath(*parts))

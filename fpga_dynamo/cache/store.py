@@ -20,7 +20,7 @@ from typing import Any
 
 from fpga_dynamo.cache.plain import CorruptError
 from xclbin_build import atomic_file
-from xclbin_build.cache import folder, root
+from xclbin_build.cache import folder, place
 from xclbin_build.trusted_path import weakness
 
 log = logging.getLogger(__name__)
@@ -54,9 +54,9 @@ def size_limit() -> int:
         return DEFAULT_MEBIBYTES << 20
 
 
-def directory(*, make: bool = False) -> Path:
-    """Where the entries are; without `make` it need not exist."""
-    return folder(_FOLDER) if make else root() / _FOLDER
+def directory(*, create: bool = False) -> Path:
+    """Where the entries are; it need not exist unless `create` asks for it."""
+    return folder(_FOLDER) if create else place(_FOLDER)
 
 
 def read(key: str) -> tuple[Entry, bytes] | None:
@@ -112,7 +112,7 @@ def write(key: str, content: bytes) -> bool:
     if len(content) > limit:
         return False
     try:
-        path = directory(make=True) / _path(key).name
+        path = directory(create=True) / _path(key).name
         atomic_file.write(path, content, mode=0o600)
         _evict(path.parent, limit, keep=path)
     except OSError as error:

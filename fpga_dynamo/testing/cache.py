@@ -20,7 +20,7 @@ def empty_program_cache() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         with (
-            mock.patch.object(store, "directory", lambda make=False: place),
+            mock.patch.object(store, "directory", lambda **_: place),
             mock.patch.object(store, "size_limit", lambda: store.DEFAULT_MEBIBYTES << 20),
         ):
             yield place

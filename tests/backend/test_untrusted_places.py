@@ -134,6 +134,18 @@ def test_a_compiled_program_that_others_can_write_to_is_ignored(
     assert store.write("k1", store.serialise("k1", {})) and store.read("k1") is not None
 
 
+def test_programs_are_read_where_they_are_written_though_others_can_write_to_their_folder(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(store.LIMIT_VARIABLE, "64")
+    store.directory(create=True).chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="mode 777"):
+        assert store.write("k1", store.serialise("k1", {}))
+    monkeypatch.setattr(cache, "_instead", {})  # as in another process
+    with pytest.warns(RuntimeWarning, match="mode 777"):
+        assert store.read("k1") is not None
+
+
 def test_the_simulators_engine_lies_in_the_cache(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not under a name that others can guess in the temporary folder, and not if others have put it there."""
     from fpga_dynamo.tools.estimate import hardware, simulator

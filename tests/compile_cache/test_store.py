@@ -12,6 +12,7 @@ import pytest
 
 from fpga_dynamo.cache import store
 from fpga_dynamo.cache.plain import CorruptError
+from fpga_dynamo.testing.cache import empty_program_cache
 
 
 def put(key: str, size: int = 1000) -> bytes:
@@ -88,3 +89,11 @@ def test_a_limit_that_is_no_number_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv(store.LIMIT_VARIABLE, "much")
     with pytest.warns(RuntimeWarning, match="'much' is no number"):
         assert store.size_limit() == store.DEFAULT_MEBIBYTES << 20
+
+
+def test_programs_of_a_test_are_kept_apart_from_the_user_s(cache: Path) -> None:
+    content = store.serialise("k1", {})
+    with empty_program_cache() as apart:
+        assert store.write("k1", content) and store.read("k1") is not None
+        assert [path.name for path in apart.iterdir()] == ["k1.program"]
+    assert store.read("k1") is None and not list(cache.glob("*"))

@@ -97,6 +97,7 @@ def test_messages_of_a_compiler_that_succeeds_are_no_failure(tmp_path: Path, lyi
     ("version", "words"),
     [
         ("sleep 60", "does not start"),
+        pytest.param("sleep 60 & exit 3", "--version ends with status 3", marks=EXTENDED),
         ("kill -11 $$", "does not start"),
     ],
 )

@@ -120,8 +120,10 @@ def test_a_folder_within_the_cache_that_everybody_can_write_to(chosen: Path, par
     (chosen / part).mkdir(parents=True)
     (chosen / part).chmod(0o777)
     with pytest.warns(RuntimeWarning, match="is not used"):
-        made = cache.folder(part)
+        place = cache.place(part)
+    made = cache.folder(part)
     assert not made.is_relative_to(chosen) and weakness(made) is None
+    assert place == made, "a reader looks where a writer writes"
 
 
 def test_the_name_of_the_replacement_may_be_taken(chosen: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def _path(sources: Mapping[str, str], design: Design, operators: Operators) -> P
     quoted = f"'{design.recipe.name}'"
     texts = [part for name in sorted(sources) for part in (name, sources[name].replace(quoted, ""))]
     key = cache.digest([str(clang.VERSION), str(operators.clock_ns), *texts, *(p.read_bytes() for p in code)])
-    return cache.root() / _FOLDER / f"{key}.json"
+    return cache.place(_FOLDER) / f"{key}.json"
 
 
 def _words(part: Part) -> dict[str, Any]:

@@ -19,7 +19,7 @@ OUTPUT_BYTES = 1 << 18
 LIMIT_VARIABLE = "FPGA_DYNAMO_COMPILER_TIMEOUT"
 _STANDARD_LIMIT_S = 900.0
 _GRACE_S = 2.0
-"""How long a process that is told to end may take, and how long one that has closed nothing may be silent behind it."""
+"""How long a process that is told to end may take, and how long the output of one that has ended is waited for."""
 
 
 class TimedOutError(ToolchainError):
@@ -105,6 +105,7 @@ def _read(
 ) -> None:
     assert process.stdout is not None
     start = last = time.monotonic()
+    ended: float | None = None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
@@ -114,9 +115,12 @@ def _read(
                     return
                 last = time.monotonic()
                 take(data)
-            elif process.poll() is not None and time.monotonic() - last > _GRACE_S:
-                return  # something that it has started keeps the pipe open
-            if timeout is not None and time.monotonic() - (last if silence else start) > timeout:
+            if ended is None and process.poll() is not None:
+                ended = time.monotonic()
+            if ended is not None:
+                if time.monotonic() - ended > _GRACE_S:
+                    return  # something that it has started keeps the pipe open
+            elif timeout is not None and time.monotonic() - (last if silence else start) > timeout:
                 raise _timed_out(name, timeout)
 
 
