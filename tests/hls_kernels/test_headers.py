@@ -11,6 +11,7 @@ import pytest
 
 from hls_kernels import STAND_INS
 from tests.hls_kernels.bench_kit import SANITIZERS
+from tests.marks import EXTENDED
 from xclbin_build.toolchain.gxx import find_compiler
 
 PAIRS = [
@@ -104,7 +105,7 @@ def interesting(width: int, signed: int, source: random.Random) -> int:
     )
 
 
-@pytest.mark.parametrize("sanitized", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sanitized", [pytest.param(False, marks=EXTENDED), pytest.param(True, marks=pytest.mark.slow)])
 def test_integers(tmp_path: Path, sanitized: bool) -> None:
     cases = "".join(
         f"case {i}: operate<{a}, {'true' if s else 'false'}, {b}, {'true' if t else 'false'}>(a, b, n); break;\n"
@@ -169,6 +170,8 @@ def kept(x: int, overflow: str, width: int, signed: bool) -> int:
     return 0 if overflow == "AP_SAT_ZERO" else min(max(x, least), most)
 
 
+@pytest.mark.slow
+@pytest.mark.extended
 def test_modes_of_fixed_point(tmp_path: Path) -> None:
     """All numbers of 14 bits, 7 behind the point, to 8 bits with 3 behind the point."""
     kinds = [(name, q, o) for name in ("ap_fixed", "ap_ufixed") for q in ROUNDING for o in OVERFLOW]

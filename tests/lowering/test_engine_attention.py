@@ -89,7 +89,7 @@ class OfInputs(nn.Module):
         return scaled_dot_product_attention(q, k, v)
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp32", marks=EXTENDED)])
 def test_heads_that_the_host_writes_may_be_of_several_sequences(dtype: str) -> None:
     torch.manual_seed(0)
     made, eager, exact = results(OfInputs(), *torch.randn(3, 2, 3, 32, 16), dtype=dtype)
