@@ -1,4 +1,4 @@
-# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | format |
+# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | docs | format |
 # wheel | models | quantised | transformers | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
@@ -95,10 +95,19 @@ lint: $(installed)
 	$(bin)/lint-imports
 	$(bin)/clang-format --dry-run --Werror $(cpp)
 	$(bin)/python -m tests.private_torch fpga_dynamo hls_kernels xclbin_build benchmarks examples
+	$(bin)/codespell
 
 # clang-tidy over the C++ of both: minutes, so it is no part of `make lint`; .ci/run runs it.
 tidy: $(installed)
 	$(bin)/python -m tests.tidy
+
+# The site of the documentation, in out/site; a broken link or anchor fails.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build
+
+$(VENV)/.docs: $(installed)
+	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[docs]'
+	touch $@
 
 # What the linters of `make lint` mend by themselves.
 format: $(installed)

@@ -1,0 +1,177 @@
+"""Pages of the documentation's site that do not lie in docs/: a hook of mkdocs, which `make docs` runs.
+
+The README is the first page; CONTRIBUTING.md, CHANGELOG.md and the READMEs of hls_kernels are pages, too. The reference
+of the command line is what ``--help`` prints, that of the Python API comes from docstrings. A link to a page becomes a
+link within the site, one to a source its path. A link to a file that does not exist is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = {
+    "fpga-dynamo": ("run", "devices", "doctor", "fuzz", "ops", "estimate", "soc"),
+    "xclbin-build": ("info", "check", "estimate"),
+}
+MODULES = ("fpga_dynamo", "fpga_dynamo.patterns", "fpga_dynamo.signal", "fpga_dynamo.quantize")
+Schema = dict[str, Any]
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"(^ *```.*?^ *```\s*?$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
+
+
+def outside() -> dict[str, str]:
+    """Place on the site of each page that lies outside of docs/, by its path in the repository."""
+    kernels = {
+        path.relative_to(ROOT).as_posix(): f"kernels/{path.parent.relative_to(ROOT / 'hls_kernels').as_posix()}.md"
+        for path in (ROOT / "hls_kernels").rglob("README.md")
+    }
+    own = {name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "RELEASING.md", "SECURITY.md")}
+    places = {"README.md": "index.md"} | own | {name: place.replace("/", "-").replace("kernels-", "kernels/", 1)
+                                                for name, place in kernels.items()}  # fmt: skip
+    return {name: place for name, place in places.items() if (ROOT / name).exists()}
+
+
+def place_of(path: str) -> str | None:
+    """Where a file of the repository is on the site; None if it is no part of it."""
+    if path.startswith("docs/") and not path.endswith(".py"):
+        return path.removeprefix("docs/")
+    return outside().get(path)
+
+
+def relinked(text: str, path: str) -> str:
+    """A page with its links as they are on the site. path: of the page in the repository.
+
+    Raises PluginError for a link to a file that does not exist.
+    """
+    here = place_of(path) or path
+
+    def link(found: re.Match[str]) -> str:
+        image, label, target = found.groups()
+        file, hash_mark, anchor = target.partition("#")
+        if "://" in target or not file:
+            return found[0]
+        named = posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
+        place = place_of(named)
+        if not (ROOT / named).exists():
+            raise PluginError(f"{path}: link to {target}, but there is no file {named}")
+        if place is None:
+            return label if label.startswith("`") else f"{label} (`{named}`)"
+        return f"{image}[{label}]({posixpath.relpath(place, posixpath.dirname(here) or '.')}{hash_mark}{anchor})"
+
+    parts = _FENCE.split(text)
+    # A label may hold code, so code within a line stays where links are looked for.
+    joined, blocks = "", []
+    for part in parts:
+        if part.lstrip().startswith("```"):
+            # mkdocs knows the language only; what follows it is for the tests of the examples.
+            blocks.append(re.sub(r"\A( *```\w+)[^\n]*", r"\1", part))
+            joined += f"\0{len(blocks) - 1}\0"
+        else:
+            # No page refers to a link by its name: brackets in a row are a formula's.
+            joined += part if part.startswith("`") else part.replace("][", "]\\[")
+    return re.sub(r"\0(\d+)\0", lambda found: blocks[int(found[1])], _LINK.sub(link, joined))
+
+
+def on_config(config: Any) -> Any:
+    """Adds the folders whose pages are all listed to the navigation."""
+    kernels = sorted(place for place in outside().values() if place.startswith("kernels/"))
+    evaluation = sorted(f"evaluation/{path.name}" for path in (ROOT / "docs/evaluation").glob("*.md"))
+    config["nav"] += [{"Kernels": kernels}, {"Evaluation": evaluation}]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages that do not lie in docs/."""
+    for name, place in outside().items():
+        files.append(File.generated(config, place, content=(ROOT / name).read_text(encoding="utf-8")))
+    files.append(File.generated(config, "reference/python.md", content=python_reference()))
+    files.append(File.generated(config, "reference/command-line.md", content=command_line_reference()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """A page's text with the site's links."""
+    place = page.file.src_uri
+    path = next((name for name, other in outside().items() if other == place), f"docs/{place}")
+    if not (ROOT / path).exists():  # generated below
+        return markdown
+    return relinked(markdown, path) + (file_reference() if path == "docs/reference/files.md" else "")
+
+
+def python_reference() -> str:
+    """A section for each public module."""
+    sections = ["# Python API\n\nPublic names are those in `__all__` of the modules on this page.\n"]
+    for module in MODULES:
+        sections.append(f"::: {module}\n    options:\n      members_order: alphabetical\n")
+    return "\n".join(sections)
+
+
+def file_reference() -> str:
+    """A table of keys for each table of a recipe and of a platform, from the JSON schemas."""
+    sections = []
+    for name in ("recipe", "platform"):
+        schema = json.loads((ROOT / f"xclbin_build/schemas/{name}.schema.json").read_text(encoding="utf-8"))
+        sections.append(f"\n## {schema['title']}\n\n{schema['description']}\n")
+        sections += _tables(schema, schema["$defs"], "")
+    return "\n".join(sections)
+
+
+def _tables(schema: Schema, shared: Schema, where: str) -> list[str]:
+    """The table of a schema's keys, then those of the tables within it."""
+    rows, inner = ["| key | value | default | meaning |", "|---|---|---|---|"], []
+    for key, given in schema.get("properties", {}).items():
+        value = shared[given["$ref"].rsplit("/", 1)[1]] | given if "$ref" in given else given
+        default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
+        rows.append(f"| `{key}` | {_kind(value)} | {default} | {value.get('description', '')} |")
+        item, path = value, f"{where}.{key}".strip(".")
+        if value.get("type") == "array":
+            item, path = value["items"], f"[{path}]"
+        elif isinstance(value.get("additionalProperties"), dict):
+            item, path = value["additionalProperties"], f"{path}.NAME"
+            item = shared[item["$ref"].rsplit("/", 1)[1]] if "$ref" in item else item
+        if "properties" in item:
+            inner += [f"### `[{path}]`\n", *_tables(item, shared, path)]
+    return ["\n".join(rows) + "\n", *inner]
+
+
+def _kind(value: Schema) -> str:
+    """What a value may be, in words."""
+    if "enum" in value:
+        return ", ".join(f"`{json.dumps(each)}`" for each in value["enum"])
+    words = {"object": "table", "string": "text", "array": "list"}.get(value["type"], value["type"])
+    least, most = value.get("minimum"), value.get("maximum")
+    if "exclusiveMinimum" in value:
+        words += f" above {value['exclusiveMinimum']}"
+    if least is not None:
+        words += f" from {least}"
+    return words + (f" to {most:g}" if most is not None else "")
+
+
+def command_line_reference() -> str:
+    """What each command prints for ``--help``."""
+    sections = ["# Command line\n"]
+    for command, subcommands in COMMANDS.items():
+        sections.append(f"## {command}\n\n```text\n{_help(command)}```\n")
+        sections += [f"### {command} {name}\n\n```text\n{_help(command, name)}```\n" for name in subcommands]
+    return "\n".join(sections)
+
+
+def _help(command: str, *words: str) -> str:
+    module = {"fpga-dynamo": "fpga_dynamo.tools.cli", "xclbin-build": "xclbin_build"}[command]
+    run = [sys.executable, "-m", module, *words, "--help"]
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
+    done = subprocess.run(run, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise PluginError(f"{' '.join(run)}: {done.stderr}")
+    return done.stdout
