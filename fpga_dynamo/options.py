@@ -16,7 +16,10 @@ class Options:
     """Options of the backend.
 
     xclbin: path of the ``torch.xclbin`` to run on; None builds (once per user) the recipe for software emulation.
-    recipe: name or path of the recipe that is built when no xclbin is given.
+    platform: a board, by name or path of a .toml: without an xclbin, the emulator runs the board's own recipe with the
+        board's cost model and partition. None is the emulator's own platform.
+    recipe: name or path of the recipe that is built when no xclbin is given. None is the platform's own for the element
+        type of the graph: an engine of int8 for a quantized graph, of bfloat16 or of float32.
     driver: which driver serves the card: ``emulated`` is the software card, ``xrt`` AMD's XRT, ``pyxrt`` the same by
         AMD's Python module. None is $FPGA_DYNAMO_DRIVER, else ``xrt`` for an xclbin that was built for a card.
     device: index of the card.
@@ -40,7 +43,8 @@ class Options:
     """
 
     xclbin: str | None = None
-    recipe: str = "default"
+    platform: str | None = None
+    recipe: str | None = None
     driver: str | None = None
     device: int = 0
     policy: str = "adaptive"
@@ -95,6 +99,8 @@ class Options:
         policy = values.get("policy", cls.policy)
         if policies is not None and policy.lower() not in policies:
             raise OptionError(f"option 'policy' takes one of {', '.join(policies)}, not {policy!r}")
+        if values.get("xclbin") and values.get("platform"):
+            raise OptionError("option 'platform' has no effect beside 'xclbin', which was built for one; leave it out")
         return cls(**values)
 
     @classmethod
@@ -104,7 +110,7 @@ class Options:
         choices = cls._CHOICES.get(key)
         if choices is not None and value not in choices:
             raise OptionError(f"option '{key}' takes one of {', '.join(choices)}, not {value!r}")
-        if key in ("xclbin", "dump_dir", "recipe"):
+        if key in ("xclbin", "dump_dir", "recipe", "platform"):
             if not isinstance(value, (str, Path)) or not str(value):
                 raise OptionError(f"option '{key}' takes a path, not {value!r}")
             return str(value)

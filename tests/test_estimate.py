@@ -124,7 +124,7 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
         (("resnet1", "--platform", "u250"), "no model 'resnet1'"),
         ((SMALL, "--platform", "u251"), "unknown platform 'u251'; did you mean 'u250'?"),
         ((SMALL, "--platform", "emu"), "platform 'emu' is no card"),
-        ((SMALL, "--platform", "u250", "--recipe", "default"), "recipe 'default' has no engine"),
+        ((SMALL, "--platform", "u250", "--recipe", "emulator"), "recipe 'emulator' has no engine"),
         ((SMALL, "--platform", "vck190"), "no recipe that comes along has an engine for platform 'vck190'"),
         (
             (SMALL, "--platform", "u50", "--dtype", "bf16"),

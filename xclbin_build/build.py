@@ -24,19 +24,20 @@ from .trusted_path import printable, weakness
 
 
 def load_design(
-    recipe: str | Path = "default", cu: Mapping[str, int] | None = None, platform: str | Path | None = None
+    recipe: str | Path | None = None, cu: Mapping[str, int] | None = None, platform: str | Path | None = None
 ) -> Design:
-    """A recipe (name or path of a .toml), worked out for a platform (the recipe's by default).
+    """A recipe, worked out for a platform.
 
+    recipe: name or path of a .toml; None: the platform's own. platform: the same; None: the recipe's.
     cu: numbers of compute units that replace those of the recipe, `{"sequencer": 4}`.
     """
-    loaded = recipes.load(recipe).with_compute_units(cu or {})
+    loaded = recipes.load(recipes.chosen(recipe, platform)).with_compute_units(cu or {})
     return elaborate(loaded, platforms.load(loaded.platform if platform is None else platform))
 
 
 def build(
     target: str = "emu",
-    recipe: str | Path = "default",
+    recipe: str | Path | None = None,
     cu: Mapping[str, int] | None = None,
     output: str | Path = "torch.xclbin",
     *,
@@ -84,7 +85,7 @@ def build_design(
 
 
 def cached(
-    recipe: str | Path = "default",
+    recipe: str | Path | None = None,
     target: str = "emu",
     *,
     cu: Mapping[str, int] | None = None,

@@ -32,7 +32,7 @@ xclbin-build estimate --platform P [--recipe R] [--json]   what a design takes o
 xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their interval, and why.
 
 examples:
-  xclbin-build --target emu                                  the default recipe for the software card
+  xclbin-build --target emu                                  the emulator's own recipe, with all cores
   xclbin-build --target emu --recipe my.toml --cu vadd=4 -o my.xclbin
   xclbin-build --target hw --platform u250 --sources-only build
 """
@@ -78,8 +78,7 @@ def _estimate(words: list[str]) -> int:
     options = parse(parser, words)
     if options.recipe is None and options.platform is None:
         raise RecipeError("give --platform, --recipe, or both, such as: xclbin-build estimate --platform u250")
-    recipe = recipes.own(platforms.load(options.platform).name) if options.recipe is None else options.recipe
-    design = load_design(recipe, recipes.parse_compute_units(options.cu), options.platform)
+    design = load_design(options.recipe, recipes.parse_compute_units(options.cu), options.platform)
     found = estimate(design, only=options.process)
     if options.json:
         print(json.dumps(document(found), indent=1))
@@ -114,7 +113,7 @@ def _build(words: list[str]) -> int:
             f"wrote {len(files)} files to {_plain(str(options.sources_only))}; build them there with ./build.sh"
         )
         return 0
-    with shown(f"{printable(options.output)} (recipe {options.recipe})", quiet=options.quiet) as progress:
+    with shown(f"{printable(options.output)} (recipe {design.recipe.name})", quiet=options.quiet) as progress:
         output = build_design(
             design,
             options.target,
@@ -154,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
         help="emu or sw_emu: the software card; cycles: the same, counting cycles; hw_emu or hw: Vitis (default: emu)",
     )
     parser.add_argument(
-        "--recipe", default="default", help=f"{', '.join(recipes.names())}, or the path of a .toml (default: default)"
+        "--recipe", help=f"{', '.join(recipes.names())}, or the path of a .toml (default: the platform's own)"
     )
     parser.add_argument(
         "--cu", action="append", default=[], metavar="KERNEL=N", help="compute units of a kernel; repeatable"

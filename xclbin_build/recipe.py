@@ -10,11 +10,14 @@ from hls_kernels import RECIPES
 
 from . import engine as engines
 from . import names as kinds
+from . import platform as platforms
 from . import toml_table
 from .declaration import KEYWORDS
 from .errors import RecipeError, did_you_mean
 from .trusted_path import check_named
 
+EMULATOR = "emu"
+"""The platform of a recipe that names none."""
 MAX_COMPUTE_UNITS = 60  # what XRT's connection of CUs to one OCL region allows
 _KERNEL_KEYS = ("cores", "source", "cu", "together", "memory", "slr", *engines.KEYS)
 
@@ -46,7 +49,7 @@ class Recipe:
     directory: Path
     kernels: tuple[KernelRecipe, ...]
     tiles: dict[str, int] = field(default_factory=dict)
-    platform: str = "emu"
+    platform: str = EMULATOR
 
     def resolve(self, path: str) -> Path:
         """A path that the recipe names, as an absolute one."""
@@ -79,19 +82,32 @@ def for_platform(platform: str) -> list[str]:
     return sorted(found, key=lambda name: (name != platform, name))
 
 
-def own(platform: str) -> str:
-    """The recipe that is a platform's own: the first of those that are made for it.
+def own(platform: str, element: str | None = None) -> str:
+    """The recipe that is a platform's own: the first that is made for it with an engine of `element`, else the first.
 
-    Raises RecipeError if there is none.
+    element: `int8`, `bfloat16` or `float32`; None: any. Raises RecipeError if no recipe is made for the platform.
     """
     found = for_platform(platform)
     if not found:
-        raise RecipeError(f"no recipe that comes along is made for platform '{platform}'; say which one with --recipe.")
-    return found[0]
+        made = ", ".join(sorted({load(name).platform for name in names()}))
+        raise RecipeError(f"no shipped recipe is made for platform '{platform}', only for {made}; give your own.")
+    return next((name for name in found if element in elements(name)), found[0])
+
+
+def elements(recipe: str | Path) -> tuple[str, ...]:
+    """The element types of a recipe's engines."""
+    return tuple(kernel.engine.element for kernel in load(recipe).kernels if kernel.engine)
+
+
+def chosen(recipe: str | Path | None, platform: str | Path | None) -> str | Path:
+    """The recipe that is built: the one given, else the platform's own, else the emulator's."""
+    if recipe is not None:
+        return recipe
+    return own(EMULATOR if platform is None else platforms.load(platform).name)
 
 
 def load(name_or_path: str | Path) -> Recipe:
-    """A recipe by name (`default`, …) or from a file (a path that ends in .toml).
+    """A recipe by name (`emulator`, …) or from a file (a path that ends in .toml).
 
     Raises RecipeError, naming file and key, for whatever is unknown, missing or contradictory.
     """

@@ -22,7 +22,9 @@ from fpga_dynamo.lowering.patterns import TABLE, Pattern
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS, WHOLE
 from fpga_dynamo.options import Options
 
-_IRRELEVANT = ("xclbin", "recipe", "driver", "device", "policy", "weight_check", "timeout", "dump_dir", "cache")
+_IRRELEVANT = (
+    "xclbin", "platform", "recipe", "driver", "device", "policy", "weight_check", "timeout", "dump_dir", "cache"
+)  # fmt: skip
 """Options that a program does not depend on; the xclbin counts by what is in it. New options count until named here."""
 
 

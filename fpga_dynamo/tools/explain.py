@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from fpga_dynamo.codegen.cost import transfer_seconds
 from fpga_dynamo.errors import OptionError
 from fpga_dynamo.frontend.backend import collect_programs, fpga
 from fpga_dynamo.frontend.frames import Gap, observe_gaps
@@ -25,6 +26,7 @@ from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.lowering.ops.quantised.reasons import arithmetic, is_quantised
 from fpga_dynamo.runtime.observe.trace import TraceRecorder
+from fpga_dynamo.tools.estimate.figures import host_seconds
 from fpga_dynamo.tools.explain_text import BY, as_text
 from fpga_dynamo.tools.reports import (
     COUNTED,
@@ -32,6 +34,7 @@ from fpga_dynamo.tools.reports import (
     MODELLED,
     CommandReport,
     GraphReport,
+    Latency,
     NodeReport,
     OutsideReport,
 )
@@ -168,6 +171,7 @@ def report(program: Program, runs: int = 1, counted: Mapping[tuple[str, int], in
     tasks = program.card_tasks
     commands = [command for task in tasks for command in task.commands]
     symbols = program.symbols
+    steps = tuple(_steps(program, counted))
     return GraphReport(
         name=program.name,
         nodes=tuple(_nodes(program)),
@@ -187,8 +191,24 @@ def report(program: Program, runs: int = 1, counted: Mapping[tuple[str, int], in
         guards=() if symbols is None else tuple(map(str, symbols.guards.values())),
         occasion=program.occasion,
         runs=runs,
-        steps=tuple(_steps(program, counted)),
+        steps=steps,
         clock_mhz=program.graph.target.platform.clock_hz / 1e6,
+        latency=None if program.graph.target.engine is None else _latency(program, steps),
+    )
+
+
+def _latency(program: Program, steps: Sequence[CommandReport]) -> Latency:
+    """One call of a program for an engine."""
+    platform, tasks = program.graph.target.platform, program.card_tasks
+    moved = sum((task.plan.input_end - task.plan.input_begin) * BEAT_BYTES for task in tasks)
+    moved += sum(hinted(slot.nbytes) for task in tasks for slot in task.outputs)
+    nodes = (node for task in program.tasks if isinstance(task, HostTask) for node in task.nodes)
+    return Latency(
+        platform.name,
+        engine=sum(step.ms for step in steps),
+        launches=len(tasks) * platform.launch_seconds * 1e3,
+        transfers=transfer_seconds(moved, platform) * 1e3,
+        host=sum(host_seconds(node, platform) for node in nodes) * 1e3,
     )
 
 

@@ -106,6 +106,12 @@ def _about(graph: GraphReport) -> Iterator[str]:
     if any(step.basis == COUNTED for step in graph.steps):
         cycles, ms = sum(step.cycles for step in graph.steps), sum(step.ms for step in graph.steps)
         yield f"card time: {cycles:,} cycles, {ms:.4f} ms at {graph.clock_mhz:g} MHz, counted by the counting card"
+    if (latency := graph.latency) is not None:
+        yield (
+            f"estimated latency on {latency.platform}: {latency.call:.3f} ms a call ({latency.engine:.3f} engine, "
+            f"{latency.launches:.3f} launches, {latency.transfers:.3f} transfers, {latency.host:.3f} host); "
+            "by the cost model, not measured on a card"
+        )
     if graph.runs > 1:
         yield f"ran {graph.runs} times in the call"
     if graph.sizes:

@@ -69,6 +69,25 @@ class OutsideReport:
 
 
 @dataclass(frozen=True)
+class Latency:
+    """The estimated time of one call on a board, in ms, by the figures of the platform's file.
+
+    engine: the commands; launches: starting them; transfers: between host and device memory; host: eager mode.
+    """
+
+    platform: str
+    engine: float
+    launches: float
+    transfers: float
+    host: float
+
+    @property
+    def call(self) -> float:
+        """The sum: nothing is taken to overlap."""
+        return self.engine + self.launches + self.transfers + self.host
+
+
+@dataclass(frozen=True)
 class GraphReport:
     """One compiled graph; `layout_changes` are copies that only rearrange, `greedy_launches` what `launches` would be
     with ``partition="greedy"``.
@@ -82,7 +101,7 @@ class GraphReport:
 
     runs: how often the graph ran in the call (a graph of a backward pass: as often as its forward graph).
 
-    steps: the commands one by one, with cycles at clock_mhz.
+    steps: the commands one by one, with cycles at clock_mhz. latency: estimated, for a platform with an engine.
     """
 
     name: str
@@ -105,3 +124,4 @@ class GraphReport:
     runs: int = 1
     steps: tuple[CommandReport, ...] = ()
     clock_mhz: float = 0.0
+    latency: Latency | None = None

@@ -16,7 +16,8 @@ from fpga_dynamo.runtime.scheduling.policies import policy_names
 
 WRONG: dict[str, list[tuple[Any, str]]] = {
     "xclbin": [(3, "takes a path, not 3"), (True, "takes a path")],
-    "recipe": [(["default"], r"takes a path, not \['default'\]")],
+    "recipe": [(["emulator"], r"takes a path, not \['emulator'\]")],
+    "platform": [(3, "takes a path, not 3"), ("", "takes a path")],
     "driver": [("xilinx", "emulated, xrt, pyxrt, not 'xilinx'"), (0, "takes one of"), ([], "takes one of")],
     "device": [("0", "type int, not '0'"), (True, "type int, not True"), (1.0, "type int"), (-1, "index of a card"),
                (1 << 40, "index of a card, not 1099511627776")],
@@ -39,7 +40,8 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
 
 RIGHT: dict[str, list[Any]] = {
     "xclbin": ["a/torch.xclbin", Path("a/torch.xclbin"), None],
-    "recipe": ["split", Path("my.toml")],
+    "platform": ["kv260", Path("board.toml"), None],
+    "recipe": ["split", Path("my.toml"), None],
     "driver": ["emulated", "xrt", "pyxrt", None],
     "device": [0, 3],
     "policy": ["eft", "HEFT_RT", "simple"],
@@ -98,7 +100,7 @@ def test_a_name_that_is_like_none_gets_the_list_without_a_guess() -> None:
 
 @pytest.mark.parametrize(
     "name, value",
-    [("disable", 3), ("disable", None), ("timeout", float("nan")), ("recipe", None), ("xclbin", ""), ("recipe", "")],
+    [("disable", 3), ("disable", None), ("timeout", float("nan")), ("xclbin", ""), ("recipe", "")],
 )
 def test_a_value_that_means_nothing_is_refused(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"option '{name}' takes"):
@@ -121,7 +123,7 @@ def test_an_error_is_a_value_error_and_one_of_ours() -> None:
         ({"disable": ["poool"]}, "names no pattern: poool; did you mean 'pool'"),
         ({"dump_dir": "/dev/null/dump"}, "option 'dump_dir': nothing can be written to /dev/null/dump: "),
         ([("strict", True)], "options are a dictionary, such as {'strict': True}, not "),
-        ({"recipe": "defualt"}, "unknown recipe 'defualt'; did you mean 'default'"),
+        ({"recipe": "emulatr"}, "unknown recipe 'emulatr'; did you mean 'emulator'"),
         ({"device": 4711}, "there is no card 4711"),
     ],
     ids=str,

@@ -92,7 +92,7 @@ models = [torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU()).eval() f
 options = {"driver": "xrt", "partition": "greedy", "strict": True}
 compiled = [
     torch.compile(model, backend="fpga", options={**options, "recipe": recipe})
-    for model, recipe in zip(models, ("default", "single"))
+    for model, recipe in zip(models, ("emulator", "single"))
 ]
 with torch.no_grad():
     for step in range(3):

@@ -13,7 +13,7 @@ from xclbin_build.axlf import Section
 from xclbin_build.records import parse_command
 
 
-@pytest.mark.parametrize("recipe", ["default", "single", "split"])
+@pytest.mark.parametrize("recipe", ["emulator", "single", "split"])
 def test_recipe_builds_and_exports_its_kernels(recipe: str, tmp_path: Path) -> None:
     axlf = xclbin_build.read(xclbin_build.cached(recipe))
     shared_object = tmp_path / "kernels.so"
@@ -31,7 +31,7 @@ NARROW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("recipe", "left_out"), [("default", SIGNAL), ("single", SIGNAL | NARROW)])
+@pytest.mark.parametrize(("recipe", "left_out"), [("emulator", SIGNAL), ("single", SIGNAL | NARROW)])
 def test_all_opcodes_have_a_core(recipe: str, left_out: set[str]) -> None:
     manifest = xclbin_build.read(xclbin_build.cached(recipe)).manifest
     (kernel,) = manifest["kernels"]

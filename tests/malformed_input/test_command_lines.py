@@ -146,7 +146,7 @@ LEAVES = "sys.exit(0), which ends the program"
         (xclbin_cli.main, ["--target", "hw", "--isa", "x86-64-v3"], "--isa has no effect here"),
         (xclbin_cli.main, ["--target", "hw", "-o", "a", "--sources-only", "b"], "--output has no effect here"),
         (xclbin_cli.main, ["--no-fit-check"], "--no-fit-check has no effect here"),
-        (xclbin_cli.main, ["check", "a.cpp", "--recipe", "default"], "not both"),
+        (xclbin_cli.main, ["check", "a.cpp", "--recipe", "emulator"], "not both"),
         (xclbin_cli.main, ["check", "--platform", "kv260", "--top", "x"], "--top is for a source"),
     ],
 )  # fmt: skip

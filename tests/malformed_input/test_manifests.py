@@ -19,7 +19,7 @@ from xclbin_build.build import load_design
 from xclbin_build.cli import main
 from xclbin_build.metadata import container
 
-RECIPES = {"default": "emu", "engine-u250-4cu": "hw", "split": "cycles"}
+RECIPES = {"emulator": "emu", "engine-u250-4cu": "hw", "split": "cycles"}
 """An xclbin of cores, one of engines that work together, and one with several kernels."""
 
 

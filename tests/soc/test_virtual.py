@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -250,11 +250,13 @@ def test_an_arrival_costs_no_more_beside_a_thousand_graphs_than_beside_a_hundred
             costs = [cost for task in range(10) for cost in (1e-4 + 1e-6 * ((7 * number + task) % 50), 2e-5)]
             edges = [[task - 1] if task else [] for task in range(10)]
             policy.add_graph(graph_model(model, costs, [0.0] * 20, edges, [0.0] * 9))
-        for turn in range(2):  # the first time, all are new
-            begun = perf_counter()
+        taken = []
+        for turn in range(6):  # the first time, all are new
+            begun = thread_time()
             for number in range(count):
                 policy.arrive(number, 1e-4 * (turn * count + number), 1.0)
-            seconds[count] = (perf_counter() - begun) / count
+            taken.append((thread_time() - begun) / count)
+        seconds[count] = min(taken[1:])
     assert seconds[1000] < 4 * seconds[100]
 
 

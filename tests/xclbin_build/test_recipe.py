@@ -85,8 +85,8 @@ def test_bad_recipe_is_an_error_that_names_file_and_key(tmp_path: Path, text: st
 
 
 def test_unknown_recipe_names_a_known_one() -> None:
-    with pytest.raises(RecipeError, match="unknown recipe 'defualt'; did you mean 'default'"):
-        recipes.load("defualt")
+    with pytest.raises(RecipeError, match="unknown recipe 'emulatr'; did you mean 'emulator'"):
+        recipes.load("emulatr")
 
 
 # Recipes for the software card fit every platform, those for a card that one.

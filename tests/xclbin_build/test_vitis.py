@@ -66,7 +66,7 @@ def test_hls_kernel_computes_what_its_commands_say(tmp_path: Path, view: str) ->
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("recipe", ["default", "split", "signal"])
+@pytest.mark.parametrize("recipe", ["emulator", "split", "signal"])
 def test_hls_sources_of_the_recipes_compile(tmp_path: Path, recipe: str, view: str) -> None:
     design = load_design(recipe, platform="u250")
     write_sources(design, "hw", tmp_path)

@@ -43,7 +43,7 @@ def test_program_runs_as_a_module(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["--target", "emo"], "--target emo is unknown; did you mean 'emu'?"),
-        (["--recipe", "defalt"], "unknown recipe 'defalt'; did you mean 'default'?"),
+        (["--recipe", "emulatr"], "unknown recipe 'emulatr'; did you mean 'emulator'?"),
         (["--recipe", str(DATA / "user.toml"), "--platform", "u251"], "did you mean 'u250'?"),
         (["--recipe", str(DATA / "user.toml"), "--cu", "engine"], "write KERNEL=COUNT"),
         (["--recipe", str(DATA / "user.toml"), "--sources-only", "x"], "use it with --target hw or hw_emu, not emu"),
@@ -53,8 +53,8 @@ def test_program_runs_as_a_module(tmp_path: Path) -> None:
         (["--cu", "sequencer=2", "--cu", "sequencer=3"], "--cu sequencer=3: sequencer=2 is given, too; leave one out."),
         (["--target", "hw", "--recipe", "engine-u250", "--sources-only", __file__], "cannot be written: "),
         (
-            ["--target", "hw", "--platform", "u250", "--sources-only", "x"],
-            "recipe 'default' does not fit platform 'u250'",
+            ["--target", "hw", "--recipe", "emulator", "--platform", "u250", "--sources-only", "x"],
+            "recipe 'emulator' does not fit platform 'u250'",
         ),
         (["info", "none.xclbin"], "none.xclbin cannot be read"),
         (["info", __file__], "is no xclbin"),

@@ -23,6 +23,7 @@ from fpga_dynamo.runtime.drivers import choose, select
 from fpga_dynamo.runtime.drivers.peers import behind_peers
 from fpga_dynamo.runtime.scheduling.scheduler import Scheduler
 from fpga_dynamo.runtime.task import ProcessingElement
+from xclbin_build import recipe as recipes
 from xclbin_build.progress import shown
 from xclbin_build.trusted_path import UntrustedPathError, check_named, printable
 
@@ -196,19 +197,19 @@ def xclbin_path(options: Options) -> Path:
     """
     if options.xclbin is not None:
         return Path(options.xclbin)
-    path = _built(options.recipe)
+    path = _built(options.recipe, options.platform)
     if not path.exists():  # the cache may be deleted at any time
         _built.cache_clear()
-        path = _built(options.recipe)
+        path = _built(options.recipe, options.platform)
     return path
 
 
 @functools.cache
-def _built(recipe: str) -> Path:
+def _built(recipe: str | None, platform: str | None) -> Path:
     # Once per process: looking whether sources have changed takes longer than compiling a small model.
     try:
-        what = f"the software card's xclbin, first time only (recipe {recipe})"
-        return xclbin_build.cached(recipe, "emu", show=shown(what))
+        what = f"the emulator's xclbin, first time only (recipe {recipes.chosen(recipe, platform)})"
+        return xclbin_build.cached(recipe, "emu", platform=platform, show=shown(what))
     except xclbin_build.BuildError as error:
         raise XclbinError(str(error)) from error
 

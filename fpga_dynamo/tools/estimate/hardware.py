@@ -86,7 +86,7 @@ def _cards() -> list[str]:
 def _own(platform: str, dtype: str) -> str:
     """The recipe of a platform that is an engine's of a type."""
     for name in recipes.for_platform(platform):
-        if any(kernel.engine and kernel.engine.element == DTYPES[dtype] for kernel in recipes.load(name).kernels):
+        if DTYPES[dtype] in recipes.elements(name):
             return name
     raise EstimateError(
         f"no recipe that comes along has an engine for platform '{platform}' and {DTYPES[dtype]}; "

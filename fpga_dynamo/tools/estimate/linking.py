@@ -16,7 +16,7 @@ from xclbin_build import manifest
 from xclbin_build import recipe as recipes
 from xclbin_build.design import Design, elaborate
 
-_ALL_CORES = "default"
+_ALL_CORES = "emulator"
 """The recipe whose kernel has all cores."""
 
 

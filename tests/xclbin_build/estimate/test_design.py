@@ -23,8 +23,9 @@ CARDS = [name for name in platforms.names() if name != "emu"]
 
 @pytest.mark.parametrize("card", CARDS)
 def test_the_software_cards_recipe_is_refused_on_every_card(card: str, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=f"recipe 'default' does not fit platform '{card}': compute unit sequencer_1"):
-        build("hw", "default", platform=card, output=tmp_path / "x")
+    words = f"recipe 'emulator' does not fit platform '{card}': compute unit sequencer_1"
+    with pytest.raises(RecipeError, match=words):
+        build("hw", "emulator", platform=card, output=tmp_path / "x")
 
 
 def test_a_larger_array_is_refused_with_what_it_takes(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_independent_factors_widen_a_band() -> None:
 
 def test_the_software_card_has_nothing_to_fit() -> None:
     with pytest.raises(RecipeError, match="platform 'emu' has no resources to fit"):
-        estimate(load_design("default"), whole=False)
+        estimate(load_design("emulator"), whole=False)
 
 
 def test_own_recipe_of_a_platform() -> None:
@@ -111,7 +112,7 @@ def test_without_clang_sizes_decide_and_a_sentence_says_so(monkeypatch: pytest.M
 
 
 def test_sizes_that_are_too_large_are_enough() -> None:
-    found = estimate(load_design("default", platform="kv260"))
+    found = estimate(load_design("emulator", platform="kv260"))
     assert found.fits is False
     assert "its sizes alone are too large" in found.unknown[0]
     assert found.advice
