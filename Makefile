@@ -41,7 +41,7 @@ $(installed): constraints.txt pyproject.toml $(native)
 	test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
 	$(pip) install -q -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
 	$(pip) install -q -c constraints.txt scikit-build-core nanobind cmake ninja
-	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[test]' scikit-learn pillow
+	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[test]'
 	# Last, or pip complains at each later step that torchvision asks for another torch.
 	$(pip) install -q -c constraints.txt --no-deps torchvision
 	touch $@
