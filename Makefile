@@ -38,10 +38,12 @@ native := CMakeLists.txt $(cpp)
 setup: $(installed)
 
 $(installed): constraints.txt pyproject.toml $(native)
-	test -x $(bin)/python || $(PYTHON) -m venv $(VENV)
+	@PYTHON=$(PYTHON) .ci/missing --explain
+	# Also where a former attempt has left an environment without pip, for want of python3-venv.
+	$(bin)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	$(pip) install -q -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
 	$(pip) install -q -c constraints.txt scikit-build-core nanobind cmake ninja
-	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[test]' scikit-learn pillow
+	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[test]'
 	# Last, or pip complains at each later step that torchvision asks for another torch.
 	$(pip) install -q -c constraints.txt --no-deps torchvision
 	touch $@

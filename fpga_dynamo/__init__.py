@@ -1,25 +1,40 @@
-"""``torch.compile(model, backend="fpga")`` for FPGA cards driven by XRT, with or without a card."""
+"""``torch.compile(model, backend="fpga")`` for FPGA cards driven by XRT, with or without a card.
 
-from fpga_dynamo import signal
-from fpga_dynamo.codegen.core import Core, register_core, unregister_core
-from fpga_dynamo.errors import (
-    DeviceError,
-    FpgaError,
-    NotLoweredError,
-    OptionError,
-    PatternError,
-    VerificationError,
-    XclbinError,
-)
-from fpga_dynamo.frontend.backend import fpga, refresh_weights
-from fpga_dynamo.frontend.join import join_parameters
-from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
-from fpga_dynamo.options import Options
-from fpga_dynamo.runtime.observe.counters import reset_stats, stats
-from fpga_dynamo.runtime.observe.trace import TraceRecorder as trace
-from fpga_dynamo.tools.devices import DeviceReport, devices
-from fpga_dynamo.tools.explain import Explanation, explain
-from fpga_dynamo.tools.task_graph import task_graph
+The public API is what `__all__` of this module and of `fpga_dynamo.patterns`, `fpga_dynamo.signal` and
+`fpga_dynamo.quantize` names. A name is imported on first use, so ``import fpga_dynamo`` does not import torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fpga_dynamo import after_torch
+
+if TYPE_CHECKING:
+    from fpga_dynamo import signal
+    from fpga_dynamo.codegen.core import Core, register_core, unregister_core
+    from fpga_dynamo.errors import (
+        DeviceError,
+        FpgaError,
+        NotLoweredError,
+        OptionError,
+        PatternError,
+        VerificationError,
+        XclbinError,
+    )
+    from fpga_dynamo.frontend.backend import fpga, refresh_weights
+    from fpga_dynamo.frontend.join import join_parameters
+    from fpga_dynamo.lowering.patterns import Match, Pattern, Step, register_pattern, unregister_pattern
+    from fpga_dynamo.options import Options
+    from fpga_dynamo.runtime.observe.counters import reset_stats, stats
+    from fpga_dynamo.runtime.observe.trace import TraceRecorder as trace
+    from fpga_dynamo.tools.devices import DeviceReport, devices
+    from fpga_dynamo.tools.explain import Explanation, explain
+    from fpga_dynamo.tools.task_graph import task_graph
+
+__version__ = "0.1.0"
+"""The version of this package; the build reads it here."""
 
 __all__ = [
     "Core",
@@ -36,6 +51,7 @@ __all__ = [
     "Step",
     "VerificationError",
     "XclbinError",
+    "__version__",
     "devices",
     "explain",
     "fpga",
@@ -51,3 +67,53 @@ __all__ = [
     "unregister_core",
     "unregister_pattern",
 ]
+
+_DEFINED_IN = {
+    "Core": "codegen.core",
+    "DeviceError": "errors",
+    "DeviceReport": "tools.devices",
+    "Explanation": "tools.explain",
+    "FpgaError": "errors",
+    "Match": "lowering.patterns",
+    "NotLoweredError": "errors",
+    "OptionError": "errors",
+    "Options": "options",
+    "Pattern": "lowering.patterns",
+    "PatternError": "errors",
+    "Step": "lowering.patterns",
+    "VerificationError": "errors",
+    "XclbinError": "errors",
+    "devices": "tools.devices",
+    "explain": "tools.explain",
+    "fpga": "frontend.backend",
+    "join_parameters": "frontend.join",
+    "refresh_weights": "frontend.backend",
+    "register_core": "codegen.core",
+    "register_pattern": "lowering.patterns",
+    "reset_stats": "runtime.observe.counters",
+    "stats": "runtime.observe.counters",
+    "task_graph": "tools.task_graph",
+    "trace": "runtime.observe.trace",
+    "unregister_core": "codegen.core",
+    "unregister_pattern": "lowering.patterns",
+}
+"""The modules that define the names above."""
+_CALLED_THERE = {"trace": "TraceRecorder"}
+
+# Entries of the cache are a kind of PyTorch's cache artifacts, which `torch.compiler.load_cache_artifacts` must know.
+after_torch.load("fpga_dynamo.cache.artifacts")
+
+if not TYPE_CHECKING:  # for a type checker an unknown name is an error
+
+    def __getattr__(name: str) -> Any:
+        if name == "signal":
+            return import_module("fpga_dynamo.signal")
+        if name not in _DEFINED_IN:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_DEFINED_IN[name]}"), _CALLED_THERE.get(name, name))
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

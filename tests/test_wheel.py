@@ -1,20 +1,25 @@
-"""The wheel, installed into an environment of its own and used in an empty folder, far from this checkout.
+"""The wheel, made from the sdist, installed into an environment of its own and used far from this checkout.
 
 `make wheel` runs this: it compiles the native modules, and all kernels into an empty cache.
 """
 
 from __future__ import annotations
 
+import email
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+import fpga_dynamo
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +45,10 @@ for package in (fpga_dynamo, hls_kernels, xclbin_build):
 """
 
 
+BUILD_SDIST = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
+"""As a build frontend does it, which need not be installed."""
+
+
 def run(*command: object, cwd: Path, **environment: str) -> str:
     names = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FPGA_DYNAMO_", "PIP_"))}
     ended = subprocess.run(
@@ -53,6 +62,7 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 class Installation:
     """An environment with the wheel in it, an empty folder to work in, and a cache that was empty."""
 
+    sdist: Path
     wheel: Path
     environment: Path
     folder: Path
@@ -68,7 +78,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """Built and installed without the network; what the package depends on is this environment's."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    run(*pip, "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, ROOT, cwd=folder)
+    run(sys.executable, "-c", BUILD_SDIST, folder, cwd=ROOT)
+    (sdist,) = folder.glob("*.tar.gz")
+    run(*pip, "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, sdist, cwd=folder)
     (wheel,) = folder.glob("*.whl")
     environment = folder / "venv"
     venv.create(environment)
@@ -77,9 +89,39 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     (site / "dependencies.pth").write_text("\n".join({sysconfig.get_path(key) for key in ("purelib", "platlib")}))
     python = environment / "bin/python"
     run(*pip, "--python", python, "install", "-q", "--no-deps", "--no-index", wheel, cwd=folder)
-    made = Installation(wheel, environment, folder / "empty", folder / "cache")
+    made = Installation(sdist, wheel, environment, folder / "empty", folder / "cache")
     made.folder.mkdir()
     return made
+
+
+def is_bench(path: Path) -> bool:
+    """Whether a file is a test bench, or is shared by those."""
+    return path.name == "tb.cpp" or path.name.endswith("_tb.cpp") or "tb" in path.parts
+
+
+def test_the_sdist_has_what_it_takes_to_build_and_test(installation: Installation) -> None:
+    with tarfile.open(installation.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"CMakeLists.txt", "LICENSE", "README.md", "constraints.txt", "pyproject.toml", "PKG-INFO"}
+    folders = ("fpga_dynamo", "hls_kernels", "xclbin_build", "tests")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (*RESOURCES, ".py")]
+    wanted |= {path.relative_to(ROOT).as_posix() for path in files}
+    assert wanted <= names, f"not in the sdist: {sorted(wanted - names)}"
+    assert not [name for name in names if name.startswith((".venv", "build/", "out/")) or name.endswith(".so")]
+
+
+def test_metadata(installation: Installation) -> None:
+    with zipfile.ZipFile(installation.wheel) as wheel:
+        (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(wheel.read(name))
+    assert metadata["Version"] == fpga_dynamo.__version__ and metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("Classifier") and metadata["Keywords"] and "contributors" in metadata["Author"]
+    extras = set(metadata.get_all("Provides-Extra", ()))
+    assert {"plot", "soc", "quantize", "check", "dev", "test"} <= extras
+    needs = metadata.get_all("Requires-Dist", ())
+    always = {re.split(r"[ >=;\[]", need)[0] for need in needs if "extra ==" not in need}
+    assert "torch" in always and not always & {"matplotlib", "torchao", "ortools", "pytest", "hypothesis"}
+    assert any(need.startswith("scikit-learn") and "test" in need for need in needs)
 
 
 def test_the_wheel_has_what_the_packages_need_and_nothing_else(installation: Installation) -> None:
@@ -88,14 +130,18 @@ def test_the_wheel_has_what_the_packages_need_and_nothing_else(installation: Ins
     folders = {name.split("/")[0] for name in names}
     assert {name for name in folders if not name.endswith(".dist-info")} == set(INSTALLED)
     assert not [name for name in names if name.startswith("fpga_dynamo/native/") or "/__pycache__/" in name]
+    assert not [name for name in names if is_bench(Path(name))]
     assert any(name.startswith("fpga_dynamo/_native.") and name.endswith(".so") for name in names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     for package in INSTALLED:
         sources = {
             path.relative_to(ROOT).as_posix()
             for path in (ROOT / package).rglob("*")
-            if path.suffix in (*RESOURCES, ".py") and "native" not in path.relative_to(ROOT).parts
+            if (path.suffix in (*RESOURCES, ".py") or path.name == "py.typed")
+            and "native" not in path.relative_to(ROOT).parts
+            and not is_bench(path.relative_to(ROOT))
         }
+        assert f"{package}/py.typed" in sources
         assert sources and sources <= names, f"not in the wheel: {sorted(sources - names)}"
 
 
@@ -107,6 +153,8 @@ def test_a_model_runs_on_the_software_card_with_an_empty_cache(installation: Ins
 
 
 def test_the_commands_work(installation: Installation) -> None:
+    assert installation.run("fpga-dynamo", "--version").split() == ["fpga-dynamo", fpga_dynamo.__version__]
+    installation.run("fpga-dynamo", "fuzz", "--examples", "1")
     assert "software card" in installation.run("fpga-dynamo", "doctor")
     file = installation.folder / "torch.xclbin"
     installation.run("xclbin-build", "--target", "emu", "--recipe", "emulator", "-o", file)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from . import cache_key
 from . import platform as platforms
 from . import recipe as recipes
 from .axlf import read, write
-from .cache import digest, locked, xclbin_path
+from .cache import digest, locked
 from .design import Design, elaborate
-from .errors import RecipeError, XclbinError, did_you_mean
+from .errors import RecipeError, ToolchainError, XclbinError, did_you_mean
 from .estimate.design import check_fit
-from .generate import emulation_sources, hls_sources, user_directories
 from .manifest import EMULATED, TARGETS
 from .metadata import container
 from .toolchain import gxx, vitis
@@ -101,18 +101,27 @@ def cached(
 
     The cache's key is the content of all sources, the recipe, the platform, this package, the compiler and the
     instruction sets (`isa` and `plan`, as for `build`); several processes that ask at once build once. A cached file
-    that is damaged, or that others can write to, is built anew.
+    that is damaged, or that others can write to, is built anew. Without a compiler, what any compiler has built of the
+    same sources for an instruction set that this machine runs is found.
     """
     check_target(target)
     design = load_design(recipe, cu, platform)
-    isa, plan = isas.chosen(isa, plan)
-    path = xclbin_path(_key(design, target, isa, plan))
+    key = digest(cache_key.contents(design, target))
+    try:
+        chosen_isa, chosen_plan = isas.chosen(isa, plan)
+        path = cache_key.path_of(key, target, chosen_isa, chosen_plan)
+    except ToolchainError:  # where there is no compiler, what one has built will do
+        before = cache_key.built_before(key, isa, plan)
+        if before is None:
+            raise
+        return before
     if _intact(path):  # before the lock: the cache may be one that cannot be written to
         return path
     with locked(path):
         if not _intact(path):
             with show or nullcontext() as shown:
-                build_design(design, target, path, isa=isa, plan=plan, progress=shown or progress)
+                reported = shown or progress
+                build_design(design, target, path, isa=chosen_isa, plan=chosen_plan, progress=reported)
     return path
 
 
@@ -127,28 +136,6 @@ def check_output(output: Path) -> None:
     if output.is_dir():
         example = printable(output / "torch.xclbin")
         raise RecipeError(f"{printable(output)} is a directory; give the file's name, too, such as {example}.")
-
-
-def _key(design: Design, target: str, isa: str, plan: str) -> str:
-    if target in EMULATED:
-        compiler = gxx.find_compiler()
-        tool = [*compiler.command, compiler.version, isa, plan]
-        emulation = emulation_sources(design, counting=target == "cycles")
-        sources = emulation.shared | emulation.own
-    else:
-        tool, sources = [target], hls_sources(design)
-    package = sorted(Path(__file__).parent.rglob("*.py"))
-    kernels = [repr(kernel) for kernel in design.kernels]
-    user = [path.read_bytes() for path in _user_headers(design)]
-    return digest([
-        target, design.recipe.name, repr(design.platform), *kernels, *tool, *sources, *sources.values(), *user,
-        *(path.read_bytes() for path in package),
-    ])  # fmt: skip
-
-
-def _user_headers(design: Design) -> list[Path]:
-    """Headers beside the user's cores and kernels, which those may include."""
-    return sorted(path for directory in user_directories(design) for path in directory.glob("*.h*") if path.is_file())
 
 
 def _intact(path: Path) -> bool:

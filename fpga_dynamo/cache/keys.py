@@ -27,6 +27,19 @@ _IRRELEVANT = (
 )  # fmt: skip
 """Options that a program does not depend on; the xclbin counts by what is in it. New options count until named here."""
 
+COMPILER = (
+    "cache",
+    "codegen",
+    "errors.py",
+    "frontend",
+    "ir",
+    "lowering",
+    "options.py",
+    "runtime",
+    "torch_internals",
+)
+"""What compiling a model imports of the package. Not tools, random tests, quantization and pictures."""
+
 
 def digest(*parts: Any) -> str:
     """A name that follows from the parts, which JSON can hold."""
@@ -72,7 +85,7 @@ def _ours(function: Any, what: str) -> str:
 @functools.cache
 def _environment() -> list[str]:
     return [
-        _sources(),
+        sources(Path(errors.__file__).parent),
         torch.__version__,
         str(torch.version.git_version),
         torch.backends.cpu.get_cpu_capability(),
@@ -81,11 +94,12 @@ def _environment() -> list[str]:
     ]
 
 
-def _sources() -> str:
-    """Of all Python files of the package: an entry is good for these very sources."""
-    package = Path(errors.__file__).parent
+def sources(package: Path) -> str:
+    """Of the Python files in :data:`COMPILER`: an entry is good for these very sources."""
     total = hashlib.sha256()
-    for file in sorted(package.rglob("*.py")):
+    files = [package / name for name in COMPILER if name.endswith(".py")]
+    files += [file for name in COMPILER for file in (package / name).rglob("*.py")]
+    for file in sorted(files):
         content = file.read_bytes()
         total.update(f"{file.relative_to(package).as_posix()} {len(content)}\n".encode())
         total.update(content)

@@ -1,7 +1,7 @@
 """INT8 with PyTorch's own flow: a quantizer for torchao's PT2E, quantisation in one line, and what that costs.
 
-Needs the package torchao (``pip install 'fpga_dynamo[quantize]'``). May import `errors` and `torch_internals`: a
-quantised model is a graph of PyTorch's own operators, which any backend and eager can run.
+Needs the package torchao (``pip install 'fpga_dynamo[quantize]'``). May import `errors`, `plotting` and
+`torch_internals`: a quantised model is a graph of PyTorch's own operators, which any backend and eager can run.
 """
 
 from fpga_dynamo.errors import FpgaError

@@ -91,7 +91,7 @@ class Comparison:
 
     def save(self, path: str | Path) -> None:
         """Draws both ratios over the layers, as .png, .svg or .pdf."""
-        from matplotlib.figure import Figure
+        from fpga_dynamo.plotting import Figure
 
         figure = Figure(figsize=(max(6.0, 0.22 * len(self.layers) + 2), 4.5), layout="constrained")
         axes = figure.add_subplot()

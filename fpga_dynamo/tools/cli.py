@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fpga_dynamo import __version__
 from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.tools.estimate.command import add_command as add_estimate
 from fpga_dynamo.tools.explain_text import BY
@@ -71,6 +72,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fpga-dynamo", description="torch.compile on FPGA cards, or without one")
+    parser.add_argument("--version", action="version", version=f"fpga-dynamo {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a model and compare it with eager")
@@ -136,12 +138,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _picture(text: str) -> Path:
     """A picture that can be drawn and written."""
-    from fpga_dynamo.runtime.observe.gantt import picture_format
-
     path = output_file(text)
     try:
+        from fpga_dynamo.runtime.observe.gantt import picture_format
+
         picture_format(path)
-    except ValueError as error:
+    except (ValueError, FpgaError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return path
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.table import Table
 
-from fpga_dynamo.frontend.frames import Gap
 from fpga_dynamo.tools.reports import BASES, COUNTED, GraphReport, NodeReport, OutsideReport
+
+if TYPE_CHECKING:  # which imports torch
+    from fpga_dynamo.frontend.frames import Gap
 
 BY = ("node", "op", "module", "reason", "command")
 """What the rows of the table may be."""

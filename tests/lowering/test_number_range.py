@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fpga_dynamo.testing.numbers import EDGES, assert_each_close, constants, rows
+from tests.lowering.extreme_numbers import EDGES, assert_each_close, constants, rows
 from tests.lowering.lowering_cases import GREEDY
 from tests.marks import EXTENDED
 

@@ -54,6 +54,19 @@ def chosen(isa: str | None = None, plan: str | None = None) -> tuple[str, str]:
     return isa, plan
 
 
+def runnable(isa: str | None = None) -> list[str]:
+    """What may run here, the best first: `isa` or $FPGA_DYNAMO_ISA as given, else all that this machine's CPU knows.
+
+    Raises ToolchainError for an unknown one.
+    """
+    given = isa or os.environ.get("FPGA_DYNAMO_ISA")
+    if given:
+        return [checked(given)]
+    best, levels = host_isa(), [BASELINE, *_LEVELS]
+    below = levels[: levels.index(best) + 1] if best in levels else [best]
+    return [*reversed(extensions(best, host_flags())), *reversed(below)]
+
+
 @functools.cache
 def host_isa(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The highest level that this machine runs, or the name of an architecture other than x86-64."""

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-
+from fpga_dynamo.plotting import Figure, FigureCanvasAgg, Line2D, Patch, colormaps
 from fpga_dynamo.runtime.observe.events import ApplicationEvent, CommandEvent, PathLike, TaskEvent
 from xclbin_build import atomic_file
 

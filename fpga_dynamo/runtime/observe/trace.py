@@ -141,7 +141,7 @@ class TraceRecorder(guarded_scope):
         """Draw the trace, a row per PE, as a PNG or whatever the name ends in (svg, pdf); returns the path.
 
         begin, end: the part to be drawn, in ms from the first event, as on the picture's axis; all of it by default.
-        Raises ValueError if there is nothing between them, or no such kind of picture. Needs matplotlib.
+        Raises ValueError if there is nothing between them, or no such kind of picture; FpgaError without matplotlib.
         """
         from fpga_dynamo.runtime.observe.gantt import draw  # matplotlib takes half a second to import
 

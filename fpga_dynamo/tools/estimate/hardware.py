@@ -16,6 +16,7 @@ from fpga_dynamo.ir.target import Platform
 from xclbin_build import atomic_file
 from xclbin_build import platform as platforms
 from xclbin_build import recipe as recipes
+from xclbin_build.cache_key import contents
 from xclbin_build.design import Design, elaborate
 from xclbin_build.errors import BuildError
 from xclbin_build.estimate.design import estimate
@@ -129,7 +130,7 @@ def _resources(found: dict[str, Any], fits: bool | None, basis: str) -> Resource
 
 def _kept(design: Design) -> dict[str, Any]:
     """The whole estimate, from the cache if sources and design are those of before."""
-    key = xclbin_build.cache.digest([repr(design), *(_sources())])
+    key = xclbin_build.cache.digest([*contents(design, "hw"), *_sources()])
     with suppress(OSError):
         path = xclbin_build.cache.folder("estimates") / f"{key}.json"
         if path.is_file():

@@ -89,7 +89,7 @@ def write_parquet(folder: Path, check: bool = False) -> None:
         import pyarrow.csv
         import pyarrow.parquet
     except ModuleNotFoundError as error:
-        raise StudyError("parquet files need pyarrow: pip install pyarrow (CSV files do not)") from error
+        raise StudyError("parquet files need pyarrow: pip install 'fpga_dynamo[soc]' (CSV files do not)") from error
     if check:
         return
     for name in (RUNS, APPLICATIONS):

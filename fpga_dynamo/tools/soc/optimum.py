@@ -38,7 +38,7 @@ def optimum(
     try:
         from ortools.sat.python import cp_model
     except ModuleNotFoundError as error:
-        raise StudyError("optimal schedules need OR-tools: pip install ortools") from error
+        raise StudyError("optimal schedules need OR-tools: pip install 'fpga_dynamo[soc]'") from error
     count = sum(len(applications[which].application.tasks) for which in arrivals.which)
     if count > LARGEST:
         raise StudyError(f"{count} tasks are too many for an optimal schedule: {LARGEST} at most")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import Environment
-from matplotlib.figure import Figure
 
+from fpga_dynamo.plotting import Figure, rc_context
 from fpga_dynamo.tools.soc.export import GANTT, read_gantt
 from fpga_dynamo.tools.soc.figures import FIGURES
 from fpga_dynamo.tools.soc.results import SATURATED, Results, load_results
@@ -93,9 +93,7 @@ def _mean(values: Sequence[float]) -> float:
 def _svg(figure: Figure) -> bytes:
     out = io.BytesIO()
     # No date, and names of elements that depend on what is drawn alone: the same sweep, the same bytes.
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "fpga_dynamo", "svg.fonttype": "none"}):
+    with rc_context({"svg.hashsalt": "fpga_dynamo", "svg.fonttype": "none"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
 

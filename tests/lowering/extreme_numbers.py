@@ -1,7 +1,7 @@
 """Tensors of extreme numbers, and a comparison that sees errors of the smallest of them.
 
-`reference.py` measures against the largest element of a tensor. Here each element counts by itself, so that a result
-of 1e-40 that became 0 is wrong, whatever lies beside it.
+`fpga_dynamo.testing.reference` measures against the largest element of a tensor. Here each element counts by itself, so
+that a result of 1e-40 that became 0 is wrong, whatever lies beside it.
 """
 
 from __future__ import annotations
