@@ -99,7 +99,9 @@ struct ap_fixed_base {
     }
     __AP_INLINE ap_range_ref<W_, S_> range() const { return range(W_ - 1, 0); }
     __AP_INLINE ap_range_ref<W_, S_> operator()(int high, int low) { return range(high, low); }
+    __AP_INLINE ap_range_ref<W_, S_> operator()(int high, int low) const { return range(high, low); }
     __AP_INLINE ap_range_ref<W_, S_> operator[](int at) { return range(at, at); }
+    __AP_INLINE bool operator[](int at) const { return static_cast<bool>(range(at, at)); }
     __AP_INLINE static constexpr int length() { return W_; }
 
     template <int A_, bool SA_>
@@ -348,10 +350,10 @@ __AP_FLOAT(*, float)
 template <int A_, int IA_, bool SA_, int B_, int IB_, bool SB_>
 __AP_INLINE auto operator/(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_base<B_, IB_, SB_>& b) {
     constexpr int fraction = ap_detail::larger(B_ - IB_, 0);
-    constexpr int width = A_ + SB_ + fraction + ap_detail::larger(IB_, 0);
-    ap_fixed_base<width, IA_ + SB_ + fraction, SA_ || SB_> r;
+    constexpr int width = A_ + SB_ + fraction;  // as AMD's without __SC_COMPATIBLE__
+    ap_fixed_base<width, IA_ + SB_ + B_ - IB_, SA_ || SB_> r;
     typedef decltype(r.v) type;
-    r.v = static_cast<type>(static_cast<type>(static_cast<type>(a.v) << (width - A_ - SB_)) / static_cast<type>(b.v));
+    r.v = static_cast<type>(static_cast<type>(static_cast<type>(a.v) << fraction) / static_cast<type>(b.v));
     return r;
 }
 __AP_MIXED(/)

@@ -77,7 +77,10 @@ def expected(pair: tuple[int, int, int, int], a: int, b: int, n: int) -> list[st
     quotient = towards_zero(a, b) if b else 0
     found = [str(x) for x in (a + b, a - b, a * b, a & b, a | b, a ^ b)]
     found += [str(quotient), str(a - b * quotient)] if b else ["-", "-"]
-    found.append("".join(str(int(x)) for x in (a < b, a <= b, a > b, a >= b, a == b, a != b)))
+    x, y = a, b
+    if signed != other_signed and max(width, other) >= 32 and (other >= width if signed else width >= other):
+        x, y = (value & ((1 << max(width, other)) - 1) for value in (a, b))  # C's rule for int and unsigned
+    found.append("".join(str(int(x)) for x in (x < y, x <= y, x > y, x >= y, x == y, x != y)))
     found += [str(wrapped(a << n, width, signed)), str(a >> n), str(-a), str(wrapped(~a, width, signed))]
     found += [str(wrapped(a, other, other_signed)), str(bits << other | b & ((1 << other) - 1))]
     found += [str(bits >> half), str(bits >> (width // 3) & 1), str(wrapped(replaced, width, signed))]

@@ -20,7 +20,7 @@ from xclbin_build.toolchain import isa as isas
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
-DESIGNS = (("default", "emu"), ("engine-kv260", "cycles"), ("engine-u250-4cu", "hw"))
+DESIGNS = (("emulator", "emu"), ("engine-kv260", "cycles"), ("engine-u250-4cu", "hw"))
 KEYS = f"""
 import xclbin_build, hls_kernels, sys
 from xclbin_build.build import load_design
@@ -52,7 +52,7 @@ def test_two_installations_share_their_xclbins(tmp_path: Path) -> None:
         keys.append(keys_of(tmp_path / name))
     assert keys[0] == keys[1] and len(set(keys[0])) == len(DESIGNS)
     headers = [ROOT / "hls_kernels" / name for name in ("lib/vector.hpp", "cores/gemm/core.hpp")]
-    assert {path.read_text() for path in headers} <= set(contents(load_design("default"), "emu"))
+    assert {path.read_text() for path in headers} <= set(contents(load_design("emulator"), "emu"))
 
 
 def test_a_header_beside_the_users_core_changes_the_key(tmp_path: Path) -> None:
@@ -87,22 +87,22 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_cached_xclbin_is_found_without_a_compiler(
     compiles: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built = xclbin_build.cached("default")
-    least = xclbin_build.cached("default", isa=isas.runnable()[-1])
+    built = xclbin_build.cached("emulator")
+    least = xclbin_build.cached("emulator", isa=isas.runnable()[-1])
     assert len(compiles) == (1 if built == least else 2)
     without_compiler(monkeypatch, tmp_path)
     try:
-        assert xclbin_build.cached("default") == built, "the best of what this machine runs"
-        assert xclbin_build.cached("default", isa=isas.runnable()[-1]) == least
+        assert xclbin_build.cached("emulator") == built, "the best of what this machine runs"
+        assert xclbin_build.cached("emulator", isa=isas.runnable()[-1]) == least
         for other in ({"recipe": "signal"}, {"cu": {"sequencer": 3}}, {"target": "sw_emu"}):
             with pytest.raises(ToolchainError, match="none was found; install g\\+\\+"):
                 xclbin_build.cached(**other)  # type: ignore[arg-type]
         with pytest.raises(ToolchainError, match="unknown instruction set 'x86-64-v9'"):
-            xclbin_build.cached("default", isa="x86-64-v9")
+            xclbin_build.cached("emulator", isa="x86-64-v9")
         built.write_bytes(built.read_bytes()[:-100])
         least.chmod(0o666)
         with pytest.raises(ToolchainError, match="none was found; install g\\+\\+"):
-            xclbin_build.cached("default")
+            xclbin_build.cached("emulator")
     finally:
         isas.native.cache_clear()
 
@@ -112,13 +112,13 @@ def test_what_this_machine_does_not_run_is_not_found(
 ) -> None:
     monkeypatch.setattr(isas, "host_isa", lambda *_: "x86-64-v4")
     monkeypatch.setattr(isas, "host_flags", lambda *_: set())
-    better = xclbin_build.cached("default", isa="x86-64-v4")
+    better = xclbin_build.cached("emulator", isa="x86-64-v4")
     monkeypatch.setattr(isas, "host_isa", lambda *_: "x86-64-v2")
     assert isas.runnable() == ["x86-64-v2", "x86-64"]
     without_compiler(monkeypatch, tmp_path)
     try:
         with pytest.raises(ToolchainError, match="none was found; install g\\+\\+"):
-            xclbin_build.cached("default")
-        assert xclbin_build.cached("default", isa="x86-64-v4") == better, "as it is asked for"
+            xclbin_build.cached("emulator")
+        assert xclbin_build.cached("emulator", isa="x86-64-v4") == better, "as it is asked for"
     finally:
         isas.native.cache_clear()
