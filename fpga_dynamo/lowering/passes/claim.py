@@ -11,7 +11,6 @@ from torch.fx import Node
 
 from fpga_dynamo.errors import PatternError
 from fpga_dynamo.ir.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
-from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
 from fpga_dynamo.lowering.ops.host import REASONS, short
 from fpga_dynamo.lowering.passes.constants import refuse_constants
 from fpga_dynamo.lowering.passes.fuse import fuse

@@ -1,6 +1,6 @@
 """ATen graph -> command lists of the hardware engine: claims, launches, commands.
 
-The matches are those of the patterns that say how an engine computes them (`Pattern.engine`). What an engine of these
+The matches are those of the engine's patterns (`ENGINE_INT8` and `ENGINE_FLOATS` of order.py). What an engine of these
 sizes cannot do is refused by the pattern while it emits; then all is done again without that match, so that its nodes
 run on the host. Values between two matches never leave the card; before and behind a launch the host writes and reads
 maps, in the order of hls_kernels/engine/layout.hpp. An engine of bfloat16 or float32 takes graphs of that type.
@@ -22,11 +22,12 @@ from fpga_dynamo.ir.graph import GraphInfo, computes, is_view, refuse_sizes, sha
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering import ops  # noqa: F401 - fills the pattern table
+from fpga_dynamo.lowering.engine_patterns import Emit
 from fpga_dynamo.lowering.ops.quantised.vector_side import channel_axis
+from fpga_dynamo.lowering.order import engine_patterns
 from fpga_dynamo.lowering.passes.normalise import normalise
 from fpga_dynamo.lowering.passes.sink import sink_views
-from fpga_dynamo.lowering.patterns import Match, Pattern, engine_patterns
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 Refusals = dict[tuple[str, Node], str]
 """Why the engine does not take what a pattern matches, by the pattern's name and the node that it starts from."""
@@ -90,8 +91,7 @@ def _lowered(graph: GraphInfo, engine: EngineTarget, refused: Refusals) -> Engin
         anchor = anchor_of(match)
         try:
             with emitter.lowering(anchor, match.pattern.name):
-                assert match.pattern.engine is not None
-                places = match.pattern.engine(match, emitter)
+                places = emit_of(match, engine)(match, emitter)
         except RefusedError as error:
             refused[match.pattern.name, anchor] = str(error)
             gone.update(match.outputs)
@@ -131,11 +131,17 @@ def claimed(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled:
 
 def _by_anchor(engine: EngineTarget, disabled: Collection[str]) -> dict[object, list[Pattern]]:
     table: dict[object, list[Pattern]] = {}
-    for pattern in engine_patterns(floats=engine.sizes.is_float):
-        if pattern.engine is not None and pattern.name not in disabled:
-            for anchor in pattern.anchors:
-                table.setdefault(anchor, []).append(pattern)
+    for row in engine_patterns(floats=engine.sizes.is_float):
+        if row.pattern.name not in disabled:
+            for anchor in row.pattern.anchors:
+                table.setdefault(anchor, []).append(row.pattern)
     return table
+
+
+def emit_of(match: Match, engine: EngineTarget) -> Emit:
+    """What the engine does with a match."""
+    rows = engine_patterns(floats=engine.sizes.is_float)
+    return next(row.emit for row in rows if row.pattern is match.pattern)
 
 
 def anchor_of(match: Match) -> Node:

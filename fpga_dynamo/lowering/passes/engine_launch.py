@@ -24,9 +24,9 @@ from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.ir.view import dense, numel
 from fpga_dynamo.lowering.passes.claim import Claims, why_none
 from fpga_dynamo.lowering.passes.emit import is_dense
-from fpga_dynamo.lowering.passes.engine import Refusals, anchor_of, claimed, plan_joins, reasons_of
+from fpga_dynamo.lowering.passes.engine import Refusals, anchor_of, claimed, emit_of, plan_joins, reasons_of
 from fpga_dynamo.lowering.passes.partition import Partition, Segment, partition
-from fpga_dynamo.lowering.patterns import TABLE, Match
+from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.options import Options
 
 
@@ -38,7 +38,6 @@ def plan_for_engine(graph: GraphInfo, options: Options) -> tuple[Partition, list
     """
     if graph.sizes is not None:
         raise SizeError("an engine's commands are for one set of sizes")
-    TABLE.by_anchor(options.disable)  # raises OptionError for names that there are not
     engine = EngineTarget.of_card(graph.target)
     refused: Refusals = {}
     while True:
@@ -70,8 +69,7 @@ def _launch(graph: GraphInfo, segment: Segment, engine: EngineTarget, refused: R
         anchor = anchor_of(match)
         try:
             with emitter.lowering(anchor, match.pattern.name):
-                assert match.pattern.engine is not None
-                places = match.pattern.engine(match, emitter)
+                places = emit_of(match, engine)(match, emitter)
         except RefusedError as error:
             refused[match.pattern.name, anchor] = str(error)
             given.update(match.outputs)  # who reads them goes on as if the host had made them

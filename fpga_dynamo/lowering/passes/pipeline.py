@@ -32,6 +32,7 @@ from fpga_dynamo.ir.program import CardTask, Covered, HostTask, Program, Task
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.names import graph_name
+from fpga_dynamo.lowering.order import refuse_unknown
 from fpga_dynamo.lowering.passes.claim import claim
 from fpga_dynamo.lowering.passes.emit import emit_segment
 from fpga_dynamo.lowering.passes.engine_launch import plan_for_engine
@@ -116,6 +117,7 @@ def prepare(module: GraphModule, target: Target, static_inputs: Collection[int])
 
 def make_plan(graph: GraphInfo, options: Options) -> Plan:
     """The passes from claim to encode; once more without a user's pattern for a node that it fails to lower."""
+    refuse_unknown(options.disable)
     mistakes = Mistakes(options.strict)
     while True:
         try:

@@ -29,7 +29,7 @@ from fpga_dynamo.lowering.ops.batch_norm import is_batch_norm, refuse_batch_norm
 from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS, FACTS, compute, refuse_elementwise
 from fpga_dynamo.lowering.ops.elementwise.integers import wrapped
 from fpga_dynamo.lowering.ops.elementwise.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 POINTWISE = CORES.add(
     Core(
@@ -319,7 +319,7 @@ def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> boo
     return at_most(reach, view.buffer.length)
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="pointwise",
         anchors=(*ANCHORS, *batch_norm.FACTS),
@@ -330,5 +330,5 @@ TABLE.add(
         merge=merge_pointwise,
         in_place=True,
         operators={**FACTS, **batch_norm.FACTS},
-    )
+    ),
 )

@@ -20,13 +20,14 @@ from fpga_dynamo.codegen.engine.maps import Map, RefusedError, of_engine
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags, VectorOperation
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, is_view, operand, shape, value
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.endings import Ending
 from fpga_dynamo.lowering.ops.engine.floats_products import product_of_maps
 from fpga_dynamo.lowering.ops.engine.floats_rows import exponentials
 from fpga_dynamo.lowering.ops.engine.heads import seen_as
 from fpga_dynamo.lowering.ops.engine.vector_rows import all_of, emit
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of
-from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 
 @dataclass(frozen=True)
@@ -154,4 +155,4 @@ def _softmax(node: Node, scores: View, flags: VectorFlags, emitter: EngineEmitte
     return replace(scores, buffer=made)
 
 
-of_floats("attention", (aten.baddbmm.default,), match_attention, engine_attention)
+PATTERNS = (engine_only("attention", (aten.baddbmm.default,), match_attention, engine_attention),)

@@ -21,6 +21,7 @@ from fpga_dynamo.codegen.engine.parts import Part
 from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.ir.graph import GraphInfo, aten, shape
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.endings import (
     WITHOUT_LIMITS,
     Ending,
@@ -31,7 +32,7 @@ from fpga_dynamo.lowering.ops.engine.endings import (
 )
 from fpga_dynamo.lowering.ops.engine.images import WeightLine, element_of, window_command
 from fpga_dynamo.lowering.ops.pooling import Window
-from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _SIDE = 4
 """Rows and columns of the image that a block's numbers are spread over: 16 pixels, in two times four taps."""
@@ -123,4 +124,4 @@ def pack_masks(params: tuple[int, tuple[int, int], EngineSizes]) -> torch.Tensor
     return pack_weight((command, sizes), weight.view(-1, 1, *kernel))
 
 
-of_floats("factors", (aten.mul.Tensor,), match_factors, engine_factors)
+PATTERNS = (engine_only("factors", (aten.mul.Tensor,), match_factors, engine_factors),)

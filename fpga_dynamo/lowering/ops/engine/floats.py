@@ -15,6 +15,7 @@ from fpga_dynamo.codegen.engine.emitter import EngineEmitter
 from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine, rows_of
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape, value
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.convolution.convolution import macs_of
 from fpga_dynamo.lowering.ops.engine.depth import emit
 from fpga_dynamo.lowering.ops.engine.endings import Ending, ending, fields, residual
@@ -32,7 +33,7 @@ from fpga_dynamo.lowering.ops.engine.images import (
 from fpga_dynamo.lowering.ops.engine.rows import linear, matrix_weights
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of
-from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 Matcher = Callable[[Pattern, Node, GraphInfo], Match | None]
 
@@ -137,7 +138,10 @@ def _heads(
 
 _PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default)
 
-of_floats("convolution", (aten.convolution.default,), _convolution(alone=False), engine_convolution)
-of_floats("convolution_alone", (aten.convolution.default,), _convolution(alone=True), engine_convolution)
-of_floats("matmul", _PRODUCTS, _matmul(alone=False), engine_matmul)
-of_floats("matmul_alone", _PRODUCTS, _matmul(alone=True), engine_matmul)
+
+PATTERNS = (
+    engine_only("convolution", (aten.convolution.default,), _convolution(alone=False), engine_convolution),
+    engine_only("convolution_alone", (aten.convolution.default,), _convolution(alone=True), engine_convolution),
+    engine_only("matmul", _PRODUCTS, _matmul(alone=False), engine_matmul),
+    engine_only("matmul_alone", _PRODUCTS, _matmul(alone=True), engine_matmul),
+)

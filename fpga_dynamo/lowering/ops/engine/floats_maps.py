@@ -21,6 +21,7 @@ from fpga_dynamo.codegen.engine.maps import Images, Map, RefusedError, images_of
 from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, shape
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM
 from fpga_dynamo.lowering.ops.engine.endings import (
     Ending,
@@ -38,7 +39,7 @@ from fpga_dynamo.lowering.ops.engine.images import ones, uniform_windows, window
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
 from fpga_dynamo.lowering.ops.of_one import FUNCTIONS, WITH_NUMBER, is_function_of_one
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
-from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _ONE = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
 
@@ -237,10 +238,13 @@ def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
 
 _AVERAGES = (aten.avg_pool2d.default, aten._adaptive_avg_pool2d.default, aten.mean.dim)
 
-of_floats("maxima", (aten.max_pool2d_with_indices.default,), match_maxima, engine_maxima)
-of_floats("average", _AVERAGES, match_average, engine_average)
-of_floats("sum", (aten.add.Tensor,), match_sum, engine_element_wise)
-of_floats("limits", ACTIVATION_TARGETS, match_limit, engine_element_wise)
-of_floats("function", tuple({*FUNCTIONS, *WITH_NUMBER}), match_function, engine_element_wise)
-of_floats("batch_norm", (BATCH_NORM,), match_norm, engine_element_wise)
-of_floats("cat", (aten.cat.default,), match_join, engine_join)
+
+PATTERNS = (
+    engine_only("maxima", (aten.max_pool2d_with_indices.default,), match_maxima, engine_maxima),
+    engine_only("average", _AVERAGES, match_average, engine_average),
+    engine_only("sum", (aten.add.Tensor,), match_sum, engine_element_wise),
+    engine_only("limits", ACTIVATION_TARGETS, match_limit, engine_element_wise),
+    engine_only("function", tuple({*FUNCTIONS, *WITH_NUMBER}), match_function, engine_element_wise),
+    engine_only("batch_norm", (BATCH_NORM,), match_norm, engine_element_wise),
+    engine_only("cat", (aten.cat.default,), match_join, engine_join),
+)

@@ -19,8 +19,9 @@ from fpga_dynamo.ir.elements import F32
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import WeightBuffer
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.vector_rows import row_by_row
-from fpga_dynamo.lowering.patterns import Match, Pattern, of_floats
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 
 def match_softmax(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
@@ -86,5 +87,7 @@ def pack_affine(params: tuple[int], gamma: torch.Tensor | None, beta: torch.Tens
     return torch.stack(rows, 1).flatten()
 
 
-of_floats("softmax", (aten._softmax.default,), match_softmax, engine_softmax)
-of_floats("norm", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm)
+PATTERNS = (
+    engine_only("softmax", (aten._softmax.default,), match_softmax, engine_softmax),
+    engine_only("norm", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm),
+)

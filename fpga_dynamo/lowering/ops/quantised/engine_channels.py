@@ -28,8 +28,9 @@ from fpga_dynamo.ir.blocked import CHANNEL
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, aten, shape, value
 from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale
-from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 _SPLITS = (aten.split.Tensor, aten.split_with_sizes.default)
 
@@ -206,4 +207,6 @@ def pack_selection(params: tuple[Any, ...]) -> torch.Tensor:
 
 
 _ANCHORS = (aten.cat.default, *RESHAPE_TARGETS, *_SPLITS)
-only_on_engine("channels_int8", _ANCHORS, match_channels, engine_channels)
+
+
+PATTERNS = (engine_only("channels_int8", _ANCHORS, match_channels, engine_channels),)

@@ -10,11 +10,13 @@ from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.graph import argument, shape, value
 from fpga_dynamo.ir.quantised import OwnScale, Scale
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.engine.heads import seen_as
 from fpga_dynamo.lowering.ops.engine.rows import linear, matrix_weights
+from fpga_dynamo.lowering.ops.quantised.engine_epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
 from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product
-from fpga_dynamo.lowering.ops.quantised.epilogue import engine_fields, engine_residual
+from fpga_dynamo.lowering.ops.quantised.matmul import MATMUL
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights, turns
 from fpga_dynamo.lowering.ops.quantised.product import Product
 from fpga_dynamo.lowering.patterns import Match
@@ -58,3 +60,6 @@ def _linear(match: Match, product: Product, scale: Scale, emitter: EngineEmitter
         macs=value(node).numel() * depth,
     )
     return [seen_as(of.out, match.root)]
+
+
+PATTERNS = (EnginePattern(MATMUL, engine_matmul),)

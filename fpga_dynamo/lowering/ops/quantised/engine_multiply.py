@@ -16,10 +16,11 @@ from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation
 from fpga_dynamo.ir.graph import aten, shape
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.quantised.elementwise import match_two
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.vector_side import element_wise, scale_of_elements
-from fpga_dynamo.lowering.patterns import Match, only_on_engine
+from fpga_dynamo.lowering.patterns import Match
 
 _GREATEST = 255.0 * 255.0
 """Of a product of two differences of integers of eight bits."""
@@ -47,4 +48,4 @@ def engine_multiply(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     return [element_wise(match.root, command, left, right, None, emitter)]
 
 
-only_on_engine("multiply_int8", (aten.mul.Tensor,), match_two, engine_multiply)
+PATTERNS = (engine_only("multiply_int8", (aten.mul.Tensor,), match_two, engine_multiply),)

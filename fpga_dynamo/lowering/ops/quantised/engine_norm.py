@@ -22,20 +22,20 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, operand, shape
 from fpga_dynamo.ir.quantised import dequantized
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import NotExactError
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_packable, value_of
 from fpga_dynamo.lowering.ops.engine.images import windows
 from fpga_dynamo.lowering.ops.packing import folded
 from fpga_dynamo.lowering.ops.pooling import Window
+from fpga_dynamo.lowering.ops.quantised.engine_epilogue import engine_fields, engine_residual
 from fpga_dynamo.lowering.ops.quantised.engine_params import LAYOUTS, engine_params
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
     Ending,
     ending,
-    engine_fields,
-    engine_residual,
     greatest_residual,
 )
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
-from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _INTEGERS = torch.arange(-128, 128, dtype=torch.float64)
 _SEEN = 256
@@ -148,4 +148,6 @@ def _fitted(found: Channels, wanted: torch.Tensor) -> torch.Tensor:
 
 
 LAYOUTS["pack_norm"] = pack_norm
-only_on_engine("batch_norm_int8", (BATCH_NORM,), match_norm, engine_norm)
+
+
+PATTERNS = (engine_only("batch_norm_int8", (BATCH_NORM,), match_norm, engine_norm),)

@@ -15,8 +15,10 @@ from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
 from fpga_dynamo.ir.graph import operand, shape
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.engine.phases import image_of_phases
 from fpga_dynamo.lowering.ops.movement.resampling import NEAREST
+from fpga_dynamo.lowering.ops.quantised.between import RESIZE
 from fpga_dynamo.lowering.patterns import Match
 
 MOST = 8
@@ -43,3 +45,6 @@ def engine_resize(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     out = emitter.result(match.root)
     image_of_phases([[x] * factors[1]] * factors[0], images_of(out, "its result"), emitter)
     return [out]
+
+
+PATTERNS = (EnginePattern(RESIZE, engine_resize),)

@@ -25,8 +25,9 @@ from fpga_dynamo.lowering.ops.engine.images import (
     image_result,
 )
 from fpga_dynamo.lowering.ops.engine.phases import image_of_phases
+from fpga_dynamo.lowering.ops.quantised.engine_epilogue import engine_fields
 from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
-from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, engine_fields
+from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights
 from fpga_dynamo.lowering.patterns import Match
 

@@ -30,11 +30,12 @@ from fpga_dynamo.codegen.requantize import channels
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.engine.phases import join
 from fpga_dynamo.lowering.ops.engine.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
 from fpga_dynamo.lowering.ops.quantised.engine_channels import is_within_blocks
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
-from fpga_dynamo.lowering.patterns import Match, Pattern, only_on_engine, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
@@ -241,6 +242,8 @@ def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> V
     raise RefusedError("it has a single part")
 
 
-only_on_engine("softmax_int8", (aten._softmax.default,), match_softmax, engine_softmax)
-only_on_engine("layer_norm_int8", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm)
-only_on_engine("cat_int8", (aten.cat.default,), match_join, engine_join)
+PATTERNS = (
+    engine_only("softmax_int8", (aten._softmax.default,), match_softmax, engine_softmax),
+    engine_only("layer_norm_int8", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm),
+    engine_only("cat_int8", (aten.cat.default,), match_join, engine_join),
+)
