@@ -7,13 +7,15 @@ them would be copied; the last one is a permutation of the first.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from torch.fx import GraphModule, Node
 
 from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, shape, value
 from fpga_dynamo.ir.sizes.tensor import dense_like
 
 
-def tell_heads_apart(module: GraphModule) -> None:
+def tell_heads_apart(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
     """Rewrites the graph in place."""
     for split in list(module.graph.nodes):
         turned = _sole_source(split, RESHAPE_TARGETS)

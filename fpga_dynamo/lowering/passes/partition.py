@@ -9,7 +9,7 @@ segment that does not pay for its launch and transfers goes back to the PS, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -61,20 +61,35 @@ class Partition:
     greedy_launches: int
 
 
-def partition(graph: GraphInfo, claims: Claims, *, greedy: bool, granularity: str = "launch") -> Partition:
+@dataclass(frozen=True)
+class Machine:
+    """What runs matches. kernels: names of those that can run one; seconds: of its commands, before there are any."""
+
+    kernels: Callable[[Match], Sequence[str]]
+    seconds: Callable[[Match], float]
+
+
+def cores(graph: GraphInfo) -> Machine:
+    """The kernels of cores of the graph's target."""
+    return Machine(lambda match: graph.target.kernels_for(match.opcodes), lambda match: _card_seconds(match, graph))
+
+
+def partition(
+    graph: GraphInfo, claims: Claims, machine: Machine, *, greedy: bool, granularity: str = "launch"
+) -> Partition:
     """Assigns groups to segments; `greedy` offloads whatever a core can run, whatever it costs.
 
     granularity: "layer" and "op" cut launches and the work between them into layers or operators. Each may run on
     either side then, so the time that a launch would cost decides nothing here.
     """
     if granularity != "launch":
-        segments = _segments(graph, claims.matches, granularity)
+        segments = _segments(graph, claims.matches, machine, granularity)
         return Partition(segments, dict(claims.reasons), sum(segment.on_card for segment in segments))
     reasons = dict(claims.reasons)
     matches = list(claims.matches)
     greedy_launches: int | None = None
     while True:
-        segments = _segments(graph, matches)
+        segments = _segments(graph, matches, machine)
         if greedy_launches is None:
             greedy_launches = sum(segment.on_card for segment in segments)
         losing = [] if greedy else [s for s in segments if s.on_card and s.ps_seconds < s.seconds]
@@ -100,7 +115,9 @@ def _price(segment: Segment, graph: GraphInfo) -> str:
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
-def _segments(graph: GraphInfo, matches: Sequence[Match], granularity: str = "launch") -> list[Segment]:
+def _segments(
+    graph: GraphInfo, matches: Sequence[Match], machine: Machine, granularity: str = "launch"
+) -> list[Segment]:
     match_of = {node: match for match in matches for node in match.nodes}
     kernels = {kernel.name: kernel for kernel in graph.target.kernels}
     stage: dict[Node, tuple[int, str | None]] = {}  # of value nodes: stage and kernel (None: PS)
@@ -116,9 +133,9 @@ def _segments(graph: GraphInfo, matches: Sequence[Match], granularity: str = "la
             continue
         match = match_of.get(node)
         if match is not None:
-            if node is not match.outputs[0]:
-                continue
-            found = _place_match(match, bases, stage, kernel_of, graph)
+            if match in kernel_of or node not in match.outputs:
+                continue  # placed with the first output of the graph's order, which the host may read at once
+            found = _place_match(match, bases, stage, kernel_of, graph, machine)
             for output in match.outputs:
                 stage[output] = found
             for part in match.nodes:
@@ -141,7 +158,7 @@ def _segments(graph: GraphInfo, matches: Sequence[Match], granularity: str = "la
     elif graph.target.lanes <= 1 or not all(segment.on_card for segment in segments):
         # Else the units share the host's cores, of which one launch uses all, and no eager work waits for a part.
         segments = [part for segment in segments for part in _independent(segment, bases, graph)]
-    _connect(graph, segments, bases, match_of)
+    _connect(graph, segments, bases, match_of, machine)
     return segments
 
 
@@ -188,14 +205,14 @@ def _place_match(
     stage: dict[Node, tuple[int, str | None]],
     kernel_of: dict[Match, str],
     graph: GraphInfo,
+    machine: Machine,
 ) -> tuple[int, str | None]:
     """The kernel (of those that can) on which the match is ready first; ties go to the one listed first."""
     inside = set(match.nodes)
     sources = [bases[arg] for node in match.nodes for arg in node.all_input_nodes if arg not in inside]
     sources = [s for s in sources if s not in inside and s not in graph.static]
     best: tuple[int, str] | None = None
-    engine = graph.target.engine
-    for name in graph.target.kernels_for(match.opcodes) if engine is None else (engine.name,):
+    for name in machine.kernels(match):
         ready = max((_after(s, stage[s], name) for s in sources), default=0)
         if best is None or ready < best[0]:
             best = (ready, name)
@@ -291,7 +308,13 @@ def _cut(segment: Segment, granularity: str) -> list[Segment]:
     return parts
 
 
-def _connect(graph: GraphInfo, segments: list[Segment], bases: dict[Node, Node], match_of: dict[Node, Match]) -> None:
+def _connect(
+    graph: GraphInfo,
+    segments: list[Segment],
+    bases: dict[Node, Node],
+    match_of: dict[Node, Match],
+    machine: Machine,
+) -> None:
     """Fills in what each segment reads from outside and what others need of it, and its time."""
     segment_of: dict[Node, Segment] = {}
     for segment in segments:
@@ -326,7 +349,7 @@ def _connect(graph: GraphInfo, segments: list[Segment], bases: dict[Node, Node],
             segment.seconds = (
                 platform.launch_seconds
                 + cost.transfer_seconds(moved, platform)
-                + sum(_card_seconds(match, graph) for match in segment.matches)
+                + sum(map(machine.seconds, segment.matches))
                 + (cost.task_seconds(platform) if len(segments) > 1 else 0.0)
             )
 

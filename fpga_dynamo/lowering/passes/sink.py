@@ -7,7 +7,7 @@ of size 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from torch.fx import GraphModule, Node
@@ -22,7 +22,7 @@ _PRODUCTS = (aten.addmm.default, aten.mm.default, aten.convolution.default)
 _SIZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
 
 
-def sink_views(module: GraphModule) -> None:
+def sink_views(module: GraphModule, static_inputs: Collection[int] = ()) -> None:
     """Rewrites the graph in place: quantise -> view -> dequantise -> function -> quantise gets its view last."""
     for node in list(module.graph.nodes):
         if quantizes(node) is None or (chain := _chain(node)) is None:

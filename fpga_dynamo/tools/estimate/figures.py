@@ -21,7 +21,7 @@ from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, is_view, module_path, value
 from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.target import Platform
-from fpga_dynamo.lowering.passes.engine import EngineProgram
+from fpga_dynamo.tools.estimate.program import EngineProgram
 
 
 @dataclass(frozen=True)
