@@ -17,27 +17,18 @@ from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops import attention, host, pooling, scan
 from fpga_dynamo.lowering.ops.convolution import convolution, gradient
 from fpga_dynamo.lowering.ops.elementwise import pointwise, triangles
-from fpga_dynamo.lowering.ops.engine import attention as attention_floats
-from fpga_dynamo.lowering.ops.engine import factors, floats, floats_maps, floats_rows
+from fpga_dynamo.lowering.ops.engine.floats import attention as engine_attention
+from fpga_dynamo.lowering.ops.engine.floats import factors, maps, products, rows
+from fpga_dynamo.lowering.ops.engine.int8 import channels, multiply, norm, resize, vector_side
+from fpga_dynamo.lowering.ops.engine.int8 import convolution as engine_convolution
+from fpga_dynamo.lowering.ops.engine.int8 import elementwise as engine_elementwise
+from fpga_dynamo.lowering.ops.engine.int8 import matmul as engine_matmul
+from fpga_dynamo.lowering.ops.engine.int8 import pooling as engine_pooling
 from fpga_dynamo.lowering.ops.indexing import gathering, indexing, scattering
 from fpga_dynamo.lowering.ops.matmul import bf16, bf16_casts, matmul
 from fpga_dynamo.lowering.ops.movement import borders, movement, resampling, shuffle
 from fpga_dynamo.lowering.ops.normalization import normalization, rms_norm, training
-from fpga_dynamo.lowering.ops.quantised import (
-    between,
-    casts,
-    engine_channels,
-    engine_convolution,
-    engine_elementwise,
-    engine_matmul,
-    engine_multiply,
-    engine_norm,
-    engine_pooling,
-    engine_resize,
-    integer_products,
-    own_scales,
-    vector_side,
-)
+from fpga_dynamo.lowering.ops.quantised import between, casts, integer_products, own_scales
 from fpga_dynamo.lowering.ops.quantised import convolution as convolution_int8
 from fpga_dynamo.lowering.ops.quantised import elementwise as elementwise_int8
 from fpga_dynamo.lowering.ops.quantised import matmul as matmul_int8
@@ -89,25 +80,25 @@ CORES: tuple[Pattern, ...] = (
 
 ENGINE_INT8: tuple[EnginePattern, ...] = (
     # Patterns of the engine alone.
-    *engine_channels.PATTERNS,  # Ahead of "cat_int8", whose parts are whole blocks of channels.
+    *channels.PATTERNS,  # Ahead of "cat_int8", whose parts are whole blocks of channels.
     *vector_side.PATTERNS,
-    *engine_multiply.PATTERNS,
-    *engine_norm.PATTERNS,
+    *multiply.PATTERNS,
+    *norm.PATTERNS,
     # Patterns of the cores, which the engine computes as well.
     *engine_pooling.PATTERNS,
     *engine_matmul.PATTERNS,
     *engine_elementwise.PATTERNS,
     *engine_convolution.PATTERNS,
-    *engine_resize.PATTERNS,
+    *resize.PATTERNS,
 )
 """What an int8 engine computes."""
 
 ENGINE_FLOATS: tuple[EnginePattern, ...] = (
-    *floats_rows.PATTERNS,
-    *attention_floats.PATTERNS,  # Ahead of the products, which match the two of an attention one by one.
+    *rows.PATTERNS,
+    *engine_attention.PATTERNS,  # Ahead of the products, which match the two of an attention one by one.
     *factors.PATTERNS,  # Ahead of "function", which multiplies by numbers only.
-    *floats.PATTERNS,  # Each product with its epilogue, then alone, for an epilogue that the engine refuses.
-    *floats_maps.PATTERNS,  # "sum" and "limits" ahead of "function", which needs a table.
+    *products.PATTERNS,  # Each product with its epilogue, then alone, for an epilogue that the engine refuses.
+    *maps.PATTERNS,  # "sum" and "limits" ahead of "function", which needs a table.
 )
 """What an engine of bfloat16 or float32 computes."""
 

@@ -21,7 +21,7 @@ from fpga_dynamo.codegen.engine.cycles import moved_lines
 from fpga_dynamo.codegen.engine.launch import moved_bytes
 from fpga_dynamo.codegen.engine.target import sizes_of
 from fpga_dynamo.frontend.capture import capture
-from fpga_dynamo.lowering.ops.engine import functions
+from fpga_dynamo.lowering.ops.engine.floats import functions
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
 from fpga_dynamo.tools.estimate.counting import EngineRun

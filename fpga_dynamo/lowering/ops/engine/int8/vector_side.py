@@ -31,9 +31,9 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.engine_patterns import engine_only
-from fpga_dynamo.lowering.ops.engine.phases import join
-from fpga_dynamo.lowering.ops.engine.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
-from fpga_dynamo.lowering.ops.quantised.engine_channels import is_within_blocks
+from fpga_dynamo.lowering.ops.engine.common.phases import join
+from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
+from fpga_dynamo.lowering.ops.engine.int8.channels import is_within_blocks
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table
 from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes

@@ -22,7 +22,8 @@ from fpga_dynamo.codegen.engine.sizes import CHANNELS, EngineSizes
 from fpga_dynamo.ir.graph import GraphInfo, aten, shape
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
-from fpga_dynamo.lowering.ops.engine.endings import (
+from fpga_dynamo.lowering.ops.engine.common.images import WeightLine, element_of, window_command
+from fpga_dynamo.lowering.ops.engine.floats.endings import (
     WITHOUT_LIMITS,
     Ending,
     channel_parameters,
@@ -30,7 +31,6 @@ from fpga_dynamo.lowering.ops.engine.endings import (
     limited,
     parameters,
 )
-from fpga_dynamo.lowering.ops.engine.images import WeightLine, element_of, window_command
 from fpga_dynamo.lowering.ops.pooling import Window
 from fpga_dynamo.lowering.patterns import Match, Pattern
 

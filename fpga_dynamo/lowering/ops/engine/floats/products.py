@@ -17,11 +17,8 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape, valu
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.convolution.convolution import macs_of
-from fpga_dynamo.lowering.ops.engine.depth import emit
-from fpga_dynamo.lowering.ops.engine.endings import Ending, ending, fields, residual
-from fpga_dynamo.lowering.ops.engine.floats_products import product_of_maps
-from fpga_dynamo.lowering.ops.engine.heads import seen_as
-from fpga_dynamo.lowering.ops.engine.images import (
+from fpga_dynamo.lowering.ops.engine.common.heads import seen_as
+from fpga_dynamo.lowering.ops.engine.common.images import (
     WeightLine,
     as_image,
     convolution_command,
@@ -30,7 +27,10 @@ from fpga_dynamo.lowering.ops.engine.images import (
     image_result,
     refuse_convolution,
 )
-from fpga_dynamo.lowering.ops.engine.rows import linear, matrix_weights
+from fpga_dynamo.lowering.ops.engine.common.rows import linear, matrix_weights
+from fpga_dynamo.lowering.ops.engine.floats.depth import emit
+from fpga_dynamo.lowering.ops.engine.floats.endings import Ending, ending, fields, residual
+from fpga_dynamo.lowering.ops.engine.floats.map_products import product_of_maps
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import operands_of
 from fpga_dynamo.lowering.patterns import Match, Pattern

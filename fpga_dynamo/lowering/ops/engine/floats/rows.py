@@ -20,7 +20,7 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import WeightBuffer
 from fpga_dynamo.lowering.engine_patterns import engine_only
-from fpga_dynamo.lowering.ops.engine.vector_rows import row_by_row
+from fpga_dynamo.lowering.ops.engine.common.vector_rows import row_by_row
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 

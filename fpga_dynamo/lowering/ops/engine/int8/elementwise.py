@@ -1,4 +1,4 @@
-"""Sums of two int8 values, and tables, on the engine's vector side; see elementwise.py."""
+"""Sums of two int8 values, and tables, on the engine's vector side; see ops/quantised/elementwise.py."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fpga_dynamo.ir.graph import shape
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
+from fpga_dynamo.lowering.ops.engine.int8.vector_side import element_wise, scale_of_elements
 from fpga_dynamo.lowering.ops.quantised.elementwise import ADD, LOOKUP
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.tables import table_of
-from fpga_dynamo.lowering.ops.quantised.vector_side import element_wise, scale_of_elements
 from fpga_dynamo.lowering.patterns import Match
 
 

@@ -25,8 +25,8 @@ from fpga_dynamo.ir.graph import GraphInfo, argument
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import Expression
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_batch_norm, is_packable
-from fpga_dynamo.lowering.ops.engine.functions import Function, behind, placed
-from fpga_dynamo.lowering.ops.engine.images import Line
+from fpga_dynamo.lowering.ops.engine.common.images import Line
+from fpga_dynamo.lowering.ops.engine.floats.functions import Function, behind, placed
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, bias_of, residual_of
 from fpga_dynamo.lowering.ops.matmul.matmul import SCALE, factor_of
 from fpga_dynamo.lowering.patterns import Step, follow
@@ -54,9 +54,7 @@ class Ending:
     function: Function | None = None
 
 
-def ending(
-    product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False
-) -> Ending:
+def ending(product: Node, graph: GraphInfo, *, rows: bool = False, alone: bool = False, biased: bool = False) -> Ending:
     """The longest chain behind `product`, all of single users, that a command does on the way out.
 
     rows: of a matrix, where factors and rows may follow, and views that keep its rows whole. alone: without an addition

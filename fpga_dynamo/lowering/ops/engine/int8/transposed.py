@@ -17,16 +17,16 @@ from fpga_dynamo.ir.quantised import dequantized
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.convolution.axes import Axis, axes
 from fpga_dynamo.lowering.ops.convolution.convolution import macs_of
-from fpga_dynamo.lowering.ops.engine.images import (
+from fpga_dynamo.lowering.ops.engine.common.images import (
     as_image,
     convolution_command,
     convolution_input,
     convolution_weights,
     image_result,
 )
-from fpga_dynamo.lowering.ops.engine.phases import image_of_phases
-from fpga_dynamo.lowering.ops.quantised.engine_epilogue import engine_fields
-from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
+from fpga_dynamo.lowering.ops.engine.common.phases import image_of_phases
+from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
+from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights
 from fpga_dynamo.lowering.patterns import Match

@@ -1,4 +1,4 @@
-"""Matrix products on the hardware engine; see matmul.py."""
+"""Matrix products on the hardware engine; see ops/quantised/matmul.py."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fpga_dynamo.ir.graph import argument, shape, value
 from fpga_dynamo.ir.quantised import OwnScale, Scale
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
-from fpga_dynamo.lowering.ops.engine.heads import seen_as
-from fpga_dynamo.lowering.ops.engine.rows import linear, matrix_weights
-from fpga_dynamo.lowering.ops.quantised.engine_epilogue import engine_fields, engine_residual
-from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
-from fpga_dynamo.lowering.ops.quantised.engine_products import engine_product
+from fpga_dynamo.lowering.ops.engine.common.heads import seen_as
+from fpga_dynamo.lowering.ops.engine.common.rows import linear, matrix_weights
+from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
+from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
+from fpga_dynamo.lowering.ops.engine.int8.products import engine_product
 from fpga_dynamo.lowering.ops.quantised.matmul import MATMUL
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights, turns
 from fpga_dynamo.lowering.ops.quantised.product import Product

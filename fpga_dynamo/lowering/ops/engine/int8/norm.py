@@ -24,11 +24,11 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.ir.weights import NotExactError
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_packable, value_of
-from fpga_dynamo.lowering.ops.engine.images import windows
+from fpga_dynamo.lowering.ops.engine.common.images import windows
+from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
+from fpga_dynamo.lowering.ops.engine.int8.params import LAYOUTS, engine_params
 from fpga_dynamo.lowering.ops.packing import folded
 from fpga_dynamo.lowering.ops.pooling import Window
-from fpga_dynamo.lowering.ops.quantised.engine_epilogue import engine_fields, engine_residual
-from fpga_dynamo.lowering.ops.quantised.engine_params import LAYOUTS, engine_params
 from fpga_dynamo.lowering.ops.quantised.epilogue import (
     Ending,
     ending,

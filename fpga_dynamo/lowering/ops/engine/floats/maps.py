@@ -23,7 +23,8 @@ from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, oper
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
 from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM
-from fpga_dynamo.lowering.ops.engine.endings import (
+from fpga_dynamo.lowering.ops.engine.common.images import ones, uniform_windows, window_command, windows
+from fpga_dynamo.lowering.ops.engine.floats.endings import (
     Ending,
     channel_parameters,
     ending,
@@ -34,8 +35,7 @@ from fpga_dynamo.lowering.ops.engine.endings import (
     parameters,
     residual,
 )
-from fpga_dynamo.lowering.ops.engine.functions import behind, function_of
-from fpga_dynamo.lowering.ops.engine.images import ones, uniform_windows, window_command, windows
+from fpga_dynamo.lowering.ops.engine.floats.functions import behind, function_of
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION_TARGETS, Activation, activation, residual_of
 from fpga_dynamo.lowering.ops.of_one import FUNCTIONS, WITH_NUMBER, is_function_of_one
 from fpga_dynamo.lowering.ops.pooling import Window, window_of

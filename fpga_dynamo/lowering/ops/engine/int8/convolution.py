@@ -1,4 +1,4 @@
-"""Convolutions of int8 values on the hardware engine; see convolution.py."""
+"""Convolutions of int8 values on the hardware engine; see ops/quantised/convolution.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fpga_dynamo.ir.quantised import dequantized
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
 from fpga_dynamo.lowering.ops.convolution.convolution import macs_of
-from fpga_dynamo.lowering.ops.engine.images import (
+from fpga_dynamo.lowering.ops.engine.common.images import (
     as_image,
     convolution_command,
     convolution_input,
@@ -22,10 +22,10 @@ from fpga_dynamo.lowering.ops.engine.images import (
     image_result,
     refuse_convolution,
 )
+from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
+from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
+from fpga_dynamo.lowering.ops.engine.int8.transposed import engine_transposed
 from fpga_dynamo.lowering.ops.quantised.convolution import CONVOLUTION
-from fpga_dynamo.lowering.ops.quantised.engine_epilogue import engine_fields, engine_residual
-from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
-from fpga_dynamo.lowering.ops.quantised.engine_transposed import engine_transposed
 from fpga_dynamo.lowering.ops.quantised.packing import Parameters, weights_of
 from fpga_dynamo.lowering.patterns import Match
 

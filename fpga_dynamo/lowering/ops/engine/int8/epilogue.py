@@ -1,4 +1,4 @@
-"""The epilogue of an int8 product as fields of the engine's command; see epilogue.py."""
+"""The epilogue of an int8 product as fields of the engine's command; see ops/quantised/epilogue.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, limits, signed_z
 
 
 def engine_fields(end: Ending, emitter: EngineEmitter) -> dict[str, Any]:
-    """The fields of an engine's command for an epilogue; its table: engine_params.py. Raises RefusedError."""
+    """The fields of an engine's command for an epilogue; its table: params.py. Raises RefusedError."""
     scale = end.scale
     if scale is None:
         raise RefusedError("its result is real numbers, and the engine gives int8")

@@ -20,7 +20,7 @@ from fpga_dynamo.ir.blocked import CHANNEL, IMAGE
 from fpga_dynamo.ir.graph import RESHAPE_TARGETS, aten, shape
 from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.ir.weights import Expression
-from fpga_dynamo.lowering.ops.engine.images import WeightLine, as_image, element_of
+from fpga_dynamo.lowering.ops.engine.common.images import WeightLine, as_image, element_of
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from fpga_dynamo.ir.graph import aten, shape
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.engine_patterns import engine_only
+from fpga_dynamo.lowering.ops.engine.int8.vector_side import element_wise, scale_of_elements
 from fpga_dynamo.lowering.ops.quantised.elementwise import match_two
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
-from fpga_dynamo.lowering.ops.quantised.vector_side import element_wise, scale_of_elements
 from fpga_dynamo.lowering.patterns import Match
 
 _GREATEST = 255.0 * 255.0

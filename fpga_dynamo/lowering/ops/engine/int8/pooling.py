@@ -1,4 +1,4 @@
-"""Maxima and averages of int8 values on the hardware engine; see pooling.py."""
+"""Maxima and averages of int8 values on the hardware engine; see ops/quantised/pooling.py."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fpga_dynamo.ir.graph import argument, aten, normalise_dims, operand, pair, 
 from fpga_dynamo.ir.quantised import dequantized, quantizes
 from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.engine_patterns import EnginePattern
-from fpga_dynamo.lowering.ops.engine.images import as_image, uniform_windows, windows
+from fpga_dynamo.lowering.ops.engine.common.images import as_image, uniform_windows, windows
+from fpga_dynamo.lowering.ops.engine.int8.mean import mean_of_images
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
-from fpga_dynamo.lowering.ops.quantised.engine_mean import mean_of_images
 from fpga_dynamo.lowering.ops.quantised.packing import pack_one_scale
 from fpga_dynamo.lowering.ops.quantised.pooling import (
     AVERAGE,

@@ -27,8 +27,8 @@ from fpga_dynamo.ir.blocked import PIXEL
 from fpga_dynamo.ir.graph import shape
 from fpga_dynamo.ir.quantised import Scale
 from fpga_dynamo.ir.view import View, align, ceil_div
+from fpga_dynamo.lowering.ops.engine.int8.vector_side import scale_of_elements
 from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
-from fpga_dynamo.lowering.ops.quantised.vector_side import scale_of_elements
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 
