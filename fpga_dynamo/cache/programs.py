@@ -23,9 +23,9 @@ from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
 from fpga_dynamo.lowering.order import patterns_of
-from fpga_dynamo.lowering.passes.memory import STATUS_BEATS
-from fpga_dynamo.lowering.passes.partition import Segment
+from fpga_dynamo.lowering.passes.cores.memory import STATUS_BEATS
 from fpga_dynamo.lowering.passes.pipeline import Plan
+from fpga_dynamo.lowering.passes.select.partition import Segment
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _LAYOUTS = ("fpga_dynamo.lowering.", "fpga_dynamo.codegen.", "fpga_dynamo.ir.")

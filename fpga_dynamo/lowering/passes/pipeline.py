@@ -33,14 +33,14 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.names import graph_name
 from fpga_dynamo.lowering.order import refuse_unknown
-from fpga_dynamo.lowering.passes.claim import claim
-from fpga_dynamo.lowering.passes.emit import emit_segment
+from fpga_dynamo.lowering.passes.cores.emit import emit_segment
 from fpga_dynamo.lowering.passes.engine.launch import lower_on_engine
-from fpga_dynamo.lowering.passes.heads import tell_heads_apart
-from fpga_dynamo.lowering.passes.normalise import normalise
-from fpga_dynamo.lowering.passes.partition import Partition, Segment, cores, partition
-from fpga_dynamo.lowering.passes.sink import sink_views
-from fpga_dynamo.lowering.passes.unsigned import without_signs
+from fpga_dynamo.lowering.passes.rewrite.heads import tell_heads_apart
+from fpga_dynamo.lowering.passes.rewrite.normalise import normalise
+from fpga_dynamo.lowering.passes.rewrite.sink import sink_views
+from fpga_dynamo.lowering.passes.rewrite.unsigned import without_signs
+from fpga_dynamo.lowering.passes.select.claim import claim
+from fpga_dynamo.lowering.passes.select.partition import Partition, Segment, cores, partition
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.users_patterns import Mistakes
 from fpga_dynamo.options import Options

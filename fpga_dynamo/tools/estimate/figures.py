@@ -190,7 +190,7 @@ def _host(program: EngineProgram, launches: int) -> HostWork:
 
 
 def host_seconds(node: Node, platform: Platform) -> float:
-    """Time of an eager node by the platform's figures, as lowering/passes/partition.py has it."""
+    """Time of an eager node by the platform's figures, as lowering/passes/select/partition.py has it."""
     if is_view(node):
         return 0.0
     moved = sum(_nbytes(value(operand)) for operand in (node, *node.all_input_nodes))

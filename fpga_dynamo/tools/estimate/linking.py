@@ -9,7 +9,7 @@ from torch.fx import Node
 from fpga_dynamo.errors import PatternError
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.lowering.passes.claim import claim
+from fpga_dynamo.lowering.passes.select.claim import claim
 from fpga_dynamo.tools.estimate.figures import host_seconds
 from fpga_dynamo.tools.estimate.program import EngineProgram
 from xclbin_build import manifest

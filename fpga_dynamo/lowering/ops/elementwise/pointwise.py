@@ -1,5 +1,5 @@
 """Groups of element-wise nodes as one micro-program: what each node computes is in elementwise.py, groups are grown by
-the pass lowering/passes/fuse.py; here a group becomes a command.
+the pass lowering/passes/select/fuse.py; here a group becomes a command.
 
 Core: hls_kernels/cores/pointwise, tests: tests/lowering/test_pointwise.py.
 """

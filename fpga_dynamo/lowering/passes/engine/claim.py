@@ -15,7 +15,7 @@ from fpga_dynamo.ir.graph import GraphInfo, computes, refuse_sizes, value
 from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
 from fpga_dynamo.lowering.engine_patterns import Emit
 from fpga_dynamo.lowering.order import engine_patterns
-from fpga_dynamo.lowering.passes.claim import Claims, why_none
+from fpga_dynamo.lowering.passes.select.claim import Claims, why_none
 from fpga_dynamo.lowering.patterns import Match, Pattern
 
 Refusals = dict[tuple[str, Node], str]

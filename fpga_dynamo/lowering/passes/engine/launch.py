@@ -16,10 +16,10 @@ from fpga_dynamo.ir.graph import GraphInfo, shape, value
 from fpga_dynamo.ir.launch import Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.sizes.size import SizeError
 from fpga_dynamo.ir.view import dense, numel
-from fpga_dynamo.lowering.passes.emit import is_dense
+from fpga_dynamo.lowering.passes.cores.emit import is_dense
 from fpga_dynamo.lowering.passes.engine.claim import anchor_of
 from fpga_dynamo.lowering.passes.engine.plan import Memory, plan_for_engine
-from fpga_dynamo.lowering.passes.partition import Partition, Segment
+from fpga_dynamo.lowering.passes.select.partition import Partition, Segment
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.options import Options
 

@@ -20,7 +20,7 @@ from fpga_dynamo.ir.graph import GraphInfo, shape
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.engine.int8.vector_side import channel_axis
 from fpga_dynamo.lowering.passes.engine.claim import Refusals, anchor_of, claim_for_engine, emit_of
-from fpga_dynamo.lowering.passes.partition import Machine, Partition, Segment, partition
+from fpga_dynamo.lowering.passes.select.partition import Machine, Partition, Segment, partition
 from fpga_dynamo.lowering.patterns import Match
 
 

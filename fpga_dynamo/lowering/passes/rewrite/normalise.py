@@ -12,10 +12,10 @@ from torch.fx import GraphModule, Node
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, argument, aten, is_view, value
 from fpga_dynamo.ir.quantised import quantizes
 from fpga_dynamo.ir.sizes.size import Size
-from fpga_dynamo.lowering.passes.embeddings import gather_integers
-from fpga_dynamo.lowering.passes.qparams import open_choices
-from fpga_dynamo.lowering.passes.quantised import hoist_scales
-from fpga_dynamo.lowering.passes.roundings import name_roundings
+from fpga_dynamo.lowering.passes.rewrite.embeddings import gather_integers
+from fpga_dynamo.lowering.passes.rewrite.qparams import open_choices
+from fpga_dynamo.lowering.passes.rewrite.quantised import hoist_scales
+from fpga_dynamo.lowering.passes.rewrite.roundings import name_roundings
 
 
 def normalise(module: GraphModule, static_inputs: Collection[int] = ()) -> None:

@@ -24,7 +24,7 @@ from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.sizes.size import value as hinted
 from fpga_dynamo.ir.target import KernelInfo, Target
 from fpga_dynamo.ir.view import VEC
-from fpga_dynamo.lowering.passes.claim import Claims
+from fpga_dynamo.lowering.passes.select.claim import Claims
 from fpga_dynamo.lowering.patterns import Match
 
 WORTH_SPLITTING = 20.0

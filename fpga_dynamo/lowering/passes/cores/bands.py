@@ -23,7 +23,7 @@ from fpga_dynamo.ir.records import MOST_STREAMS, Move
 from fpga_dynamo.ir.target import KernelInfo, Target
 from fpga_dynamo.ir.tuning import BandLimits
 from fpga_dynamo.ir.view import VEC, Buffer, Role, align, ceil_div
-from fpga_dynamo.lowering.passes.streams import group
+from fpga_dynamo.lowering.passes.cores.streams import group
 
 
 def in_bands(commands: Sequence[Command], target: Target, kernel: KernelInfo) -> list[Command]:

@@ -14,10 +14,10 @@ from fpga_dynamo.ir.launch import Lowered, MemoryPlan, Patches, Slot
 from fpga_dynamo.ir.sizes.size import identical, larger
 from fpga_dynamo.ir.view import VEC, Buffer, Role, View, align, dense, floats_of, numel
 from fpga_dynamo.ir.weights import WeightBuffer
-from fpga_dynamo.lowering.passes.bands import in_bands
-from fpga_dynamo.lowering.passes.memory import plan_memory
-from fpga_dynamo.lowering.passes.partition import Segment
-from fpga_dynamo.lowering.passes.place import plan_places
+from fpga_dynamo.lowering.passes.cores.bands import in_bands
+from fpga_dynamo.lowering.passes.cores.memory import plan_memory
+from fpga_dynamo.lowering.passes.cores.place import plan_places
+from fpga_dynamo.lowering.passes.select.partition import Segment
 from fpga_dynamo.lowering.patterns import TABLE, Match
 from fpga_dynamo.lowering.users_patterns import asked_to_lower, check_command
 

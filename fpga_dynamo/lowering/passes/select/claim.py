@@ -12,9 +12,9 @@ from torch.fx import Node
 from fpga_dynamo.errors import PatternError
 from fpga_dynamo.ir.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
 from fpga_dynamo.lowering.ops.host import REASONS, short
-from fpga_dynamo.lowering.passes.constants import refuse_constants
-from fpga_dynamo.lowering.passes.fuse import fuse
-from fpga_dynamo.lowering.passes.legality import refuse_illegal
+from fpga_dynamo.lowering.passes.select.constants import refuse_constants
+from fpga_dynamo.lowering.passes.select.fuse import fuse
+from fpga_dynamo.lowering.passes.select.legality import refuse_illegal
 from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
 from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
 from fpga_dynamo.torch_internals.dispatch import OpOverload
