@@ -13,8 +13,8 @@ import pytest
 
 from fpga_dynamo import Options
 from fpga_dynamo.lowering.ops.host import REASONS
-from fpga_dynamo.lowering.passes.claim import TABLE
-from fpga_dynamo.lowering.patterns import names_of_patterns
+from fpga_dynamo.lowering.order import pattern_names
+from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.runtime.observe.counters import COUNTERS
 from fpga_dynamo.runtime.scheduling.policies import policy_names
 from fpga_dynamo.tools.cli import RIGHT
@@ -125,7 +125,7 @@ def test_table_of_options_is_complete() -> None:
 def test_table_of_patterns_is_complete() -> None:
     rows = table(ROOT / "docs/options.md", "Patterns")
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
-    assert sorted(named) == sorted(names_of_patterns())
+    assert sorted(named) == sorted(pattern_names())
 
 
 def test_table_of_environment_variables_is_complete() -> None:

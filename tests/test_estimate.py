@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import nn
 
-from fpga_dynamo.lowering.passes.engine import lower_for_engine
 from fpga_dynamo.tools.cli import FAILED, RIGHT, main
 from fpga_dynamo.tools.estimate import hardware, model
 from fpga_dynamo.tools.estimate.figures import Figures, figures, modelled
+from fpga_dynamo.tools.estimate.program import lower_for_engine
 
 KEYS = {
     *("latency_ms", "throughput_per_s", "clock_mhz", "array_utilisation", "dram_gb_per_s", "node_offload"),

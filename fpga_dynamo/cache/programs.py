@@ -17,16 +17,16 @@ from torch.fx import Node
 
 from fpga_dynamo.cache.checks import MOST_BEATS, blocked_map, check_slot, integer, number, text
 from fpga_dynamo.cache.plain import CorruptError, UnstorableError, from_plain, to_plain
-from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.ir.command import Command, OwnRecord
 from fpga_dynamo.ir.elements import BEAT_BYTES, ELEMENTS
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.launch import CommandList, Lowered, MemoryPlan, Slot
 from fpga_dynamo.ir.weights import Pack, WeightBuffer, expression
-from fpga_dynamo.lowering.passes.memory import STATUS_BEATS
-from fpga_dynamo.lowering.passes.partition import Segment
+from fpga_dynamo.lowering.order import patterns_of
+from fpga_dynamo.lowering.passes.cores.memory import STATUS_BEATS
 from fpga_dynamo.lowering.passes.pipeline import Plan
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, engine_patterns
+from fpga_dynamo.lowering.passes.select.partition import Segment
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _LAYOUTS = ("fpga_dynamo.lowering.", "fpga_dynamo.codegen.", "fpga_dynamo.ir.")
 """Where functions that lay packs out may come from."""
@@ -114,10 +114,7 @@ class _Reader:
         self._nodes = list(graph.module.graph.nodes)
         self._words = np.frombuffer(bytes(raw), "<u4")
         self._kernels = {kernel.name: kernel for kernel in graph.target.kernels}
-        engine = graph.target.engine
-        floats = engine is not None and EngineTarget.of_card(graph.target).sizes.is_float
-        patterns = TABLE.patterns() if engine is None else engine_patterns(floats=floats)
-        self._patterns: dict[str, Pattern] = {p.name: p for p in reversed(patterns)}  # the first of a name
+        self._patterns: dict[str, Pattern] = {p.name: p for p in patterns_of(graph.target)}
 
     def node(self, position: int) -> Node:
         return self._nodes[integer(position, 0, len(self._nodes) - 1)]

@@ -140,10 +140,10 @@ class GraphInfo:
     """An ATen graph with what is known of its inputs.
 
     static_inputs: positions of placeholders that are parameters or buffers.
-    claimed: nodes that a pattern has taken (see the pass lowering/passes/claim.py); taken_by: its name, when all are.
+    claimed: nodes that a pattern has taken (see lowering/passes/select/claim.py); taken_by: its name, when all are.
     sizes: the placeholder for the symbols' values of a graph with sizes (sizes/graph.py), else None.
-    fits_int32: what has been found out of int64 constants, see lowering/passes/constants.py.
-    illegal: eager mode's error for a node, None without one, see lowering/passes/legality.py.
+    fits_int32: what has been found out of int64 constants, see lowering/passes/select/constants.py.
+    illegal: eager mode's error for a node, None without one, see lowering/passes/select/legality.py.
     engine_functions: whether it is lowered to a hardware engine that applies functions of bfloat16 numbers.
     """
 

@@ -68,6 +68,11 @@ def facts(target: Any) -> Operator:
     return _known.get(target, _PLAIN)
 
 
+def facts_among(operators: Mapping[Any, Operator], targets: Sequence[Any]) -> dict[Any, Operator]:
+    """Those of `operators` that are among `targets`."""
+    return {target: operators[target] for target in targets if target in operators}
+
+
 def publish(operators: Mapping[Any, Operator]) -> None:
     """Makes `operators` all that :func:`facts` knows. The pattern table calls it when it changes."""
     global _known

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BandLimits:
-    """When images are made in bands of rows (lowering/passes/bands.py); sizes in bytes.
+    """When images are made in bands of rows (lowering/passes/cores/bands.py); sizes in bytes.
 
     band: most of images that a band keeps. link: of a lane's share of an image from which on it pays to keep its reader
     near. chain: the same for all images between the commands of a chain. again: most multiply-accumulates that seams

@@ -7,10 +7,8 @@ patterns lie in :mod:`fpga_dynamo.lowering.ops`, one file an op family; users ad
 
 from __future__ import annotations
 
-import difflib
-import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +17,7 @@ import torch
 from torch.fx import Node
 
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.errors import FpgaError, OptionError
+from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir import operators
 from fpga_dynamo.ir.dtypes import NARROW
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, refuse_sizes, shape, values
@@ -73,8 +70,6 @@ class Pattern:
     joins: images that a match puts side by side along their channels, in order. Makers of theirs that work `in_place`
         may have written some where `lower` finds its own result begun: ``Emitter.defined``.
     operators: what else is known of the anchors and of their gradients, by operator.
-    engine: `lower` for the hardware engine, see :mod:`fpga_dynamo.lowering.passes.engine`; it raises RefusedError for
-        what an engine of the emitter's sizes cannot do.
     """
 
     name: str
@@ -89,48 +84,44 @@ class Pattern:
     in_place: bool = False
     joins: Callable[[Match], Sequence[Node]] = lambda match: ()
     operators: Mapping[Any, Operator] = field(default_factory=dict)
-    engine: Callable[[Match, EngineEmitter], Sequence[View]] | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)
 
 
 class PatternTable:
-    """Patterns by anchor, in the order of their priority."""
+    """Patterns by anchor, in the order in which they are asked: those of users, the latest first, then the built-in."""
 
     def __init__(self) -> None:
         self._patterns: dict[str, Pattern] = {}
         self._users: set[str] = set()
-        self._operators: dict[Any, Operator] = {}
+        self._operators: Mapping[Any, Operator] = {}
         self.version = 0
 
-    def add(self, pattern: Pattern, *, first: bool = False, before: str = "", users: bool = False) -> None:
-        """`first`: ahead of the others, `before`: of that one; `users`: it is a user's.
+    def fill(self, patterns: Sequence[Pattern], operators: Mapping[Any, Operator]) -> None:
+        """Adds the built-in patterns in their order (order.py), and facts of operators that no pattern takes."""
+        for pattern in patterns:
+            self._refuse_taken(pattern)
+            self._patterns[pattern.name] = pattern
+        self._operators = operators
+        self._changed()
 
-        Raises :class:`FpgaError` if the name is taken.
-        """
+    def add(self, pattern: Pattern) -> None:
+        """Adds a user's pattern ahead of all others. Raises :class:`FpgaError` if the name is taken."""
+        self._refuse_taken(pattern)
+        self._patterns = {pattern.name: pattern, **self._patterns}
+        self._users.add(pattern.name)
+        self._changed()
+
+    def _refuse_taken(self, pattern: Pattern) -> None:
         if pattern.name in self._patterns:
             raise FpgaError(f"a pattern named '{pattern.name}' is already registered; unregister_pattern() it first")
-        if first or before:
-            at = list(self._patterns).index(before) if before else 0
-            items = list(self._patterns.items())
-            self._patterns = dict([*items[:at], (pattern.name, pattern), *items[at:]])
-        else:
-            self._patterns[pattern.name] = pattern
-        if users:
-            self._users.add(pattern.name)
-        self._changed()
 
     def remove(self, name: str) -> None:
         if name not in self._patterns:
             raise FpgaError(f"there is no pattern named '{name}' (patterns: {', '.join(self._patterns)})")
         del self._patterns[name]
         self._users.discard(name)
-        self._changed()
-
-    def know(self, operators: Mapping[Any, Operator]) -> None:
-        """Facts of operators that no pattern takes."""
-        self._operators |= operators
         self._changed()
 
     def _changed(self) -> None:
@@ -150,66 +141,21 @@ class PatternTable:
         """In the order that they are asked: those that merge take what the others leave."""
         return tuple(sorted(self._patterns.values(), key=lambda pattern: pattern.merge is not None))
 
-    def by_anchor(self, disabled: Iterable[str] = ()) -> dict[Any, list[Pattern]]:
-        """Those that do not merge; see :meth:`merging`.
-
-        Raises :class:`OptionError` for a name that no pattern has, of the engine's neither.
-        """
-        out = set(disabled)
-        known = names_of_patterns()
-        unknown = out - set(known)
-        if unknown:
-            near = difflib.get_close_matches(min(unknown), known, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f" (patterns: {', '.join(known)})"
-            raise OptionError(f"option 'disable' names no pattern: {', '.join(sorted(unknown))}{hint}")
+    def by_anchor(self, disabled: Collection[str] = ()) -> dict[Any, list[Pattern]]:
+        """Those that do not merge; see :meth:`merging`."""
         table: dict[Any, list[Pattern]] = {}
         for pattern in self._patterns.values():
-            if pattern.name not in out and pattern.merge is None:
+            if pattern.name not in disabled and pattern.merge is None:
                 for anchor in pattern.anchors:
                     table.setdefault(anchor, []).append(pattern)
         return table
 
-    def merging(self, disabled: Iterable[str] = ()) -> list[Pattern]:
+    def merging(self, disabled: Collection[str] = ()) -> list[Pattern]:
         """Patterns whose matches grow into groups."""
-        out = set(disabled)
-        return [p for p in self._patterns.values() if p.merge is not None and p.name not in out]
+        return [p for p in self._patterns.values() if p.merge is not None and p.name not in disabled]
 
 
 TABLE = PatternTable()
-
-ENGINE_ONLY: list[Pattern] = []
-"""Patterns of what the engine computes with integers and no core does, asked before those of :data:`TABLE`."""
-
-ENGINE_FLOATS: list[Pattern] = []
-"""Patterns of engines of bfloat16 and float32, whose commands have none of the cores' endings but limits."""
-
-
-def engine_patterns(*, floats: bool) -> tuple[Pattern, ...]:
-    """Those that an engine of integers, or of floats, may take, in the order that they are asked."""
-    return tuple(ENGINE_FLOATS) if floats else (*ENGINE_ONLY, *TABLE.patterns())
-
-
-def names_of_patterns() -> tuple[str, ...]:
-    """What option 'disable' takes: names of the table and of patterns that only engines have."""
-    return tuple(dict.fromkeys((*TABLE.names(), *(p.name for p in (*ENGINE_ONLY, *ENGINE_FLOATS)))))
-
-
-def only_on_engine(
-    name: str,
-    anchors: tuple[Any, ...],
-    match: Callable[[Pattern, Node, GraphInfo], Match | None],
-    engine: Callable[[Match, EngineEmitter], Sequence[View]],
-    patterns: list[Pattern] = ENGINE_ONLY,
-) -> None:
-    """Adds a pattern to `patterns`; of a common anchor those added first are asked first."""
-    patterns.append(Pattern(name, anchors, match, lambda m, g: "it has no core", _no_core, frozenset(), engine=engine))
-
-
-of_floats = functools.partial(only_on_engine, patterns=ENGINE_FLOATS)
-
-
-def _no_core(match: Match, emitter: Emitter) -> Sequence[View]:
-    raise AssertionError(f"{match.pattern.name} has no core")
 
 
 def register_pattern(pattern: Pattern) -> None:
@@ -221,7 +167,7 @@ def register_pattern(pattern: Pattern) -> None:
         raise FpgaError(f"register_pattern() takes a Pattern, not {pattern!r}")
     if (complaint := _wrong_part(pattern)) is not None:
         raise FpgaError(f"pattern '{pattern.name}': {complaint}")
-    TABLE.add(pattern, first=True, users=True)
+    TABLE.add(pattern)
 
 
 def _wrong_part(pattern: Pattern) -> str | None:

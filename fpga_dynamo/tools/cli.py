@@ -114,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     page = ops.add_mutually_exclusive_group()
     page.add_argument("--markdown", type=output_file, metavar="FILE", help="write it as Markdown (docs/ops.md)")
     page.add_argument("--check", type=Path, metavar="FILE", help="say whether the file is what would be written")
+    page.add_argument("--patterns", action="store_true", help="list the patterns in the order in which they are asked")
     ops.set_defaults(action=_ops)
 
     add_estimate(commands)
@@ -278,9 +279,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _ops(arguments: argparse.Namespace) -> int:
     from fpga_dynamo.options import Options
     from fpga_dynamo.runtime.cards.card import open_card
-    from fpga_dynamo.tools.opset import check_page, page
+    from fpga_dynamo.tools.opset import check_page, page, pattern_list
     from xclbin_build import atomic_file
 
+    if arguments.patterns:
+        _console.print(pattern_list(), markup=False, highlight=False, soft_wrap=True, end="")
+        return RIGHT
     if arguments.check is not None and not arguments.check.is_file():
         raise UsageError(f"there is no file '{arguments.check}'; write it with `fpga-dynamo ops --markdown`")
     target = open_card(Options()).target

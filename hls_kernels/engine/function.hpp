@@ -3,7 +3,7 @@
 // A rounded result has 65,536 values, so whatever eager makes of each can be looked up. Most of these entries would say the
 // same: towards 0 an activation is a constant or a line through 0, far out as well. So a table has the numbers of
 // FUNCTION_EXPONENTS neighbouring exponents, and what is smaller or larger follows a law of its sign. Who makes a table
-// compares all results (fpga_dynamo/lowering/ops/engine/functions.py).
+// compares all results (fpga_dynamo/lowering/ops/engine/floats/functions.py).
 //
 // In memory a line, 16 words of 32 bits: the table's first exponent; the results of the infinities, that of +inf in the lower
 // half; of each law the slope, a float32; and of each law the constant in the lower half, with bit 16 where it is a line. Laws

@@ -62,7 +62,7 @@ def here(tmp_path: Path) -> Path:
 
 PASSES = {
     "settle_strides": (backend, "settle_strides"),
-    "normalise": (pipeline, "normalise"),
+    "prepare": (pipeline, "prepare"),
     "claim": (pipeline, "claim"),
     "partition": (pipeline, "partition"),
     "emit": (pipeline, "emit_segment"),
@@ -161,7 +161,7 @@ def sizes_of(model: Callable[..., Any], compiled: Callable[..., Any], *lengths: 
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["normalise", "claim", "partition", "emit_segment", "assemble"])
+@pytest.mark.parametrize("name", ["prepare", "claim", "partition", "emit_segment", "assemble"])
 def test_all_sizes_with_a_pass_that_fails(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = mlp(16, 32, 8).eval()
     compiled = torch.compile(model, backend="fpga", dynamic=True, options={**GREEDY, "dump_dir": str(here)})

@@ -40,9 +40,9 @@ FAULTY_CARD = """
 from torch._dynamo import register_backend
 from tests.backend.fault_ops import FAULTY
 from fpga_dynamo.frontend.backend import fpga
-from fpga_dynamo.lowering.patterns import TABLE
+from fpga_dynamo.lowering.patterns import register_pattern
 
-TABLE.add(FAULTY)
+register_pattern(FAULTY)
 
 @register_backend(name="faulty_card")
 def faulty_card(module, inputs):

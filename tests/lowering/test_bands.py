@@ -18,7 +18,7 @@ from fpga_dynamo.ir.elements import U8
 from fpga_dynamo.ir.program import CardTask
 from fpga_dynamo.ir.tuning import BandLimits, Tuning
 from fpga_dynamo.ir.view import Buffer
-from fpga_dynamo.lowering.passes.bands import in_bands
+from fpga_dynamo.lowering.passes.cores.bands import in_bands
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import open_card
 from fpga_dynamo.testing.reference import measure

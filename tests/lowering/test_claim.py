@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fpga_dynamo.ir.graph import GraphInfo, computes
-from fpga_dynamo.lowering.passes.claim import Claims, claim
+from fpga_dynamo.lowering.passes.select.claim import Claims, claim
 from tests.lowering.lowering_cases import Call, programs_of, randomise
 
 

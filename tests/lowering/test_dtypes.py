@@ -15,7 +15,7 @@ from torch import nn
 from fpga_dynamo.frontend.backend import collect_programs
 from fpga_dynamo.ir.graph import aten
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.lowering.passes.claim import claim
+from fpga_dynamo.lowering.passes.select.claim import claim
 from fpga_dynamo.runtime.observe.rounding import in_float64
 from fpga_dynamo.testing.reference import measure
 from fpga_dynamo.tools.opset.probes import probe

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine.command import MacCommand
-from fpga_dynamo.lowering.ops.quantised import engine_channels
+from fpga_dynamo.lowering.ops.engine.int8 import channels as engine_channels
 from tests.lowering.engine_kit import apart, lowered
 from tests.lowering.test_engine_lowering import left_of
 

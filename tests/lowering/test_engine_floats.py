@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
 from fpga_dynamo.frontend.capture import Captured, capture
-from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.tools.estimate import hardware
 from fpga_dynamo.tools.estimate.accuracy import errors
 from fpga_dynamo.tools.estimate.counting import EngineCard, EngineRun
+from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
 from tests.lowering.test_engine_lowering import Joined, Residual
 from tests.marks import EXTENDED
 

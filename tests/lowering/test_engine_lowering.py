@@ -17,8 +17,8 @@ from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation
 from fpga_dynamo.frontend.capture import capture
 from fpga_dynamo.ir.target import Platform
-from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.quantize import quantize
+from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
 
 CARD = Platform("card", 300e6, 60e-6, 12e9, 100e9, 10e9, 4e-6)
 ENGINE = EngineTarget("test", EngineSizes(8, 32, vector_depth=4096), Memory(0.93, 70, 70), CARD)

@@ -10,7 +10,7 @@ import torch
 from fpga_dynamo.codegen.engine.maps import RefusedError
 from fpga_dynamo.codegen.requantize import Channels, requantize
 from fpga_dynamo.ir.quantised import Scale
-from fpga_dynamo.lowering.ops.quantised.engine_mean import mean_parameters
+from fpga_dynamo.lowering.ops.engine.int8.mean import mean_parameters
 
 
 def scale(of: float, zero: int) -> Scale:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers quantized_decomposed)
 
 from fpga_dynamo.frontend.capture import capture
-from fpga_dynamo.lowering.ops.quantised.engine_norm import pack_norm
-from fpga_dynamo.lowering.passes.engine import lower_for_engine
+from fpga_dynamo.lowering.ops.engine.int8.norm import pack_norm
+from fpga_dynamo.tools.estimate.program import lower_for_engine
 from tests.lowering.engine_kit import apart, little, lowered
 from tests.lowering.test_engine_lowering import left_of
 from tests.marks import EXTENDED

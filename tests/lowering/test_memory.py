@@ -14,7 +14,7 @@ from fpga_dynamo.ir.command import Command
 from fpga_dynamo.ir.launch import MemoryPlan
 from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import VEC, Buffer, Role
-from fpga_dynamo.lowering.passes.memory import STATUS_BEATS, plan_memory
+from fpga_dynamo.lowering.passes.cores.memory import STATUS_BEATS, plan_memory
 from tests.lowering.lowering_cases import programs_of, randomise
 
 

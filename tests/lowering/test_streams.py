@@ -10,7 +10,7 @@ from fpga_dynamo.codegen.encode import encode
 from fpga_dynamo.ir.command import Command, Operand
 from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import Buffer
-from fpga_dynamo.lowering.passes.streams import group
+from fpga_dynamo.lowering.passes.cores.streams import group
 from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import ARENA, COMMANDS, COUNT, WEIGHTS, open_card
 

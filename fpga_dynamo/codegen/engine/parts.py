@@ -115,7 +115,7 @@ def _of_channels(command: MacCommand, first: int, blocks: int, sizes: EngineSize
 def _summed(command: MacCommand, sizes: EngineSizes, memory: Memory, why: DoesNotFitError) -> list[Part]:
     """The parts of fewest cycles by the formula. Raises `why` if there are none."""
     if command.second_operand_is_map or command.operation is Operation.MAXIMUM or sizes.is_float:
-        raise why  # floats are cut in lowering, and leave a result of each piece (lowering/ops/engine/depth.py)
+        raise why  # floats are cut in lowering, and leave a result of each piece (lowering/ops/engine/floats/depth.py)
     c = flattened(tiled(command, sizes), sizes)
     if not sizes.partial_sums:
         if any(_candidates(c, replace(sizes, partial_sums=True))):

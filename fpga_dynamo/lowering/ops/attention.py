@@ -42,7 +42,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
 )
 from fpga_dynamo.lowering.ops.matmul.matmul import SCALE, factor_of, reshaped
 from fpga_dynamo.lowering.ops.reduction.reduction import SOFTMAX_PASSES
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, dtype_of, follow, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, Step, dtype_of, follow, sole_user
 
 FEWEST_ROWS = 4
 """Of a head's queries. For fewer, as when a decoder makes one token, keys and values are better read where they lie
@@ -276,7 +276,7 @@ def _mask(match: Match, halves: tuple[int, int], emitter: Emitter) -> View | Non
     return emitter.relaid(view, (0, 1, 2, 3))
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="attention",
         anchors=(aten.bmm.default, aten.baddbmm.default),
@@ -286,5 +286,4 @@ TABLE.add(
         opcodes=frozenset({"attention", "move"}),
         macs=macs_attention,
     ),
-    first=True,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fpga_dynamo.ir.graph import aten
 from fpga_dynamo.ir.operators import Operator, first_of
-from fpga_dynamo.lowering.patterns import TABLE
 from fpga_dynamo.torch_internals.dispatch import OpOverload
 
 _OPS_BY_REASON = {
@@ -33,16 +32,12 @@ _OPS_BY_REASON = {
 REASONS = {name: reason for reason, names in _OPS_BY_REASON.items() for name in names.split()}
 """ATen op, without `.default` -> the sentence."""
 
-TABLE.know(
-    {
-        aten.native_dropout.default: Operator(laid_out=lambda x, *_: x * x),
-        aten.sort.default: Operator(laid_out=first_of(aten.sort.default)),
-        **{
-            op: Operator(laid_out=op)
-            for op in (aten.glu.default, aten.glu_backward.default, aten.mish_backward.default)
-        },
-    }
-)
+OPERATORS = {
+    aten.native_dropout.default: Operator(laid_out=lambda x, *_: x * x),
+    aten.sort.default: Operator(laid_out=first_of(aten.sort.default)),
+    **{op: Operator(laid_out=op) for op in (aten.glu.default, aten.glu_backward.default, aten.mish_backward.default)},
+}
+"""Facts of operators that no pattern takes."""
 
 
 def short(op: OpOverload) -> str:

@@ -27,7 +27,7 @@ from fpga_dynamo.lowering.ops.calls import image, volume
 from fpga_dynamo.lowering.ops.convolution.volumes import slices
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, Activation, activation, fields
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, follow, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, follow, sole_user
 
 
 def _cycles(f: Fields, target: Target) -> float:
@@ -198,7 +198,7 @@ def _in_halves(t: Tensors) -> Arguments:
     return image(t, [2, 2])
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="pool",
         anchors=(*_MAX, *_AVERAGE, *_ADAPTIVE_AVERAGE),
@@ -217,5 +217,5 @@ TABLE.add(
             aten._adaptive_avg_pool2d.default: Operator(_in_halves),
             **dict.fromkeys((*_VOLUMES,), Operator(lambda t: volume(t, [2, 2, 2]))),
         },
-    )
+    ),
 )

@@ -36,7 +36,7 @@ from fpga_dynamo.ir.view import VEC, View, align, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.integers import span
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded, emit_unary
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, sole_user
 
 _KINDS: dict[Any, str] = {
     aten.cumsum.default: "SCAN_SUM",
@@ -200,5 +200,8 @@ _FACTS = {
     aten.logcumsumexp.default: Operator(lambda t: rows(t, 1), passes=20),
 }
 _SCAN = frozenset({"scan", "pointwise", "move"})
-TABLE.add(Pattern("scan", tuple(_KINDS), anchor_alone, check_scan, lower_scan, _SCAN, operators=_FACTS))
-TABLE.add(Pattern("scan_backward", (aten.flip.default,), match_backward, check_scan, lower_scan, _SCAN))
+
+PATTERNS = (
+    Pattern("scan", tuple(_KINDS), anchor_alone, check_scan, lower_scan, _SCAN, operators=_FACTS),
+    Pattern("scan_backward", (aten.flip.default,), match_backward, check_scan, lower_scan, _SCAN),
+)

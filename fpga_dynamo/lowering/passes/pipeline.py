@@ -11,14 +11,14 @@
 8. tasks      dependencies, eager modules, the graph's result                                (below)
 
 For an xclbin of a hardware engine views move behind element-wise work before 2 (sink.py), and 2 to 7 are those of
-engine_launch.py.
+passes/engine/.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from torch.fx import GraphModule, Node
@@ -32,14 +32,15 @@ from fpga_dynamo.ir.program import CardTask, Covered, HostTask, Program, Task
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.garbage import collector_paused
 from fpga_dynamo.lowering.names import graph_name
-from fpga_dynamo.lowering.passes.claim import claim
-from fpga_dynamo.lowering.passes.emit import emit_segment
-from fpga_dynamo.lowering.passes.engine_launch import plan_for_engine
-from fpga_dynamo.lowering.passes.heads import tell_heads_apart
-from fpga_dynamo.lowering.passes.normalise import normalise
-from fpga_dynamo.lowering.passes.partition import Partition, Segment, partition
-from fpga_dynamo.lowering.passes.sink import sink_views
-from fpga_dynamo.lowering.passes.unsigned import without_signs
+from fpga_dynamo.lowering.order import refuse_unknown
+from fpga_dynamo.lowering.passes.cores.emit import emit_segment
+from fpga_dynamo.lowering.passes.engine.launch import lower_on_engine
+from fpga_dynamo.lowering.passes.rewrite.heads import tell_heads_apart
+from fpga_dynamo.lowering.passes.rewrite.normalise import normalise
+from fpga_dynamo.lowering.passes.rewrite.sink import sink_views
+from fpga_dynamo.lowering.passes.rewrite.unsigned import without_signs
+from fpga_dynamo.lowering.passes.select.claim import claim
+from fpga_dynamo.lowering.passes.select.partition import Partition, Segment, cores, partition
 from fpga_dynamo.lowering.patterns import Match
 from fpga_dynamo.lowering.users_patterns import Mistakes
 from fpga_dynamo.options import Options
@@ -104,36 +105,28 @@ def _tuned(target: Target, options: Options) -> Target:
 
 def prepare(module: GraphModule, target: Target, static_inputs: Collection[int]) -> GraphInfo:
     """The graph as all passes from claim on see it."""
-    if target.engine is None:
-        without_signs(module, static_inputs)
-    normalise(module, static_inputs)
-    if target.engine is None:
-        tell_heads_apart(module)
-    else:
-        sink_views(module)
+    for rewrite in _steps_of(target).rewrites:
+        rewrite(module, static_inputs)
     return GraphInfo(module, target, static_inputs)
 
 
 def make_plan(graph: GraphInfo, options: Options) -> Plan:
     """The passes from claim to encode; once more without a user's pattern for a node that it fails to lower."""
+    refuse_unknown(options.disable)
     mistakes = Mistakes(options.strict)
     while True:
         try:
-            return _planned(graph, options, mistakes)
+            return _steps_of(graph.target).plan(graph, options, mistakes)
         except PatternError as error:
             mistakes.note(error)
             graph.claimed.clear()
 
 
-def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
-    if graph.target.engine is not None:
-        parts, launches = plan_for_engine(graph, options)
-        if options.strict:
-            _refuse_fallbacks(graph, parts)
-        return Plan(parts.segments, launches, parts.reasons, parts.greedy_launches)
+def _plan_for_cores(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
     claims = claim(graph, options.disable, mistakes)
     log.debug("claimed %d groups; %d nodes have a reason to stay", len(claims.matches), len(claims.reasons))
-    parts = partition(graph, claims, greedy=options.partition == "greedy", granularity=options.granularity)
+    greedy = options.partition == "greedy"
+    parts = partition(graph, claims, cores(graph), greedy=greedy, granularity=options.granularity)
     if options.strict:
         _refuse_fallbacks(graph, parts)
     lowered = [
@@ -141,6 +134,29 @@ def _planned(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
         for segment in parts.segments
     ]
     return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)
+
+
+def _plan_for_engine(graph: GraphInfo, options: Options, mistakes: Mistakes) -> Plan:
+    parts, lowered = lower_on_engine(graph, options)
+    if options.strict:
+        _refuse_fallbacks(graph, parts)
+    return Plan(parts.segments, lowered, parts.reasons, parts.greedy_launches)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a machine's passes are. rewrites: of the traced module, in order; plan: from claim to encode."""
+
+    rewrites: tuple[Callable[[GraphModule, Collection[int]], None], ...]
+    plan: Callable[[GraphInfo, Options, Mistakes], Plan]
+
+
+CORES = Steps(rewrites=(without_signs, normalise, tell_heads_apart), plan=_plan_for_cores)
+ENGINE = Steps(rewrites=(normalise, sink_views), plan=_plan_for_engine)
+
+
+def _steps_of(target: Target) -> Steps:
+    return CORES if target.engine is None else ENGINE
 
 
 def assemble(graph: GraphInfo, plan: Plan) -> Program:

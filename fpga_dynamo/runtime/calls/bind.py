@@ -19,7 +19,7 @@ from fpga_dynamo.ir.sizes.code import Source, checker
 from fpga_dynamo.ir.sizes.size import Number
 from fpga_dynamo.ir.sizes.symbols import Guard, Symbols
 from fpga_dynamo.ir.view import Buffer, Role
-from fpga_dynamo.lowering.passes.memory import STATUS_BEATS, stacking
+from fpga_dynamo.lowering.passes.cores.memory import STATUS_BEATS, stacking
 
 
 class FormMaker:

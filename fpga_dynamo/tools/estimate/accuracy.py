@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.fx import Interpreter, Node
 from torch.fx.node import Target, map_aggregate
 
-from fpga_dynamo.lowering.passes.engine import EngineProgram
+from fpga_dynamo.tools.estimate.program import EngineProgram
 
 
 @dataclass(frozen=True)

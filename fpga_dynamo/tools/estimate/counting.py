@@ -22,11 +22,11 @@ from fpga_dynamo.codegen.engine.maps import DTYPES, Map
 from fpga_dynamo.codegen.engine.sizes import LINE_BYTES
 from fpga_dynamo.codegen.engine.target import EngineTarget
 from fpga_dynamo.errors import DeviceError
-from fpga_dynamo.lowering.passes.engine import EngineProgram
 from fpga_dynamo.runtime.cards.card import utf8_path
 from fpga_dynamo.runtime.drivers import emulated as pyxrt
 from fpga_dynamo.runtime.observe.card_time import count_of
 from fpga_dynamo.tools.estimate.accuracy import Error, errors
+from fpga_dynamo.tools.estimate.program import EngineProgram
 from fpga_dynamo.tools.estimate.simulator import Simulator
 from xclbin_build.errors import BuildError
 

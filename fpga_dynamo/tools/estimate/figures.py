@@ -21,7 +21,7 @@ from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.graph import computes, is_view, module_path, value
 from fpga_dynamo.ir.operators import facts
 from fpga_dynamo.ir.target import Platform
-from fpga_dynamo.lowering.passes.engine import EngineProgram
+from fpga_dynamo.tools.estimate.program import EngineProgram
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _host(program: EngineProgram, launches: int) -> HostWork:
 
 
 def host_seconds(node: Node, platform: Platform) -> float:
-    """Time of an eager node by the platform's figures, as lowering/passes/partition.py has it."""
+    """Time of an eager node by the platform's figures, as lowering/passes/select/partition.py has it."""
     if is_view(node):
         return 0.0
     moved = sum(_nbytes(value(operand)) for operand in (node, *node.all_input_nodes))

@@ -9,9 +9,9 @@ from torch.fx import Node
 from fpga_dynamo.errors import PatternError
 from fpga_dynamo.ir.graph import GraphInfo
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.lowering.passes.claim import claim
-from fpga_dynamo.lowering.passes.engine import EngineProgram
+from fpga_dynamo.lowering.passes.select.claim import claim
 from fpga_dynamo.tools.estimate.figures import host_seconds
+from fpga_dynamo.tools.estimate.program import EngineProgram
 from xclbin_build import manifest
 from xclbin_build import recipe as recipes
 from xclbin_build.design import Design, elaborate

@@ -11,7 +11,6 @@ from rich.table import Table
 
 from fpga_dynamo.ir.flops import macs
 from fpga_dynamo.ir.weights import NotExactError
-from fpga_dynamo.lowering.passes.engine import EngineProgram, lower_for_engine
 from fpga_dynamo.quantize.specs import Scales
 from fpga_dynamo.tools.estimate import hardware, model
 from fpga_dynamo.tools.estimate.accuracy import Error
@@ -19,6 +18,7 @@ from fpga_dynamo.tools.estimate.counting import Counted, EngineCard, SharedCard,
 from fpga_dynamo.tools.estimate.figures import Figures, figures, modelled
 from fpga_dynamo.tools.estimate.hardware import EstimateError, Resources
 from fpga_dynamo.tools.estimate.linking import Link, links
+from fpga_dynamo.tools.estimate.program import EngineProgram, lower_for_engine
 
 _ROWS = 20
 """Layers that a table shows."""

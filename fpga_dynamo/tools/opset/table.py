@@ -12,8 +12,8 @@ from fpga_dynamo.errors import FpgaError
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, aten, shows_operand
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.lowering.ops.host import REASONS, short
-from fpga_dynamo.lowering.passes.claim import claim
-from fpga_dynamo.lowering.passes.normalise import FILLED
+from fpga_dynamo.lowering.passes.rewrite.normalise import FILLED
+from fpga_dynamo.lowering.passes.select.claim import claim
 from fpga_dynamo.lowering.patterns import TABLE, Pattern
 from fpga_dynamo.lowering.tracing.decompose import DECOMPOSITIONS
 from fpga_dynamo.lowering.tracing.layouts import LAID_OUT

@@ -28,7 +28,7 @@ from fpga_dynamo.lowering.ops.convolution.volumes import Images, as_images
 from fpga_dynamo.lowering.ops.convolution.winograd import WINOGRAD
 from fpga_dynamo.lowering.ops.epilogue import ACTIVATION, ADD, Activation, activation, residual_of
 from fpga_dynamo.lowering.ops.matmul.gemm import GEMM
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow
+from fpga_dynamo.lowering.patterns import Match, Pattern, Step, follow
 
 _NORM = Step("batch_norm", (BATCH_NORM,), lambda v, n: n.args[0] is v, through=0)
 
@@ -214,7 +214,7 @@ def _beginning(x: View, dim: int, axis: Axis) -> tuple[View, Axis]:
     return x.narrow(dim, skipped, x.shape[dim] - skipped), replace(axis, padding=0)
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="winograd",
         anchors=(aten.convolution.default,),
@@ -224,10 +224,7 @@ TABLE.add(
         opcodes=frozenset({WINOGRAD.opcode, "move"}),
         macs=macs_convolution,
         in_place=True,
-    )
-)
-
-TABLE.add(
+    ),
     Pattern(
         name="convolution",
         anchors=(aten.convolution.default,),
@@ -242,5 +239,5 @@ TABLE.add(
                 lambda t: image(t, t(16, 16, 3, 3, parameter=True), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
             )
         },
-    )
+    ),
 )

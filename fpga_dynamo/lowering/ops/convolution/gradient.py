@@ -30,7 +30,7 @@ from fpga_dynamo.lowering.ops.epilogue import Activation, fields
 from fpga_dynamo.lowering.ops.movement.movement import fill
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.reduction.compose import elementwise, reduced
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def _weights(emitter: Emitter, found: View, groups: int, node: Node) -> View:
     return weights
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="convolution_weight_gradient",
         anchors=(aten.convolution_backward.default,),
@@ -318,5 +318,5 @@ TABLE.add(
                 )
             )
         },
-    )
+    ),
 )

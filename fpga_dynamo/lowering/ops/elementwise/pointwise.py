@@ -1,5 +1,5 @@
 """Groups of element-wise nodes as one micro-program: what each node computes is in elementwise.py, groups are grown by
-the pass lowering/passes/fuse.py; here a group becomes a command.
+the pass lowering/passes/select/fuse.py; here a group becomes a command.
 
 Core: hls_kernels/cores/pointwise, tests: tests/lowering/test_pointwise.py.
 """
@@ -29,7 +29,7 @@ from fpga_dynamo.lowering.ops.batch_norm import is_batch_norm, refuse_batch_norm
 from fpga_dynamo.lowering.ops.elementwise.elementwise import ANCHORS, FACTS, compute, refuse_elementwise
 from fpga_dynamo.lowering.ops.elementwise.integers import wrapped
 from fpga_dynamo.lowering.ops.elementwise.operands import COMPARISONS, compute_dtype, is_condition, is_exact, operands
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 POINTWISE = CORES.add(
     Core(
@@ -319,7 +319,7 @@ def _reads_padding(view: View, walk: Sequence[int], sizes: Sequence[int]) -> boo
     return at_most(reach, view.buffer.length)
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="pointwise",
         anchors=(*ANCHORS, *batch_norm.FACTS),
@@ -330,5 +330,5 @@ TABLE.add(
         merge=merge_pointwise,
         in_place=True,
         operators={**FACTS, **batch_norm.FACTS},
-    )
+    ),
 )

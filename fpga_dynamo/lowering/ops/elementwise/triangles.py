@@ -19,7 +19,7 @@ from fpga_dynamo.ir.sizes.size import sizes_in
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.ir.weights import pack_rows, row_layout
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 
 def check_triangle(match: Match, graph: GraphInfo) -> str | None:
@@ -52,7 +52,7 @@ def pack_triangle(params: tuple[Any, ...]) -> torch.Tensor:
     return pack_rows(((0, 1), pitch), ones.tril(diagonal) if lower else ones.triu(diagonal))
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="triangle",
         anchors=(aten.tril.default, aten.triu.default),
@@ -61,5 +61,5 @@ TABLE.add(
         lower=lower_triangle,
         opcodes=frozenset({"pointwise", "move"}),
         operators={op: Operator(laid_out=op) for op in (aten.tril.default, aten.triu.default)},
-    )
+    ),
 )

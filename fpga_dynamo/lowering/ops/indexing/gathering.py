@@ -27,7 +27,7 @@ from fpga_dynamo.ir.weights import encode_elements
 from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.indexing.indexing import emit_gather
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 MOST_INDICES = 4
 """More would not fit the registers of the pointwise core."""
@@ -133,7 +133,7 @@ def pack_offsets(params: tuple[Any, ...], *indices: torch.Tensor) -> torch.Tenso
     return encode_elements(torch.where(bad, OUT_OF_RANGE, total)).flatten()
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="gathering",
         anchors=(aten.index.Tensor, aten._unsafe_index.Tensor),
@@ -144,5 +144,5 @@ TABLE.add(
         operators=dict.fromkeys(
             (aten.index.Tensor, aten._unsafe_index.Tensor), Operator(lambda t: rows(t, [indices(t, 4)]))
         ),
-    )
+    ),
 )

@@ -23,7 +23,7 @@ from fpga_dynamo.ir.records import Gather
 from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, ceil_div, dense, numel
 from fpga_dynamo.lowering.ops.calls import indices, rows
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 _UNIT_STRIDES = (("out_stride", 1), ("table_stride", 1), ("index_stride", 0))
 
@@ -148,7 +148,7 @@ def emit_gather(
         emitter.command(gather, reads=[table, index], writes=[out])
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="indexing",
         anchors=(aten.embedding.default, aten.index_select.default, aten.gather.default),
@@ -161,5 +161,5 @@ TABLE.add(
             aten.index_select.default: Operator(lambda t: rows(t, 0, indices(t, 4))),
             aten.gather.default: Operator(lambda t: rows(t, 1, indices(t, 4, 4))),
         },
-    )
+    ),
 )

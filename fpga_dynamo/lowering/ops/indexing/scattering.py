@@ -35,7 +35,7 @@ from fpga_dynamo.ir.view import View, align
 from fpga_dynamo.lowering.ops.calls import indices, rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise
 from fpga_dynamo.lowering.ops.indexing.indexing import emit_gather
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 
 def _parts(node: Node) -> tuple[Node, int, list[Node], Node]:
@@ -100,7 +100,7 @@ def pack_places(params: tuple[int]) -> torch.Tensor:
     return torch.arange(align(params[0]), dtype=torch.float32)
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="scattering",
         anchors=(aten.index_copy.default, aten.index_put.default),
@@ -112,5 +112,5 @@ TABLE.add(
             aten.index_copy.default: Operator(lambda t: rows(t, 0, indices(t, 1), t(1, 16))),
             aten.index_put.default: Operator(lambda t: rows(t, [indices(t, 1)], t(16))),
         },
-    )
+    ),
 )

@@ -26,7 +26,7 @@ from fpga_dynamo.lowering.ops.matmul import matmul
 from fpga_dynamo.lowering.ops.matmul.batches import halves_of, repeated_matrix, result_order
 from fpga_dynamo.lowering.ops.matmul.bf16_casts import PRODUCTS, cast_behind, readers
 from fpga_dynamo.lowering.ops.packing import panel_vectors
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 NAME = "matmul_bf16"
 _STEP = 32
@@ -138,7 +138,7 @@ def _result_element(root: Node, graph: GraphInfo) -> Element:
     return BF16 if all(narrow) else F32
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name=NAME,
         anchors=PRODUCTS,
@@ -148,5 +148,4 @@ TABLE.add(
         opcodes=frozenset({"gemm_bf16", "move"}),
         macs=matmul.macs_matmul,
     ),
-    before="matmul",
 )

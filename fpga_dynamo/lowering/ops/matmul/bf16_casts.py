@@ -18,7 +18,7 @@ from fpga_dynamo.codegen.views import is_lowerable_view
 from fpga_dynamo.ir.elements import BF16
 from fpga_dynamo.ir.graph import GraphInfo, aten, is_view, operand, refuse_float, value
 from fpga_dynamo.ir.view import View
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default)
 
@@ -80,7 +80,7 @@ def cast_behind(root: Node, graph: GraphInfo) -> tuple[Node, ...]:
     return (*nodes, user) if value(user).dtype is torch.float32 else ()
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="cast_bf16",
         anchors=(aten._to_copy.default,),
@@ -88,5 +88,5 @@ TABLE.add(
         check=check_cast,
         lower=lower_cast,
         opcodes=frozenset({"convert", "move"}),
-    )
+    ),
 )

@@ -33,7 +33,7 @@ from fpga_dynamo.lowering.ops.matmul.batches import (
 )
 from fpga_dynamo.lowering.ops.matmul.flatten import flattened
 from fpga_dynamo.lowering.ops.packing import panel_vectors
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, Step, follow, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, Step, follow, sole_user
 
 Image = tuple[int, ...] | None
 """Channels, rows and columns that a product's k runs over; None if it is not an image."""
@@ -297,7 +297,7 @@ def reshaped(view: View, wanted: tuple[int, ...], emitter: Emitter) -> View:
     return target
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="matmul",
         anchors=(aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default),
@@ -310,5 +310,5 @@ TABLE.add(
             aten.bmm.default: Operator(lambda t: ((t(2, 4, 8), t(2, 8, 4)), {})),
             aten.baddbmm.default: Operator(lambda t: ((t(2, 4, 4), t(2, 4, 8), t(2, 8, 4)), {})),
         },
-    )
+    ),
 )

@@ -13,11 +13,11 @@ from typing import Any
 
 from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, pair, shape
-from fpga_dynamo.ir.operators import Call, Operator
+from fpga_dynamo.ir.operators import Call, Operator, facts_among
 from fpga_dynamo.ir.view import View, dense, numel
 from fpga_dynamo.lowering.ops.calls import image, rows, volume
 from fpga_dynamo.lowering.ops.movement.movement import check_movement, fill, like, unplaced
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 _REFLECTION = (aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default)
 _PIXELS = (aten.pixel_shuffle.default, aten.pixel_unshuffle.default)
@@ -224,6 +224,7 @@ _LOWERINGS: tuple[tuple[str, tuple[Any, ...], Any, Callable[[Match, Emitter], Se
     ("channels_shuffled", (aten.channel_shuffle.default,), check_movement, lower_channel_shuffle),
     ("im2col", (aten.im2col.default,), check_movement, lower_im2col),
 )
-for _name, _anchors, _check, _lower in _LOWERINGS:
-    _known = {anchor: _OPERATORS[anchor] for anchor in _anchors}
-    TABLE.add(Pattern(_name, _anchors, anchor_alone, _check, _lower, _MOVE, operators=_known))
+PATTERNS = tuple(
+    Pattern(name, anchors, anchor_alone, check, lower, _MOVE, operators=facts_among(_OPERATORS, anchors))
+    for name, anchors, check, lower in _LOWERINGS
+)

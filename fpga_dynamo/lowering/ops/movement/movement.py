@@ -33,7 +33,7 @@ from fpga_dynamo.ir.operators import Call, Operator
 from fpga_dynamo.ir.records import Move
 from fpga_dynamo.ir.view import CHANNELS_LAST, View, align, common_dtype
 from fpga_dynamo.lowering.ops.calls import rows
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 _OF_PAIRS = frozenset(
     {
@@ -246,19 +246,6 @@ def lower_select_scatter(match: Match, emitter: Emitter) -> Sequence[View]:
 
 _MOVE = frozenset({"move"})
 _JOINING: Call = lambda t: (([t(4, 16), t(4, 16)],), {})  # noqa: E731
-TABLE.add(
-    Pattern(
-        name="cat",
-        anchors=(aten.cat.default,),
-        match=anchor_alone,
-        check=check_movement,
-        lower=lower_cat,
-        opcodes=_MOVE,
-        in_place=True,
-        joins=joined_images,
-        operators={aten.cat.default: Operator(_JOINING, laid_out=aten.cat.default)},
-    )
-)
 _LOWERINGS: Mapping[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]], Operator]] = {
     aten.stack.default: ("stack", lower_stack, Operator(_JOINING)),
     aten.full.default: ("full", lower_full, Operator()),
@@ -276,5 +263,21 @@ _LOWERINGS: Mapping[Any, tuple[str, Callable[[Match, Emitter], Sequence[View]], 
         Operator(lambda t: rows(t, t(16), 0, 0)),
     ),
 }
-for _anchor, (_name, _lower, _facts) in _LOWERINGS.items():
-    TABLE.add(Pattern(_name, (_anchor,), anchor_alone, check_movement, _lower, _MOVE, operators={_anchor: _facts}))
+
+PATTERNS = (
+    Pattern(
+        name="cat",
+        anchors=(aten.cat.default,),
+        match=anchor_alone,
+        check=check_movement,
+        lower=lower_cat,
+        opcodes=_MOVE,
+        in_place=True,
+        joins=joined_images,
+        operators={aten.cat.default: Operator(_JOINING, laid_out=aten.cat.default)},
+    ),
+    *(
+        Pattern(name, (anchor,), anchor_alone, check_movement, lower, _MOVE, operators={anchor: facts})
+        for anchor, (name, lower, facts) in _LOWERINGS.items()
+    ),
+)

@@ -21,7 +21,7 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image
 from fpga_dynamo.lowering.ops.ends import FLOATS, Ends
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 from fpga_dynamo.lowering.tracing.strides import smallest
 
 RESAMPLE = CORES.add(
@@ -83,7 +83,7 @@ def _resized(x: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor:
     return aten.upsample_nearest2d.default(x, smallest(size))  # type: ignore[no-any-return]
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="resize",
         anchors=(*NEAREST, *BILINEAR),
@@ -98,5 +98,5 @@ TABLE.add(
             aten.upsample_bilinear2d.default: Operator(lambda t: image(t, [16, 16], False), laid_out=_resized),
             aten.upsample_bilinear2d.vec: Operator(lambda t: image(t, [16, 16], False, None)),
         },
-    )
+    ),
 )

@@ -16,7 +16,7 @@ from fpga_dynamo.ir.dtypes import FLOATS
 from fpga_dynamo.ir.graph import IDENTITY_TARGETS, RESHAPE_TARGETS, GraphInfo, argument, aten, shape, value
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.movement.movement import cat_parts, check_movement
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 _GROUPS_BEHIND_CHANNELS = [0, 2, 1, 3, 4]
 
@@ -92,7 +92,7 @@ def lower_shuffle(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="channel_shuffle",
         anchors=(aten.cat.default,),
@@ -101,5 +101,4 @@ TABLE.add(
         lower=lower_shuffle,
         opcodes=frozenset({"move"}),
     ),
-    first=True,  # of "cat", which would take the concatenation alone
 )

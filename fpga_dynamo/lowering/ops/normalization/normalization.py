@@ -22,7 +22,7 @@ from fpga_dynamo.ir.sizes.size import Size, SizeError
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import image, per_channel, rows
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
 _BATCH = aten._native_batch_norm_legit.no_stats
@@ -110,7 +110,7 @@ def _per_group(emitter: Emitter, parameter: object, groups: int, per_group: int,
     return replace(view, shape=(1, groups, per_group, *ones), strides=(0, per_group, 1, *[0] * (rank - 2)))
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="norm",
         anchors=(_LAYER, _GROUP, _BATCH),
@@ -132,5 +132,5 @@ TABLE.add(
                 lambda t: image(t, *per_channel(t, 2, parameter=True), True, 0.1, 1e-5), laid_out=first_of(_BATCH)
             ),
         },
-    )
+    ),
 )

@@ -14,7 +14,7 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_float, shape, value
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 _ADD = (aten.add.Tensor, aten.add.Scalar)
 
@@ -71,7 +71,7 @@ def lower_rms_norm(match: Match, emitter: Emitter) -> Sequence[View]:
     return [emit_rowwise(emitter, "REDUCE_RMS_NORM", x, dims, rows, None, float(plus.args[1]))]  # type: ignore[arg-type]
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="rms_norm",
         anchors=(aten.pow.Tensor_Scalar,),
@@ -79,5 +79,5 @@ TABLE.add(
         check=check_rms_norm,
         lower=lower_rms_norm,
         opcodes=frozenset({"reduce", "move"}),
-    )
+    ),
 )

@@ -19,12 +19,12 @@ from fpga_dynamo.codegen.emitter import Emitter
 from fpga_dynamo.codegen.micro import MicroProgram, Operand
 from fpga_dynamo.ir.dtypes import HALVES
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_float, refuse_value, shape, value
-from fpga_dynamo.ir.operators import Operator, first_of
+from fpga_dynamo.ir.operators import Operator, facts_among, first_of
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import image, images, per_channel, rows
 from fpga_dynamo.lowering.ops.normalization.normalization import like_group_norm
 from fpga_dynamo.lowering.ops.reduction.compose import elementwise, moments, reduced, undefined_mean
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _LAYER, _GROUP = aten.native_layer_norm.default, aten.native_group_norm.default
 _INSTANCE, _BATCH = aten._native_batch_norm_legit.no_stats, aten._native_batch_norm_legit_functional.default
@@ -299,9 +299,10 @@ _OPERATORS = {
         lambda t: images(t, *per_channel(t, 5), True, 1e-5, [True, True, True]), laid_out=first_of(_BATCH_BACKWARD)
     ),
 }
-for _name, _anchors, _lower in (
-    ("norm_with_statistics", (_LAYER, _GROUP, _INSTANCE, _BATCH), lower_norm),
-    ("norm_backward", (_LAYER_BACKWARD, _GROUP_BACKWARD, _BATCH_BACKWARD), lower_norm_backward),
-):
-    _known = {anchor: _OPERATORS[anchor] for anchor in _anchors if anchor in _OPERATORS}
-    TABLE.add(Pattern(_name, _anchors, _match, _check, _lower, _OPCODES, operators=_known))
+PATTERNS = tuple(
+    Pattern(name, anchors, _match, _check, lower, _OPCODES, operators=facts_among(_OPERATORS, anchors))
+    for name, anchors, lower in (
+        ("norm_with_statistics", (_LAYER, _GROUP, _INSTANCE, _BATCH), lower_norm),
+        ("norm_backward", (_LAYER_BACKWARD, _GROUP_BACKWARD, _BATCH_BACKWARD), lower_norm_backward),
+    )
+)

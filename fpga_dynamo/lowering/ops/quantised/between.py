@@ -20,9 +20,8 @@ from fpga_dynamo.ir.view import VEC, View, align
 from fpga_dynamo.lowering.ops.ends import Ends, takes_bytes
 from fpga_dynamo.lowering.ops.movement.resampling import BILINEAR, NEAREST, emit_resize
 from fpga_dynamo.lowering.ops.normalization.normalization import check_norm, match_norm
-from fpga_dynamo.lowering.ops.quantised.engine_resize import engine_resize
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_rowwise, softmax_kind
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, sole_user
 
 TOO_OLD = "the xclbin was built before its cores computed between bytes"
 _LAYER_NORM = aten.native_layer_norm.default
@@ -146,21 +145,20 @@ def lower_resize(match: Match, emitter: Emitter) -> Sequence[View]:
     return [emit_resize(emitter, match.bound["inner"].root, _input(match, emitter), match.root, _ends(match))]
 
 
-for _name, _anchors, _match, _check, _lower, _opcode in (
-    ("softmax_int8", _SOFTMAX, match_softmax, check_softmax, lower_softmax, "reduce"),
-    ("norm_int8", (_LAYER_NORM,), match_layer_norm, check_layer_norm, lower_layer_norm, "reduce"),
-    ("resize_int8", (*NEAREST, *BILINEAR), match_resize, check_resize, lower_resize, "resample"),
-):
-    TABLE.add(
-        Pattern(
-            _name,
-            _anchors,
-            _match,
-            _check,
-            _lower,
-            frozenset({_opcode, "move"}),
-            in_place=_opcode == "resample",
-            engine=engine_resize if _opcode == "resample" else None,
-        ),
-        first=True,
-    )
+RESIZE = Pattern(
+    "resize_int8",
+    (*NEAREST, *BILINEAR),
+    match_resize,
+    check_resize,
+    lower_resize,
+    frozenset({"resample", "move"}),
+    in_place=True,
+)
+
+_ROWS = frozenset({"reduce", "move"})
+
+PATTERNS = (
+    RESIZE,
+    Pattern("norm_int8", (_LAYER_NORM,), match_layer_norm, check_layer_norm, lower_layer_norm, _ROWS),
+    Pattern("softmax_int8", _SOFTMAX, match_softmax, check_softmax, lower_softmax, _ROWS),
+)

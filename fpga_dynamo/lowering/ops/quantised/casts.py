@@ -25,7 +25,7 @@ from fpga_dynamo.ir.view import CHANNELS_LAST, VEC, View, align, ceil_div, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.quantised.convolution import takes_quads
 from fpga_dynamo.lowering.ops.quantised.packing import QUAD
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 DIMS = 5
 """Of the records of this core."""
@@ -180,17 +180,17 @@ def stays_alone(one: Match, group: Match, graph: GraphInfo) -> None:
     """Casts merge with nothing; but as patterns that may, they are left what no operator takes along."""
 
 
-for _name, _anchor, _check, _lower, _facts in _CASTS:
-    TABLE.add(
-        Pattern(
-            _name,
-            (_anchor,),
-            anchor_alone,
-            _check,
-            _lower,
-            frozenset({_name, "move"}),
-            merge=stays_alone,
-            in_place=True,
-            operators={_anchor: _facts},
-        )
+PATTERNS = tuple(
+    Pattern(
+        name,
+        (anchor,),
+        anchor_alone,
+        check,
+        lower,
+        frozenset({name, "move"}),
+        merge=stays_alone,
+        in_place=True,
+        operators={anchor: facts},
     )
+    for name, anchor, check, lower, facts in _CASTS
+)

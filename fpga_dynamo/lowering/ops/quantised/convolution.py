@@ -12,9 +12,6 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Bands, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, images_of
-from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.ir.command import ImageRows, Operand
 from fpga_dynamo.ir.elements import I8
 from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, refuse_value, shape
@@ -25,26 +22,9 @@ from fpga_dynamo.ir.target import Target
 from fpga_dynamo.ir.view import VEC, View, align, ceil_div
 from fpga_dynamo.lowering.ops.convolution.convolution import Part, is_depthwise, macs_of, parts_of_images
 from fpga_dynamo.lowering.ops.convolution.parts import cut_window, panels_of
-from fpga_dynamo.lowering.ops.engine.images import (
-    as_image,
-    convolution_command,
-    convolution_input,
-    convolution_weights,
-    image_result,
-    refuse_convolution,
-)
 from fpga_dynamo.lowering.ops.images import image_strides, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.packing import int8_panel_vectors
-from fpga_dynamo.lowering.ops.quantised.engine_params import engine_params
-from fpga_dynamo.lowering.ops.quantised.engine_transposed import engine_transposed
-from fpga_dynamo.lowering.ops.quantised.epilogue import (
-    ending,
-    engine_fields,
-    engine_residual,
-    fields,
-    residual_integers,
-    table_in,
-)
+from fpga_dynamo.lowering.ops.quantised.epilogue import ending, fields, residual_integers, table_in
 from fpga_dynamo.lowering.ops.quantised.packing import (
     QUAD,
     Parameters,
@@ -54,7 +34,7 @@ from fpga_dynamo.lowering.ops.quantised.packing import (
     row_quads,
     weights_of,
 )
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 
 def _cycles(f: Fields, target: Target) -> float:
@@ -279,50 +259,15 @@ def _rows(part: Part, emitter: Emitter) -> ImageRows | None:
     )
 
 
-# --- the hardware engine ----------------------------------------------------------------------------------------------
-
-
-def engine_convolution(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    source, node = match.nodes[:2]
-    found, end = dequantized(source), match.bound["ending"]
-    weights = weights_of(operand(node, 1), emitter.graph)
-    assert found is not None
-    if isinstance(weights, str):
-        raise RefusedError(weights)
-    refuse_convolution(node, emitter)
-    if argument(node, "transposed", 6):
-        return engine_transposed(match, weights, emitter)
-    if weights.axis not in (None, 0):
-        raise RefusedError("its weight has a scale for each input channel")
-    command = convolution_command(node, pad=found[1].zero, **engine_fields(end, emitter))
-    bias = node.args[2] if isinstance(node.args[2], Node) else None
-    parameters = Parameters(weights, bias, found[1], end)
-    x, command = convolution_input(found[0], command, emitter)
-    out = image_result(match.root, emitter)
-    y, residual = images_of(as_image(out), "its result"), engine_residual(end, emitter, as_image, images_of)
-    emitter.mac(
-        command,
-        x,
-        y,
-        engine_params(parameters.pack(1, CHANNELS, y.channels, emitter, node.name), end, emitter),
-        convolution_weights(emitter.expression(weights.integers), weights.integers.name, emitter),
-        residual=residual,
-        macs=macs_of(node),
-    )
-    return [out]
-
-
-TABLE.add(
-    Pattern(
-        name="convolution_int8",
-        anchors=(aten.convolution.default,),
-        match=match_convolution,
-        check=check_convolution,
-        lower=lower_convolution,
-        opcodes=frozenset({"conv2d_int8", "depthwise_int8", "move"}),
-        macs=lambda match: macs_of(match.nodes[1]),
-        in_place=True,
-        engine=engine_convolution,
-    ),
-    first=True,
+CONVOLUTION = Pattern(
+    name="convolution_int8",
+    anchors=(aten.convolution.default,),
+    match=match_convolution,
+    check=check_convolution,
+    lower=lower_convolution,
+    opcodes=frozenset({"conv2d_int8", "depthwise_int8", "move"}),
+    macs=lambda match: macs_of(match.nodes[1]),
+    in_place=True,
 )
+
+PATTERNS = (CONVOLUTION,)

@@ -11,9 +11,6 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine
-from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorFlags
 from fpga_dynamo.codegen.requantize import RequantizeError, factor
 from fpga_dynamo.ir.command import Operand
 from fpga_dynamo.ir.graph import GraphInfo, aten, operand, refuse_value, shape
@@ -25,8 +22,7 @@ from fpga_dynamo.lowering.ops.of_one import is_function_of_one
 from fpga_dynamo.lowering.ops.quantised.casts import cycles, parts, placed_like, walk
 from fpga_dynamo.lowering.ops.quantised.epilogue import limits
 from fpga_dynamo.lowering.ops.quantised.tables import packed_table, table_of
-from fpga_dynamo.lowering.ops.quantised.vector_side import element_wise, scale_of_elements
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 for _name, _operands in (("add_int8", 3), ("lookup_int8", 2)):
     CORES.add(
@@ -149,66 +145,24 @@ def lower_lookup(match: Match, emitter: Emitter) -> Sequence[View]:
     return [out]
 
 
-# --- the hardware engine ----------------------------------------------------------------------------------------------
-
-
-def engine_add(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    """On the vector side, element by element as the maps lie."""
-    node, scale = match.bound["node"], quantizes(match.root)
-    assert scale is not None
-    if any(shape(arg) != shape(match.root) for arg in node.args):
-        raise RefusedError("one of its operands is broadcast")
-    (left, a), (right, b) = (dequantized(arg) for arg in node.args)  # type: ignore[misc]
-    low, high = limits(match.bound["activation"], scale)
-    command = VectorCommand(
-        input_scale=scale_of_elements(a.scale / scale.scale),
-        input_zero=a.zero,
-        other_factor=factor(b.scale / scale.scale),
-        other_zero=b.zero,
-        zero=scale.zero,
-        low=low,
-        high=high,
-    )
-    return [element_wise(match.root, command, left, right, None, emitter)]
-
-
-def engine_lookup(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    """A table on the vector side; nothing at all if each integer stands for itself."""
-    found = dequantized(match.nodes[0])
-    assert found is not None
-    of_engine(found[0], "its input", emitter.sizes)
-    of_engine(match.root, "its result", emitter.sizes)
-    entries = table_of(match.nodes)
-    if all(entry == (i - 128) & 0xFF for i, entry in enumerate(entries)) and match.root not in emitter.placements:
-        return [emitter.view(found[0])]
-    command = VectorCommand(flags=VectorFlags.TABLE, input_scale=scale_of_elements(1.0))
-    return [element_wise(match.root, command, found[0], None, entries, emitter)]
-
-
-TABLE.add(
-    Pattern(
-        "add_int8",
-        (aten.add.Tensor,),
-        match_two,
-        check_add,
-        lower_add,
-        frozenset({"add_int8", "move"}),
-        in_place=True,
-        engine=engine_add,
-    ),
-    first=True,
+ADD = Pattern(
+    "add_int8",
+    (aten.add.Tensor,),
+    match_two,
+    check_add,
+    lower_add,
+    frozenset({"add_int8", "move"}),
+    in_place=True,
 )
 
-TABLE.add(
-    Pattern(
-        "lookup_int8",
-        (QUANTIZE,),
-        match_lookup,
-        check_lookup,
-        lower_lookup,
-        frozenset({"lookup_int8", "move"}),
-        in_place=True,
-        engine=engine_lookup,
-    ),
-    first=True,
+LOOKUP = Pattern(
+    "lookup_int8",
+    (QUANTIZE,),
+    match_lookup,
+    check_lookup,
+    lower_lookup,
+    frozenset({"lookup_int8", "move"}),
+    in_place=True,
 )
+
+PATTERNS = (LOOKUP, ADD)

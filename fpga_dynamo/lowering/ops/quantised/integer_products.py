@@ -18,7 +18,7 @@ from fpga_dynamo.lowering.ops.quantised import product
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, Walk, ending
 from fpga_dynamo.lowering.ops.quantised.packing import Weights, unturned
 from fpga_dynamo.lowering.ops.quantised.product import Product
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 _PLAIN = Scale(1.0, 0, -128, 127, torch.int8)
 """Of integers that stand for themselves."""
@@ -77,7 +77,7 @@ def _other(before: Node, node: Node) -> Node | None:
     return other if value(other).dtype is torch.float32 else None
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="int_mm_int8",
         anchors=(aten._int_mm.default,),
@@ -86,5 +86,5 @@ TABLE.add(
         lower=product.lower,
         opcodes=frozenset({"gemm_int8", "move"}),
         macs=product.macs,
-    )
+    ),
 )

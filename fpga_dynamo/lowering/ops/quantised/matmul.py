@@ -16,11 +16,10 @@ from fpga_dynamo.lowering.ops.epilogue import bias_of
 from fpga_dynamo.lowering.ops.matmul.batches import repeated_matrix
 from fpga_dynamo.lowering.ops.matmul.matmul import bias_step
 from fpga_dynamo.lowering.ops.quantised import product
-from fpga_dynamo.lowering.ops.quantised.engine_matmul import engine_matmul
 from fpga_dynamo.lowering.ops.quantised.epilogue import Ending, ending
 from fpga_dynamo.lowering.ops.quantised.packing import weights_of
 from fpga_dynamo.lowering.ops.quantised.product import Product
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, follow
+from fpga_dynamo.lowering.patterns import Match, Pattern, follow
 
 
 def match_matmul(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
@@ -67,16 +66,14 @@ def check_matmul(match: Match, graph: GraphInfo) -> str | None:
     return product.check(match, graph)
 
 
-TABLE.add(
-    Pattern(
-        name="matmul_int8",
-        anchors=(aten.mm.default, aten.addmm.default, aten.bmm.default),
-        match=match_matmul,
-        check=check_matmul,
-        lower=product.lower,
-        opcodes=frozenset({"gemm_int8", "move"}),
-        macs=product.macs,
-        engine=engine_matmul,
-    ),
-    first=True,
+MATMUL = Pattern(
+    name="matmul_int8",
+    anchors=(aten.mm.default, aten.addmm.default, aten.bmm.default),
+    match=match_matmul,
+    check=check_matmul,
+    lower=product.lower,
+    opcodes=frozenset({"gemm_int8", "move"}),
+    macs=product.macs,
 )
+
+PATTERNS = (MATMUL,)

@@ -1,7 +1,7 @@
 """Real numbers to integers of eight bits and back by scales that are tensors: of all elements, or of each row.
 
 Patterns and commands; core: hls_kernels/cores/quantize, tests: tests/lowering/test_quantised_own_scales.py. How such
-scales are computed: lowering/passes/qparams.py.
+scales are computed: lowering/passes/rewrite/qparams.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.matmul.matmul import reshaped
 from fpga_dynamo.lowering.ops.quantised.casts import placed_like, stays_alone, walk
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 TOO_OLD = "the xclbin was built before its cores took scales that are known as they run"
 
@@ -139,22 +139,20 @@ def _call(by_row: bool, integers: bool) -> Callable[[Tensors], Arguments]:
     return call
 
 
-for _name, _anchors, _check_cast, _lower in (
-    ("quantize_by_tensor", QUANTIZE_OWN, check_quantize, lower_quantize),
-    ("dequantize_by_tensor", DEQUANTIZE_OWN, _check, lower_dequantize),
-):
-    TABLE.add(
-        Pattern(
-            _name,
-            _anchors,
-            anchor_alone,
-            _check_cast,
-            _lower,
-            frozenset({_name.removesuffix("_by_tensor"), "move"}),
-            merge=stays_alone,
-            in_place=True,
-            operators={
-                anchor: Operator(_call(bool(by_row), _name.startswith("de"))) for by_row, anchor in enumerate(_anchors)
-            },
-        )
+PATTERNS = tuple(
+    Pattern(
+        name,
+        anchors,
+        anchor_alone,
+        check,
+        lower,
+        frozenset({name.removesuffix("_by_tensor"), "move"}),
+        merge=stays_alone,
+        in_place=True,
+        operators={op: Operator(_call(bool(by_row), name.startswith("de"))) for by_row, op in enumerate(anchors)},
     )
+    for name, anchors, check, lower in (
+        ("quantize_by_tensor", QUANTIZE_OWN, check_quantize, lower_quantize),
+        ("dequantize_by_tensor", DEQUANTIZE_OWN, _check, lower_dequantize),
+    )
+)

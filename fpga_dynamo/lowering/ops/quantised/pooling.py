@@ -16,23 +16,16 @@ from torch.fx import Node
 
 from fpga_dynamo.codegen.core import CORES, Core, Fields
 from fpga_dynamo.codegen.emitter import Emitter
-from fpga_dynamo.codegen.engine.command import MacCommand, Operation, WeightKind
-from fpga_dynamo.codegen.engine.emitter import EngineEmitter
-from fpga_dynamo.codegen.engine.maps import Images, RefusedError, images_of, of_engine
-from fpga_dynamo.codegen.engine.sizes import CHANNELS
 from fpga_dynamo.codegen.requantize import RequantizeError, channels
 from fpga_dynamo.ir.dtypes import BYTES
-from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, pair, refuse_value, shape, value
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, normalise_dims, operand, refuse_value, shape, value
 from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
 from fpga_dynamo.ir.records import PoolInt8
 from fpga_dynamo.ir.target import Target
-from fpga_dynamo.ir.view import View, align, ceil_div
-from fpga_dynamo.lowering.ops.engine.images import as_image, uniform_windows, windows
+from fpga_dynamo.ir.view import View, ceil_div
 from fpga_dynamo.lowering.ops.images import from_image_to_image, images_floats, images_parts, result_vectors
 from fpga_dynamo.lowering.ops.pooling import Window, window_of
-from fpga_dynamo.lowering.ops.quantised.engine_mean import mean_of_images
-from fpga_dynamo.lowering.ops.quantised.packing import pack_one_scale
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 from fpga_dynamo.torch_internals.dispatch import without_modes
 
 MOST_DIVISORS = 6
@@ -92,7 +85,7 @@ def match_average(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | Non
     return Match(pattern, (source, node, user), (user,))
 
 
-def _of_average(node: Node) -> Window | str:
+def window_of_average(node: Node) -> Window | str:
     """Windows over height and width of an image; or why it is not that."""
     size = shape(operand(node, 0))
     if len(size) not in (3, 4):
@@ -111,18 +104,18 @@ def _of_average(node: Node) -> Window | str:
 
 def check_average(match: Match, graph: GraphInfo) -> str | None:
     source, node, last = match.nodes
-    window = _of_average(node)
+    window = window_of_average(node)
     if isinstance(window, str):
         return window
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
     if why := refuse_value(found[0], "its input") or refuse_value(last, "its result"):
         return why
-    made = _divisors(window, shape(found[0])[-2:], _result_size(node), found[1], scale)
+    made = divisor_scales(window, shape(found[0])[-2:], result_size(node), found[1], scale)
     return made if isinstance(made, str) else None
 
 
-def _result_size(node: Node) -> tuple[int, int]:
+def result_size(node: Node) -> tuple[int, int]:
     if node.target is aten.mean.dim:
         return 1, 1
     size = shape(node)
@@ -145,7 +138,7 @@ def _counts(window: Window, axis: int, size: int, out: int) -> set[tuple[int, in
     return found
 
 
-def _divisors(
+def divisor_scales(
     window: Window, size: Sequence[int], out: Sequence[int], source: Scale, result: Scale
 ) -> dict[int, int] | str:
     """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused."""
@@ -162,7 +155,7 @@ def _divisors(
         return f"its windows have {len(most)} different sizes, and the core divides by at most {MOST_DIVISORS}"
     scales = {}
     for divisor, pixels in most.items():
-        if _may_be_halves(source.scale / result.scale, divisor):
+        if may_be_halves(source.scale / result.scale, divisor):
             return f"sums over {divisor} may lie between two integers, where only a division tells which is nearer"
         factor = source.scale / (result.scale * divisor)
         try:
@@ -174,7 +167,7 @@ def _divisors(
     return scales
 
 
-def _may_be_halves(ratio: float, divisor: int) -> bool:
+def may_be_halves(ratio: float, divisor: int) -> bool:
     """Whether sums times a power of two, divided by a number that is none, may end in exactly a half.
 
     A product with the inverse, which is rounded, would miss those; other ratios give no halves that eager would hit.
@@ -186,10 +179,10 @@ def _may_be_halves(ratio: float, divisor: int) -> bool:
 
 def lower_average(match: Match, emitter: Emitter) -> Sequence[View]:
     source, node, last = match.nodes
-    found, scale, window = dequantized(source), quantizes(last), _of_average(node)
+    found, scale, window = dequantized(source), quantizes(last), window_of_average(node)
     assert found is not None and scale is not None and isinstance(window, Window)
     integers, given = found
-    scales = _divisors(window, shape(integers)[-2:], _result_size(node), given, scale)
+    scales = divisor_scales(window, shape(integers)[-2:], result_size(node), given, scale)
     assert isinstance(scales, dict)
     rest = [0] * (MOST_DIVISORS - len(scales))
     own = {
@@ -231,126 +224,26 @@ def _emit(kind: str, source: Node, last: Node, window: Window, own: dict[str, An
     return out
 
 
-# --- the hardware engine ----------------------------------------------------------------------------------------------
-
-
-def engine_maxima(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    """Tap by tap in front of the array, which then multiplies by 1."""
-    node = match.nodes[0]
-    window = window_of(node, 2)
-    fields = {"operation": Operation.MAXIMUM, "pad": torch.iinfo(torch.int8).min}
-    channel_count = shape(match.root)[-3]
-    constants = (CHANNELS, channel_count, 1.0, 128.0, 1.0, 0)
-    return [_on_engine(match.root, operand(node, 0), window, fields, constants, emitter)]
-
-
-def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
-    """A depthwise convolution by ones; of whole images a product by a row of ones, where that one has no way."""
-    source, node, last = match.nodes
-    found, scale = dequantized(source), quantizes(last)
-    assert found is not None and scale is not None
-    integers, given = found
-
-    def whole(x: Images, *, features: bool = False) -> Sequence[View]:
-        halves = _may_be_halves(ratio, x.pixels)
-        return [mean_of_images(last, x, given, scale, emitter, halves=halves, features=features)]
-
-    ratio = given.scale / scale.scale
-    axis = _axis_of_rows(node)
-    if axis is not None:
-        of_engine(integers, "its input", emitter.sizes)
-        x = emitter.view(integers)
-        return whole(images_of(as_image(x if axis == 2 else x.permute((0, 2, 1))), "its input"), features=axis == 1)
-    window = _of_average(node)
-    if isinstance(window, str):
-        raise RefusedError(window)
-    size, out = shape(integers)[-2:], _result_size(node)
-    pixels = size[0] * size[1]
-    is_whole = node.target is aten.mean.dim or (window.adaptive and tuple(out) == (1, 1))
-    if is_whole and (pixels > emitter.sizes.taps or _may_be_halves(ratio, pixels)):
-        return whole(_engine_input(integers, emitter))
-    scales = _divisors(window, size, out, given, scale)
-    if isinstance(scales, str):
-        raise RefusedError(scales)
-    if len(scales) > 1:
-        raise RefusedError("its windows at the border have fewer pixels, and the engine divides all by one number")
-    window = uniform_windows(window, pair(size), out)
-    (divisor,) = scales
-    taps = window.kernel[0] * window.kernel[1]
-    fields = {
-        "weight_kind": WeightKind.DIAGONAL,
-        "pad": given.zero,
-        "zero": scale.zero,
-        "low": scale.low,
-        "high": scale.high,
-    }
-    constants = (
-        CHANNELS,
-        shape(integers)[-3],
-        given.scale / divisor,
-        float(taps * given.farthest),
-        scale.scale,
-        -taps * given.zero,
-    )
-    return [_on_engine(last, integers, window, fields, constants, emitter)]
-
-
-def _on_engine(
-    root: Node, source: Node, window: Window, fields: dict[str, Any], constants: tuple[Any, ...], emitter: EngineEmitter
-) -> View:
-    """The command and its result; constants: of `pack_one_scale`."""
-    x = _engine_input(source, emitter)
-    words = 3 * align(x.channels, CHANNELS)
-
-    def params(cut: MacCommand, first: int) -> int:
-        return emitter.put(emitter.pack(pack_one_scale, constants, [], words, f"{root.name} parameters")) + cut.params
-
-    return windows(root, x, window, fields, params, emitter)
-
-
-def _axis_of_rows(node: Node) -> int | None:
-    """Of a mean over one of three dimensions that one: 2 where channels are the second, 1 where they are the last."""
-    if node.target is not aten.mean.dim or argument(node, "dtype", 3) is not None:
-        return None
-    if len(shape(operand(node, 0))) != 3:
-        return None
-    dims = normalise_dims(argument(node, "dim", 1), 3)
-    return dims[0] if dims in ((1,), (2,)) else None
-
-
-def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
-    of_engine(source, "its input", emitter.sizes)
-    if len(shape(source)) != 4:
-        raise RefusedError("it is of an image without a batch")
-    return images_of(emitter.view(source), "its input")
-
-
 _OPCODES = frozenset({"pool_int8", "move"})
 
-TABLE.add(
-    Pattern(
-        "maxima_int8",
-        (aten.max_pool2d_with_indices.default,),
-        match_maxima,
-        check_maxima,
-        lower_maxima,
-        _OPCODES,
-        in_place=True,
-        engine=engine_maxima,
-    ),
-    first=True,
+MAXIMA = Pattern(
+    "maxima_int8",
+    (aten.max_pool2d_with_indices.default,),
+    match_maxima,
+    check_maxima,
+    lower_maxima,
+    _OPCODES,
+    in_place=True,
 )
 
-TABLE.add(
-    Pattern(
-        "average_int8",
-        _AVERAGES,
-        match_average,
-        check_average,
-        lower_average,
-        _OPCODES,
-        in_place=True,
-        engine=engine_average,
-    ),
-    first=True,
+AVERAGE = Pattern(
+    "average_int8",
+    _AVERAGES,
+    match_average,
+    check_average,
+    lower_average,
+    _OPCODES,
+    in_place=True,
 )
+
+PATTERNS = (AVERAGE, MAXIMA)

@@ -28,7 +28,7 @@ from fpga_dynamo.ir.graph import (
     shape,
     value,
 )
-from fpga_dynamo.ir.operators import Operator, Span
+from fpga_dynamo.ir.operators import Operator, Span, facts_among
 from fpga_dynamo.ir.records import Reduce
 from fpga_dynamo.ir.sizes.size import Size
 from fpga_dynamo.ir.target import Target
@@ -37,7 +37,7 @@ from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_rounded
 from fpga_dynamo.lowering.ops.ends import FLOATS, Ends
 from fpga_dynamo.lowering.ops.epilogue import Activation, fields
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, anchor_and_items
 
 SOFTMAX_PASSES = 3
 """Over a row: the largest, the exponentials with their sum, the results."""
@@ -339,10 +339,11 @@ _OPERATORS = {
     **dict.fromkeys((aten.argmax.default, aten.argmin.default), Operator(bounds=_position_bounds)),
 }
 _REDUCE = frozenset({"reduce", "move"})
-for _name, _anchors, _match, _check, _lower in (
-    ("reduction", tuple(_KINDS), anchor_alone, check_reduction, lower_reduction),
-    ("reduction_with_index", tuple(_WITH_INDEX), anchor_and_items, check_reduction, lower_with_index),
-    ("softmax", tuple(_SOFTMAX), anchor_alone, check_softmax, lower_softmax),
-):
-    _known = {anchor: _OPERATORS[anchor] for anchor in _anchors if anchor in _OPERATORS}
-    TABLE.add(Pattern(_name, _anchors, _match, _check, _lower, _REDUCE, operators=_known))
+PATTERNS = tuple(
+    Pattern(name, anchors, match, check, lower, _REDUCE, operators=facts_among(_OPERATORS, anchors))
+    for name, anchors, match, check, lower in (
+        ("reduction", tuple(_KINDS), anchor_alone, check_reduction, lower_reduction),
+        ("reduction_with_index", tuple(_WITH_INDEX), anchor_and_items, check_reduction, lower_with_index),
+        ("softmax", tuple(_SOFTMAX), anchor_alone, check_softmax, lower_softmax),
+    )
+)

@@ -17,7 +17,7 @@ from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.reduction.compose import elementwise, reduced
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 _SOFTMAX, _LOG = aten._softmax_backward_data.default, aten._log_softmax_backward_data.default
 
@@ -53,7 +53,7 @@ def _log_softmax(p: MicroProgram, gradient: Operand, result: Operand, total: Ope
     return p.op("SUB", gradient, p.op("MUL", p.op("EXP", result), total))
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         name="softmax_backward",
         anchors=(_SOFTMAX, _LOG),
@@ -62,5 +62,5 @@ TABLE.add(
         lower=lower_softmax_backward,
         opcodes=frozenset({"reduce", "pointwise", "move"}),
         operators={op: Operator(lambda t: rows(t, t(4, 16), 1, t().dtype), laid_out=op) for op in (_SOFTMAX, _LOG)},
-    )
+    ),
 )

@@ -28,13 +28,13 @@ from fpga_dynamo.ir.graph import (
     shape,
     value,
 )
-from fpga_dynamo.ir.operators import Operator
+from fpga_dynamo.ir.operators import Operator, facts_among
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.calls import rows
 from fpga_dynamo.lowering.ops.elementwise.pointwise import emit_elementwise, emit_rounded
 from fpga_dynamo.lowering.ops.reduction.compose import undefined_mean
 from fpga_dynamo.lowering.ops.reduction.reduction import emit_deviation, emit_moments, emit_reduction
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone, anchor_and_items
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone, anchor_and_items
 
 _VARIANCE: dict[Any, tuple[bool, bool]] = {
     aten.var.correction: (False, False),
@@ -212,6 +212,7 @@ _OPERATORS = {
     **dict.fromkeys((aten.any.dim, aten.all.dim), Operator(lambda t: rows(t, 1))),
     aten.linalg_vector_norm.default: Operator(lambda t: rows(t, 2, [1])),
 }
-for _name, _anchors, _match, _check, _lower in _ROWS:
-    _known = {anchor: _OPERATORS[anchor] for anchor in _anchors if anchor in _OPERATORS}
-    TABLE.add(Pattern(_name, _anchors, _match, _check, _lower, _COMPOSITE, operators=_known))
+PATTERNS = tuple(
+    Pattern(name, anchors, match, check, lower, _COMPOSITE, operators=facts_among(_OPERATORS, anchors))
+    for name, anchors, match, check, lower in _ROWS
+)

@@ -20,7 +20,7 @@ from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.records import Zip
 from fpga_dynamo.ir.view import VEC, View, ceil_div, numel
 from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, collapsed, is_complex
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, sole_user
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
 
 _ARITHMETIC: dict[Any, str] = {
     aten.mul.Tensor: "ZIP_PRODUCT",
@@ -227,16 +227,15 @@ def lower_parts(match: Match, emitter: Emitter) -> Sequence[View]:
 
 
 _ZIP = frozenset({"zip", "move"})
-TABLE.add(
-    Pattern("complex_arithmetic", tuple(_ARITHMETIC), match_arithmetic, check_arithmetic, lower_arithmetic, _ZIP),
-)
 _PARTS = {
     aten.complex.default: Operator(lambda t: ((t(4, 32), t(4, 32)), {})),
     aten.view_as_real.default: Operator(lambda t: ((t(4, 32),), {}), made_by_pattern=True),
     aten.view_as_complex.default: Operator(lambda t: ((t(4, 32, 2),), {}), made_by_pattern=True),
 }
-TABLE.add(
+
+PATTERNS = (
+    Pattern("complex_arithmetic", tuple(_ARITHMETIC), match_arithmetic, check_arithmetic, lower_arithmetic, _ZIP),
     Pattern(
         "complex_parts", tuple(_PARTS), match_parts, check_parts, lower_parts, frozenset({"move"}), operators=_PARTS
-    )
+    ),
 )

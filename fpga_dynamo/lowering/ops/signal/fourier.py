@@ -16,7 +16,7 @@ from fpga_dynamo.ir.operators import Operator
 from fpga_dynamo.ir.view import View, numel
 from fpga_dynamo.lowering.ops.signal.plan import Factors
 from fpga_dynamo.lowering.ops.signal.transform import Dft, emit_dft, refuse_points
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern, anchor_alone
+from fpga_dynamo.lowering.patterns import Match, Pattern, anchor_alone
 
 _TO_REAL = aten._fft_c2r.default
 _FROM_REAL = aten._fft_r2c.default
@@ -79,7 +79,8 @@ _FACTS = {
     aten._fft_r2c.default: Operator(lambda t: ((t(4, 32), [1], 0, True), {}), passes=6, steps=12),
     aten._fft_c2r.default: Operator(lambda t: ((t(4, 17), [1], 2, 32), {}), passes=6, steps=12),
 }
-TABLE.add(
+
+PATTERNS = (
     Pattern(
         "fourier",
         tuple(_FACTS),
@@ -88,5 +89,5 @@ TABLE.add(
         lower_fourier,
         frozenset({"fft", "move"}),
         operators=_FACTS,
-    )
+    ),
 )

@@ -23,7 +23,7 @@ from fpga_dynamo.lowering.ops.matmul.matmul import pack_columns
 from fpga_dynamo.lowering.ops.packing import panel_vectors
 from fpga_dynamo.lowering.ops.signal.arithmetic import Term, emit_zip, number
 from fpga_dynamo.lowering.ops.signal.numbers import COMPLEX, contiguous_rows, is_complex
-from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.patterns import Match, Pattern
 
 
 def match_product(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
@@ -111,7 +111,7 @@ def _doubled(b: View, batch: int, emitter: Emitter) -> View:
     return View(twice.buffer, (batch, 2 * size[1], 2 * size[2]), (per_matrix, row, 1), twice.offset)
 
 
-TABLE.add(
+PATTERNS = (
     Pattern(
         "complex_product",
         (aten.mm.default, aten.bmm.default),
@@ -120,5 +120,5 @@ TABLE.add(
         lower_product,
         frozenset({"gemm", "zip", "move"}),
         macs=macs_product,
-    )
+    ),
 )

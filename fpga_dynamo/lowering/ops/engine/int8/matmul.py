@@ -1,0 +1,65 @@
+"""Matrix products on the hardware engine; see ops/quantised/matmul.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine, rows_of
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.ir.graph import argument, shape, value
+from fpga_dynamo.ir.quantised import OwnScale, Scale
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import EnginePattern
+from fpga_dynamo.lowering.ops.engine.common.heads import seen_as
+from fpga_dynamo.lowering.ops.engine.common.rows import linear, matrix_weights
+from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
+from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
+from fpga_dynamo.lowering.ops.engine.int8.products import engine_product
+from fpga_dynamo.lowering.ops.quantised.matmul import MATMUL
+from fpga_dynamo.lowering.ops.quantised.packing import Parameters, Weights, turns
+from fpga_dynamo.lowering.ops.quantised.product import Product
+from fpga_dynamo.lowering.patterns import Match
+
+
+def engine_matmul(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    product: Product = match.bound["product"]
+    of_engine(product.left, "its left operand", emitter.sizes)
+    if argument(product.node, "beta", 3, 1) != 1 or argument(product.node, "alpha", 4, 1) != 1:
+        raise RefusedError("it is scaled")
+    if isinstance(product.scale, OwnScale):
+        raise RefusedError("its scale is known as it runs only")
+    if product.weights is not None:
+        return _linear(match, product, product.scale, emitter)
+    return engine_product(match, emitter)
+
+
+def _linear(match: Match, product: Product, scale: Scale, emitter: EngineEmitter) -> Sequence[View]:
+    """By weights: a convolution of 1 x 1, whose pixels are the rows; of a flattened image one as large as the image."""
+    integers, node, end, weights = product.left, product.node, product.ending, product.weights
+    if not isinstance(weights, Weights):
+        raise RefusedError(str(weights))
+    if len(shape(product.right)) > 2:
+        raise RefusedError("its right operand is a batch of weights")
+    if weights.axis not in (None, 1):
+        raise RefusedError("its weight has a scale for each element of the sum")
+    if product.bias is not None and not emitter.graph.is_static(product.bias):
+        raise RefusedError("what is added is no static row")
+    depth, columns = shape(product.right)
+    of = linear(integers, node, match.root, columns, emitter, pad=scale.zero, **engine_fields(end, emitter))
+    turned = turns(product.right)
+    parameters = Parameters(weights, product.bias, scale, end, is_matrix=not turned)
+    matrix = emitter.expression(weights.integers)
+    emitter.mac(
+        of.command,
+        of.x,
+        of.y,
+        engine_params(parameters.pack(1, CHANNELS, columns, emitter, match.root.name), end, emitter),
+        matrix_weights(matrix, weights.integers.name, of, emitter, turned=turned),
+        residual=engine_residual(end, emitter, lambda view: view, rows_of),
+        macs=value(node).numel() * depth,
+    )
+    return [seen_as(of.out, match.root)]
+
+
+PATTERNS = (EnginePattern(MATMUL, engine_matmul),)

@@ -1,0 +1,51 @@
+"""Element-wise products of two int8 maps on the hardware engine's vector side; on cores they are made in float32.
+
+One factor may be of a pixel for each image: what squeeze and excitation scales its channels by. The arithmetic:
+hls_kernels/engine/vector/record.hpp, tests: tests/lowering/test_engine_bits.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError
+from fpga_dynamo.codegen.engine.vector import VectorCommand, VectorOperation
+from fpga_dynamo.ir.graph import aten, shape
+from fpga_dynamo.ir.quantised import dequantized, quantizes
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import engine_only
+from fpga_dynamo.lowering.ops.engine.int8.vector_side import element_wise, scale_of_elements
+from fpga_dynamo.lowering.ops.quantised.elementwise import match_two
+from fpga_dynamo.lowering.ops.quantised.epilogue import limits
+from fpga_dynamo.lowering.patterns import Match
+
+_GREATEST = 255.0 * 255.0
+"""Of a product of two differences of integers of eight bits."""
+
+
+def engine_multiply(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    node, scale = match.bound["node"], quantizes(match.root)
+    assert scale is not None
+    whole = [arg for arg in node.args if shape(arg) == shape(match.root)]
+    if not whole:
+        raise RefusedError("both of its operands are broadcast")
+    first: Node = whole[0]
+    second = node.args[1] if first is node.args[0] else node.args[0]
+    (left, a), (right, b) = dequantized(first), dequantized(second)  # type: ignore[misc]
+    low, high = limits(match.bound["activation"], scale)
+    command = VectorCommand(
+        operation=VectorOperation.MULTIPLY,
+        input_scale=scale_of_elements(a.scale * b.scale / scale.scale, _GREATEST),
+        input_zero=a.zero,
+        other_zero=b.zero,
+        zero=scale.zero,
+        low=low,
+        high=high,
+    )
+    return [element_wise(match.root, command, left, right, None, emitter)]
+
+
+PATTERNS = (engine_only("multiply_int8", (aten.mul.Tensor,), match_two, engine_multiply),)

@@ -1,0 +1,153 @@
+"""Batch norms between integers of eight bits on the hardware engine: a scale and a bias for each channel.
+
+Of networks that normalise in front of their convolutions: a depthwise convolution by ones, of 1 x 1, whose ending is
+the norm and what limits it; on cores they are made in float32. Tests: tests/lowering/test_engine_norm.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.command import WeightKind
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.codegen.requantize import FRACTION, Channels, RequantizeError, channels
+from fpga_dynamo.ir.graph import GraphInfo, argument, operand, shape
+from fpga_dynamo.ir.quantised import dequantized
+from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.ir.weights import NotExactError
+from fpga_dynamo.lowering.engine_patterns import engine_only
+from fpga_dynamo.lowering.ops.batch_norm import BATCH_NORM, is_packable, value_of
+from fpga_dynamo.lowering.ops.engine.common.images import windows
+from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields, engine_residual
+from fpga_dynamo.lowering.ops.engine.int8.params import LAYOUTS, engine_params
+from fpga_dynamo.lowering.ops.packing import folded
+from fpga_dynamo.lowering.ops.pooling import Window
+from fpga_dynamo.lowering.ops.quantised.epilogue import (
+    Ending,
+    ending,
+    greatest_residual,
+)
+from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS
+from fpga_dynamo.lowering.patterns import Match, Pattern
+
+_INTEGERS = torch.arange(-128, 128, dtype=torch.float64)
+_SEEN = 256
+"""Steps from the zero point beyond which every result is at a limit of its integers."""
+_PIXEL = Window(False, (1, 1), (1, 1), (0, 0), (1, 1))
+
+
+def match_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """Of dequantised values, by static statistics that nobody asks for, and its ending."""
+    item = value_of(node)
+    if item is None or dequantized(operand(node, 0)) is None or not is_packable(node, graph):
+        return None
+    if any(user.users for user in node.users if user is not item):
+        return None
+    end = ending(item, graph)
+    if end.scale is None:
+        return None
+    return Match(pattern, (operand(node, 0), node, *node.users, *end.nodes), (end.last,), {"ending": end})
+
+
+def engine_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    source, node = match.nodes[:2]
+    end: Ending = match.bound["ending"]
+    found = dequantized(source)
+    assert found is not None and end.first_scale is not None
+    integers, scale = found
+    of_engine(integers, "its input", emitter.sizes)
+    if len(shape(integers)) != 4:
+        raise RefusedError("it is of no images")
+    x = images_of(emitter.view(integers), "its input")
+    constants = (
+        scale.scale,
+        scale.zero,
+        scale.farthest,
+        end.first_scale.scale,
+        greatest_residual(end),
+        float(argument(node, "eps", 6)),
+        x.channels,
+    )
+    operands = [emitter.expression(part) if isinstance(part, Node) else None for part in node.args[1:5]]
+    words = PARAMETERS * align(x.channels, CHANNELS)
+    packed = emitter.pack(pack_norm, constants, operands, words, f"{node.name} parameters")
+    fields = {"weight_kind": WeightKind.DIAGONAL, "pad": scale.zero, **engine_fields(end, emitter)}
+    residual = engine_residual(end, emitter, lambda view: view, images_of)
+    return [windows(match.root, x, _PIXEL, fields, engine_params(packed, end, emitter), emitter, residual)]
+
+
+def pack_norm(
+    params: tuple[Any, ...],
+    gamma: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+) -> torch.Tensor:
+    """int32 [block][offset, scale, bias][16]. Raises :class:`NotExactError` for what requantizing cannot hold."""
+    source_scale, source_zero, farthest, result_scale, residual, eps, count = params
+    scale, shift = folded(eps, torch.ones_like(mean), None, gamma, beta, mean, variance)
+    try:
+        found = channels(
+            scale * source_scale / result_scale,
+            shift / result_scale,
+            float(farthest),
+            torch.full((count,), -source_zero, dtype=torch.int32),
+            residual=residual,
+        )
+    except RequantizeError as error:
+        raise NotExactError(str(error)) from error
+    bias = found.bias
+    if residual == 0:  # else the sum is rounded with what is added, and not alone
+        eager = _in_float32(source_scale, source_zero, eps, gamma, beta, mean, variance)
+        bias = _fitted(found, torch.round(eager * (1.0 / result_scale)).double())
+    own = torch.stack([found.offset, found.scale, bias])
+    own = torch.nn.functional.pad(own, (0, -count % CHANNELS)).reshape(PARAMETERS, -1, CHANNELS)
+    return own.permute(1, 0, 2).contiguous().flatten()
+
+
+def _in_float32(
+    scale: float,
+    zero: int,
+    eps: float,
+    gamma: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+) -> torch.Tensor:
+    """What eager makes of each integer from -128 to 127, by channels: (channels, 256) of float32."""
+    real = (_INTEGERS.float() - zero) * scale
+    image = real.view(1, 1, 16, 16).expand(1, len(mean), 16, 16).contiguous()
+    made = torch.nn.functional.batch_norm(image, mean.float(), variance.float(), gamma, beta, eps=eps)
+    return made.view(len(mean), 256)
+
+
+def _fitted(found: Channels, wanted: torch.Tensor) -> torch.Tensor:
+    """Biases by which every integer becomes the one that is `wanted`, if there are such; else they are as they were.
+
+    A norm's result may lie nearer to the border between two integers than a scale of 22 bits and more can tell, and
+    then all of its pixels are a step from eager's. As there are 256 inputs only, each says within which bounds the
+    bias has to be; in most channels these leave room beside the one that is nearest to the real number.
+    """
+    made = (_INTEGERS.view(1, -1) + found.offset.double().view(-1, 1)) * found.factors().view(-1, 1)
+    above, below = ((wanted + half - made) * 2.0**FRACTION for half in (0.5, -0.5))
+    # At the border itself the even integer is taken.
+    even = torch.remainder(wanted, 2) == 0
+    above = torch.where(even, torch.floor(above), torch.ceil(above) - 1)
+    below = torch.where(even, torch.ceil(below), torch.floor(below) + 1)
+    seen = wanted.abs() <= _SEEN
+    most, least = torch.where(seen, above, math.inf).amin(1), torch.where(seen, below, -math.inf).amax(1)
+    bias = found.bias.double()
+    return torch.where(least <= most, torch.minimum(torch.maximum(bias, least), most), bias).int()
+
+
+LAYOUTS["pack_norm"] = pack_norm
+
+
+PATTERNS = (engine_only("batch_norm_int8", (BATCH_NORM,), match_norm, engine_norm),)

@@ -1,0 +1,67 @@
+"""Products of two maps on the hardware engine, a head of an attention each; see matmul.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError, of_engine
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.ir.graph import aten, is_view, shape, value
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE, Scale
+from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.lowering.ops.engine.common.heads import heads_product, seen_as
+from fpga_dynamo.lowering.ops.engine.int8.epilogue import engine_fields
+from fpga_dynamo.lowering.ops.engine.int8.params import engine_params
+from fpga_dynamo.lowering.ops.quantised.packing import PARAMETERS, pack_one_scale
+from fpga_dynamo.lowering.ops.quantised.product import Product
+from fpga_dynamo.lowering.patterns import Match
+
+
+def engine_product(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    """Of two maps, for each head."""
+    product: Product = match.bound["product"]
+    end, node, scale, other = product.ending, product.node, product.scale, product.other
+    assert isinstance(scale, Scale) and other is not None
+    of_engine(product.right, "its right operand", emitter.sizes)
+    if end.residual is not None:
+        raise RefusedError("a product of two maps adds no residual")
+    left, right = emitter.view(product.left), emitter.view(product.right)
+    depth, columns = left.shape[-1], right.shape[-1]
+    fields = {"pad": scale.zero, "weight_zero": other.zero, **engine_fields(end, emitter)}
+    of = heads_product(left, right, match.root, emitter, _read_by_rows, **fields)
+    result = end.first_scale
+    assert result is not None
+    constants = (
+        CHANNELS,
+        columns,
+        scale.scale * other.scale,
+        float(depth * scale.farthest * other.farthest),
+        result.scale,
+        of.command.in_blocks * CHANNELS * scale.zero * other.zero,
+    )
+    words = PARAMETERS * align(columns, CHANNELS)
+    emitter.mac(
+        of.command,
+        of.left.rows,
+        of.result.rows,
+        engine_params(emitter.pack(pack_one_scale, constants, [], words, f"{node} parameters"), end, emitter),
+        second=of.right.rows,
+        macs=value(node).numel() * depth,
+    )
+    rank, view = len(shape(node)), of.view
+    return [seen_as(View(view.buffer, tuple(shape(node)), view.strides[-rank:], view.offset), match.root)]
+
+
+def _read_by_rows(node: Node) -> bool:
+    """Whether a value's readers, behind views and dequantising nodes, work on its rows: softmax."""
+    waiting = list(node.users)
+    while waiting:
+        user = waiting.pop()
+        if user.target is aten._softmax.default:
+            return True
+        if is_view(user) or user.target is DEQUANTIZE or user.target is QUANTIZE or user.target is aten.mul.Tensor:
+            waiting += user.users
+    return False

@@ -1,0 +1,50 @@
+"""Nearest upsampling of integers by whole factors on the hardware engine: all phases of the result are the image.
+
+So it is put together as the phases of a transposed convolution are, word by word.
+Tests: tests/lowering/test_engine_bits.py, test_engine_lowering.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import RefusedError, images_of, of_engine
+from fpga_dynamo.ir.graph import operand, shape
+from fpga_dynamo.ir.quantised import dequantized, quantizes
+from fpga_dynamo.ir.view import View
+from fpga_dynamo.lowering.engine_patterns import EnginePattern
+from fpga_dynamo.lowering.ops.engine.common.phases import image_of_phases
+from fpga_dynamo.lowering.ops.movement.resampling import NEAREST
+from fpga_dynamo.lowering.ops.quantised.between import RESIZE
+from fpga_dynamo.lowering.patterns import Match
+
+MOST = 8
+"""The largest factor: one command for each of its phases, and float32's inverses up to here are not below the exact."""
+
+
+def engine_resize(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    """The commands of a resize whose bytes are those of its operand. Raises RefusedError for others."""
+    node: Node = match.bound["inner"].root
+    if node.target not in NEAREST:
+        raise RefusedError("it is bilinear, and the engine repeats pixels")
+    if not emitter.sizes.interleaves:
+        raise RefusedError("it repeats pixels, which an int8 engine's vector side does")
+    found, scale = dequantized(match.nodes[0]), quantizes(match.root)
+    if found is None or scale is None or found[1] != scale:
+        raise RefusedError("its result has another scale than its input, or is of real numbers")
+    of_engine(found[0], "its input", emitter.sizes)
+    size, result = shape(operand(node, 0))[-2:], shape(node)[-2:]
+    factors = [b // a for a, b in zip(size, result, strict=True)]
+    whole = all(a * factor == b for a, factor, b in zip(size, factors, result, strict=True))
+    if not whole or not 1 < max(factors) <= MOST:
+        raise RefusedError(f"it is no enlargement by whole factors of at most {MOST}")
+    x = images_of(emitter.view(found[0]), "its input")
+    out = emitter.result(match.root)
+    image_of_phases([[x] * factors[1]] * factors[0], images_of(out, "its result"), emitter)
+    return [out]
+
+
+PATTERNS = (EnginePattern(RESIZE, engine_resize),)

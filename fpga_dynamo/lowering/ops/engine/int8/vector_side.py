@@ -1,0 +1,249 @@
+"""What the hardware engine's vector side computes on rows and elements of int8 maps.
+
+The arithmetic: hls_kernels/engine/vector/record.hpp. Sums and tables are those of elementwise.py; softmax, layer norm
+and concatenations, whose parts may have to be copied, are patterns of the engine alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.emitter import EngineEmitter
+from fpga_dynamo.codegen.engine.maps import Map, RefusedError, images_of, of_engine, rows_of
+from fpga_dynamo.codegen.engine.sizes import CHANNELS
+from fpga_dynamo.codegen.engine.vector import (
+    BETA_FRACTION,
+    EXPONENT_BITS,
+    GAMMA_FRACTION,
+    VectorCommand,
+    VectorFlags,
+    VectorOperation,
+    float32,
+)
+from fpga_dynamo.codegen.requantize import channels
+from fpga_dynamo.ir.graph import GraphInfo, argument, aten, operand, shape
+from fpga_dynamo.ir.quantised import Scale, dequantized, quantizes
+from fpga_dynamo.ir.view import View, align
+from fpga_dynamo.lowering.engine_patterns import engine_only
+from fpga_dynamo.lowering.ops.engine.common.phases import join
+from fpga_dynamo.lowering.ops.engine.common.vector_rows import all_of, are_alike, emit, is_whole, row_by_row
+from fpga_dynamo.lowering.ops.engine.int8.channels import is_within_blocks
+from fpga_dynamo.lowering.ops.quantised.tables import packed_table
+from fpga_dynamo.lowering.patterns import Match, Pattern, sole_user
+from fpga_dynamo.torch_internals.dispatch import without_modes
+
+
+def scale_of_elements(scale: float, greatest: float = 255.0) -> int:
+    """What integers of at most `greatest` in size are scaled by, differences of two of eight bits if left out."""
+    with without_modes():
+        return int(channels(torch.tensor([scale], dtype=torch.float64), 0.0, greatest, residual=256.0).scale[0])
+
+
+def element_wise(
+    root: Node,
+    command: VectorCommand,
+    left: Node,
+    right: Node | None,
+    table: tuple[int, ...] | None,
+    emitter: EngineEmitter,
+) -> View:
+    """A command whose operands and result lie alike; where that is so the engine does not mind how. The result.
+
+    The right operand may be of a single pixel, or row, of each image.
+    """
+    x = emitter.view(left)
+    other = None if right is None else emitter.view(right)
+    of_engine(left, "its operand", emitter.sizes)
+    of_engine(root, "its result", emitter.sizes)
+    of = x.buffer
+    assert isinstance(of, Map)
+    placed = emitter.placements.get(root)
+    if placed is None and is_whole(x) and (other is None or are_alike(x, other)):
+        # All of a map, whatever it is seen as.
+        made = Map(of.images, of.pixels, of.channels, emitter.sizes, root.name)
+        out = replace(x, buffer=made)
+        a, y = (all_of(view.buffer) for view in (x, out))
+        b = None if other is None else all_of(other.buffer)
+    else:
+        taken = images_of if len(x.shape) == 4 else rows_of
+        out = emitter.result(root) if placed is None else placed
+        a, y = taken(x, "its operand"), taken(out, "its result")
+        b = None if other is None else taken(other, "its other operand")
+        if b is not None and (b.channels, b.images) != (a.channels, a.images):
+            raise RefusedError("its operands lie differently")
+        if b is not None and b.pixels != a.pixels:
+            if b.pixels != 1:
+                raise RefusedError("its operands lie differently")
+            command = replace(command, flags=command.flags | VectorFlags.SHARED)
+    if not (a.whole and y.whole and (b is None or b.whole)):
+        raise RefusedError("one of its operands is a part of the rows of a map")
+    params = 0 if table is None else emitter.put(packed_table(table, emitter, root.name))
+    emit(command, a, y, params, b, emitter)
+    return out
+
+
+# --- softmax ----------------------------------------------------------------------------------------------------------
+
+
+def match_softmax(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """Of dequantised values, rounded to eight bits again."""
+    source, user = operand(node, 0), sole_user(node)
+    if dequantized(source) is None or user is None or quantizes(user) is None or user in graph.claimed:
+        return None
+    return Match(pattern, (source, node, user), (user,))
+
+
+def engine_softmax(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    source, node, last = match.nodes
+    found, scale = dequantized(source), quantizes(last)
+    assert found is not None and scale is not None
+    if argument(node, "dim", 1) % len(shape(node)) != len(shape(node)) - 1:
+        raise RefusedError("it is over another dimension than the last, and the engine's rows are features")
+    count = shape(node)[-1]
+    params = emitter.pack(pack_exponentials, (found[1].scale,), [], 256, f"exponentials of {node.name}")
+    command = VectorCommand(
+        operation=VectorOperation.SOFTMAX,
+        row_scale=float32(1.0 / scale.scale),
+        zero=scale.zero,
+        low=scale.low,
+        high=scale.high,
+    )
+    return [row_by_row(last, found[0], count, command, emitter, lambda: emitter.put(params))]
+
+
+def pack_exponentials(params: tuple[Any, ...]) -> torch.Tensor:
+    """2^24 exp(-i scale) of 256 distances to a row's greatest key."""
+    (scale,) = params
+    exponentials = torch.exp(-scale * torch.arange(256, dtype=torch.float64)) * (1 << EXPONENT_BITS)
+    return exponentials.round().to(torch.int32)
+
+
+# --- layer norm -------------------------------------------------------------------------------------------------------
+
+
+def match_layer_norm(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """Of dequantised values, rounded to eight bits again, whose statistics nobody asks for."""
+    items = [user for user in node.users if user.target is operator.getitem]
+    values = [item for item in items if item.args[1] == 0]
+    if dequantized(operand(node, 0)) is None or len(values) != 1:
+        return None
+    if len(items) != len(node.users) or any(item.users for item in items if item.args[1] != 0):
+        return None
+    user = sole_user(values[0])
+    if user is None or quantizes(user) is None or user in graph.claimed:
+        return None
+    return Match(pattern, (operand(node, 0), node, *items, user), (user,))
+
+
+def engine_layer_norm(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    source, node, last = match.nodes[0], match.nodes[1], match.nodes[-1]
+    found, scale = dequantized(source), quantizes(last)
+    assert found is not None and scale is not None
+    sizes, gamma, beta, eps = node.args[1:5]
+    if len(sizes) != 1:  # type: ignore[arg-type]
+        raise RefusedError("it is over several dimensions, and the engine's rows are features")
+    if any(isinstance(p, Node) and not emitter.graph.is_static(p) for p in (gamma, beta)):
+        raise RefusedError("its scale or shift is computed in the graph")
+    count = shape(node.args[0])[-1]  # type: ignore[arg-type]
+    operands = [emitter.expression(p) if isinstance(p, Node) else None for p in (gamma, beta)]
+    words = 2 * align(count, CHANNELS)
+    command = VectorCommand(
+        operation=VectorOperation.NORM,
+        epsilon=_epsilon(float(eps), count, found[1]),  # type: ignore[arg-type]
+        zero=scale.zero,
+        low=scale.low,
+        high=scale.high,
+    )
+
+    def params() -> int:
+        return emitter.put(emitter.pack(pack_affine, (count, scale.scale), operands, words, f"{node.name} parameters"))
+
+    return [row_by_row(last, found[0], count, command, emitter, params)]
+
+
+def _epsilon(eps: float, count: int, source: Scale) -> float:
+    """In units of count^2 times the variance of the integers, as float32; more than 0."""
+    smallest = float(torch.finfo(torch.float32).tiny)
+    return max(float32(eps * (count / source.scale) ** 2), smallest)
+
+
+def pack_affine(params: tuple[Any, ...], gamma: torch.Tensor | None, beta: torch.Tensor | None) -> torch.Tensor:
+    """int32 [block][gamma, beta][16], in units of 2^-17 and 2^-22 of the result's scale."""
+    count, scale = params
+    rows = []
+    for given, filling, fraction in ((gamma, 1.0, GAMMA_FRACTION), (beta, 0.0, BETA_FRACTION)):
+        real = torch.full((count,), filling) if given is None else given.detach().flatten()
+        units = torch.round(real.double() / scale * 2.0**fraction).clamp(-(2.0**31), 2.0**31 - 1).to(torch.int32)
+        rows.append(torch.nn.functional.pad(units, (0, -count % CHANNELS)).view(-1, CHANNELS))
+    return torch.stack(rows, 1).flatten()
+
+
+# --- concatenation ----------------------------------------------------------------------------------------------------
+
+
+def match_join(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None:
+    """A concatenation of integers of eight bits."""
+    parts = node.args[0]
+    assert isinstance(parts, (tuple, list))
+    given = [part for part in parts if isinstance(part, Node)]
+    if not given or node.meta["val"].dtype is not torch.int8 or is_within_blocks(node):
+        return None
+    return Match(pattern, (node,), (node,), {"parts": given})
+
+
+def channel_axis(node: Node) -> bool:
+    """Whether a concatenation is along channels of images, or features of rows."""
+    rank = len(shape(node))
+    return argument(node, "dim", 1, 0) % rank == (1 if rank == 4 else rank - 1)
+
+
+def engine_join(match: Match, emitter: EngineEmitter) -> Sequence[View]:
+    """Parts that were not written to their place are copied there."""
+    node = match.root
+    if not channel_axis(node):
+        return [_join_pixels(node, match.bound["parts"], emitter)]
+    out = emitter.result(node)
+    axis, first = (1 if len(shape(node)) == 4 else len(shape(node)) - 1), 0
+    for part in match.bound["parts"]:
+        count = shape(part)[axis]
+        place = out.narrow(axis, first, count)
+        first += count
+        if emitter.view(part) != place:
+            if place.offset % CHANNELS:
+                raise RefusedError(f"a part of {count} channels ends within a block of {CHANNELS}")
+            taken = images_of if len(place.shape) == 4 else rows_of
+            x, y = taken(emitter.view(part), "a part"), taken(place, "its result")
+            emit(VectorCommand(input_scale=scale_of_elements(1.0)), x, y, 0, None, emitter)
+    return [out]
+
+
+def _join_pixels(node: Node, parts: Sequence[Node], emitter: EngineEmitter) -> View:
+    """Parts behind each other along rows of features, or rows or columns of images: words in turn."""
+    size = shape(node)
+    dim = argument(node, "dim", 1, 0) % len(size)
+    if (len(size), dim) not in ((3, 1), (4, 2), (4, 3)):
+        raise RefusedError("it is along an axis whose parts no command puts behind each other")
+    taken = images_of if len(size) == 4 else rows_of
+    out = emitter.result(node)
+    y = taken(out, "its result")
+    rows = {(3, 1): size[0], (4, 2): 1, (4, 3): size[2]}[len(size), dim]
+    given = [taken(emitter.view(part), "a part") for part in parts]
+    if not y.whole or any(not x.whole or x.images != y.images for x in given):
+        raise RefusedError("a part lies as several images, or is a part of one itself")
+    if len(given) > 1:
+        join(given, [x.pixels // rows for x in given], y, rows, emitter)
+        return out
+    raise RefusedError("it has a single part")
+
+
+PATTERNS = (
+    engine_only("softmax_int8", (aten._softmax.default,), match_softmax, engine_softmax),
+    engine_only("layer_norm_int8", (aten.native_layer_norm.default,), match_layer_norm, engine_layer_norm),
+    engine_only("cat_int8", (aten.cat.default,), match_join, engine_join),
+)

@@ -1,0 +1,90 @@
+"""Pass: what the hardware engine's patterns match, and why each other node stays on the host.
+
+An engine of bfloat16 or float32 takes graphs of that type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch.fx import Node
+
+from fpga_dynamo.codegen.engine.target import EngineTarget
+from fpga_dynamo.ir.graph import GraphInfo, computes, refuse_sizes, value
+from fpga_dynamo.ir.quantised import DEQUANTIZE, QUANTIZE
+from fpga_dynamo.lowering.engine_patterns import Emit
+from fpga_dynamo.lowering.order import engine_patterns
+from fpga_dynamo.lowering.passes.select.claim import Claims, why_none
+from fpga_dynamo.lowering.patterns import Match, Pattern
+
+Refusals = dict[tuple[str, Node], str]
+"""Why the engine does not take what a pattern matches, by the pattern's name and the node that it starts from."""
+
+
+def claim_for_engine(
+    graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled: Collection[str] = ()
+) -> Claims:
+    """The matches of patterns that are not `disabled`, without what is refused; reasons in the graph's order."""
+    graph.claimed.clear()
+    none = why_none(graph)
+    matches = [] if none is not None else _matches(graph, engine, refused, disabled)
+    nodes = [node for node in graph.module.graph.nodes if computes(node) and node not in graph.static]
+    left = (node for node in nodes if node not in graph.claimed)
+    return Claims(matches, {node: none or _reason(node, engine, refused) for node in left})
+
+
+def _matches(graph: GraphInfo, engine: EngineTarget, refused: Refusals, disabled: Collection[str]) -> list[Match]:
+    graph.engine_functions = engine.sizes.has_functions
+    table = _by_anchor(engine, disabled)
+    matches = []
+    for node in graph.module.graph.nodes:
+        if node.op != "call_function" or node in graph.claimed or node in graph.static or refuse_sizes(node):
+            continue
+        for pattern in table.get(node.target, ()):
+            if (pattern.name, node) in refused:
+                continue
+            match = pattern.match(pattern, node, graph)
+            if match is not None and graph.claimed.isdisjoint(match.nodes):
+                match.bound["anchor"] = node
+                graph.claimed.update(match.nodes)
+                matches.append(match)
+                break
+    return matches
+
+
+def _by_anchor(engine: EngineTarget, disabled: Collection[str]) -> dict[object, list[Pattern]]:
+    table: dict[object, list[Pattern]] = {}
+    for row in engine_patterns(floats=engine.sizes.is_float):
+        if row.pattern.name not in disabled:
+            for anchor in row.pattern.anchors:
+                table.setdefault(anchor, []).append(row.pattern)
+    return table
+
+
+def emit_of(match: Match, engine: EngineTarget) -> Emit:
+    """What the engine does with a match."""
+    rows = engine_patterns(floats=engine.sizes.is_float)
+    return next(row.emit for row in rows if row.pattern is match.pattern)
+
+
+def anchor_of(match: Match) -> Node:
+    """The node that the match's pattern started from."""
+    anchor: Node = match.bound["anchor"]
+    return anchor
+
+
+def _reason(node: Node, engine: EngineTarget, refused: Refusals) -> str:
+    why = next((why for (_, anchor), why in refused.items() if anchor is node), None)
+    if why is not None:
+        return why
+    if node.target is QUANTIZE:
+        return "the host rounds what it writes to the card"
+    if node.target is DEQUANTIZE:
+        return "the host scales what it reads from the card"
+    fakes = [value(arg) for arg in node.all_input_nodes]
+    if not engine.sizes.is_float and any(
+        isinstance(fake, torch.Tensor) and fake.dtype is torch.float32 for fake in fakes
+    ):
+        return f"{node.target} is of real numbers here, or the engine has no command for it"
+    return f"the engine has no command for {node.target}"

@@ -1,0 +1,1 @@
+"""Passes that rewrite the traced module before patterns are asked."""

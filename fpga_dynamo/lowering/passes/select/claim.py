@@ -1,0 +1,156 @@
+"""Pass: which pattern takes which nodes, and for every other node the sentence that says why it stays on the PS."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from torch.fx import Node
+
+from fpga_dynamo.errors import PatternError
+from fpga_dynamo.ir.graph import GraphInfo, computes, is_effectful, is_view, mutates, refuse_sizes
+from fpga_dynamo.lowering.ops.host import REASONS, short
+from fpga_dynamo.lowering.passes.select.constants import refuse_constants
+from fpga_dynamo.lowering.passes.select.fuse import fuse
+from fpga_dynamo.lowering.passes.select.legality import refuse_illegal
+from fpga_dynamo.lowering.patterns import TABLE, Match, Pattern
+from fpga_dynamo.lowering.users_patterns import Mistakes, asked_to_check, asked_to_match, asked_to_merge
+from fpga_dynamo.torch_internals.dispatch import OpOverload
+
+
+@dataclass
+class Claims:
+    """matches: groups that the card can run, in no particular order; reasons: why a node is in none."""
+
+    matches: list[Match] = field(default_factory=list)
+    reasons: dict[Node, str] = field(default_factory=dict)
+
+
+def why_none(graph: GraphInfo) -> str | None:
+    """Why eager has to run all of a graph; None if it has not."""
+    mutating = next(filter(mutates, graph.module.graph.nodes), None)
+    if mutating is None:
+        return None
+    return f"{mutating.target} in its graph changes memory that others read, which only eager's order gets right"
+
+
+def claim(graph: GraphInfo, disabled: Iterable[str] = (), mistakes: Mistakes | None = None) -> Claims:
+    """Tries the patterns on every node in topological order, then groups what is element-wise.
+
+    mistakes: what users' patterns have done wrong already; gets what they do wrong here.
+    """
+    mistakes = Mistakes() if mistakes is None else mistakes
+    if (none := why_none(graph)) is not None:
+        return Claims(reasons={node: none for node in graph.module.graph.nodes if computes(node)})
+    disabled = tuple(disabled)
+    table = TABLE.by_anchor(disabled)
+    claims = Claims()
+    for node in graph.module.graph.nodes:
+        if node.op != "call_function" or node in graph.claimed or node in graph.static:
+            continue
+        if (unknown := refuse_sizes(node)) is not None:
+            if computes(node):
+                claims.reasons[node] = unknown
+            continue
+        for pattern in table.get(node.target, ()):
+            match, refused = _tried(pattern, node, graph, mistakes)
+            if match is None:
+                if refused is not None:
+                    claims.reasons.setdefault(node, refused)
+                continue
+            if refused is None:
+                graph.claimed.update(match.nodes)
+                claims.matches.append(match)
+                claims.reasons.pop(node, None)
+                break
+            claims.reasons.setdefault(node, refused)
+    for pattern in TABLE.merging(disabled):
+        alone = _alone(pattern, graph, claims.reasons, mistakes)
+        for match in fuse(alone, graph, partial(_merged, graph=graph, mistakes=mistakes)):
+            if (why := _refused_by_card(match, graph)) is None:
+                graph.claimed.update(match.nodes)
+                claims.matches.append(match)
+                for node in match.nodes:
+                    claims.reasons.pop(node, None)
+            else:
+                claims.reasons.update({node: why for node in match.nodes if node.target is not operator.getitem})
+    for node in graph.module.graph.nodes:
+        if node not in graph.claimed and node not in graph.static and computes(node):
+            claims.reasons.setdefault(node, _default_reason(node, disabled))
+    graph.taken_by = {node: match.pattern.name for match in claims.matches for node in match.nodes}
+    return claims
+
+
+def _tried(pattern: Pattern, node: Node, graph: GraphInfo, mistakes: Mistakes) -> tuple[Match | None, str | None]:
+    """What a pattern makes of a node, and why the card cannot run that; a reason alone if it failed."""
+    if TABLE.is_users(pattern):
+        if (reason := mistakes.reason(pattern, node)) is not None:
+            return None, reason
+        try:
+            match = asked_to_match(pattern, node, graph)
+            if match is None or not graph.claimed.isdisjoint(match.nodes):
+                return None, None
+            return match, asked_to_check(match, graph) or _refused_by_card(match, graph)
+        except PatternError as error:
+            return None, mistakes.note(error)
+    match = pattern.match(pattern, node, graph)
+    if match is None or not graph.claimed.isdisjoint(match.nodes):
+        return None, None
+    return match, _refused(match, graph)
+
+
+def _alone(pattern: Pattern, graph: GraphInfo, reasons: dict[Node, str], mistakes: Mistakes) -> list[Match]:
+    """Matches of a pattern that merges for nodes that are left; refusals go into `reasons`.
+
+    What another pattern has refused is left too: a sum that is none for integers is one of real numbers.
+    """
+    anchors = frozenset(pattern.anchors)
+    found = []
+    for node in graph.module.graph.nodes:
+        if node.op != "call_function" or node.target not in anchors or refuse_sizes(node) is not None:
+            continue
+        if node in graph.claimed or node in graph.static:
+            continue
+        match, refused = _tried(pattern, node, graph, mistakes)
+        if refused is not None:
+            reasons.setdefault(node, refused)
+        elif match is not None:
+            found.append(match)
+    return found
+
+
+def _merged(one: Match, group: Match, *, graph: GraphInfo, mistakes: Mistakes) -> Match | None:
+    pattern = one.pattern
+    assert pattern.merge is not None
+    if not TABLE.is_users(pattern):
+        return pattern.merge(one, group, graph)
+    try:
+        return asked_to_merge(one, group, graph)
+    except PatternError as error:
+        mistakes.note(error)
+        return None
+
+
+def _refused(match: Match, graph: GraphInfo) -> str | None:
+    return match.pattern.check(match, graph) or _refused_by_card(match, graph)
+
+
+def _refused_by_card(match: Match, graph: GraphInfo) -> str | None:
+    if not graph.target.kernels_for(match.opcodes):
+        kernels = graph.target.kernels
+        lacking = [f"{kernel.name} lacks {', '.join(sorted(match.opcodes - kernel.opcodes))}" for kernel in kernels]
+        return f"no kernel of the xclbin has all opcodes that it takes: {'; '.join(lacking) or 'there is no sequencer'}"
+    return refuse_illegal(match.nodes, graph) or refuse_constants(match.nodes, graph)
+
+
+def _default_reason(node: Node, disabled: tuple[str, ...]) -> str:
+    if is_effectful(node):
+        return "it draws random numbers or changes state, which only eager does as eager does"
+    if is_view(node):
+        return "it is a view that eager makes for nothing"
+    if disabled:
+        return f"no pattern takes it with {', '.join(disabled)} disabled"
+    why = REASONS.get(short(node.target)) if isinstance(node.target, OpOverload) else None
+    return f"no pattern takes {node.target}" + (f": {why}" if why else "")
