@@ -141,7 +141,7 @@ models: $(installed)
 	$(bin)/python -m pytest -q -m slow tests/models/test_models.py tests/models/test_vision.py --offload-table out/offload.md
 	cat out/offload.md
 
-# Five networks under three quantizers, and a harder task quantised in four ways; writes the tables of docs/int8.md.
+# Five networks under three quantizers, and a harder task quantized in four ways; writes the tables of docs/evaluation/int8.md.
 quantised: $(installed)
 	$(bin)/python -m pytest -q -m slow tests/quantize
 	cat out/quantised.md out/characters.md
