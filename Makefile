@@ -152,7 +152,7 @@ models: $(installed)
 	$(bin)/python -m pytest -q -m slow tests/models/test_models.py tests/models/test_vision.py --offload-table out/offload.md
 	cat out/offload.md
 
-# Five networks under three quantizers, and a harder task quantised in four ways; writes the tables of docs/int8.md.
+# Five networks under three quantizers, and a harder task quantized in four ways; writes the tables of docs/evaluation/int8.md.
 quantised: $(installed)
 	$(bin)/python -m pytest -q -m slow tests/quantize
 	cat out/quantised.md out/characters.md
@@ -165,13 +165,13 @@ $(VENV)/.transformers: $(installed)
 	$(pip) install -q -c constraints.txt --no-build-isolation -e '.[transformers]'
 	touch $@
 
-# The study of docs/soc.md: sweep, report, figures, tables. `make soc-graphs` makes its task graphs anew; nothing in them is
-# measured on the host.
+# The study of docs/evaluation/soc.md: sweep, report, figures, tables. `make soc-graphs` makes its task graphs again; nothing
+# in them is measured on the host.
 soc: $(installed)
 	$(bin)/fpga-dynamo soc sweep examples/soc --out out/soc
 	$(bin)/fpga-dynamo soc report out/soc --figures out/soc/figures
 	cp $(addprefix out/soc/figures/,response-by-policy.svg execution-by-application.svg fronts.svg) docs/soc
-	$(bin)/python -m examples.soc.page out/soc docs/soc.md
+	$(bin)/python -m examples.soc.page out/soc docs/evaluation/soc.md
 
 soc-graphs: $(installed)
 	$(bin)/python -m examples.soc.make_graphs

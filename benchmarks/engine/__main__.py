@@ -18,7 +18,7 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
     "kv260": {"resnet50": 11.85},
 }
 TABLES = (*PUBLISHED, "u50")
-"""Platforms of the tables in docs/engine.md; U280 and U55C count as U50 does."""
+"""Platforms of the tables in docs/evaluation/engine.md; U280 and U55C count as U50 does."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Puts a sweep's tables into docs/soc.md: `python -m examples.soc.page out/soc docs/soc.md` (what `make soc` does)."""
+"""Puts a sweep's tables into a page: `python -m examples.soc.page out/soc docs/evaluation/soc.md` (see `make soc`)."""
 
 from __future__ import annotations
 

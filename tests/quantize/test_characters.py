@@ -1,6 +1,6 @@
 """The harder task: what quantising after training and in training costs, with float scales and powers of two.
 
-Part of ``make quantised``, which writes the table of docs/int8.md.
+Part of ``make quantised``, which writes the table of docs/evaluation/int8.md.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def trained_further(task: Characters, model: nn.Module, scales: Any) -> Any:
     task.learn(prepared, FINE_EPOCHS, FINE_RATE)
     move_exported_model_to_eval(prepared)
     converted = convert_pt2e(prepared)
-    # What a batch norm leaves is float32, which training does not round to units of the sums: without that eager's bits
-    # hang on the order in which it adds (docs/int8.md).
+    # What a batch norm leaves is float32, which training does not round to units of the sums: without that the bits of
+    # eager mode depend on the order of its additions (docs/int8.md).
     assert round_biases(converted) > 0
     return converted
 

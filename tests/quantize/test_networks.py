@@ -1,6 +1,6 @@
 """Whole networks under three quantizers: one launch, every annotated product in integers, and how far from eager.
 
-``make quantised`` runs these and writes the table of docs/int8.md.
+``make quantised`` runs these and writes the table of docs/evaluation/int8.md.
 """
 
 from __future__ import annotations
@@ -160,13 +160,13 @@ def _is_dequantised(node: Any) -> bool:
 
 @pytest.fixture(scope="session")
 def table() -> Iterator[list[str]]:
-    """Rows of the table of docs/int8.md."""
+    """Rows of the table of docs/evaluation/int8.md."""
     rows: list[str] = []
     yield rows
     if rows:
         head = (
-            "| network | quantizer | MACs annotated | of these int8 | nodes on the card | launches "
-            "| from eager | eager from eager |"
+            "| network | quantizer | MACs annotated | of these int8 | nodes on the device | launches "
+            "| from eager mode | eager mode from itself |"
         )
         path = Path("out/quantised.md")
         path.parent.mkdir(exist_ok=True)
@@ -206,7 +206,7 @@ def test_networks(name: str, quantizer: str, table: list[str]) -> None:
     table.append(
         f"| {name} | {quantizer} | {counted.annotated / counted.total:.1%} | {integers / counted.annotated:.1%} "
         f"| {explained.node_offload:.0%} | {explained.pl_launches} "
-        f"| {'its bits' if ours == 0 else f'{ours:.2%}'} | {'its bits' if eagers == 0 else f'{eagers:.2%}'} |"
+        f"| {'bit-identical' if ours == 0 else f'{ours:.2%}'} | {'bit-identical' if eagers == 0 else f'{eagers:.2%}'} |"
     )
     print(table[-1])
     why = "\n".join(f"{node.op}: {node.how}" for node in program.nodes if node.place != "PL" and node.computes)

@@ -1,8 +1,8 @@
 """What compute units that share a card's banks cost each other: the way to those further away, and queues before them.
 
 Maps of several units lie in as many banks, page by page, and each unit has its weights in a bank of its own
-(docs/engine.md). So each bank serves a port of weights, which asks for all that may be on its way at once, and the
-ports of maps of all units; a burst waits behind those that came before it.
+(docs/evaluation/engine.md). So each bank serves a port of weights, which requests all that may be in flight at once,
+and the ports of feature maps of all units; a burst waits behind those that came before it.
 """
 
 from __future__ import annotations
