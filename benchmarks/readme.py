@@ -16,9 +16,9 @@ from benchmarks.workloads import EAGER, FREEZING, OPENVINO, WORKLOADS
 
 PEERS = (EAGER, FREEZING, OPENVINO)
 INTRODUCTION = """\
-Time of one call on the emulator's cores, with Dynamo, guards and outputs, and the time of each peer divided by ours. A ratio
-above 1 means that the emulator is faster. Medians of interleaved rounds in one process, on one machine, with random
-weights. Ratios differ between CPUs.
+Time of one call on the emulator's cores, with Dynamo, guards and outputs, and the time of each peer divided by ours. A
+ratio above 1 means that the emulator is faster. Medians of interleaved rounds in one process, on one machine, with
+random weights. Ratios differ between CPUs.
 """
 BEGIN, END = "<!-- speeds: written by python -m benchmarks.readme -->", "<!-- end of speeds -->"
 
