@@ -120,8 +120,8 @@ def test_files_that_answer_questions_are_there() -> None:
         assert len(found) >= len(named), question
         content = "".join(path.read_text(encoding="utf-8") for path in found)
         first = re.split(r"\. |;", answer)[0] if found else ""
-        code_names = [name for name in re.findall(r"`([\w:.]+)`", first) if not re.search(r"\.(py|[ch]pp|md|toml)$", name)]
-        assert not [name for name in code_names if re.split(r"::|\.", name)[-1] not in content], question
+        names = [name for name in re.findall(r"`([\w:.]+)`", first) if not re.search(r"\.(py|[ch]pp|md|toml)$", name)]
+        assert not [name for name in names if re.split(r"::|\.", name)[-1] not in content], question
 
 
 def test_table_of_packages_is_complete() -> None:
