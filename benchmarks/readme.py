@@ -16,9 +16,9 @@ from benchmarks.workloads import EAGER, FREEZING, OPENVINO, WORKLOADS
 
 PEERS = (EAGER, FREEZING, OPENVINO)
 INTRODUCTION = """\
-What the software card takes for one call, Dynamo, guards and outputs included, and how much longer or shorter its peers
-take: a ratio above 1 says that the card is the faster, one below 1 that the peer is. Medians of interleaved rounds in
-one process, on one machine, with random weights; on another CPU they are others.
+Time of one call on the emulator's cores, with Dynamo, guards and outputs, and the time of each peer divided by ours. A
+ratio above 1 means that the emulator is faster. Medians of interleaved rounds in one process, on one machine, with
+random weights. Ratios differ between CPUs.
 """
 BEGIN, END = "<!-- speeds: written by python -m benchmarks.readme -->", "<!-- end of speeds -->"
 
@@ -36,7 +36,7 @@ def section(results: Sequence[Result]) -> str:
     ((cpu, threads),) = places
     rows = {row.name: row for result in results for row in result.rows if OURS in row.timings}
     versions = ", ".join(f"{name} {version}" for name, version in results[-1].environment["packages"].items())
-    head = ["float32, batch 1 if not said", "ours", *(f"{peer} / ours" for peer in PEERS)]
+    head = ["float32, batch size 1 unless noted", "ours", *(f"{peer} / ours" for peer in PEERS)]
     body = [_cells(rows[name]) for name in WORKLOADS if name in rows]
     return f"{INTRODUCTION}\n{cpu}, {threads} threads against {threads} lanes; {versions}.\n\n{table(head, body)}"
 

@@ -113,6 +113,31 @@ def test_files_that_contributing_names_are_there() -> None:
     assert not [pattern for pattern in patterns if not any(ROOT.glob(pattern))]
 
 
+def test_files_that_answer_questions_are_there() -> None:
+    for question, files, answer in table(ROOT / "docs/architecture.md", "Where to find"):
+        named = [name for name in re.findall(r"`([^`]+)`", files)]
+        found = [path for name in named for path in ROOT.glob(name)]
+        assert len(found) >= len(named), question
+        content = "".join(path.read_text(encoding="utf-8") for path in found)
+        first = re.split(r"\. |;", answer)[0] if found else ""
+        names = [name for name in re.findall(r"`([\w:.]+)`", first) if not re.search(r"\.(py|[ch]pp|md|toml)$", name)]
+        assert not [name for name in names if re.split(r"::|\.", name)[-1] not in content], question
+
+
+def test_table_of_packages_is_complete() -> None:
+    rows = table(ROOT / "docs/architecture.md", "Where is what")
+    packages = {f"{path.name}/" for path in (ROOT / "fpga_dynamo").iterdir() if path.is_dir() and path.name[0] != "_"}
+    assert {code(row[0]) for row in rows} == packages
+
+
+def test_glossary_is_in_alphabetical_order() -> None:
+    page = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^- \*\*([^*]+)\*\*", page, re.MULTILINE)
+    assert len(terms) > 80
+    assert terms == sorted(terms, key=str.casefold)
+    assert len(set(map(str.casefold, terms))) == len(terms)
+
+
 def test_table_of_options_is_complete() -> None:
     rows = table(ROOT / "docs/options.md", "Options")
     assert [(code(row[0]), code(row[1])) for row in rows] == [(f.name, repr(f.default)) for f in fields(Options)]

@@ -78,7 +78,7 @@ PARTITIONED_HEAD = (
     "graphs",
     "launches by cost",
     "launches, greedy",
-    "error / eager's",
+    "error / eager error",
 )
 
 HEAD = (
@@ -88,7 +88,7 @@ HEAD = (
     "MACs on the card",
     "launches",
     "commands",
-    "error / eager's",
+    "error / eager error",
     "TVM BYOC: nodes, MACs",
 )
 
