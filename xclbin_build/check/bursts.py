@@ -2,7 +2,7 @@
 iteration, at addresses that are a constant step apart, and that no other access of the loop comes between.
 
 UG1399 ("Preconditions and Limitations of Burst Transfer") and UG1448 (messages 200-451 and 214-224 to 214-232) have the
-rules; docs/checking-hls.md says where each was seen."""
+rules; docs/evaluation/checking-hls.md says where each was seen."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How far off an interval or a latency may be: what public reports of Vitis HLS said beside the checker.
 
 Intervals and depths: loops of `python -m benchmarks.hls_loops`, latencies: designs of `python -m benchmarks.hls_check`
-(at 10 ns); of each the half that no rule was made by. docs/checking-hls.md has the tables.
+(at 10 ns); of each the half that no rule was made by. docs/evaluation/checking-hls.md has the tables.
 """
 
 from __future__ import annotations
