@@ -1,9 +1,10 @@
-# make demo | test | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | docs | format |
+# make demo | test | test-torch | extended | benches | benches-sampled | engine | contracts | xrt | bench | fuzz | opinfo | reports | endurance | sanitize | lint | tidy | docs | format |
 # wheel | models | quantised | transformers | soc | soc-graphs | soak | clean; each installs into a virtual environment of its own first.
 #
 #   VENV=DIR         another virtual environment (.venv)
 #   PYTHON=python3   the interpreter that makes it
 #   TORCH_INDEX=URL  another index for torch, such as https://download.pytorch.org/whl/cpu, whose wheel is the smallest
+#   TORCH=2.15.0     the version of torch that `make test-torch` runs, in a virtual environment of its own
 #   JOBS=2           processes that `make test` runs
 #   EXAMPLES=2000 SEED=0   of `make fuzz`
 #   XRT_EXAMPLES=250       of `make xrt`, for each of two ways
@@ -15,6 +16,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 TORCH_INDEX ?=
+TORCH ?= 2.15.0
 JOBS ?= 2
 EXAMPLES ?= 2000
 XRT_EXAMPLES ?= 250
@@ -32,7 +34,13 @@ xrt_models := tests/driver/test_xrt_models.py
 cpp := $(shell find fpga_dynamo/native hls_kernels -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 native := CMakeLists.txt $(cpp)
 
-.PHONY: setup demo test extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy format wheel models quantised transformers clean
+torch_venv := .venv-torch-$(TORCH)
+torch_pip := $(torch_venv)/bin/python -m pip --disable-pip-version-check install -q -c $(torch_venv)/constraints.txt
+torch_tests := $(addprefix tests/,backend/test_torch_versions.py backend/test_direct_calls.py backend/test_frames.py \
+    backend/test_rare_programs.py backend/test_double_backward.py backend/test_training.py compile_cache/test_warm_start.py \
+    compile_cache/test_aot_compile.py quantize/test_requirement.py quantize/test_on_card.py test_estimate.py)
+
+.PHONY: setup demo test test-torch extended benches benches-sampled engine contracts xrt xrt-only xrt-installed bench fuzz opinfo reports endurance sanitize soc soc-graphs soak lint tidy format wheel models quantised transformers clean
 .DELETE_ON_ERROR:
 
 setup: $(installed)
@@ -53,6 +61,24 @@ demo: $(installed)
 
 test: lint
 	$(bin)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=25 -m 'not slow' tests
+
+# What depends on PyTorch's private names, with another version of torch: see docs/torch-versions.md.
+test-torch: $(torch_venv)/.installed
+	$(torch_venv)/bin/python -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m 'not slow' $(torch_tests)
+	$(torch_venv)/bin/fpga-dynamo fuzz --examples 40 --seed $(SEED)
+
+# 30 GB: pip keeps the wheels that it unpacks, so each byte lies there twice, and in its cache.
+$(torch_venv)/.installed: constraints.txt pyproject.toml $(native)
+	@free=$$(df -Pk . | awk 'NR == 2 {print int($$4 / 1048576)}'); [ $$free -ge 30 ] || { \
+	    echo "make test-torch: torch $(TORCH) is a CUDA build of some gigabytes and needs 30 GB, but $$free GB are free"; exit 1; }
+	@echo "installing torch $(TORCH) into $(torch_venv); from PyPI it is a CUDA build of some gigabytes"
+	test -x $(torch_venv)/bin/python || $(PYTHON) -m venv $(torch_venv)
+	sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt > $(torch_venv)/constraints.txt
+	$(torch_pip) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==$(TORCH)
+	$(torch_pip) scikit-build-core nanobind cmake ninja
+	$(torch_pip) --no-build-isolation -C build-dir=$(abspath $(torch_venv))/build -e '.[test]' scikit-learn pillow
+	$(torch_pip) --no-deps torchvision
+	touch $@
 
 # What `make test` tests with a few cases, with more of them.
 extended: $(installed)

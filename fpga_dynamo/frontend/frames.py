@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from fpga_dynamo.lowering.names import Subject, compiling
+from fpga_dynamo.torch_internals.dynamo import forward_ad_active
 from fpga_dynamo.torch_internals.frames import (
     BackendCompilerFailed,
     Conversion,
@@ -130,7 +131,7 @@ class Frames(Observer):
     def __init__(self, watch: GapWatch | None = None) -> None:
         self.watch = watch
         self._graphs: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
-        self._left: weakref.WeakKeyDictionary[torch.nn.Module, dict[Any, Gap]] = weakref.WeakKeyDictionary()
+        self._left: weakref.WeakKeyDictionary[torch.nn.Module | CodeType, dict[Any, Gap]] = weakref.WeakKeyDictionary()
         self._recurrent_reason = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -138,11 +139,11 @@ class Frames(Observer):
         return Frames, (self.watch,)
 
     def skip(self, frame: Any) -> str | None:
-        module = module_alone(frame)
-        left = None if module is None else self._left.get(module, {}).get(_signature(frame))
-        if module is None or left is None:
+        code, signature = _call_of(frame)
+        left = self._left.get(code, {}).get(signature)
+        if left is None:
             return None
-        _skipped_modules[module] = left
+        _note_skipped(frame, left)
         return left.reason
 
     def convert(self, frame: Any, run: Callable[[bool], Any]) -> Any:
@@ -170,6 +171,9 @@ class Frames(Observer):
 
     def converted(self, frame: Any, conversion: Conversion) -> bool:
         module = module_alone(frame)
+        # The code around a module that is compiled by itself is shared by all such modules. Dynamo refuses dual tensors
+        # (PyTorch 2.14), and a later call of the code may have none.
+        for_this_call = module is not None or forward_ad_active()
         gaps = [self._gap("graph break", reason) for reason in conversion.breaks]
         for found in gaps:
             _broken[found.file, found.line] = found
@@ -177,19 +181,27 @@ class Frames(Observer):
                 _skipped_modules[module] = found
         if conversion.skipped is not None:
             gaps.append(self._gap("skipped frame", conversion.skipped))
-            if module is None:
-                _skipped[frame.f_code] = gaps[-1]
-            else:  # called from code that all such calls share, which is not to be skipped for all of them
-                _skipped_modules[module] = self._left.setdefault(module, {})[_signature(frame)] = gaps[-1]
+            _note_skipped(frame, gaps[-1])
+            if for_this_call:
+                code, signature = _call_of(frame)
+                self._left.setdefault(code, {})[signature] = gaps[-1]
         if gaps and (observer := _observer.get()) is not None:
             observer.extend(gaps)
         if gaps and self.watch is not None:
             self.watch.found_gap()
-        return module is not None
+        return for_this_call
 
     def _gap(self, kind: str, reason: Reason) -> Gap:
         message = self._recurrent_reason if reason.recurrent and self._recurrent_reason else reason.message
         return Gap(kind, _in_a_line(message), reason.place.file, reason.place.line, reason.place.function)
+
+
+def _note_skipped(frame: Any, gap: Gap) -> None:
+    """Has what a frame computes be in `gap`."""
+    if (module := module_alone(frame)) is not None:
+        _skipped_modules[module] = gap
+    else:
+        _skipped[frame.f_code] = gap
 
 
 def _subject_of(frame: Any) -> Subject:
@@ -201,10 +213,13 @@ def _subject_of(frame: Any) -> Subject:
     return Subject(weakref.ref(frame.f_code), frame.f_code.co_name)
 
 
-def _signature(frame: Any) -> tuple[Any, ...]:
-    """What it may hang on whether Dynamo takes a call of a module."""
+def _call_of(frame: Any) -> tuple[torch.nn.Module | CodeType, tuple[Any, ...]]:
+    """What runs in a frame, and what it may depend on whether Dynamo accepts this call."""
+    state = (torch.is_grad_enabled(), forward_ad_active())
+    if (module := module_alone(frame)) is None:
+        return frame.f_code, state
     given = (*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values())
-    return torch.is_grad_enabled(), *(x.shape if isinstance(x, torch.Tensor) else type(x) for x in given)
+    return module, (*state, *(x.shape if isinstance(x, torch.Tensor) else type(x) for x in given))
 
 
 def _in_a_line(message: str) -> str:

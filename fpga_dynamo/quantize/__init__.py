@@ -4,14 +4,12 @@ Needs the package torchao (``pip install 'fpga_dynamo[quantize]'``). May import 
 `torch_internals`: a quantised model is a graph of PyTorch's own operators, which any backend and eager can run.
 """
 
-from fpga_dynamo.errors import FpgaError
+from fpga_dynamo.quantize.requirement import torchao_error
 
 try:
     import torchao.quantization.pt2e  # noqa: F401
-except ImportError as error:
-    raise FpgaError(
-        "fpga_dynamo.quantize needs torchao, which is not installed: pip install 'fpga_dynamo[quantize]'"
-    ) from error
+except Exception as error:  # with a version of torch that it does not fit, torchao fails in many ways
+    raise torchao_error(error) from error
 
 from fpga_dynamo.quantize.biases import round_biases
 from fpga_dynamo.quantize.compare import Comparison, LayerNoise, compare

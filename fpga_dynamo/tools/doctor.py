@@ -53,7 +53,7 @@ def _pytorch() -> Iterator[Finding]:
     if told is None:
         yield Finding("PyTorch", GOOD, f"{torch.__version__}, which is tested")
     else:
-        yield Finding("PyTorch", MISSING, told, f"for all of fpga_dynamo: install torch {versions.TESTED}")
+        yield Finding("PyTorch", MISSING, told, f"for all of fpga_dynamo: install torch {versions.tested()}")
 
 
 def _compiler() -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """The one door to what is private to PyTorch: no other package names ``torch._*``, ``torch.fx.experimental`` and so on.
 
-The lowest layer: it imports :mod:`fpga_dynamo.errors` and nothing else of ours. A file a subject:
+The lowest layer: it imports nothing else of ours. A file a subject:
 
 - ``versions``: which versions of PyTorch are supported, and what of the running one is not as it is known; of their
   subjects ``aot``, ``frames`` and ``tensors`` say so (`differences`), and ``signatures`` compares functions;

@@ -1,14 +1,14 @@
 """AOTAutograd: its entry, and what it has found out about the graph that is being compiled.
 
 Whether a call of its result is a call of the graph and nothing else, AOTAutograd does not say; it follows from its
-record of the graph. A field there of which nothing is known here may ask for something at run time: then the answer is
-no (:func:`differences`), and calls take the way through all of AOTAutograd's wrappers.
+record of the graph. An unknown field of the record, or an unknown wrapper, may ask for something at run time. Then the
+answer is no (:func:`differences`), and calls go through all of AOTAutograd's wrappers.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, TracebackType
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch._aot_autograd import schemas
+from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch._guards import TracingContext
 
@@ -24,21 +24,32 @@ from fpga_dynamo.torch_internals.dynamo import DYNAMO_ERRORS
 
 __all__ = ["SerializableAOTDispatchCompiler", "aot_autograd"]
 
-_EMPTY = {"num_intermediate_bases", "num_graphsafe_rng_states", "tokens"}
-_EMPTY_IF_THERE = {"act_input_indices"}  # since 2.12
-"""Fields of the record that are 0 or empty where there is nothing to do before or after a call."""
-
-_INPUT_CHANGES = {
-    "mutates_data",
-    "mutates_metadata",
-    "mutates_storage_metadata",
-    "mutation_inductor_storage_resize",
+_EMPTY: dict[str, set[str]] = {
+    "ViewAndMutationMeta": {"num_intermediate_bases", "num_graphsafe_rng_states", "tokens"},
+    "InputAliasInfo": {
+        "mutates_data",
+        "mutates_metadata",
+        "mutates_storage_metadata",
+        "mutation_inductor_storage_resize",
+    },
+    "OutputAliasInfo": set(),
+    "PlainTensorMeta": set(),
 }
-"""Fields of an input that are false where a call leaves it as it is."""
+"""Fields by record that are 0, false or empty where there is nothing to do before or after a call."""
+
+_EMPTY_IF_PRESENT: dict[str, set[str]] = {
+    "ViewAndMutationMeta": {
+        "act_input_indices",  # 2.13: inputs that are waited for
+        "act_input_paths",  # since 2.14
+    },
+    "InputAliasInfo": {"mutation_is_shallow_copy_data"},  # since 2.14
+    "OutputAliasInfo": set(),
+    "PlainTensorMeta": {"size_symbol_placeholders", "stride_symbol_placeholders"},  # since 2.14
+}
+"""Such fields that not all supported versions have."""
 
 _NEEDED: dict[str, set[str]] = {
-    "ViewAndMutationMeta": _EMPTY
-    | {
+    "ViewAndMutationMeta": {
         "input_info",
         "output_info",
         "subclass_inp_meta",
@@ -46,23 +57,24 @@ _NEEDED: dict[str, set[str]] = {
         "grad_enabled_mutation",
         "static_input_indices",
     },
-    "InputAliasInfo": _INPUT_CHANGES | {"requires_grad"},
+    "InputAliasInfo": {"requires_grad"},
     "OutputAliasInfo": {"output_type", "requires_grad"},
     "PlainTensorMeta": set(),
 }
+"""Other fields that are read."""
+
 _KNOWN: dict[str, set[str]] = {
-    "ViewAndMutationMeta": _EMPTY_IF_THERE
-    | {
+    "ViewAndMutationMeta": {
         # Of training, and of a call's errors.
         "bw_donated_idxs",
         "compile_id_str",
         "deterministic",
         "indices_of_inputs_that_requires_grad_with_mutations_in_bw",
-        "is_train",  # until 2.11
         "num_backward_tokens",
         "num_opaque_objects_saved_for_bw",
         "num_symints_saved_for_bw",
         "num_tensors_saved_with_no_vc_check",
+        "saved_tensor_is_graph_input",  # since 2.14
         "subclass_tangent_meta",
         "tangent_source_stack_traces",
         "traced_tangent_metas",
@@ -90,22 +102,42 @@ _KNOWN: dict[str, set[str]] = {
     },
     "PlainTensorMeta": {"memory_format", "unwrapped_idx"},
 }
-"""Fields by class: those that are read, and others of which it is known that they ask for nothing at run time."""
+"""Fields that are not read: it is known that they ask for nothing at run time where the others do not."""
+
+_WRAPPERS = {
+    "AOTDedupeWrapper",
+    "AOTDispatchSubclassWrapper",
+    "AOTSyntheticBaseWrapper",
+    "DebugAssertWrapper",
+    "EffectTokensWrapper",
+    "FakifiedOutWrapper",
+    "FunctionalizedRngRuntimeWrapper",
+    "RuntimeWrapper",
+}
+"""What AOTAutograd puts around a graph; what each does at run time follows from the record."""
 
 
 def differences() -> Iterator[str]:
-    """What of this PyTorch's record of a graph is not known here."""
-    for name, needed in _NEEDED.items():
+    """What of this PyTorch's record of a graph, and of its wrappers, is not known here."""
+    for name in _NEEDED:
         cls: Any = getattr(schemas, name, None)
         if not is_dataclass(cls):
             yield f"there is no record AOTAutograd.{name}"
             continue
         found = {field.name for field in fields(cls)}
-        new = sorted(found - needed - _KNOWN[name])
+        needed = _NEEDED[name] | _EMPTY[name]
+        new = sorted(found - needed - _EMPTY_IF_PRESENT[name] - _KNOWN[name])
         yield from (f"AOTAutograd's {name} has the new field {field}" for field in new)
         yield from (f"AOTAutograd's {name} has no field {field}" for field in sorted(needed - found))
     if not hasattr(getattr(schemas, "OutputType", None), "non_alias"):
         yield "AOTAutograd's OutputType has no member non_alias"
+    wrappers = {name for name, found in vars(runtime_wrappers).items() if _is_wrapper(found)}
+    yield from (f"AOTAutograd has the new wrapper {name}" for name in sorted(wrappers - _WRAPPERS))
+
+
+def _is_wrapper(found: Any) -> bool:
+    bases = (schemas.CompilerWrapper, schemas.InductorWrapper)
+    return isinstance(found, type) and issubclass(found, bases) and found not in bases
 
 
 @dataclass(frozen=True)
@@ -159,15 +191,27 @@ def facts_of(metadata: Any) -> GraphFacts:
 
 
 def _is_plain(metadata: Any) -> bool:
-    tensors: Iterable[Any] = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
+    tensors: Sequence[Any] = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
     return (
-        not any(getattr(info, change) for info in metadata.input_info for change in _INPUT_CHANGES)
-        and all(info.output_type is schemas.OutputType.non_alias for info in metadata.output_info)
+        all(info.output_type is schemas.OutputType.non_alias for info in metadata.output_info)
         and all(type(tensor) is schemas.PlainTensorMeta for tensor in tensors)
-        and not any(getattr(metadata, name) for name in _EMPTY)
-        and not any(getattr(metadata, name, None) for name in _EMPTY_IF_THERE)
         and metadata.grad_enabled_mutation is None
+        and _asks_nothing("ViewAndMutationMeta", [metadata])
+        and _asks_nothing("InputAliasInfo", metadata.input_info)
+        and _asks_nothing("OutputAliasInfo", metadata.output_info)
+        and _asks_nothing("PlainTensorMeta", tensors)
     )
+
+
+def _asks_nothing(name: str, records: Iterable[Any]) -> bool:
+    """Whether the fields of these records that ask for something at run time ask for nothing."""
+    names = _EMPTY[name] | _EMPTY_IF_PRESENT[name]
+    return all(_is_nothing(getattr(record, field, None)) for record in records for field in names)
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether a field is 0, false or empty, or says false of each part: sizes of which none is a symbol."""
+    return not value or (isinstance(value, Iterable) and all(part is False for part in value))
 
 
 def saved_outputs() -> slice | None:

@@ -48,4 +48,9 @@ def in_forward_ad() -> bool:
     context = TracingContext.try_get()
     if context is not None:
         context.guards_context.dynamo_guards.add(GlobalStateSource().make_guard(GuardBuilder.DUAL_LEVEL))
+    return forward_ad_active()
+
+
+def forward_ad_active() -> bool:
+    """Whether the process is in a context of forward-mode differentiation."""
     return forward_ad._current_level >= 0

@@ -29,6 +29,7 @@ import torch
 from torch._dynamo import convert_frame, eval_frame, external_utils
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.utils import counters, graph_break_reasons
+from torch._dynamo.variables.builder import VariableBuilder
 
 from fpga_dynamo.torch_internals.signatures import wrong_parameters
 
@@ -39,6 +40,9 @@ REGION = getattr(eval_frame, "__file__", "")
 
 AOT_FILES = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd") + os.sep
 """The folder with what AOTAutograd does at run time."""
+
+_RECURRENT = "RNN, GRU, or LSTM"
+"""Part of Dynamo's message where it does not unroll a recurrent layer, in each supported version."""
 
 _PYTORCH = os.path.dirname(torch.__file__) + os.sep
 
@@ -167,6 +171,14 @@ def differences() -> Iterator[str]:
     ):
         if not hasattr(owner, name):
             yield f"{owner.__name__} has no {name}"
+
+
+def wording_differences() -> Iterator[str]:
+    """In which messages of Dynamo's the words are not found by which :class:`Reason` tells them apart."""
+    code = getattr(getattr(VariableBuilder, "wrap_module", None), "__code__", None)
+    texts = () if code is None else code.co_consts
+    if not any(isinstance(text, str) and _RECURRENT in text for text in texts):
+        yield f"Dynamo's VariableBuilder.wrap_module has no message with {_RECURRENT!r}"
 
 
 def install(
@@ -302,7 +314,7 @@ class _Converter(_CatchErrors):  # type: ignore[misc]
             # type's name, not a sentence: the first means that the rest of the function runs in eager; why is counted.
             if message == "step_unsupported" and unimplemented:
                 message = list(unimplemented)[-1]
-            return Reason(message, _place(stack, frame), "wrap RNN" in message)
+            return Reason(message, _place(stack, frame), _RECURRENT in message)
 
         skipped = None
         if result.guarded_code is None and (error := self._caught.take() or _why_skipped(result, frame)):

@@ -10,16 +10,8 @@ import torch
 
 from fpga_dynamo.torch_internals import aot, frames, tensors
 
-TESTED = "2.13"
-"""The minor version with which all tests are run.
-
-The names and fields that this package uses have been compared with the sources of 2.9 to 2.12, 2.14 and 2.15 as well;
-nothing has been run there. Of each the differences below are what :func:`differences` finds:
-
-- 2.9 and 2.10: frames (no `innermost_backend`, no `skip_reason`), and `aot_compile` cannot save graphs;
-- 2.11 and 2.12: frames (no `skip_reason`);
-- 2.14 and 2.15: new fields of AOTAutograd's record.
-"""
+TESTED = ("2.13", "2.14", "2.15")
+"""The minor versions that are supported: the tests run with each, see docs/torch-versions.md."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +23,17 @@ class Difference:
 
 
 def differences() -> list[Difference]:
-    """Of the running PyTorch; empty for :data:`TESTED`."""
+    """Of the running PyTorch; empty for each of :data:`TESTED`."""
     subjects = (
         (aot.differences, "direct calls and the cache of traces are off"),
         (tensors.differences, "direct calls are off"),
         (
             frames.differences,
             "recurrent layers stay in eager, and neither explain() nor strict=True sees what Dynamo leaves to eager",
+        ),
+        (
+            frames.wording_differences,
+            "of a recurrent layer that stays in eager, explain() and strict=True give Dynamo's reason only",
         ),
     )
     found = (Difference(tuple(look()), without) for look, without in subjects)
@@ -46,7 +42,13 @@ def differences() -> list[Difference]:
 
 def is_tested(version: str) -> bool:
     """Whether a version, such as "2.13.1+cpu", is one of :data:`TESTED`."""
-    return version.split("+")[0].split(".")[:2] == TESTED.split(".")
+    return ".".join(version.split("+")[0].split(".")[:2]) in TESTED
+
+
+def tested() -> str:
+    """The supported versions, as in "2.13, 2.14 or 2.15"."""
+    *others, last = TESTED
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def describe() -> str | None:
@@ -56,7 +58,7 @@ def describe() -> str | None:
     if is_tested(version) and not found:
         return None
     told = [f"{'; '.join(difference.found)}: {difference.without}" for difference in found]
-    return f"fpga_dynamo is tested with torch {TESTED}, and this is {version}" + "".join(f". {text}" for text in told)
+    return f"fpga_dynamo is tested with torch {tested()}, and this is {version}" + "".join(f". {text}" for text in told)
 
 
 @functools.cache

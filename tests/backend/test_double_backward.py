@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import re
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -112,7 +113,14 @@ def test_second_derivatives_are_eager_s(name: str) -> None:
     model = MODELS[name]()
     exact, compiled, x = copy.deepcopy(model).double(), on_card(model), torch.randn(5, 3)
     for use in USES:
-        mine, theirs = numbers(use, compiled, model, x), numbers(use, model, model, x)
+        try:
+            theirs = numbers(use, model, model, x)
+        except RuntimeError as error:  # since PyTorch 2.15 of third derivatives of a batch norm
+            assert use is curvature and name == "batch norm"
+            with pytest.raises(RuntimeError, match=re.escape(str(error))):
+                numbers(use, compiled, model, x)
+            continue
+        mine = numbers(use, compiled, model, x)
         if name == "dropout":  # in float64 other elements are dropped
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
         else:

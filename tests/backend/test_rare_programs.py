@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd import forward_ad
 
+from fpga_dynamo import NotLoweredError
 from tests.backend.backend_kit import GREEDY, counting, on_card
 
 Tensor = torch.Tensor
@@ -41,23 +43,61 @@ def test_nested_tensors() -> None:
             torch.testing.assert_close(answer.values(), (torch.relu(layer(x)) * 2).values())
 
 
-def test_tangents_of_forward_mode_are_eager_s() -> None:
-    """Also where the code was compiled, and has run on the card, for inputs without tangents."""
+class _Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.rest = nn.Linear(5, 5), nn.Sequential(nn.Linear(5, 5), nn.ReLU())
 
-    def function(x: Tensor) -> Tensor:
-        return torch.relu(x) * 2 + x.sin()
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rest(torch.relu(self.first(x)))
 
-    compiled, x, tangent = on_card(function), torch.randn(5), torch.randn(5)
-    for _ in range(3):
-        torch.testing.assert_close(compiled(x), function(x))
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(x, tangent)
-        mine, theirs = (forward_ad.unpack_dual(called(dual)) for called in (compiled, function))
-        torch.testing.assert_close(mine.primal, theirs.primal)
-        torch.testing.assert_close(mine.tangent, theirs.tangent)
-    with counting() as grown:
-        torch.testing.assert_close(compiled(x), function(x))
-    assert grown["pl_launches"] == 1
+
+def _formula(x: Tensor) -> Tensor:
+    return torch.relu(x) * 2 + x.sin()
+
+
+def _with_a_graph_break(x: Tensor) -> Tensor:
+    y = torch.relu(x)
+    torch._dynamo.graph_break()
+    return y * x
+
+
+def _of_an_args(args: Tensor) -> Tensor:
+    for _ in range(2):
+        args = torch.relu(args) + 1
+    return args
+
+
+@pytest.mark.parametrize("dual_first", [False, True])
+@pytest.mark.parametrize("model", [_formula, _Block().eval(), nn.Linear(5, 3), _with_a_graph_break, _of_an_args])
+def test_tangents_of_forward_mode_are_eager_s(model: Any, dual_first: bool) -> None:
+    """Whether the code is called with or without tangents first; calls without tangents run on the card."""
+    compiled, x, tangent = on_card(model), torch.randn(2, 5), torch.randn(2, 5)
+
+    def launches() -> float:
+        with counting() as grown:
+            torch.testing.assert_close(compiled(x), model(x))
+        return grown["pl_launches"]
+
+    if not dual_first:
+        launches()
+    for _ in range(2):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, tangent)
+            mine, theirs = (forward_ad.unpack_dual(called(dual)) for called in (compiled, model))
+            torch.testing.assert_close(mine.primal, theirs.primal)
+            torch.testing.assert_close(mine.tangent, theirs.tangent)
+        assert launches() == (2 if model is _with_a_graph_break else 1)
+
+
+def test_strict_refuses_dual_tensors_and_nothing_after_them() -> None:
+    """Before PyTorch 2.14 the backend sees the graph; since then Dynamo skips the frame."""
+    x, refusals = torch.randn(2, 5), (NotLoweredError, BackendCompilerFailed)
+    compiled = on_card(_formula, strict=True)
+    for _ in range(2):
+        with forward_ad.dual_level(), pytest.raises(refusals, match="would run in eager"):
+            compiled(forward_ad.make_dual(x, x))
+        torch.testing.assert_close(compiled(x), _formula(x))
 
 
 def test_an_input_that_is_given_other_memory() -> None:
