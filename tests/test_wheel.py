@@ -107,7 +107,7 @@ def test_a_model_runs_on_the_software_card_with_an_empty_cache(installation: Ins
 
 
 def test_the_commands_work(installation: Installation) -> None:
-    assert "software card" in installation.run("fpga-dynamo", "doctor")
+    assert "emulator" in installation.run("fpga-dynamo", "doctor")
     file = installation.folder / "torch.xclbin"
     installation.run("xclbin-build", "--target", "emu", "--recipe", "default", "-o", file)
     assert "sequencer" in installation.run("xclbin-build", "info", file)

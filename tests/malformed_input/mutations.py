@@ -101,7 +101,7 @@ def run(
     assert status in (0, 1, 2), (what, status)
     assert "Traceback" not in err + out and "internal error" not in err, (what, err)
     if status == 2:
-        lines = [line for line in err.splitlines() if line and "the software card's xclbin, first time" not in line]
+        lines = [line for line in err.splitlines() if line and "the emulator's xclbin, first time" not in line]
         assert len(lines) == 1 and len(lines[0]) < 2000, (what, err)
         assert lines[0].isprintable() and len(lines[0].split()) > 3, (what, err)
     return status

@@ -21,7 +21,7 @@ from fpga_dynamo.options import Options
 from fpga_dynamo.runtime.cards.card import xclbin_path
 xclbin_path(Options(recipe={str(RECIPE)!r}))
 """
-WHAT = re.escape(f"the software card's xclbin, first time only (recipe {RECIPE})")
+WHAT = re.escape(f"the emulator's xclbin, first time only (recipe {RECIPE})")
 
 
 def run(*command: str, cache: Path, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:

@@ -79,7 +79,7 @@ def read_gantt(path: Path) -> Any:
                 if len(task) != 5 or any(task[i] >= n for i, n in zip((0, 3, 4), most, strict=True)):
                     raise SchemaError(f"a task is {shown(task)}")
     except (DocumentError, SchemaError) as error:
-        raise StudyError(f"{path} is no schedule of a sweep: {error}; run the sweep again") from error
+        raise StudyError(f"{path} is not a schedule of a sweep: {error}; run the sweep again") from error
     return found
 
 
@@ -89,7 +89,7 @@ def write_parquet(folder: Path, check: bool = False) -> None:
         import pyarrow.csv
         import pyarrow.parquet
     except ModuleNotFoundError as error:
-        raise StudyError("parquet files need pyarrow: pip install pyarrow (CSV files do not)") from error
+        raise StudyError("parquet files need pyarrow: pip install pyarrow, or write CSV files") from error
     if check:
         return
     for name in (RUNS, APPLICATIONS):
