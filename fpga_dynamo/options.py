@@ -76,8 +76,8 @@ class Options:
         if mode not in (None, "default"):
             names = ", ".join(sorted(field.name for field in fields(cls)))
             raise OptionError(
-                f"mode={mode!r} means nothing for an FPGA card: leave it out, or choose by options={{...}} ({names}); "
-                "torch.compile takes one of mode and options"
+                f"backend 'fpga' does not support mode={mode!r}: leave it out, or choose by options={{...}} ({names}); "
+                "torch.compile accepts one of mode and options"
             )
 
     @classmethod
@@ -87,7 +87,7 @@ class Options:
         Raises :class:`OptionError` for an unknown key (with the nearest known one) or a value of the wrong type.
         """
         if given is not None and not isinstance(given, Mapping):
-            raise OptionError(f"options are a dictionary, such as {{'strict': True}}, not {given!r}")
+            raise OptionError(f"options must be a dictionary such as {{'strict': True}}, not {given!r}")
         known = {field.name: field for field in fields(cls)}
         values: dict[str, Any] = {}
         for key, value in (given or {}).items():
@@ -98,7 +98,7 @@ class Options:
             values[key] = cls._checked(key, value, known[key].default)
         policy = values.get("policy", cls.policy)
         if policies is not None and policy.lower() not in policies:
-            raise OptionError(f"option 'policy' takes one of {', '.join(policies)}, not {policy!r}")
+            raise OptionError(f"option 'policy' must be one of {', '.join(policies)}, not {policy!r}")
         if values.get("xclbin") and values.get("platform"):
             raise OptionError("option 'platform' has no effect beside 'xclbin', which was built for one; leave it out")
         return cls(**values)
@@ -109,29 +109,31 @@ class Options:
             return None
         choices = cls._CHOICES.get(key)
         if choices is not None and value not in choices:
-            raise OptionError(f"option '{key}' takes one of {', '.join(choices)}, not {value!r}")
+            raise OptionError(f"option '{key}' must be one of {', '.join(choices)}, not {value!r}")
         if key in ("xclbin", "dump_dir", "recipe", "platform"):
             if not isinstance(value, (str, Path)) or not str(value):
-                raise OptionError(f"option '{key}' takes a path, not {value!r}")
+                raise OptionError(f"option '{key}' must be a path, not {value!r}")
             return str(value)
         if key == "disable":
             names = value if isinstance(value, (list, tuple, set, frozenset)) else [None]
             if not all(isinstance(name, str) for name in names):
-                raise OptionError(f"option 'disable' takes a list of pattern names, not {value!r}")
+                raise OptionError(f"option 'disable' must be a list of pattern names, not {value!r}")
             return tuple(names)
         if key == "timeout":
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-                raise OptionError(f"option 'timeout' takes a positive number of seconds, not {value!r}")
+                raise OptionError(f"option 'timeout' must be a positive number of seconds, not {value!r}")
             return float(value)
         if choices is not None:
             return value
         if key == "winograd" and type(value) is int:
             if value not in (2, 4):
-                raise OptionError(f"option 'winograd' takes True, False, 2 or 4, the side of its tiles, not {value!r}")
+                raise OptionError(
+                    f"option 'winograd' must be True, False, 2 or 4 (the side of its tiles), not {value!r}"
+                )
             return value
         expected = type(default)
         if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-            raise OptionError(f"option '{key}' takes a value of type {expected.__name__}, not {value!r}")
+            raise OptionError(f"option '{key}' must be a value of type {expected.__name__}, not {value!r}")
         if key == "device" and not 0 <= value < 1 << 31:
-            raise OptionError(f"option 'device' takes the index of a card, not {value}")
+            raise OptionError(f"option 'device' must be the index of a card, not {value}")
         return value

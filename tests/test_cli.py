@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "cli_models:raising": "'cli_models:raising': raising() raised ValueError: no weights here (cli_models.py:11)",
         "cli_models:a_string": "'cli_models:a_string' gives a str, not a module or (module, inputs)",
         "cli_models:a_number": "'cli_models:a_number' gives inputs of type int, not a tensor or a tuple",
-        "cli_models:alone": "'cli_models:alone' gives a module without inputs",
+        "cli_models:alone": "'cli_models:alone' returns a module without inputs",
         "cli_models:Asking": "'cli_models:Asking': example_inputs() raised AttributeError: ",
     }.items(),
 )

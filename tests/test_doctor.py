@@ -14,7 +14,7 @@ from fpga_dynamo.tools.cli import main
 
 def test_whatever_is_not_good_has_a_remedy() -> None:
     findings = doctor.examine()
-    assert {"compiler", "software card", "driver xrt", "driver pyxrt", "cards that XRT sees"} <= {
+    assert {"compiler", "emulator", "driver xrt", "driver pyxrt", "cards that XRT sees"} <= {
         finding.subject for finding in findings
     }
     assert all(finding.found for finding in findings)

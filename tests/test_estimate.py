@@ -123,17 +123,20 @@ def test_a_table_names_what_is_on_the_host_and_what_would_take_it(capsys: pytest
     [
         (("resnet1", "--platform", "u250"), "no model 'resnet1'"),
         ((SMALL, "--platform", "u251"), "unknown platform 'u251'; did you mean 'u250'?"),
-        ((SMALL, "--platform", "emu"), "platform 'emu' is no card"),
+        ((SMALL, "--platform", "emu"), "platform 'emu' is not a card"),
         ((SMALL, "--platform", "u250", "--recipe", "emulator"), "recipe 'emulator' has no engine"),
-        ((SMALL, "--platform", "vck190"), "no recipe that comes along has an engine for platform 'vck190'"),
+        ((SMALL, "--platform", "vck190"), "no built-in recipe has an engine for platform 'vck190'"),
         (
             (SMALL, "--platform", "u50", "--dtype", "bf16"),
-            "no recipe that comes along has an engine for platform 'u50'",
+            "no built-in recipe has an engine for platform 'u50'",
         ),
-        ((SMALL, "--platform", "u250", "--dtype", "fp32", "--calibration", "a.pt"), "--calibration is of int8"),
+        (
+            (SMALL, "--platform", "u250", "--dtype", "fp32", "--calibration", "a.pt"),
+            "--calibration requires --dtype int8",
+        ),
         (
             (SMALL, "--platform", "u250", "--dtype", "bf16", "--recipe", "engine-u250"),
-            "computes with int8, not with bfloat16",
+            "computes in int8, not in bfloat16",
         ),
         ((SMALL, "--platform", "u250", "--calibration", "nowhere.pt"), "--calibration nowhere.pt"),
         ((f"{__name__}:Tangled", "--platform", "u250"), "cannot be exported"),
@@ -186,7 +189,7 @@ def test_simulation_counts_and_compares_with_eager(little: Path, capsys: pytest.
     assert 0.3 < found["counted"]["model_ms"] / found["latency_ms"] < 3  # a few thousand cycles: no place for a model
     assert sum(layer["ms"] for layer in found["layers"]) == pytest.approx(found["latency_ms"])
     assert found["dram_mb"] == pytest.approx(sum(layer["bytes"] for layer in found["layers"]) / 1e6, rel=0.1)
-    assert "counted on the kernel's sources" in found["basis"]["latency_ms"]
+    assert "simulated from the kernel sources" in found["basis"]["latency_ms"]
 
 
 @functools.cache

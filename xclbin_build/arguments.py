@@ -56,7 +56,7 @@ def output_folder(text: str) -> Path:
     while not there.exists() and there != there.parent:
         there = there.parent
     if not there.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!a} is no folder: '{there}' is a file")
+        raise argparse.ArgumentTypeError(f"{text!a} is not a folder: '{there}' is a file")
     if not os.access(there, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text!a} cannot be written: permission denied for '{there}'")
     return path

@@ -166,7 +166,7 @@ def read(source: str | Path | bytes, *, foreign: bool = False) -> Axlf:
 
 def _parse(data: bytes, foreign: bool) -> Axlf:
     if data[: len(MAGIC)] != MAGIC:
-        raise XclbinError("the file does not begin with 'xclbin2', so it is no xclbin.")
+        raise XclbinError("the file does not begin with 'xclbin2', so it is not an xclbin.")
     if len(data) < _SECTIONS_OFFSET:
         raise XclbinError(f"the file ends within its header, after {len(data)} bytes; it is cut off.")
     (
@@ -190,7 +190,7 @@ def _parse(data: bytes, foreign: bool) -> Axlf:
         state = "cut off" if len(data) < expected else "damaged"
         raise XclbinError(f"the file has {len(data)} bytes where its header says {expected}; it is {state}.")
     if count > _MAX_SECTIONS or _SECTIONS_OFFSET + count * _SECTION_HEADER.size > length:
-        raise XclbinError(f"the header counts {count} sections, for which the file has no room; it is damaged.")
+        raise XclbinError(f"the header has {count} sections, more than fit into the file; it is damaged.")
     sections, names = _sections(data, count, length)
     try:
         axlf = Axlf(
@@ -206,12 +206,12 @@ def _parse(data: bytes, foreign: bool) -> Axlf:
             names=names,
         )
     except UnicodeDecodeError as error:
-        raise XclbinError("the platform's name in the header is no text; the file is damaged.") from error
+        raise XclbinError("the platform name in the header is not text; the file is damaged.") from error
     if foreign:
         return axlf
     target = axlf.manifest["target"]
     if target in manifests.EMULATED and axlf.uuid != axlf.content_uuid():
-        raise XclbinError("the content does not match the UUID in the header; the file is damaged, build it anew.")
+        raise XclbinError("the content does not match the UUID in the header; the file is damaged, build it again.")
     for kind in (
         Section.BITSTREAM,
         Section.EMBEDDED_METADATA,
@@ -220,7 +220,7 @@ def _parse(data: bytes, foreign: bool) -> Axlf:
         Section.CONNECTIVITY,
     ):
         if kind not in sections and target in manifests.EMULATED:
-            raise XclbinError(f"section {kind.name} is missing; build the file anew.")
+            raise XclbinError(f"section {kind.name} is missing; build the file again.")
     return axlf
 
 

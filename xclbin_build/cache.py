@@ -118,8 +118,8 @@ def _replaced(chosen: Path, weak: Weakness) -> Path:
             return _instead[key]
         _instead[key] = private = _private()
     warnings.warn(
-        f"the cache {printable(chosen)} is not used, because {weak}: others could put code there. "
-        f"{printable(private)} takes its place; run 'chmod go-w', or set FPGA_DYNAMO_CACHE to a folder of your own.",
+        f"the cache {printable(chosen)} is not used, because {weak}: others could put code there. {printable(private)} "
+        "is used instead; run 'chmod go-w', or set FPGA_DYNAMO_CACHE to a folder of your own.",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -141,7 +141,7 @@ def _private() -> Path:
             atexit.register(_delete, made, os.getpid())
             return made
     raise CacheError(
-        "there is no folder for the cache that others cannot write to; set FPGA_DYNAMO_CACHE to a folder of your own."
+        "no folder for the cache is safe from writes by other users; set FPGA_DYNAMO_CACHE to a folder of your own."
     )
 
 

@@ -27,9 +27,9 @@ from .toolchain import vitis
 from .trusted_path import printable
 
 _EPILOG = """\
-xclbin-build info FILE [--json]   shows what an xclbin holds.
-xclbin-build estimate --platform P [--recipe R] [--json]   what a design takes of a card, and whether it fits.
-xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their interval, and why.
+xclbin-build info FILE [--json]   shows the contents of an xclbin.
+xclbin-build estimate --platform P [--recipe R] [--json]   which resources a design uses, and whether it fits.
+xclbin-build check [SOURCE | --recipe R | --platform P] [--json]   which loops miss their II, and why.
 
 examples:
   xclbin-build --target emu                                  the emulator's own recipe, with all cores
@@ -46,13 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     commands = {"info": _info, "estimate": _estimate, "check": check.run}
     command = commands.get(words[0]) if words else None
-    return run_command(
-        "error", lambda: command(words[1:]) if command else _build(words), (BuildError, XclbinError)
-    )
+    return run_command("error", lambda: command(words[1:]) if command else _build(words), (BuildError, XclbinError))
 
 
 def _info(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="xclbin-build info", description="Shows what an xclbin holds.")
+    parser = argparse.ArgumentParser(prog="xclbin-build info", description="Shows the contents of an xclbin.")
     parser.add_argument("file", type=Path, help="an xclbin made by xclbin-build")
     parser.add_argument("--json", action="store_true", help="print JSON, with the whole manifest")
     options = parse(parser, words)
@@ -66,14 +64,15 @@ def _info(words: list[str]) -> int:
 def _estimate(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="xclbin-build estimate",
-        description="Estimates what a design takes of a card: DSPs, block RAMs, UltraRAMs, LUTs and flip-flops of each "
-        "kernel, core and process, and whether it fits. Returns 1 if it does not, or if that is not known.",
+        description="Estimates the resources of a design: DSPs, block RAMs, UltraRAMs, LUTs and flip-flops of each "
+        "kernel, core and process, and whether they fit the platform. Returns 1 if they do not fit, or if "
+        "that is unknown.",
     )
     parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
     parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml")
     parser.add_argument("--cu", action="append", default=[], metavar="KERNEL=N", help="compute units of a kernel")
     parser.add_argument("--process", action="append", default=[], metavar="NAME",
-                        help="of an engine's processes count only this one; repeatable")  # fmt: skip
+                        help="count only this process of an engine; repeatable")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parse(parser, words)
     if options.recipe is None and options.platform is None:
@@ -106,7 +105,7 @@ def _build(words: list[str]) -> int:
     if options.sources_only:
         if options.target in EMULATED:
             raise RecipeError(
-                f"--sources-only writes sources for Vitis; use it with --target hw or hw_emu, not {options.target}."
+                f"--sources-only writes sources for Vitis: it requires --target hw or hw_emu, not {options.target}."
             )
         files = vitis.write_sources(design, options.target, options.sources_only)
         console.print(
@@ -135,7 +134,11 @@ def _check_options(options: argparse.Namespace) -> None:
         ("--isa", options.isa is not None and not emulated, f"--target {options.target} has no instruction set"),
         ("--plan", options.plan is not None and not emulated, f"--target {options.target} has no instruction set"),
         ("--output", options.output is not None and bool(options.sources_only), "--sources-only writes no xclbin"),
-        ("--no-fit-check", options.no_fit_check and emulated, "only --target hw and hw_emu check what fits"),
+        (
+            "--no-fit-check",
+            options.no_fit_check and emulated,
+            "only --target hw and hw_emu check whether a design fits",
+        ),
     ):
         if useless:
             raise RecipeError(f"{name} has no effect here: {why}; leave it out.")
@@ -150,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--target",
         default="emu",
-        help="emu or sw_emu: the software card; cycles: the same, counting cycles; hw_emu or hw: Vitis (default: emu)",
+        help="emu or sw_emu: the emulator; cycles: the cycle simulator; hw_emu or hw: Vitis (default: emu)",
     )
     parser.add_argument(
         "--recipe", help=f"{', '.join(recipes.names())}, or the path of a .toml (default: the platform's own)"
@@ -161,12 +164,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml (default: the recipe's)"
     )
-    parser.add_argument("--isa", help="instruction set of an emulation, such as x86-64-v3 (default: this machine's)")
-    parser.add_argument("--plan", help="instruction set that its tiles are planned for (default: that of --isa)")
+    parser.add_argument("--isa", help="instruction set for the emulator, such as x86-64-v3 (default: this machine's)")
+    parser.add_argument("--plan", help="instruction set for which tile sizes are planned (default: that of --isa)")
     parser.add_argument("-o", "--output", type=Path, help="default: torch.xclbin")
-    parser.add_argument("--sources-only", type=Path, metavar="DIR", help="write the sources for Vitis, do not run it")
     parser.add_argument(
-        "--no-fit-check", action="store_true", help="build for a card although the estimate says that it does not fit"
+        "--sources-only", type=Path, metavar="DIR", help="write the sources for Vitis to this folder, do not run Vitis"
+    )
+    parser.add_argument(
+        "--no-fit-check",
+        action="store_true",
+        help="build for a card even if the estimate says that the design does not fit",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     return parser

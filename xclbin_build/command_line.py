@@ -43,7 +43,7 @@ def run_command(
         if isinstance(found, OSError):
             return refuse(program, os_sentence(found))
         if isinstance(found, MemoryError):
-            return refuse(program, "there is not enough memory for this; use a smaller batch or model")
+            return refuse(program, "not enough memory; use a smaller batch or model")
         refuse(program, "internal error, please report it with the lines below")
         raise
 

@@ -68,13 +68,13 @@ def headers(design: Design) -> dict[str, str]:
             continue
         if source is None:
             raise RecipeError(
-                f"kernel '{kernel.name}' is made of cores, which have no cycles to count; leave it out of the recipe, "
-                "or build it with --target emu."
+                f"kernel '{kernel.name}' is made of cores, which the cycle simulator does not support; leave it out of "
+                "the recipe, or build it with --target emu."
             )
         if not ports(kernel):
             raise RecipeError(
-                f"kernel '{kernel.name}': {source.name} has no argument hls::burst_maxi<...>, through which cycles of "
-                "memory are counted; make its pointers such ports, or build it with --target emu."
+                f"kernel '{kernel.name}': {source.name} has no argument hls::burst_maxi<...>, which the cycle "
+                "simulator needs to count memory cycles; make its pointers such ports, or build it with --target emu."
             )
         contract = source.parent / CONTRACT
         if contract.is_file() and contract not in contracts:
@@ -94,7 +94,7 @@ def _check_labels(kernel: str, source: Path, known: qor.Contract) -> None:
             if label not in labels:
                 raise RecipeError(
                     f"kernel '{kernel}': {kind}({label}) in {path.name} has no [{table}.{label}] in "
-                    f"{source.parent / CONTRACT}; say there how many cycles it takes."
+                    f"{source.parent / CONTRACT}; give its number of cycles there."
                 )
 
 

@@ -170,7 +170,7 @@ def elaborate(recipe: recipes.Recipe, platform: Platform) -> Design:
                 owner = next((c.name for c in cores.values() if c is not core and opcode in c.opcodes), None)
                 if owner or (core.user and opcode in opcodes):
                     raise RecipeError(
-                        f"core '{core.name}': opcode '{opcode}' is already taken by {owner or 'command.hpp'}."
+                        f"core '{core.name}': opcode '{opcode}' is already used by {owner or 'command.hpp'}."
                     )
                 if opcode not in opcodes:
                     opcodes[opcode] = next_user_opcode
@@ -192,8 +192,8 @@ def _same_engines(recipe: recipes.Recipe) -> None:
     for kernel in kernels:
         if kernel.together and len(recipe.kernels) > 1:
             raise RecipeError(
-                f"recipe '{recipe.name}': the compute units of '{kernel.name}' work together, on a card that has no "
-                "other kernel; leave out the others."
+                f"recipe '{recipe.name}': the compute units of '{kernel.name}' work together, which requires a card "
+                "without other kernels; leave out the others."
             )
     if len(engines) > 1:
         one, other = list(engines.values())[:2]
@@ -285,7 +285,7 @@ def _check_regions(recipe: recipes.Recipe, entry: recipes.KernelRecipe, platform
     for name in entry.slr:
         if platform.part == NO_PART and not re.fullmatch(r"SLR[0-9]", name):
             raise RecipeError(
-                f"{where}: '{name}' in 'slr' is no region of a card; they are called SLR0, SLR1 and so on."
+                f"{where}: '{name}' in 'slr' is not a region of a card; regions are called SLR0, SLR1 and so on."
             )
         if platform.part != NO_PART and name not in known:
             raise RecipeError(f"{where}: platform '{platform.name}' has no region '{name}'; it has {', '.join(known)}.")
@@ -303,7 +303,7 @@ def _bind(
     for name, tag in entry.memory.items():
         if name not in pointers:
             raise RecipeError(
-                f"{where}: memory for '{name}', which is no pointer argument; {did_you_mean(name, pointers)}"
+                f"{where}: memory for '{name}', which is not a pointer argument; {did_you_mean(name, pointers)}"
             )
         if tag not in tags:
             near = did_you_mean(tag, tags)

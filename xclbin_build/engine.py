@@ -86,21 +86,23 @@ def parse(table: Table) -> Engine:
     """
     array = _ARRAY.fullmatch(table.get("engine", str))
     if not array:
-        raise RecipeError(f"{table.where}: 'engine' is pixels x output channels x input channels, such as \"8x32x16\".")
+        raise RecipeError(
+            f"{table.where}: 'engine' must be pixels x output channels x input channels, such as \"8x32x16\"."
+        )
     pixels, out_channels, in_channels = (int(size) for size in array.groups())
     element = table.get("element", str, "int8")
     if element not in ELEMENTS:
         raise RecipeError(f"{table.where}: unknown 'element' '{element}'; {did_you_mean(element, ELEMENTS)}")
     element_bytes = 1 << ELEMENTS.index(element)
     if not 1 <= pixels <= 16:
-        raise RecipeError(f"{table.where}: an array has 1 to 16 pixels, not {pixels}.")
+        raise RecipeError(f"{table.where}: an array must have 1 to 16 pixels, not {pixels}.")
     if out_channels not in (16, 32):
-        raise RecipeError(f"{table.where}: an array has 16 or 32 output channels, not {out_channels}.")
+        raise RecipeError(f"{table.where}: an array must have 16 or 32 output channels, not {out_channels}.")
     inputs = (16,) if element == "int8" else tuple(n for n in (2, 4, 8, 16) if n * element_bytes >= 4)
     if in_channels not in inputs:
         raise RecipeError(
-            f"{table.where}: an array of {element} has {' or '.join(str(n) for n in inputs)} input channels, "
-            f"not {in_channels}."
+            f"{table.where}: an array of {element} must have {' or '.join(str(n) for n in inputs)} input channels, not "
+            f"{in_channels}."
         )
     most_lanes = 64 // element_bytes
     # The words of 16 channels of a group of pixels pass in equal parts.
@@ -128,7 +130,9 @@ def parse(table: Table) -> Engine:
         raise RecipeError(f"{table.where}: 'vector_lanes' of {element} must be {words}, not {vector_lanes}.")
     activations = table.get("activations", bool, element != "float32")
     if activations and element == "float32":
-        raise RecipeError(f"{table.where}: 'activations' are tables, which a float32 engine has none of.")
+        raise RecipeError(
+            f"{table.where}: 'activations' are tables, which a float32 engine does not have; leave it out."
+        )
     if not activations and element == "int8":
         raise RecipeError(f"{table.where}: 'activations' of int8 are always there; leave it out.")
     sizes = {"weights": 1024, "tiles": 64, "taps": 128, "vector_depth": 512, "vector_blocks": 32}

@@ -38,12 +38,16 @@ def ninja_path(path: str) -> str:
 def config_value(text: str) -> str:
     """A word in a configuration file of v++, which has no quotes. Raises BuildError for one that it would cut."""
     if not re.fullmatch(r"[\w.\[\]:/+-]*", text, re.ASCII):
-        raise BuildError(f"{text!r} has characters that no configuration of v++ can hold; choose another name.")
+        raise BuildError(
+            f"{text!r} has characters that a configuration file of v++ cannot contain; choose another name."
+        )
     return text
 
 
 def _one_line(text: str) -> str:
     lost = re.search(r"[\n\r\0]", text)
     if lost:
-        raise BuildError(f"{text!r} has the character {lost[0]!r}, which no ninja file can hold; choose another name.")
+        raise BuildError(
+            f"{text!r} has the character {lost[0]!r}, which a ninja file cannot contain; choose another name."
+        )
     return text

@@ -122,7 +122,7 @@ def decode(section: bytes) -> dict[str, Any]:
         document = json.loads(section)
     except (ValueError, RecursionError) as error:
         raise XclbinError(
-            "the USER_METADATA section is not the JSON that xclbin-build writes; build the file anew."
+            "the USER_METADATA section is not the JSON that xclbin-build writes; build the file again."
         ) from error
     manifest = document.get(KEY) if isinstance(document, dict) else None
     if not isinstance(manifest, dict):
@@ -134,16 +134,16 @@ def decode(section: bytes) -> dict[str, Any]:
     try:
         check_manifest(manifest)
     except SchemaError as error:
-        raise XclbinError(f"the manifest's {error}; build the file anew.") from error
+        raise XclbinError(f"the manifest's {error}; build the file again.") from error
     return manifest
 
 
 def _check_version(manifest: dict[str, Any], key: str, newest: int) -> None:
     version = manifest.get(key)
     if type(version) is not int or version < 1:
-        raise XclbinError(f"the manifest's {key} is {shown(version)}, which is no version; build the file anew.")
+        raise XclbinError(f"the manifest's {key} is {shown(version)}, which is not a version; build the file again.")
     if version > newest:
         raise XclbinError(
-            f"the file has {key} {shown(version)}, this software understands up to {newest}; "
-            "update it or build the file anew."
+            f"the file has {key} {shown(version)}, this software supports up to {newest}; update it or build the "
+            "file again."
         )

@@ -93,7 +93,7 @@ def load(table: toml_table.Table, directory: Path) -> Memory:
     memory = Memory(dram, timing.name("map", TITLE), figures)
     _check(memory, timing.where)
     if figures["link_bits"] % 8:
-        raise RecipeError(f"{table.where}: 'link_bits' must be whole bytes, not {figures['link_bits']:g} bits.")
+        raise RecipeError(f"{table.where}: 'link_bits' must be a multiple of 8, not {figures['link_bits']:g}.")
     return memory
 
 
@@ -109,7 +109,7 @@ def header(memories: dict[str, Memory], banks: list[tuple[str, str, int, int]], 
         values = ",\n".join(f"    {value} /* {name} */" for name, value in memory.settings().items())
         lines.append(f"constexpr dram_settings {kind}{{\n{values}}};")
     lines.append("constexpr bank_place banks[] = {")
-    lines += [f'    {{{cpp_string(tag)}, 0x{base:x}u, 0x{size:x}u, &{kind}}},' for tag, kind, base, size in banks]
+    lines += [f"    {{{cpp_string(tag)}, 0x{base:x}u, 0x{size:x}u, &{kind}}}," for tag, kind, base, size in banks]
     return "\n".join([*lines, "};", "}", "}", ""])
 
 
@@ -128,10 +128,12 @@ def _check(memory: Memory, where: str) -> None:
     for letter, name in names.items():
         if bits[letter] != wanted[letter]:
             raise RecipeError(
-                f"{where}: 'map' has {bits[letter]} bits '{letter}' for the {name}, which take {wanted[letter]:g}."
+                f"{where}: 'map' has {bits[letter]} bits '{letter}' for the {name}, which need {wanted[letter]:g}."
             )
     if figures["rfc_ns"] >= figures["refi_ns"]:
-        raise RecipeError(f"{where}: 'rfc_ns' must be less than 'refi_ns', or the memory does nothing but refresh.")
+        raise RecipeError(
+            f"{where}: 'rfc_ns' must be less than 'refi_ns': otherwise the memory refreshes all the time."
+        )
 
 
 def _count(table: toml_table.Table, key: str) -> int:

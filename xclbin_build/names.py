@@ -28,12 +28,14 @@ class Kind:
         return fits and not (self.of_code and name in KEYWORDS)
 
 
-IDENTIFIER = Kind("[A-Za-z_][A-Za-z0-9_]*", "an identifier of ASCII letters that is no C++ keyword", of_code=True)
-KERNEL = Kind("[A-Za-z][A-Za-z0-9_]{0,28}", "a C identifier of at most 29 characters, no keyword", of_code=True)
+IDENTIFIER = Kind("[A-Za-z_][A-Za-z0-9_]*", "an identifier of ASCII letters that is not a C++ keyword", of_code=True)
+KERNEL = Kind(
+    "[A-Za-z][A-Za-z0-9_]{0,28}", "a C identifier of at most 29 characters that is not a keyword", of_code=True
+)
 TEXT = Kind(".*", "one line of printable characters")
 TITLE = Kind(".+", "one line of printable characters")
 PLATFORM = Kind("[A-Za-z0-9_.~/][A-Za-z0-9_.~/+-]*", "the name of a platform, or its path, without spaces or quotes")
-BANK = Kind(r"[A-Za-z][A-Za-z0-9_]*(\[[0-9]+\])?", "letters, digits and '_', perhaps with a number in brackets")
+BANK = Kind(r"[A-Za-z][A-Za-z0-9_]*(\[[0-9]+\])?", "letters, digits and '_', optionally with a number in brackets")
 FILE = Kind(
     r"(?!-)[^\"\\]+", "a path of printable characters without '\"' and '\\' that does not begin with '-'", most=4096
 )

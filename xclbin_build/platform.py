@@ -107,8 +107,8 @@ class Platform:
         for bank in self.banks:
             if bank.kind not in self.memories:
                 raise RecipeError(
-                    f"platform '{self.name}' does not say how its memory behaves, so no cycles can be counted: "
-                    f"its file needs a table [memory.{bank.kind}]."
+                    f"platform '{self.name}' has no memory model, which the cycle simulator needs: add to its file a "
+                    f"table [memory.{bank.kind}]."
                 )
         banks = [(bank.tag, bank.kind, bank.base, bank.bytes) for bank in self.banks]
         return memory.header(self.memories, banks, clock_mhz)
@@ -142,7 +142,7 @@ def load(name_or_path: str | Path) -> Platform:
     speeds |= {key: table.get(key, float) for key in _OPTIONAL_SPEEDS if key in table.values}
     for key, value in speeds.items():
         if not 0 < value <= MOST:
-            raise RecipeError(f"{path}: '{key}' must be above 0 and finite, not {value}; {MOST:g} is the most.")
+            raise RecipeError(f"{path}: '{key}' must be above 0 and at most {MOST:g}, not {value}.")
     banks = _banks(table)
     regions = _regions(table, banks)
     return Platform(
@@ -217,7 +217,7 @@ def _tuning(platform: toml_table.Table) -> dict[str, Any]:
     if "tuning" not in platform.values:
         return {}
     if platform.get("part", str) != NO_PART:
-        raise RecipeError(f"{platform.where}: [tuning] is about the software card's host; leave it out for a card.")
+        raise RecipeError(f"{platform.where}: [tuning] describes the host of the emulator; leave it out for a card.")
     table = toml_table.Table(platform.get("tuning", dict), f"{platform.where} [tuning]")
     table.allow([*_TUNING, *_TUNING_TABLES])
     found: dict[str, Any] = {key: _figure(table, key) for key in _TUNING if key in table.values}
@@ -241,9 +241,7 @@ def _figure(table: toml_table.Table, key: str) -> float:
     value = table.get(key, float)
     least = int(key == "slice_work")
     if not least <= value <= MOST:
-        raise RecipeError(
-            f"{table.where}: '{key}' must be {least} or more and finite, not {value}; {MOST:g} is the most."
-        )
+        raise RecipeError(f"{table.where}: '{key}' must be from {least} to {MOST:g}, not {value}.")
     return value
 
 

@@ -96,9 +96,11 @@ def header(contract: Contract) -> str:
 
 def _new(label: str, entry: toml_table.Table, known: set[str]) -> None:
     if not IDENTIFIER.allows(label):
-        raise RecipeError(f"{entry.where}: '{label}' is no C identifier; give the label that stands before the loop.")
+        raise RecipeError(
+            f"{entry.where}: '{label}' is not a C identifier; give the label that stands before the loop."
+        )
     if label in known:
-        raise RecipeError(f"{entry.where}: the label '{label}' comes twice; labels must differ within a kernel.")
+        raise RecipeError(f"{entry.where}: the label '{label}' is defined twice; labels must differ within a kernel.")
 
 
 def _cycles(entry: toml_table.Table, key: str) -> int:

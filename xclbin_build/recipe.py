@@ -90,7 +90,7 @@ def own(platform: str, element: str | None = None) -> str:
     found = for_platform(platform)
     if not found:
         made = ", ".join(sorted({load(name).platform for name in names()}))
-        raise RecipeError(f"no shipped recipe is made for platform '{platform}', only for {made}; give your own.")
+        raise RecipeError(f"no built-in recipe is made for platform '{platform}', only for {made}; give your own.")
     return next((name for name in found if element in elements(name)), found[0])
 
 
@@ -116,7 +116,7 @@ def load(name_or_path: str | Path) -> Recipe:
         if str(name_or_path) not in names():
             raise RecipeError(
                 f"unknown recipe '{name_or_path}'; {did_you_mean(str(name_or_path), names())} "
-                "A recipe of your own is given by a path that ends in .toml."
+                "Give a recipe of your own as a path that ends in .toml."
             )
         path = RECIPES / f"{name_or_path}.toml"
     else:
@@ -144,7 +144,7 @@ def parse_compute_units(words: list[str]) -> dict[str, int]:
         if not name or not equals or not (count.isascii() and count.isdigit()):
             raise RecipeError(f"--cu {word}: write KERNEL=COUNT, such as --cu sequencer=2.")
         if name in counts:
-            raise RecipeError(f"--cu {word}: {name}={counts[name]} is given, too; leave one out.")
+            raise RecipeError(f"--cu {word}: {name}={counts[name]} is also given; leave one out.")
         counts[name] = _checked_cu(f"--cu {word}", int(count))
     return counts
 
@@ -152,7 +152,7 @@ def parse_compute_units(words: list[str]) -> dict[str, int]:
 def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
     table.allow(_KERNEL_KEYS)
     if name in KEYWORDS or name == "main":
-        raise RecipeError(f"{table.where}: no function can be called '{name}' in C++; choose another name.")
+        raise RecipeError(f"{table.where}: '{name}' cannot be the name of a C++ function; choose another name.")
     kinds.check(name, kinds.KERNEL, f"{table.where}: the kernel's name")
     cores, source = table.strings("cores", kinds.FILE), ""
     if "source" in table.values:
@@ -164,7 +164,7 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
             "of your own)."
         )
     if engine is None and (lost := next((key for key in engines.KEYS if key in table.values), "")):
-        raise RecipeError(f"{table.where}: '{lost}' is a size of an engine; say which array in 'engine'.")
+        raise RecipeError(f"{table.where}: '{lost}' is a size of an engine; give the array in 'engine'.")
     if len(set(cores)) != len(cores):
         raise RecipeError(f"{table.where}: 'cores' lists a core twice.")
     cu = _checked_cu(table.where, table.get("cu", int, 1))
@@ -173,11 +173,13 @@ def _kernel(name: str, table: toml_table.Table) -> KernelRecipe:
         raise RecipeError(f"{table.where}: 'slr' must name one region for each of the {cu} compute units.")
     together, memory = table.get("together", bool, False), table.names("memory", kinds.BANK)
     if together and engine is None:
-        raise RecipeError(f"{table.where}: 'together' is said of the compute units of an engine, and this is none.")
+        raise RecipeError(
+            f"{table.where}: 'together' is supported for the compute units of an engine only; leave it out."
+        )
     if together and memory:
         raise RecipeError(
-            f"{table.where}: the maps of units that work together lie in the banks of all of them, and the weights in "
-            "the unit's own; leave out 'memory'."
+            f"{table.where}: with 'together', feature maps lie in the banks of all compute units and weights in the "
+            "unit's own bank; leave out 'memory'."
         )
     return KernelRecipe(name, tuple(cores), source, engine, cu, memory, tuple(slr), together)
 

@@ -128,7 +128,8 @@ def parse_core_line(path: Path) -> CoreLine:
                 raise RecordError(f"{path}: the core's name must be {IDENTIFIER.rule}, not '{match['core']}'.")
             return CoreLine(match["core"], opcodes, _elements(path, opcodes))
     raise RecordError(
-        f"{path}: no line '// core: NAME; opcodes: NAME, NAME' tells which opcodes this core executes; add it on top."
+        f"{path}: the line '// core: NAME; opcodes: NAME, NAME', which lists the opcodes of this core, is missing; add "
+        "it at the top."
     )
 
 
@@ -138,7 +139,7 @@ def _elements(path: Path, opcodes: tuple[str, ...]) -> dict[str, dict[str, tuple
         if match := _ELEMENTS_LINE.match(line.strip()):
             operand, opcode = match["operand"], match["opcode"]
             if opcode not in opcodes:
-                raise RecordError(f"{path}: {operand} of '{opcode}', which is none of the core's opcodes.")
+                raise RecordError(f"{path}: {operand} of '{opcode}', which is not an opcode of the core.")
             elements[operand][opcode] = tuple(part.strip() for part in match["elements"].split(","))
     return elements
 
@@ -237,7 +238,7 @@ def _record(name: str, path: Path, line: int, body: list[tuple[int, str]], const
         match = _FIELD.match(text)
         if not match:
             raise RecordError(
-                f"{where}: '{text.strip()}' is not 'TYPE NAME;' or 'TYPE NAME[COUNT];', one field a line."
+                f"{where}: '{text.strip()}' is not 'TYPE NAME;' or 'TYPE NAME[COUNT];', one field per line."
             )
         if match["type"] not in FIELD_TYPES:
             raise RecordError(

@@ -105,11 +105,11 @@ def _definition(found: Sequence[Statement], source: Path, kernel: str) -> Functi
     chosen = next((known for known in definitions if known.c_linkage), next(iter(definitions), None))
     why = ""
     if chosen is None:
-        why = ": it only declares it" if functions else ""
+        why = ": it only declares the function" if functions else ""
     elif not linked:
-        why = f": its {kernel} lacks the 'extern \"C\"'"
+        why = f": its {kernel} lacks 'extern \"C\"'"
     elif [word for word in chosen.result if word != "static"] != ["void"]:
-        why = f": its {kernel} gives '{_spelled(chosen.result)}', where a kernel's results lie behind its pointers"
+        why = f": it returns '{_spelled(chosen.result)}', and a kernel returns void and writes through pointers"
     else:
         return chosen
     raise RecipeError(f"kernel '{kernel}': {source} does not define 'extern \"C\" void {kernel}(...)'{why}.")
@@ -153,7 +153,7 @@ class _Types:
 def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str) -> Argument:
     called = [a for a, b in pairwise(tokens) if a in macros and b == "("]
     if called:
-        raise RecipeError(f"{where} uses the macro {called[0]}(...), which is not expanded here; write it out.")
+        raise RecipeError(f"{where} uses the macro {called[0]}(...), and macros are not expanded here; write it out.")
     given = declarator(tokens)
     what = types.resolved(given)
     if not given.base or not given.name:
@@ -172,20 +172,20 @@ def _argument(tokens: Sequence[str], types: _Types, macros: set[str], where: str
 def _why_not(what: Declarator, words: Sequence[str]) -> str:
     """Why a host cannot hand over such an argument, and what to write instead; continues a sentence."""
     if _is_stream(words):
-        return "is a stream between kernels, which a recipe cannot connect; pass data by a pointer to device memory."
+        return "is a stream between kernels, which recipes do not support; pass data by a pointer to device memory."
     if what.function:
-        return "is a function; pass a number that says which one to call."
+        return "is a function, which is not supported; pass a number that selects the function."
     if what.reference:
-        return "is a reference; pass a value, or what lies in device memory by a pointer."
+        return "is a reference, which is not supported; pass a value, or a pointer to data in device memory."
     if what.stars + bool(what.extents) > 1:
         return "is neither a pointer to data nor a scalar: a host cannot write addresses into device memory; pass a "\
-            "pointer to the data, and numbers that say where in it things lie."  # fmt: skip
+            "pointer to the data, and offsets into it as numbers."  # fmt: skip
     if words[:1] == [_BURSTS]:
-        return "is no port by value; write hls::burst_maxi<T> without a pointer or an extent."
+        return "is not passed by value; write hls::burst_maxi<T> without a pointer or an extent."
     if what.stars or what.extents:
         return "does not say what it points to; give the type of the elements."
     if words[:1] and words[0] in _NUMBERS_OF_BITS:
-        return "must have a width that is written as a number of at most 64 bits; pass what is wider by a pointer."
+        return "must have a width given as a number of at most 64 bits; pass wider values by a pointer."
     if words in (["long", "double"], ["__int128"], ["unsigned", "__int128"]):
         return "has more than 64 bits; pass it by a pointer."
     return (

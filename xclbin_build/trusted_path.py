@@ -73,7 +73,7 @@ def weakness(path: str | Path, *, any_owner: bool = False) -> Weakness | None:
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 if links > _MOST_LINKS:
-                    return Weakness(entry, "is a link that leads to itself")
+                    return Weakness(entry, "is a symbolic link to itself")
                 target = os.readlink(entry)
                 waiting += [part for part in reversed(target.split("/")) if part not in ("", ".")]
                 at = "/" if target.startswith("/") else at

@@ -69,7 +69,9 @@ def load(key: str, module: GraphModule, target: Target, static: Collection[int])
         return None
     except Exception as error:  # of whatever kind: the same graph without the entry is compiled as ever
         # Its checksum is right, so it is what somebody wrote: a forger, or this package, which then has made a mistake.
-        log.warning("a compiled program that is whole cannot be used; please report this: %s", key, exc_info=error)
+        log.warning(
+            "an intact compiled program in the cache cannot be used; please report this: %s", key, exc_info=error
+        )
         store.report_unusable(key, error)
         return None
     artifacts.record(key, content)

@@ -42,7 +42,7 @@ def check_slot(slot: Slot) -> None:
     """Raises :class:`CorruptError` unless a slot is for its node's value, and dense."""
     known = value(slot.node)
     if not isinstance(known, torch.Tensor) or slot.dtype is not known.dtype or slot.shape != tuple(known.shape):
-        raise CorruptError(f"a slot of {slot.node} that is not of its type and shape")
+        raise CorruptError(f"a slot of {slot.node} whose dtype or shape differs from its node")
     if len(slot.strides) != len(slot.shape) or slot.numel != math.prod(slot.shape):
         raise CorruptError(f"a slot of {slot.node} whose sizes contradict each other")
     reach = 1
@@ -55,16 +55,16 @@ def check_slot(slot: Slot) -> None:
 def blocked_map(given: Any) -> Blocked:
     """A map of an engine, whose planes hold all of its pixels."""
     if not isinstance(given, tuple) or len(given) != len(fields(Blocked)):
-        raise CorruptError(f"not a map: {given!r:.80}")
+        raise CorruptError(f"not a mapping: {given!r:.80}")
     images, pixels, channels, plane, dtype, side, filling, strides, offset, patch = given
     for item in (images, pixels, channels, plane, side):
         integer(item, 1, MOST_BEATS)
     if not isinstance(dtype, torch.dtype) or not isinstance(strides, tuple) or not isinstance(patch, tuple):
-        raise CorruptError(f"not a map: {given!r:.80}")
+        raise CorruptError(f"not a mapping: {given!r:.80}")
     for item in (*strides, offset):
         integer(item)
     if len(patch) != 2 or type(filling) is not int:
-        raise CorruptError(f"not a map: {given!r:.80}")
+        raise CorruptError(f"not a mapping: {given!r:.80}")
     for item in patch:
         integer(item, 1, MOST_BEATS)
     return Blocked(*given)

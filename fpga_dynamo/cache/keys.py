@@ -78,7 +78,7 @@ def _ours(function: Any, what: str) -> str:
     """The name of one of this package's functions. Raises :class:`UnstorableError` for anything else."""
     module = getattr(function, "__module__", "")
     if not isinstance(function, FunctionType) or not module.startswith("fpga_dynamo.lowering."):
-        raise UnstorableError(f"{what}, which is not ours")
+        raise UnstorableError(f"{what}, which is not part of fpga_dynamo")
     return f"{module}.{function.__qualname__}"
 
 

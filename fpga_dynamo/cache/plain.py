@@ -103,7 +103,7 @@ def _named(tag: str) -> Callable[[Sequence[Any], Sequence[Node]], Any]:
     def read(data: Sequence[Any], nodes: Sequence[Node]) -> Any:
         found = getattr(torch, data[0])
         if type(found) is not _NAMED[tag]:
-            raise CorruptError(f"torch.{data[0]} is no {tag}")
+            raise CorruptError(f"torch.{data[0]} is not a {tag}")
         return found
 
     return read

@@ -102,7 +102,7 @@ class _Writer:
         pack = buffer.pack
         name = f"{pack.layout.__module__}.{pack.layout.__qualname__}"
         if not name.startswith(_LAYOUTS) or _layout(name) is not pack.layout:
-            raise UnstorableError(f"a pack laid out by {name}")
+            raise UnstorableError(f"a packing function {name}")
         operands = [None if e is None else self._position[e.node] for e in pack.operands]
         params = to_plain(pack.params, self._position.__getitem__)
         return [name, params, operands, pack.count, pack.element.name, buffer.name]
@@ -122,7 +122,7 @@ class _Reader:
     def nodes(self, positions: Sequence[int]) -> list[Node]:
         found = [self.node(position) for position in positions]
         if len(set(found)) < len(found):
-            raise CorruptError("a list with a node twice")
+            raise CorruptError("a list that names a node twice")
         return found
 
     def segment(self, data: dict[str, Any]) -> tuple[Segment, Lowered | None]:
@@ -141,12 +141,12 @@ class _Reader:
             ps_seconds=number(ps_seconds),
         )
         if segment.on_card != (data["lowered"] is not None):
-            raise CorruptError("a segment on the card without commands, or one on the PS with some")
+            raise CorruptError("a segment on the card without commands, or a segment on the PS with commands")
         if data["lowered"] is None:
             return segment, None
         lowered = self.lowered(data["lowered"])
         if {slot.node for slot in lowered.outputs} != set(segment.outputs):
-            raise CorruptError("a launch that brings back other values than its segment gives")
+            raise CorruptError("a launch whose results are not those of its segment")
         return segment, lowered
 
     def lowered(self, data: dict[str, Any]) -> Lowered:
@@ -156,7 +156,7 @@ class _Reader:
         outputs = [self.slot(item) for item in data["outputs"]]
         code = self.code(data["code"], data["fixups"], weights)
         if code.count != len(commands):
-            raise CorruptError(f"{code.count} commands, of which {len(commands)} are described")
+            raise CorruptError(f"{code.count} commands, but descriptions of {len(commands)}")
         plan = self.plan(data["plan"], inputs, outputs)
         return Lowered(commands, plan, code, inputs, outputs, weights)
 
@@ -224,7 +224,7 @@ class _Reader:
         expressions = tuple(None if i is None else expression(self.node(i), self._graph) for i in operands)
         for operand in expressions:
             if operand is not None and not self._graph.from_inputs(operand.node):
-                raise CorruptError(f"a parameter made from {operand.node}, which is known at run time only")
+                raise CorruptError(f"a parameter made from {operand.node}, which is not a constant")
         settings = from_plain(params, ())
         if not isinstance(settings, tuple):
             raise CorruptError(f"not the settings of a pack: {params!r:.80}")
@@ -239,5 +239,5 @@ def _layout(name: str) -> Callable[..., torch.Tensor]:
     module, _, function = name.rpartition(".")
     found = getattr(sys.modules.get(module), function, None) if name.startswith(_LAYOUTS) else None
     if not callable(found) or not function.startswith("pack_") or getattr(found, "__module__", "") != module:
-        raise CorruptError(f"no function {name!r:.80} lays packs out")
+        raise CorruptError(f"no packing function {name!r:.80}")
     return found

@@ -50,7 +50,7 @@ def size_limit() -> int:
     try:
         return int(float(given) * (1 << 20)) if given else DEFAULT_MEBIBYTES << 20
     except (ValueError, OverflowError):
-        _warn_once(f"{LIMIT_VARIABLE}={given!r} is no number of MiB; {DEFAULT_MEBIBYTES} is taken")
+        _warn_once(f"{LIMIT_VARIABLE}={given!r} is not a number of MiB; the default, {DEFAULT_MEBIBYTES}, is used")
         return DEFAULT_MEBIBYTES << 20
 
 
@@ -85,7 +85,7 @@ def read(key: str) -> tuple[Entry, bytes] | None:
 def parse(key: str, content: bytes) -> Entry:
     """Raises :class:`CorruptError` if `content` is not, bit for bit, what was written under `key`."""
     if content[: len(MAGIC)] != MAGIC:
-        raise CorruptError("it is no such file, or one of another version")
+        raise CorruptError("it is not a cache entry, or an entry of another version")
     body = memoryview(content)[_BODY:]
     if hashlib.sha256(body).digest() != content[_CHECKSUM]:
         raise CorruptError("its checksum is wrong")
@@ -93,9 +93,9 @@ def parse(key: str, content: bytes) -> Entry:
     try:
         header = json.loads(bytes(body[8 : 8 + length]))
     except (ValueError, RecursionError) as error:
-        raise CorruptError("its header is no JSON") from error
+        raise CorruptError("its header is not JSON") from error
     if not isinstance(header, dict) or header.get("key") != key:
-        raise CorruptError("it is the entry of another key")
+        raise CorruptError("it belongs to another key")
     return Entry(header, body[8 + length :])
 
 
@@ -124,7 +124,7 @@ def write(key: str, content: bytes) -> bool:
 def report_unusable(key: str, error: Exception) -> None:
     """Warns of an entry that is ignored: a damaged one (CorruptError), or one that another error has come of."""
     why = str(error) if isinstance(error, CorruptError) else f"{type(error).__name__}: {error}"
-    warnings.warn(f"the compiled program {_path(key)} is ignored and made again: {why}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"the cached program {_path(key)} is ignored and compiled again: {why}", RuntimeWarning, stacklevel=2)
 
 
 def _path(key: str) -> Path:

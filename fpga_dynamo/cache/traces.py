@@ -58,7 +58,7 @@ class Trace:
             seal.check(entry.header, entry.raw)
             graph, static = entry.header["graph"], entry.header["static"]
             if not all(type(i) is int for i in static):
-                raise CorruptError("a static input that is no number")
+                raise CorruptError("a static input that is not a number")
             module = graph_from_plain(graph)
             _set_layers(module, entry.header["layers"])
         except (CorruptError, KeyError, TypeError) as error:

@@ -83,7 +83,7 @@ class FpgaCode(OutputCode):
         self._options = {**asdict(options), "disable": list(options.disable)}
 
     def __call__(self, inputs: Any) -> Any:
-        assert self._run is not None, "post_compile comes first"
+        assert self._run is not None, "call post_compile before the compiled function"
         return self._run(inputs)
 
     def prepare_for_serialization(self) -> None:
@@ -98,8 +98,8 @@ class FpgaCode(OutputCode):
             self._run, target = self._load(self._snapshot.graph, self._snapshot.static, self._snapshot.saved, options)
             if target.uuid != self._uuid:
                 warnings.warn(
-                    f"a function that was compiled ahead of time for the xclbin {self._uuid} is lowered anew for "
-                    f"{target.uuid}, which is on this card; compile and save it again with that one",
+                    f"a function compiled ahead of time for xclbin {self._uuid} is lowered again for xclbin "
+                    f"{target.uuid}, which this card holds; compile and save it again with this xclbin",
                     RuntimeWarning,
                     stacklevel=2,
                 )

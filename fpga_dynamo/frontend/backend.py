@@ -91,7 +91,9 @@ def fpga(
     parsed = with_recipe(_parsed(options, mode), gm, example_inputs)
     warn_once()
     if in_forward_ad():
-        return _left_to_eager(gm, "the card does not carry the tangents of forward-mode differentiation", parsed)
+        return _left_to_eager(
+            gm, "forward-mode differentiation is not supported: the card computes no tangents", parsed
+        )
     refuse_recurrence(gm)
     frame = _Frame(open_card(parsed), parsed, ahead=is_ahead_of_time())
     case = Case(gm, parsed, example_inputs, from_dynamo=True)
@@ -171,14 +173,14 @@ def _compiled(gm: GraphModule, example_inputs: Sequence[Any], frame: _Frame) -> 
 
 def _left_to_eager(gm: GraphModule, reason: str, options: Options) -> Callable[..., Any]:
     if options.strict:
-        raise NotLoweredError(f"strict=True, but a graph would run in eager: {reason}")
-    log.warning("a graph runs in eager: %s", reason)
+        raise NotLoweredError(f"strict=True, but a graph falls back to eager mode: {reason}")
+    log.warning("a graph falls back to eager mode: %s", reason)
     return _with_gap(gm, reason)
 
 
 def _with_gap(gm: GraphModule, reason: str) -> Callable[..., Any]:
     """A graph that eager runs, and of which `explain` says why."""
-    note_gap(gm.forward.__code__, Gap("graph left to eager", reason, "", 0, ""))
+    note_gap(gm.forward.__code__, Gap("graph falls back to eager mode", reason, "", 0, ""))
     return gm
 
 
@@ -248,7 +250,7 @@ def _serialisable(compiler: Callable[..., Any], frame: _Frame) -> SerializableAO
         with recording() as programs:
             run = compiler(module, inputs)
         if not frame.snapshots:
-            raise FpgaError("aot_compile cannot save a graph that is left to eager")
+            raise FpgaError("aot_compile cannot save a graph that falls back to eager mode")
         return FpgaCode(run, frame.snapshots[0], programs, frame.card.target, frame.options, load_graph)
 
     return SerializableAOTDispatchCompiler(FpgaCode, compile_and_keep)

@@ -68,6 +68,7 @@ def capture(model: torch.nn.Module, inputs: Sequence[Any]) -> Captured:
         compiled(*inputs)
     if len(found) != 1:
         raise NotLoweredError(
-            f"the model is {len(found)} graphs, and one is looked at: TORCH_LOGS=graph_breaks says where it breaks"
+            f"Dynamo splits the model into {len(found)} graphs, and exactly one is supported here: "
+            "TORCH_LOGS=graph_breaks shows the graph breaks"
         )
     return found[0]

@@ -56,14 +56,14 @@ class DoubleBackward:
         facts = graph_facts()
         plain = all(type(self._inputs[i]) in (torch.Tensor, torch.nn.Parameter) for i in self.tensors)
         if facts is None or facts.inputs != len(self._inputs) or not plain:
-            self.refusal = self.refusal or "inputs of the graph share memory or are of a tensor subclass"
+            self.refusal = self.refusal or "inputs of the graph share memory or are tensor subclasses"
             self.changed = frozenset(self.tensors)
             return
         self.changed = frozenset(i for i, changed in enumerate(facts.changed) if changed)
         lost = _lost(module, self.changed, facts.updates, facts.requires_grad)
         if lost is not None and self.refusal is None:
             name = [node.name for node in self.graph.graph.nodes if node.op == "placeholder"][lost]
-            self.refusal = f"the graph changes an input in place whose old value its results depend on ({name})"
+            self.refusal = f"the graph changes an input in place, and its results depend on the old value ({name})"
 
     def wrapped(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """`compiled` with a hook at the node of each call."""
@@ -208,7 +208,7 @@ def _opaque(graph: GraphModule) -> str | None:
     targets = [node.target for part in parts for node in part.graph.nodes if node.op == "call_function"]
     operators = [target.name() for target in targets if isinstance(target, HigherOrderOperator)]
     found = next((name for name in operators if name not in _DIFFERENTIABLE), None)
-    return None if found is None else f"the graph has a function with a backward function of its own ({found})"
+    return None if found is None else f"the graph contains a function with a custom backward ({found})"
 
 
 class _Refused(torch.autograd.Function):
@@ -222,8 +222,8 @@ class _Refused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *tangents: torch.Tensor) -> Any:
         raise FpgaError(
-            f"second derivatives of a compiled graph are not supported here: {ctx.reason}; call the function that was "
-            "given to torch.compile, without torch.compile, for a loss with create_graph=True"
+            f"second derivatives of a compiled graph are not supported here: {ctx.reason}; for a loss with "
+            "create_graph=True, call the original function without torch.compile"
         )
 
 

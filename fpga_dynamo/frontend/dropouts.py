@@ -69,9 +69,9 @@ def _why_not_unrolled(node: Node, graphs: int) -> str:
     kind = _RECURRENT[node.target]
     x = node.args[0].meta["example_value"]  # type: ignore[union-attr]
     if isinstance(node.args[1 if node.target is torch.lstm else 2], Node):
-        return f"{kind} over packed sequences, whose lengths are data"
+        return f"{kind} with packed sequences is not supported: their lengths are data-dependent"
     if x.dtype is not torch.float32 or autocast_active():
-        return f"{kind} in another type than float32, which the card does not compute in"
+        return f"{kind} is supported in float32 only, not in another dtype"
     if _stays_one_op(node):
         return ""
     given = hints(x.shape)
@@ -79,7 +79,7 @@ def _why_not_unrolled(node: Node, graphs: int) -> str:
     if steps is None or steps > MOST_STEPS:
         return f"{kind} of {steps or 'unknown'} steps: its graph would grow with them, at most to {MOST_STEPS}"
     if graphs >= MOST_LENGTHS:
-        return f"{kind} in a frame that has been compiled for {graphs} others: a graph is for one number of steps"
+        return f"{kind} in a frame that was compiled for {graphs} other numbers of steps: a graph has a fixed number"
     return ""
 
 

@@ -35,9 +35,7 @@ from fpga_dynamo.torch_internals.frames import (
     recurrent_layers_wanted,
 )
 
-GRADIENTS = (
-    "a recurrent layer where gradients are recorded: eager's own is faster there; under torch.no_grad() it is traced"
-)
+GRADIENTS = "a recurrent layer with gradients enabled: eager mode is faster; under torch.no_grad() it is compiled"
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def join_parameters(module: torch.nn.Module) -> GraphModule:
     """
     if not isinstance(module, GraphModule):
         raise FpgaError(
-            f"join_parameters takes the graph of an exported model, torch.export.export(model, inputs).module(), "
-            f"not {type(module).__name__}"
+            "join_parameters expects the graph of an exported model, torch.export.export(model, inputs).module(), not "
+            f"{type(module).__name__}"
         )
     joined = copy.deepcopy(module)
     groups: dict[torch.dtype, dict[int, _Member]] = defaultdict(dict)
@@ -100,7 +100,7 @@ class _Together:
             if part is None:
                 missing.append(f"{prefix}{name}")
             elif part.shape != place.shape:
-                errors.append(f"size mismatch for {prefix}{name}: {part.shape} is given, the model has {place.shape}.")
+                errors.append(f"size mismatch for {prefix}{name}: got {part.shape}, the model has {place.shape}.")
             else:
                 place.of(whole).copy_(part)
         state[f"{prefix}{self._joined}"] = whole

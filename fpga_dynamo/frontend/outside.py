@@ -20,7 +20,7 @@ from fpga_dynamo.torch_internals.dispatch import OpOverload, TorchDispatchMode, 
 from fpga_dynamo.torch_internals.frames import AOT_FILES, REGION, is_pytorch
 from fpga_dynamo.torch_internals.pytree import tree_leaves
 
-UNKNOWN = "Dynamo was not asked: it skips this code since an earlier call or as it is told; see torch._dynamo.reset()"
+UNKNOWN = "Dynamo skips this code, by configuration or since an earlier call (cleared by torch._dynamo.reset())"
 """The reason where no gap is known."""
 
 _OURS = os.path.dirname(errors.__file__) + os.sep
@@ -145,7 +145,7 @@ class StrictWatch(GapWatch):
     def _refuse(self, op: OutsideOp) -> None:
         self._gaps = True
         where = f" at {op.source}" if op.source else ""
-        raise NotLoweredError(f"strict=True, but {op.op}{where} would run in eager, in no graph: {op.reason}")
+        raise NotLoweredError(f"strict=True, but {op.op}{where} runs in eager mode, outside every graph: {op.reason}")
 
 
 def _nothing() -> None:

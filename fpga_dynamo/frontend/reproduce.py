@@ -40,4 +40,4 @@ def reproduce(
             run = compile_graph(graph, inputs, Options.parse(chosen), static, None if saved is None else slice(*saved))
             with torch.no_grad():
                 run(*inputs)
-    print("nothing went wrong: this version compiles and runs the graph")
+    print("no error: this version compiles and runs the graph")

@@ -39,7 +39,8 @@ class ProcessingElement:
             raise ValueError(f"processing element {self.name!r}: kind must be 'PS' or 'PL', not {self.kind!r}")
         if (self.kind == "PL") != bool(self.kernel) or self.kernel == PS:
             raise ValueError(
-                f"processing element {self.name!r}: a PL element names its kernel (other than 'PS'), a PS element none"
+                f"processing element {self.name!r}: a PL element must name its kernel (other than 'PS'), and a PS "
+                "element must not"
             )
         object.__setattr__(self, "resource", self.variant or self.kernel or PS)
 
@@ -64,7 +65,9 @@ class Task:
 
     def __post_init__(self) -> None:
         if not self.costs:
-            raise ValueError(f"task {self.name!r}: costs names no resource type, so nothing could run it")
+            raise ValueError(
+                f"task {self.name!r}: costs is empty: name at least one resource type that can run the task"
+            )
         for what, seconds in (("cost", self.costs), ("transfer time", self.transfer_seconds)):
             for resource, value in seconds.items():
                 if not (isinstance(value, Real) and 0 <= value < math.inf):
@@ -105,8 +108,8 @@ class TaskGraph:
             for dependency in task.dependencies:
                 if not 0 <= dependency < index:
                     raise ValueError(
-                        f"graph {name!r}: task {index} ({task.name!r}) depends on {dependency}, but tasks must come in "
-                        f"topological order, each after the tasks that it depends on"
+                        f"graph {name!r}: task {index} ({task.name!r}) depends on {dependency}, but list each task "
+                        "after the tasks that it depends on (topological order)"
                     )
                 successors[dependency].append(index)
         values = {

@@ -50,7 +50,7 @@ class Accelerators:
 
     def __init__(self, place: str = "any", **options: Any) -> None:
         if place not in PLACES:
-            raise OptionError(f"Accelerators(place=...) takes one of {', '.join(PLACES)}, not {place!r}")
+            raise OptionError(f"Accelerators(place=...) must be one of {', '.join(PLACES)}, not {place!r}")
         settings = {"recipe": "signal", **options}
         settings |= {"partition": "greedy"} if place == "PL" else {"granularity": "op"}
         self.place = place

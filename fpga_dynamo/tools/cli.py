@@ -62,7 +62,7 @@ def option(text: str) -> tuple[str, Any]:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of the backend; each may be given once."""
+    """The options option of the backend; repeatable; each may be given once."""
     names = [name for name, _ in arguments.options]
     for name in names:
         if names.count(name) > 1:
@@ -75,45 +75,51 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"fpga-dynamo {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run a model and compare it with eager")
+    run = commands.add_parser("run", help="run a model and compare it with eager mode")
     run.add_argument("model", help="a torchvision or timm name, module:callable, or file.py:callable")
-    run.add_argument("--batch", type=whole(), default=1, metavar="N", help="images or rows a call (1)")
+    run.add_argument("--batch", type=whole(), default=1, metavar="N", help="batch size: images or rows per call (1)")
     run.add_argument("--trace", type=output_file, metavar="FILE", help="write a Chrome/Perfetto trace of one call")
-    run.add_argument("--gantt", type=_picture, metavar="FILE", help="draw the same as a PNG")
+    run.add_argument("--gantt", type=_picture, metavar="FILE", help="draw the trace as a PNG")
     run.add_argument("--explain", action="store_true", help="show what ran where, node by node, and why")
-    run.add_argument("--by", choices=BY, default="node", help="rows of what --explain shows: nodes (node), or sums")
+    run.add_argument(
+        "--by", choices=BY, default="node", help="how --explain groups its rows: one per node (node), or sums"
+    )
     run.set_defaults(action=_run)
 
     devices = commands.add_parser("devices", help="list the cards")
     devices.set_defaults(action=_devices)
 
-    doctor = commands.add_parser("doctor", help="say what this machine lacks, and what to do")
-    doctor.add_argument("xclbin", nargs="?", type=Path, help="look at this file too")
+    doctor = commands.add_parser("doctor", help="report what this machine lacks, and how to fix it")
+    doctor.add_argument("xclbin", nargs="?", type=Path, help="examine this xclbin too")
     doctor.set_defaults(action=_doctor)
 
-    fuzz = commands.add_parser("fuzz", help="compare random models with eager")
-    fuzz.add_argument("--examples", type=whole(), default=100, metavar="N", help="how many models (100)")
+    fuzz = commands.add_parser("fuzz", help="compare random models with eager mode")
+    fuzz.add_argument("--examples", type=whole(), default=100, metavar="N", help="number of models (100)")
     seed, out = whole(0, MOST_SEED), Path("out/fuzz")
-    fuzz.add_argument("--seed", type=seed, default=0, metavar="S", help="the same seed draws the same models (0)")
-    fuzz.add_argument("--out", type=output_folder, default=out, metavar="DIR", help="repro scripts (out/fuzz)")
+    fuzz.add_argument("--seed", type=seed, default=0, metavar="S", help="seed of the random models (0)")
+    fuzz.add_argument(
+        "--out", type=output_folder, default=out, metavar="DIR", help="folder for reproduction scripts (out/fuzz)"
+    )
     fuzz.add_argument(
         "--winograd",
         type=int,
         choices=(2, 4),
-        help="models with convolutions by Winograd's method, in tiles of this size",
+        help="models whose convolutions use Winograd's method with tiles of this size",
     )
     fuzz.add_argument(
         "--dtype",
         choices=("float32", "bfloat16", "float16", "int8"),
         default="float32",
-        help="of parameters and inputs; int8: quantised networks, which must be eager's to the bit",
+        help="dtype of parameters and inputs; int8: quantized networks, which must be bit-identical to eager mode",
     )
     fuzz.set_defaults(action=_fuzz)
 
-    ops = commands.add_parser("ops", help="list what the card does with each ATen op, and why not")
+    ops = commands.add_parser(
+        "ops", help="list where each ATen op runs, with the reason for each that does not run on the card"
+    )
     page = ops.add_mutually_exclusive_group()
-    page.add_argument("--markdown", type=output_file, metavar="FILE", help="write it as Markdown (docs/ops.md)")
-    page.add_argument("--check", type=Path, metavar="FILE", help="say whether the file is what would be written")
+    page.add_argument("--markdown", type=output_file, metavar="FILE", help="write the list as Markdown (docs/ops.md)")
+    page.add_argument("--check", type=Path, metavar="FILE", help="check that this file is up to date")
     page.add_argument("--patterns", action="store_true", help="list the patterns in the order in which they are asked")
     ops.set_defaults(action=_ops)
 
@@ -128,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
             type=option,
             default=[],
             metavar="key=value",
-            help="of the backend",
+            help="option of the backend; repeatable",
         )
         command.add_argument("--backend", default="fpga", help=argparse.SUPPRESS)
     return parser
@@ -190,11 +196,13 @@ def _run(arguments: argparse.Namespace) -> int:
         table = Table(show_header=False, title=escape(f"{example.name}, batch {example.batch}"))
         table.add_row("first call, with compilation", f"{first_call:.2f} s")
         table.add_row("a call", f"{_milliseconds(_timed(lambda: compiled(*inputs)))}")
-        table.add_row("a call in eager", f"{_milliseconds(_timed(lambda: model(*inputs)))}")
-        table.add_row("launches on the card a call", f"{per_call['pl_launches']} of {per_call['pl_commands']} commands")
-        table.add_row("operators on the host a call", f"{per_call['ps_nodes']}")
+        table.add_row("a call in eager mode", f"{_milliseconds(_timed(lambda: model(*inputs)))}")
         table.add_row(
-            "to and from the card a call",
+            "launches on the card per call", f"{per_call['pl_launches']} of {per_call['pl_commands']} commands"
+        )
+        table.add_row("operators on the host per call", f"{per_call['ps_nodes']}")
+        table.add_row(
+            "to and from the card per call",
             f"{per_call['bytes_to_device']:,} and {per_call['bytes_from_device']:,} bytes",
         )
         table.add_row("error against float64", verdict)
@@ -216,7 +224,7 @@ def _check_backend(name: str) -> None:
 
     known = torch.compiler.list_backends(exclude_tags=())
     if name not in known:
-        raise UsageError(f"there is no backend '{name}'; known are {', '.join(known)}")
+        raise UsageError(f"unknown backend '{name}'; known are {', '.join(known)}")
 
 
 def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
@@ -233,7 +241,7 @@ def _compare(example: ZooModel, outputs: Any) -> tuple[bool, str]:
     except Mismatch as error:
         return True, f"[red]WRONG[/red]: {escape(str(error))}"
     compiled, own = max(e.compiled for e in errors), max(e.eager for e in errors)
-    return False, f"{compiled:.2g}, eager's own {own:.2g}"
+    return False, f"{compiled:.2g}; eager mode: {own:.2g}"
 
 
 # fpga-dynamo devices
@@ -291,7 +299,7 @@ def _ops(arguments: argparse.Namespace) -> int:
     if arguments.check is not None:
         if check_page(arguments.check, target):
             return RIGHT
-        told = f"{arguments.check} is old; write it with `fpga-dynamo ops --markdown {arguments.check}`"
+        told = f"{arguments.check} is out of date; write it again with `fpga-dynamo ops --markdown {arguments.check}`"
         _errors.print(told, markup=False)
         return WRONG
     if arguments.markdown is not None:
@@ -357,7 +365,7 @@ def _done(arguments: argparse.Namespace) -> int:
     except SystemExit as error:  # a model's: the command itself returns
         if isinstance(error.__context__, BrokenPipeError):  # rich's
             raise error.__context__ from error
-        raise UsageError(f"the model or what it imports ended the program by sys.exit({error.code!r})") from error
+        raise UsageError(f"the model, or a module that it imports, called sys.exit({error.code!r})") from error
 
 
 def _unwrapped(error: Exception) -> object:

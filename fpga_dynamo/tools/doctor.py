@@ -51,9 +51,9 @@ def examine(xclbin: Path | None = None) -> list[Finding]:
 def _pytorch() -> Iterator[Finding]:
     told = versions.describe()
     if told is None:
-        yield Finding("PyTorch", GOOD, f"{torch.__version__}, which is tested")
+        yield Finding("PyTorch", GOOD, f"{torch.__version__}, a tested version")
     else:
-        yield Finding("PyTorch", MISSING, told, f"for all of fpga_dynamo: install torch {versions.tested()}")
+        yield Finding("PyTorch", MISSING, told, f"some features need another version: install torch {versions.tested()}")
 
 
 def _compiler() -> Iterator[Finding]:
@@ -68,9 +68,9 @@ def _compiler() -> Iterator[Finding]:
 def _software_card() -> Iterator[Finding]:
     try:
         count = select("emulated").enumerate_devices()  # type: ignore[attr-defined]
-        yield Finding("software card", GOOD, f"{count} in this process")
+        yield Finding("emulator", GOOD, f"{count} in this process")
     except FpgaError as error:
-        yield Finding("software card", WRONG, str(error), "set the variable to a number, or unset it")
+        yield Finding("emulator", WRONG, str(error), "set the variable to a number, or unset it")
 
 
 def _binding() -> Path | None:
@@ -88,9 +88,9 @@ def _xrt() -> Iterator[Finding]:
         remedy = (
             "install XRT (Debian 12: apt-get install libxrt-dev uuid-dev; else AMD's package), then fpga_dynamo again"
         )
-        yield Finding("driver xrt", MISSING, "fpga_dynamo was installed without XRT's headers", remedy)
+        yield Finding("driver xrt", MISSING, "fpga_dynamo was built without XRT's headers", remedy)
     except ImportError as error:
-        remedy = "install XRT again, or fpga_dynamo if XRT is another release now"
+        remedy = "install XRT again, or, if the release of XRT changed, install fpga_dynamo again"
         yield Finding("driver xrt", WRONG, f"XRT's libraries cannot be loaded: {error}", remedy)
     else:
         yield Finding("driver xrt", GOOD, f"FPGA_DYNAMO_XRT={xrt_environment.mode()}")
@@ -100,13 +100,13 @@ def _emulation() -> Iterator[Finding]:
     place = _binding()
     files = {"inproc": f"lib{xrt_environment.DRIVER}.so.{xrt_environment.MAJOR}", "process": "genericpciemodel"}
     for mode, name in files.items():
-        subject = f"software card under XRT, {mode}"
+        subject = f"emulator under XRT, {mode}"
         if place is not None and (place / "xrt_lib" / name).exists():
             yield Finding(subject, GOOD, f"FPGA_DYNAMO_XRT={mode} selects it")
         else:
             remedy = "Debian 12: apt-get install libxrt-dev uuid-dev, then install fpga_dynamo again"
             yield Finding(
-                subject, MISSING, f"{name} was not built: it needs XRT 2.13 with its static libraries", remedy
+                subject, MISSING, f"{name} was not built: it requires XRT 2.13 with its static libraries", remedy
             )
 
 
@@ -114,7 +114,7 @@ def _pyxrt() -> Iterator[Finding]:
     try:
         importlib.import_module("pyxrt")
     except ImportError as error:
-        remedy = "driver 'xrt' does without; else source /opt/xilinx/xrt/setup.sh of AMD's XRT package"
+        remedy = "not needed by driver 'xrt'; otherwise source /opt/xilinx/xrt/setup.sh of AMD's XRT package"
         yield Finding("driver pyxrt", MISSING, str(error), remedy)
     else:
         yield Finding("driver pyxrt", GOOD, "importable")
@@ -154,5 +154,5 @@ def _xclbin(path: Path) -> list[Finding]:
         target, platform = content.manifest["target"], content.platform
     except (xclbin_build.XclbinError, KeyError) as error:
         return [Finding(str(path), WRONG, str(error), "build it with xclbin-build")]
-    runs = "the software card runs it" if target in ("emu", "sw_emu", "cycles") else "a card with this shell runs it"
+    runs = "for the emulator" if target in ("emu", "sw_emu", "cycles") else "for a card with this shell"
     return [Finding(str(path), GOOD, f"target {target}, platform {platform}: {runs}")]

@@ -111,7 +111,7 @@ def explain(
     "node", or sums by "op", "module" or "reason", or "command" with its cycles. Raises OptionError for another one.
     """
     if by not in BY:
-        raise OptionError(f"explain(by=...) takes one of {', '.join(BY)}, not {by!r}")
+        raise OptionError(f"explain(by=...) must be one of {', '.join(BY)}, not {by!r}")
     inner = getattr(model, "_orig_mod", model)
     inference = isinstance(inner, torch.nn.Module) and not inner.training
     with (
@@ -264,9 +264,9 @@ def _nodes(program: Program) -> list[NodeReport]:
         if node in how:
             place, text = "PL", how[node]
         elif node in program.graph.static and node not in eager:
-            place, text = "PL", "constant: evaluated when the weights are packed"
+            place, text = "PL", "constant: evaluated once, when the weights are packed"
         elif node in eager or computes(node):
-            place, text = "PS", program.reasons.get(node, "a view or constant that eager makes")
+            place, text = "PS", program.reasons.get(node, "a view or a constant: made in eager mode")
         else:
             continue
         if quantised and macs(node) and place == "PS" and program.graph.target.engine is not None:

@@ -1,4 +1,4 @@
-"""An explanation as text: a table for each graph, or one with sums; what ran in no graph; the totals."""
+"""An explanation as text: a table for each graph, or one with sums; what ran outside every graph; the totals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def as_text(explained: Explained) -> str:
     console.print(
         f"node offload {explained.node_offload:.1%}, MAC offload {explained.mac_offload:.1%}, "
         f"{explained.pl_launches} PL launch(es) in {len(explained.graphs)} graph(s)"
-        + (f"; {outside} operator(s) ran in eager in no graph" if outside else "")
+        + (f"; {outside} operator(s) ran in eager mode outside every graph" if outside else "")
     )
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -107,7 +107,7 @@ def _about(graph: GraphReport) -> Iterator[str]:
     )
     if any(step.basis == COUNTED for step in graph.steps):
         cycles, ms = sum(step.cycles for step in graph.steps), sum(step.ms for step in graph.steps)
-        yield f"card time: {cycles:,} cycles, {ms:.4f} ms at {graph.clock_mhz:g} MHz, counted by the counting card"
+        yield f"card time: {cycles:,} cycles, {ms:.4f} ms at {graph.clock_mhz:g} MHz, by the cycle simulator"
     if (latency := graph.latency) is not None:
         yield (
             f"estimated latency on {latency.platform}: {latency.call:.3f} ms a call ({latency.engine:.3f} engine, "
@@ -129,8 +129,8 @@ def _about(graph: GraphReport) -> Iterator[str]:
 
 
 def _outside(explained: Explained) -> Table:
-    """What eager ran in no graph, a row for each op and line."""
-    table = _new_table("in no graph", ("op", "where", "why", "source"), ("runs", "MACs", "bytes"))
+    """What eager ran outside every graph, a row for each op and line."""
+    table = _new_table("outside every graph", ("op", "where", "why", "source"), ("runs", "MACs", "bytes"))
     for op in explained.outside:
         table.add_row(op.op, "PS", op.how, op.source, str(op.runs), _count(op.macs), _size(op.bytes))
     return table
@@ -163,7 +163,7 @@ def _sums(explained: Explained) -> Table:
                 figures = (graph.runs, node.macs * graph.runs, node.bytes * graph.runs)
                 sums.setdefault(_key(node, explained.by), _Sum()).add(*figures, node.place == "PL")
     for op in explained.outside:
-        key = {"op": op.op, "module": f"(in no graph) {op.source}", "reason": op.how}[explained.by]
+        key = {"op": op.op, "module": f"(outside every graph) {op.source}", "reason": op.how}[explained.by]
         sums.setdefault(key, _Sum()).add(op.runs, op.macs, op.bytes, False)
     table = _new_table("", (explained.by,), ("nodes", "on the card", "MACs", "on the card", "bytes"))
     for key, one in sorted(sums.items(), key=lambda item: (-item[1].macs, -item[1].nodes)):

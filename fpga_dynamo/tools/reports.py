@@ -28,9 +28,9 @@ class NodeReport:
 
 COUNTED, MODELLED, FORMULA = "counted", "cost model", "formula"
 BASES = {
-    COUNTED: "by the counting card, on the kernel's sources, with loops as its qor.toml says and a model of the memory",
-    MODELLED: "the engine's, which is held against the counting card",
-    FORMULA: "the core's own, of its loops; how long it waits for memory is not in it",
+    COUNTED: "by the cycle simulator, from the kernel sources, with loops as in their qor.toml and a memory model",
+    MODELLED: "the cost model of the engine, compared with the cycle simulator",
+    FORMULA: "the cost model of the core's loops, without waiting for memory",
 }
 """What cycles of a command rest on. No synthesis and no card has confirmed any of them."""
 

@@ -61,7 +61,7 @@ def task_graph(
 
     granularity: "launch", what the compiler would start at once; "layer", what one module computes; "op", an operator.
     platform: whose clock and start of a launch the seconds of kernels are for, by cycles counted from the sources; None
-        is the software card, measured.
+        is the emulator, measured.
     measure: whether seconds on "x86" are measured here, on one thread; if not they are modelled, and those of kernels
         are counted.
     options: those of torch.compile; by default the xclbin is that of the recipe "signal", with a kernel each for
@@ -71,7 +71,7 @@ def task_graph(
     inputs. Raises OptionError for a granularity or platform that there is none of.
     """
     if granularity not in GRANULARITIES:
-        raise OptionError(f"task_graph(granularity=...) takes one of {', '.join(GRANULARITIES)}, not {granularity!r}")
+        raise OptionError(f"task_graph(granularity=...) must be one of {', '.join(GRANULARITIES)}, not {granularity!r}")
     card = None if platform is None else _figures(platform)
     inner = getattr(model, "_orig_mod", model)
     chosen = {"recipe": "signal", **dict(options or {}), "granularity": granularity, "cache": False}
@@ -91,13 +91,13 @@ def task_graph(
 
 def _figures(platform: str) -> Platform:
     if platform not in platforms.names():
-        raise OptionError(f"there is no platform {platform!r}: task_graph takes one of {', '.join(platforms.names())}")
+        raise OptionError(f"unknown platform {platform!r}: task_graph supports {', '.join(platforms.names())}")
     return Platform.from_manifest({"name": platform, **platforms.load(platform).speeds})
 
 
 def _source(platform: str | None, measure: bool) -> str:
     host = "x86 measured on one thread" if measure else "x86 by the cost model"
-    card = "the software card, measured" if platform is None and measure else f"cycles counted for {platform or 'emu'}"
+    card = "the emulator, measured" if platform is None and measure else f"simulated cycles of {platform or 'emu'}"
     return f"{host}, a53 and a72 by the cost model with estimated figures; kernels: {card}"
 
 
@@ -193,7 +193,7 @@ class _Maker:
             figures = _figures(platform)
             seconds[kind] = sum(_modelled(node, figures) for node in nodes)
             rates = f"{figures.ps_flops / 1e9:g} GFLOP/s, {figures.ps_bytes / 1e9:g} GB/s"
-            basis[kind] = f"model: {rates}, {figures.ps_node_seconds * 1e6:g} us an operator ({platform})"
+            basis[kind] = f"model: {rates}, {figures.ps_node_seconds * 1e6:g} us per operator ({platform})"
         if self.measure:
             seconds["x86"] = _median(lambda: self.executor.run_task(index, list(values), _host(0)))
             basis["x86"] = f"measured: median, one thread, {torch.backends.cpu.get_cpu_capability()}"
@@ -205,12 +205,12 @@ class _Maker:
         if self.card is None and self.measure:
             unit = next(pe for pe in self.executor.card.pes if pe.kernel == task.kernel)
             seconds = _median(lambda: self.executor.run_task(index, list(values), unit))
-            return seconds, "measured: the software card, transfers included"
+            return seconds, "measured: the emulator, transfers included"
         card = self.card or self.executor.card.target.platform
         cycles = sum(command.cycles for command in task.commands)
         seconds = card.launch_seconds + cost.command_seconds(cycles, card)
         clock, start = card.clock_hz / 1e6, card.launch_seconds * 1e6
-        return seconds, f"cycles counted from the sources, {clock:g} MHz, {start:g} us a launch ({card.name})"
+        return seconds, f"cycles simulated from the sources, {clock:g} MHz, {start:g} us per launch ({card.name})"
 
 
 def _modelled(node: Node, figures: Platform) -> float:

@@ -138,7 +138,7 @@ def _of_file(name: str) -> ModuleType:
     """The module in a file, whose folder counts as it does for ``python FILE``."""
     path = os.path.abspath(name)
     if not os.path.isfile(path):
-        raise ImportError("there is no such file")
+        raise ImportError("the file does not exist")
     folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     known = sys.modules.get(stem)
     if known is not None and getattr(known, "__file__", None) == path:
@@ -168,7 +168,7 @@ def called(reference: str) -> Any:
     """What the callable of `reference` gives; raises ModelNotFoundError with a sentence for whatever goes wrong."""
     factory = resolve(reference)
     if not callable(factory):
-        raise ModelNotFoundError(f"'{reference}' is a {type(factory).__name__}, which cannot be called for a model")
+        raise ModelNotFoundError(f"'{reference}' is a {type(factory).__name__}, not a callable that returns a model")
     return _asked(reference, reference.rpartition(":")[2], factory)
 
 
@@ -210,14 +210,14 @@ def _called_model(reference: str, batch: int) -> ZooModel:
         example = getattr(made, "example_inputs", None)
         if example is None:
             raise ModelNotFoundError(
-                f"'{reference}' gives a module without inputs: return (module, inputs), "
+                f"'{reference}' returns a module without inputs: return (module, inputs), "
                 "or give the module a method example_inputs(batch)"
             )
         return ZooModel(
             reference, made, _inputs(reference, _asked(reference, "example_inputs", lambda: example(batch))), batch
         )
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
-        raise ModelNotFoundError(f"'{reference}' gives a {type(made).__name__}, not a module or (module, inputs)")
+        raise ModelNotFoundError(f"'{reference}' returns a {type(made).__name__}, not a module or (module, inputs)")
     inputs = _inputs(reference, made[1])
     if batch != 1:
         inputs = _asked(reference, "the batch", lambda: tuple(_repeated(x, batch) for x in inputs))
@@ -234,7 +234,9 @@ def _inputs(reference: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, torch.Tensor):
         return (given,)
     if not isinstance(given, (tuple, list)):
-        raise ModelNotFoundError(f"'{reference}' gives inputs of type {type(given).__name__}, not a tensor or a tuple")
+        raise ModelNotFoundError(
+            f"'{reference}' returns inputs of type {type(given).__name__}, not a tensor or a tuple"
+        )
     return tuple(given)
 
 
@@ -250,7 +252,7 @@ def load(name: str, batch: int = 1, seed: int = 0) -> ZooModel:
     except (RuntimeError, MemoryError) as error:
         if isinstance(error, FpgaError):
             raise
-        raise ModelNotFoundError(f"'{name}' cannot be made for a batch of {batch}: {_told(error)}") from error
+        raise ModelNotFoundError(f"'{name}' cannot be created for batch size {batch}: {_told(error)}") from error
     found.model.eval()
     return found
 

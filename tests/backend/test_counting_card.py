@@ -170,7 +170,7 @@ def test_traces_show_card_time(tmp_path: Path) -> None:
     assert all(launch.start <= command.start < command.stop <= launch.stop + 1e-9 for command in commands)
     assert launch.arguments["simulated_s"] > 10 * cycles / 300e6
     picture = recorder.gantt(tmp_path / "card.svg").read_text()
-    assert recorder.in_card_time and "launches as long as their counted cycles" in picture
+    assert recorder.in_card_time and "the length of a launch is its simulated cycles" in picture
     json.loads(recorder.save(tmp_path / "card.json").read_text())
 
 

@@ -200,7 +200,7 @@ def test_what_sizes_cannot_say_is_lowered_for_each(monkeypatch: pytest.MonkeyPat
     with collect_programs() as made:
         for n in (2, 3, 4, 3):
             assert_same_answer(compiled, model, torch.randn(n, 16))
-    assert [program.occasion for program in made] == ["", *["lowered for these sizes alone: nothing to be said"] * 2]
+    assert [program.occasion for program in made] == ["", *["lowered for these sizes only: nothing to be said"] * 2]
 
 
 def test_tensors_of_no_dimension_beside_sizes_that_change() -> None:

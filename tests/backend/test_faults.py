@@ -70,7 +70,10 @@ SENTENCES = {
 def test_a_run_that_fails_is_run_by_eager_with_a_warning(on_faulty: Any, fault: Fault) -> None:
     compiled = on_faulty(model_of(fault), timeout=0.5)
     torch.testing.assert_close(compiled(well()), answer(fault, well()))
-    with counting() as grown, pytest.warns(RuntimeWarning, match=f"(?is)run by eager instead: .*{SENTENCES[fault]}"):
+    with (
+        counting() as grown,
+        pytest.warns(RuntimeWarning, match=f"(?is)ran in eager mode instead: .*{SENTENCES[fault]}"),
+    ):
         began = time.perf_counter()
         torch.testing.assert_close(compiled(ill()), answer(fault, ill()))
         assert time.perf_counter() - began < 20, "a hung run is ended"
@@ -125,7 +128,7 @@ def test_a_wrong_value_is_found_by_verify_and_named(on_faulty: Any) -> None:
         compiled(ill())
     line = answer.__code__.co_firstlineno + 1
     assert f"faulty (backend_test.faulty.default at test_faults.py:{line} in answer)" in str(caught.value)
-    assert "diverges from eager" in str(caught.value) and "command" in str(caught.value)
+    assert "differs from eager mode" in str(caught.value) and "command" in str(caught.value)
 
 
 def test_verify_finds_a_wrong_position_among_distinct_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +250,7 @@ def test_a_full_bank_has_eager_answer(small_xclbin: Path) -> None:
     compiled, compiled_fits = on_small(model), on_small(fits)
     with torch.no_grad():
         torch.testing.assert_close(compiled_fits(x), fits(x))
-        with pytest.warns(RuntimeWarning, match=r"run by eager instead: .*(memory|bank).*DDR\[0\]"):
+        with pytest.warns(RuntimeWarning, match=r"ran in eager mode instead: .*(memory|bank).*DDR\[0\]"):
             torch.testing.assert_close(compiled(x), model(x))
         with counting() as grown:
             torch.testing.assert_close(compiled_fits(x), fits(x))
@@ -352,7 +355,7 @@ def test_after_a_refused_xclbin_the_card_is_opened_again(monkeypatch: pytest.Mon
     class FakeCard:
         def __init__(self, driver: Any, index: int, path: Path, target: Any) -> None:
             if path.name == "refused":
-                raise DeviceError("the card does not take the xclbin")
+                raise DeviceError("the card rejects the xclbin")
             self.path, self.target, self.holds_several, self.displaced = path, target, False, False
 
         def displace(self) -> None:
@@ -364,6 +367,6 @@ def test_after_a_refused_xclbin_the_card_is_opened_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(card, "Card", FakeCard)
     taken = card.open_card(Options(xclbin="taken"))
     assert card.open_card(Options(xclbin="taken")) is taken
-    with pytest.raises(DeviceError, match="does not take"):
+    with pytest.raises(DeviceError, match="rejects the xclbin"):
         card.open_card(Options(xclbin="refused"))
     assert card.open_card(Options(xclbin="taken")) is not taken

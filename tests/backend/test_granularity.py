@@ -178,5 +178,5 @@ def test_sizes_that_change_from_call_to_call(model: nn.Module) -> None:
 
 
 def test_another_granularity_is_an_error() -> None:
-    with pytest.raises(Exception, match="option 'granularity' takes one of launch, layer, op, not 'node'"):
+    with pytest.raises(Exception, match="option 'granularity' must be one of launch, layer, op, not 'node'"):
         torch.compile(nn.Linear(2, 2), backend="fpga", options={"granularity": "node"})(torch.randn(1, 2))

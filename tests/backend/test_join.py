@@ -201,5 +201,5 @@ def test_a_part_of_the_state_may_be_missing_and_a_wrong_one_is_told() -> None:
 
 
 def test_a_module_that_is_no_graph_is_refused() -> None:
-    with pytest.raises(FpgaError, match=r"takes the graph of an exported model.*not Linear"):
+    with pytest.raises(FpgaError, match=r"expects the graph of an exported model.*not Linear"):
         fpga_dynamo.join_parameters(nn.Linear(2, 2))

@@ -129,7 +129,7 @@ def test_a_compiled_program_that_others_can_write_to_is_ignored(
     assert store.write("k1", store.serialise("k1", {}))
     assert store.read("k1") is not None
     (store.directory() / "k1.program").chmod(0o666)
-    with pytest.warns(RuntimeWarning, match="is ignored and made again: .*mode 666"):
+    with pytest.warns(RuntimeWarning, match="is ignored and compiled again: .*mode 666"):
         assert store.read("k1") is None
     assert store.write("k1", store.serialise("k1", {})) and store.read("k1") is not None
 

@@ -63,7 +63,7 @@ def test_damaged_files_are_made_again(cache: Path, compile_and_check: Callable[.
     for path in cache.iterdir():
         for content in damaged(path.read_bytes()):
             path.write_bytes(content)
-            with pytest.warns(RuntimeWarning, match="ignored and made again"):
+            with pytest.warns(RuntimeWarning, match="ignored and compiled again"):
                 compile_and_check()
             assert whole(path)
 

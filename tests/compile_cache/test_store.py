@@ -60,7 +60,7 @@ def test_a_header_nested_too_deeply_is_no_entry() -> None:
 def test_a_corrupt_file_is_ignored_with_a_warning(cache: Path) -> None:
     put("abc")
     (cache / "abc.program").write_bytes(b"garbage")
-    with pytest.warns(RuntimeWarning, match="ignored and made again"):
+    with pytest.warns(RuntimeWarning, match="ignored and compiled again"):
         assert store.read("abc") is None
 
 
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_written_does_no_harm(tmp_path: Path, monkeypatc
 
 def test_a_limit_that_is_no_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(store.LIMIT_VARIABLE, "much")
-    with pytest.warns(RuntimeWarning, match="'much' is no number"):
+    with pytest.warns(RuntimeWarning, match="'much' is not a number"):
         assert store.size_limit() == store.DEFAULT_MEBIBYTES << 20
 
 

@@ -213,7 +213,7 @@ def test_a_damaged_entry_is_replaced(damage: str, xclbin: str, cache: Path) -> N
             {"flip": bytes(flipped), "cut": content[:-9], "foreign": files[second if path == first else first]}[damage]
         )
     counts()
-    with pytest.warns(RuntimeWarning, match="ignored and made again"):
+    with pytest.warns(RuntimeWarning, match="ignored and compiled again"):
         assert torch.equal(run(torch.tanh, xclbin, IMAGE), expected)
     assert counts() == (1, 0, 0)
     assert files == {path: path.read_bytes() for path in cache.iterdir()}
@@ -224,7 +224,7 @@ def test_well_formed_nonsense_is_replaced(xclbin: str, cache: Path) -> None:
     for path in cache.iterdir():
         store.write(path.stem, store.serialise(path.stem, {"segments": [{"kernel": "none"}], "reasons": 3}))
     counts()
-    with pytest.warns(RuntimeWarning, match="ignored and made again"):
+    with pytest.warns(RuntimeWarning, match="ignored and compiled again"):
         assert torch.equal(run(torch.tanh, xclbin, IMAGE), expected)
     assert counts() == (1, 0, 0)
 

@@ -79,7 +79,7 @@ def test_what_would_end_the_process_is_an_error_of_the_run(card: Card, what: int
 
 WRITE = 22
 WHOLE_PAGES = os.environ.get("FPGA_DYNAMO_XRT") == "process"
-"""XRT's sw_emu driver rounds buffers up before the process that plays the card hears of them."""
+"""XRT's sw_emu driver rounds buffers up before the process that emulates the card hears of them."""
 PLACE = r"crashed: segmentation fault at 0x[0-9a-f]+ \((card address 0x[0-9a-f]+.*, )?"
 STRAY = "wrote behind the end of argument 0 \\('out'\\): bytes {} to {} behind its buffer of {} bytes have changed"
 

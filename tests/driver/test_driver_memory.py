@@ -70,7 +70,7 @@ def test_one_memory_for_host_only(card: Card) -> None:
 def test_device_only_has_no_host_side(card: Card) -> None:
     buffer = card.bo(4096, xrt.bo.device_only)
     for use in (buffer.map, lambda: buffer.write(b"x", 0), lambda: buffer.read(1, 0), lambda: buffer.sync(TO_DEVICE)):
-        with pytest.raises(DeviceError, match="device_only buffer cannot be seen by the host"):
+        with pytest.raises(DeviceError, match="device_only buffer has no host mapping"):
             use()
     with pytest.raises(BufferError, match="device_only"):
         memoryview(buffer)
@@ -116,7 +116,7 @@ def test_addresses_are_aligned_and_in_the_bank(card: Card) -> None:
 def test_full_bank_says_which_and_how_much(card: Card) -> None:
     held = card.bo(8 * MIB, xrt.bo.normal, 1)
     with pytest.raises(
-        xrt.DeviceMemoryError, match=r"bank 'DDR\[1\]': a buffer of 16777216 bytes was wanted, 8384512 of 16777216"
+        xrt.DeviceMemoryError, match=r"bank 'DDR\[1\]': a buffer of 16777216 bytes does not fit: 8384512 of 16777216"
     ) as caught:
         card.bo(16 * MIB, xrt.bo.normal, 1)
     assert isinstance(caught.value, MemoryError) and isinstance(caught.value, DeviceError)

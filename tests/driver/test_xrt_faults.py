@@ -38,7 +38,7 @@ def refused(use):
     try:
         use()
     except DeviceError as error:
-        assert "the process that plays the card under XRT's sw_emu has ended" in str(error), error
+        assert "the process that emulates the card under XRT's sw_emu has ended" in str(error), error
     else:
         raise AssertionError("no error")
     assert time.monotonic() - begin < 5

@@ -24,7 +24,7 @@ def needs(driver: str) -> None:
     except ImportError as error:  # installed without XRT, or XRT has gone since
         pytest.skip(f"no XRT: {error} (apt-get install libxrt-dev uuid-dev, then install fpga_dynamo again)")
     if not (Path(binding.__file__ or "").parent / "xrt_lib" / LIBRARIES[driver]).exists():
-        pytest.skip(f"{LIBRARIES[driver]} was not built: it needs XRT 2.13 with its static libraries")
+        pytest.skip(f"{LIBRARIES[driver]} was not built: it requires XRT 2.13 with its static libraries")
 
 
 def environment(driver: str) -> dict[str, str]:

@@ -71,7 +71,7 @@ def test_cards_say_how_their_memory_behaves(name: str) -> None:
 
 
 def test_platform_that_does_not_say() -> None:
-    with pytest.raises(RecipeError, match=r"'emu' .* its file needs a table \[memory.ddr4\]"):
+    with pytest.raises(RecipeError, match=r"'emu' has no memory model.* add to its file a table \[memory.ddr4\]"):
         platforms.load("emu").memory_header(300)
 
 
@@ -92,7 +92,7 @@ DRAM = (memory.DIRECTORY / "ddr4_2400.toml").read_text()
             "6 bits 'c' for the accesses of a row",
         ),
         ('[memory.ddr4]\ndram = "my.toml"', DRAM.replace("g2 b2 c7", "g2 x2 c7"), "'map' must be fields such as"),
-        ('[memory.ddr4]\ndram = "my.toml"', DRAM.replace("rfc_ns = 350", "rfc_ns = 9000"), "nothing but refresh"),
+        ('[memory.ddr4]\ndram = "my.toml"', DRAM.replace("rfc_ns = 350", "rfc_ns = 9000"), "refreshes all the time"),
         (
             '[memory.ddr4]\ndram = "my.toml"',
             DRAM.replace("queue = 16", "queue = 0"),

@@ -156,7 +156,7 @@ CASES = {
         beyond,
         COUNTED.view(2, 5),
         COUNTED.view(2, 5) > 3,
-        why="cannot hold|computes in float32|constant that eager makes",
+        why="cannot hold|computes in float32|a constant: made in eager mode",
         **PS,
     ),
     "any": Case(lambda x: ((x > 2).any(), (x > 0).any(1), (x > 9).any((0, 1))), (4, 18)),

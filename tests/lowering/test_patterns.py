@@ -68,7 +68,7 @@ def test_verify_names_the_node_whose_pattern_is_wrong() -> None:
     with registered(replace(TRIPLE, lower=lower_wrongly)), pytest.raises(fpga_dynamo.VerificationError) as error:
         compiled(torch.randn(3, 4))
     assert str(error.value).startswith("triple")
-    assert "diverges from eager: error 0.25" in str(error.value)
+    assert "differs from eager mode: error 0.25" in str(error.value)
 
 
 def never(name: str, anchor: object, seen: list[str]) -> Pattern:

@@ -61,9 +61,12 @@ OUTPUTS = {
     "a view and nothing else": Case(lambda x: x[1:], (3, 17), offload=0.0, launches=0, why="never"),
     "a parameter": Case(Call(lambda x, w: (w, x + w), w=torch.randn(17)), (3, 17)),
     "a function of a parameter": Case(
-        Call(lambda x, w: (x + w, w * 2), w=torch.randn(17)), (3, 17), offload=1 / 2, why="constant that eager makes"
+        Call(lambda x, w: (x + w, w * 2), w=torch.randn(17)),
+        (3, 17),
+        offload=1 / 2,
+        why="a constant: made in eager mode",
     ),
-    "a constant": Case(lambda x: (x + 1, torch.ones(3)), (3, 17), offload=1 / 2, why="constant that eager makes"),
+    "a constant": Case(lambda x: (x + 1, torch.ones(3)), (3, 17), offload=1 / 2, why="a constant: made in eager mode"),
     "nothing but Python": Case(lambda x: (x * 2, 3, None, "text", {"a": x + 1}), (3, 17)),
     "two results that need another layout": Case(
         Call(lambda x, w: (F.conv2d(x, w), F.conv2d(x, w).relu()), w=torch.randn(10, 3, 1, 1)), (2, 3, 4, 4)

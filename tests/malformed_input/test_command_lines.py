@@ -131,7 +131,7 @@ LEAVES = "sys.exit(0), which ends the program"
         (cli.main, ["run", "malformed_models:leaving_later"], LEAVES),
         (cli.main, ["run", "malformed_models:mismatched"], "fails in eager mode: RuntimeError"),
         (cli.main, ["run", "malformed_models:relu", "--batch", "9" * 20], "is not a whole number from 1 to 2147483647"),
-        (cli.main, ["run", "malformed_models:relu", "--backend", "nosuch"], "there is no backend 'nosuch'"),
+        (cli.main, ["run", "malformed_models:relu", "--backend", "nosuch"], "unknown backend 'nosuch'"),
         (cli.main, ["run", "malformed_models:relu", "--trace", "no/t.json"], "to write t.json into"),
         (cli.main, ["run", "malformed_models:relu", "--trace", "."], "is a folder"),
         (cli.main, ["run", "malformed_models:relu", "--gantt", "a.nosuch"], "cannot draw a picture"),
@@ -139,7 +139,7 @@ LEAVES = "sys.exit(0), which ends the program"
         (cli.main, ["run", "malformed_models:relu", "--options", "strict=true", "--options", "nosuch=1"], "nosuch"),
         (cli.main, ["estimate", "resnet18", "--platform", "u250", "--recipe", ""], "--recipe: it is empty"),
         (cli.main, ["estimate", "resnet18", "--platform", "u250", "--recipe="], "--recipe: it is empty"),
-        (cli.main, ["estimate", "m:m", "--platform", "u250", "--dtype", "bf16", "--scales", "pow2"], "has no scales"),
+        (cli.main, ["estimate", "m:m", "--platform", "u250", "--dtype", "bf16", "--scales", "pow2"], "requires --dtype"),
         (cli.main, ["ops", "--markdown", "a.md", "--check", "b.md"], "not allowed with"),
         (cli.main, ["ops", "--check", "no_such.md"], "no_such.md"),
         (xclbin_cli.main, ["estimate", "--recipe", "", "--platform", "u250"], "--recipe: it is empty"),
@@ -147,7 +147,7 @@ LEAVES = "sys.exit(0), which ends the program"
         (xclbin_cli.main, ["--target", "hw", "-o", "a", "--sources-only", "b"], "--output has no effect here"),
         (xclbin_cli.main, ["--no-fit-check"], "--no-fit-check has no effect here"),
         (xclbin_cli.main, ["check", "a.cpp", "--recipe", "emulator"], "not both"),
-        (xclbin_cli.main, ["check", "--platform", "kv260", "--top", "x"], "--top is for a source"),
+        (xclbin_cli.main, ["check", "--platform", "kv260", "--top", "x"], "--top requires a source"),
     ],
 )  # fmt: skip
 def test_what_would_do_nothing_or_something_else_is_refused(

@@ -19,7 +19,7 @@ from tests.reports.case import Report, Trial, kind_of_error
 
 RIGHT = "as eager mode"
 BACKENDS = ("eager", "aot_eager", "fpga")
-_INTERNAL = ("is left to eager, because compiling it failed", "a launch failed and was run by eager instead")
+_INTERNAL = ("a graph falls back to eager mode, because compiling it failed", "ran in eager mode instead")
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def result_is_freed(trial: Trial) -> Any:
 _START = """
 import sys, warnings, torch, torch.distributed as dist, torch.nn.functional as F
 from torch import nn
-warnings.filterwarnings("error", message=".*left to eager.*|.*a launch failed.*")
+warnings.filterwarnings("error", message=".*falls back to eager mode, because.*|.*a launch failed.*")
 backend, rank, store, out = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)

@@ -112,7 +112,7 @@ def test_a_task_that_nothing_supports() -> None:
         (lambda ready, pes: None, "gave None: assign returns a list of"),
         (lambda ready, pes: {ready[0]: pes[0]}, "assign returns a list of"),
         (lambda ready, pes: [ready[0]], "in its list: a pair of one of the ready tasks and"),
-        (lambda ready, pes: [(ready[0], None)], "in its list: a pair .* elements PS0, conv_1; a task that is to wait"),
+        (lambda ready, pes: [(ready[0], None)], "in its list: a pair .* elements PS0, conv_1; leave out a task"),
         (lambda ready, pes: [(ready[0], "PS0")], "in its list: a pair of one of the ready tasks and"),
         (lambda ready, pes: [(ready[0], pes[0], 1.0)], "in its list: a pair of one of the ready tasks and"),
         (lambda ready, pes: [(ready[0], host())], "assigned task 't0' to 'PS0': the task must be ready and"),
@@ -162,7 +162,9 @@ def test_a_policy_that_expects_what_is_no_time(seconds: Any, tasks: int) -> None
 
     graph = TaskGraph("g", [Task(f"t{i}", {"PS": 1e-3}, nothing) for i in range(tasks)])
     scheduler = Scheduler([host()], Odd())
-    with pytest.raises(SchedulerError, match=f"policy 'odd' expects 't0' to take {seconds} s on 'PS': estimates gives"):
+    with pytest.raises(
+        SchedulerError, match=f"policy 'odd' estimates 't0' at {seconds} s on 'PS': estimates must give"
+    ):
         scheduler.execute(graph)
     assert not scheduler._dispatcher.busy
 

@@ -211,7 +211,7 @@ def test_durations_and_arrivals_that_are_no_times(seconds: Any) -> None:
         for make in (Periodic, Exponential):
             with pytest.raises(OptionError, match="no arrivals can be made from"):
                 make(seconds)
-        with pytest.raises(OptionError, match="the shape of varied durations must be"):
+        with pytest.raises(OptionError, match="the shape of varied durations, must be"):
             varied_duration(seconds)
     with pytest.raises(OptionError, match=r"count 1\.5"):
         Periodic(1.0, count=1.5)  # type: ignore[arg-type]
@@ -221,5 +221,5 @@ def test_durations_and_arrivals_that_are_no_times(seconds: Any) -> None:
 def test_what_is_no_policy(policy: Any) -> None:
     with pytest.raises(OptionError, match="scheduling policy"):
         simulate(pipeline(), [host(0), unit("conv")], policy)
-    with pytest.raises(OptionError, match="takes a subclass of Policy"):
+    with pytest.raises(OptionError, match="expects a subclass of Policy"):
         register_policy(policy)

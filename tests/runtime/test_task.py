@@ -45,7 +45,7 @@ def test_costs_must_be_finite_times(seconds: Any) -> None:
 
 
 def test_a_task_that_nothing_runs_is_refused() -> None:
-    with pytest.raises(ValueError, match="names no resource type"):
+    with pytest.raises(ValueError, match="name at least one resource type"):
         Task("t", {}, nothing)
 
 

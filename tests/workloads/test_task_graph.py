@@ -83,7 +83,7 @@ def test_seconds_can_be_measured_here(net: nn.Module) -> None:
     for task in graph.tasks:
         assert task.basis["x86"].startswith("measured")
         if task.kernel:
-            assert task.basis[task.kernel] == "measured: the software card, transfers included"
+            assert task.basis[task.kernel] == "measured: the emulator, transfers included"
             assert task.seconds[task.kernel] > 0
 
 
@@ -102,5 +102,5 @@ def test_graphs_of_a_frame_follow_each_other() -> None:
 def test_wrong_arguments_are_named(net: nn.Module) -> None:
     with pytest.raises(OptionError, match="takes one of launch, layer, op, not 'node'"):
         task_graph(net, X, granularity="node")
-    with pytest.raises(OptionError, match="there is no platform 'u251'"):
+    with pytest.raises(OptionError, match="unknown platform 'u251'"):
         task_graph(net, X, platform="u251")

@@ -195,5 +195,5 @@ def test_a_graph_says_what_each_task_costs_everywhere() -> None:
     assert sum(task.to_host for task in graph.tasks) == 64 * 256 * 4
     transforms = [task for task in graph.tasks if task.kernel == "fft" and "fft" in task.layer]
     assert len(transforms) == 12
-    assert all("cycles counted from the sources, 300 MHz" in task.basis["fft"] for task in transforms)
+    assert all("cycles simulated from the sources, 300 MHz" in task.basis["fft"] for task in transforms)
     assert fpga_dynamo.task_graph is task_graph

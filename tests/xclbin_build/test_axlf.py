@@ -183,13 +183,13 @@ def test_damaged_manifest_is_an_error_or_a_sound_manifest(data: st.DataObject) -
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "no xclbin"),
-        (b"\x7fELF" + bytes(2000), "no xclbin"),
+        (b"", "not an xclbin"),
+        (b"\x7fELF" + bytes(2000), "not an xclbin"),
         (SMALL + b"x", "damaged"),
         (SMALL[:-8], "cut off"),
-        (changed({"manifest_version": 2}), "manifest_version 2, this software understands up to 1"),
-        (changed({"command_version": 99}), "command_version 99, this software understands up to 2"),
-        (changed({"manifest_version": "1"}), "no version"),
+        (changed({"manifest_version": 2}), "manifest_version 2, this software supports up to 1"),
+        (changed({"command_version": 99}), "command_version 99, this software supports up to 2"),
+        (changed({"manifest_version": "1"}), "not a version"),
         (changed({"target": "gpu"}), "'target' must be one of emu, sw_emu, cycles, hw_emu, hw, not 'gpu'"),
         (changed({}, drop="tiles"), "'tiles' is missing"),
         (changed({"kernels": [{"name": "k"}]}), "'kernels[0].lanes' is missing"),
@@ -219,7 +219,7 @@ def test_error_of_a_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(XclbinError, match=r"none\.xclbin cannot be read"):
         read(tmp_path / "none.xclbin")
     (tmp_path / "text.xclbin").write_text("hello")
-    with pytest.raises(XclbinError, match=r"text\.xclbin: .* no xclbin"):
+    with pytest.raises(XclbinError, match=r"text\.xclbin: .* not an xclbin"):
         xclbin_build.read(tmp_path / "text.xclbin")
 
 

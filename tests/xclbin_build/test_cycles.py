@@ -144,8 +144,8 @@ def refused(recipe: Path, platform: str | None = None) -> str:
 
 
 def test_what_cannot_be_counted_is_refused(recipe: Path) -> None:
-    assert "kernel 'sequencer' is made of cores, which have no cycles to count" in refused(Path("emulator"))
-    assert "'emu' does not say how its memory behaves" in refused(recipe, "emu")
+    assert "kernel 'sequencer' is made of cores, which the cycle simulator does not support" in refused(Path("emulator"))
+    assert "'emu' has no memory model" in refused(recipe, "emu")
     change(recipe.with_name("qor.toml"), "[loop.store_beats]", "[loop.stores]")
     assert "kernel 'scale': PIPELINED(store_beats) in scale.cpp has no [loop.store_beats] in" in refused(recipe)
     change(recipe.with_name("scale.cpp"), "max_write_burst_length = 64", "max_write_burst_length = 0")
@@ -180,7 +180,7 @@ def test_signature_with_ports(tmp_path: Path) -> None:
         Argument("n", "scalar", "int", 4),
     ]
     (tmp_path / "k.cpp").write_text('extern "C" void k(hls::burst_maxi<int>* a) {}')
-    with pytest.raises(RecipeError, match="is no port by value"):
+    with pytest.raises(RecipeError, match="is not passed by value"):
         parse_kernel(tmp_path / "k.cpp", "k")
 
 

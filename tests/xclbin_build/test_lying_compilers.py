@@ -67,7 +67,7 @@ def build(folder: Path) -> None:
             "trap '' TERM; while :; do sleep 1; done", "has not ended within 1 s and was stopped", marks=EXTENDED
         ),
         ("yes error: no | head -c 30000000; exit 1", "error: no"),
-        ("head -c 30000000 /dev/zero; exit 1", "the compiler refused the sources"),
+        ("head -c 30000000 /dev/zero; exit 1", "the compiler rejected the sources"),
     ],
     ids=["writes nothing", "half of a library", "half of an object", "killed", "hangs", "stays", "talks", "one line"],
 )

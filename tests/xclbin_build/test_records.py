@@ -65,7 +65,7 @@ def test_field_forms(tmp_path: Path) -> None:
         ("double x;", 4, "field 'x' has type 'double'"),
         ("int32_t x[61];\nint32_t y;\nint32_t z;", 6, "more than 64 words"),
         ("int32_t x;\nfloat x;", 5, "field 'x' of record 'my' is defined twice"),
-        ("int32_t x, y;", 4, "one field a line"),
+        ("int32_t x, y;", 4, "one field per line"),
         ("int32_t x[COUNT];", 4, "no positive literal size"),
         ("int32_t x[0];", 4, "no positive literal size"),
     ],
@@ -110,7 +110,7 @@ def test_a_core_says_what_its_weights_may_be(tmp_path: Path) -> None:
     text = "// core: a; opcodes: b, c\n// weights of c: F32, BF16\n// activations of b: I8\n"
     elements = parse_core_line(header(tmp_path, text)).elements
     assert elements == {"weights": {"c": ("F32", "BF16")}, "activations": {"b": ("I8",)}}
-    with pytest.raises(RecordError, match="weights of 'd', which is none of the core's opcodes"):
+    with pytest.raises(RecordError, match="weights of 'd', which is not an opcode of the core"):
         parse_core_line(header(tmp_path, text.replace("of c", "of d")))
 
 

@@ -46,18 +46,18 @@ def test_program_runs_as_a_module(tmp_path: Path) -> None:
         (["--recipe", "emulatr"], "unknown recipe 'emulatr'; did you mean 'emulator'?"),
         (["--recipe", str(DATA / "user.toml"), "--platform", "u251"], "did you mean 'u250'?"),
         (["--recipe", str(DATA / "user.toml"), "--cu", "engine"], "write KERNEL=COUNT"),
-        (["--recipe", str(DATA / "user.toml"), "--sources-only", "x"], "use it with --target hw or hw_emu, not emu"),
+        (["--recipe", str(DATA / "user.toml"), "--sources-only", "x"], "it requires --target hw or hw_emu, not emu"),
         (["--recipe", str(DATA / "user.toml"), "-o", "/"], "/ is a directory; give the file's name, too"),
         (["--recipe", str(DATA / "user.toml"), "-o", str(DATA)], "is a directory; give the file's name, too"),
         (["--cu", "sequencer=\N{SUPERSCRIPT TWO}"], "write KERNEL=COUNT"),
-        (["--cu", "sequencer=2", "--cu", "sequencer=3"], "--cu sequencer=3: sequencer=2 is given, too; leave one out."),
+        (["--cu", "sequencer=2", "--cu", "sequencer=3"], "--cu sequencer=3: sequencer=2 is also given; leave one out."),
         (["--target", "hw", "--recipe", "engine-u250", "--sources-only", __file__], "cannot be written: "),
         (
             ["--target", "hw", "--recipe", "emulator", "--platform", "u250", "--sources-only", "x"],
             "recipe 'emulator' does not fit platform 'u250'",
         ),
         (["info", "none.xclbin"], "none.xclbin cannot be read"),
-        (["info", __file__], "is no xclbin"),
+        (["info", __file__], "is not an xclbin"),
     ],
 )
 def test_errors_are_one_line_and_status_2(

@@ -164,7 +164,7 @@ class Accesses:
             if group[0].stream is not None:
                 for write in (False, True):
                     count = self._on_a_path(a for a in group if a.write == write)
-                    found.append(Bound(count, "stream", f"{count} values a stream in an iteration"))
+                    found.append(Bound(count, "stream", f"{count} values per stream in an iteration"))
             elif array is not None and array.kind is Kind.PORT:
                 for write in (False, True):
                     own = [a for a in group if a.write == write]
@@ -180,7 +180,7 @@ class Accesses:
             for place in known or places:  # what may go to any of them counts for each
                 count = sum(n for other, n in counts if len(other) == len(place) and may_meet(place, other))
                 where = f"part {_named(place)} of bundle '{bundle}'" if place else f"bundle '{bundle}'"
-                words = f"{count} {'writes' if write else 'reads'} of {where}, which takes one a cycle"
+                words = f"{count} {'writes' if write else 'reads'} of {where}, which supports one per cycle"
                 found.append(Bound(count, "m_axi", words))
         return [bound for bound in found if bound.ii > 1]
 
@@ -193,7 +193,7 @@ class Accesses:
             if ii > worst.ii:
                 where = f"bank {bank} of '{array.name}'" if array.banks > 1 else f"'{array.name}'"
                 takes = str(both) if ii == math.ceil((r + w) / both) else f"{reads} read and {writes} write"
-                worst = Bound(ii, "memory", f"{r} reads and {w} writes of {where}, which takes {takes} a cycle")
+                worst = Bound(ii, "memory", f"{r} reads and {w} writes of {where}, which supports {takes} per cycle")
         return worst
 
     def ports(self, array: Array) -> tuple[int, int, int]:

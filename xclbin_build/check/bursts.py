@@ -59,7 +59,7 @@ def beside(burst: Burst, outer: Iterable[Burst]) -> Burst:
     for other in outer:
         same = (other.bundle, other.channel, other.write) == (burst.bundle, burst.channel, burst.write)
         if burst.inferred and other.blocked and same and other.port != burst.port:
-            why = f"the loop around it {'writes' if burst.write else 'reads'} '{other.port}' of the same bundle, too"
+            why = f"the enclosing loop also {'writes' if burst.write else 'reads'} '{other.port}' of the same bundle"
             return replace(burst, inferred=False, why=why)
     return burst
 
@@ -147,7 +147,7 @@ class Finder:
             beside = {id(a) for some in places.values() for a in some if not _alone(a, some)}
             for joined in (True, False):
                 there = [a for a in group if (id(a) in beside) == joined]
-                why = "" if joined else "it lies in no loop, and not side by side with others of its line or block"
+                why = "" if joined else "it is not in a loop, and not adjacent to other accesses of its line or block"
                 for one in [there] if joined and there else [[a] for a in there]:
                     burst = self._burst(array, write, one, code, self._of_port(array) or why)
                     found.append(replace(burst, width=self._of_copy(array, burst.bytes, one[0])))
@@ -193,7 +193,7 @@ class Finder:
         """What a port's type says against bursts."""
         size, widest = array.element_bytes, self._widest.get(_bundle(array), 0)
         if size & (size - 1):
-            return f"an element has {size} bytes, no power of two"
+            return f"an element has {size} bytes, which is not a power of two"
         if size < widest:
             return f"an element has {size} bytes, the bundle '{array.bundle or 'gmem'}' {widest}"
         return ""
@@ -217,9 +217,9 @@ class Finder:
     def _of_addresses(self, loop: cfg.Loop, accesses: Accesses, group: list[Access]) -> str:
         first = group[0]
         if any(accesses.varies(a) for a in group):
-            return "the address is no constant step from iteration to iteration"
+            return "the address does not advance by a constant step per iteration"
         if any(a.variable != first.variable for a in group):
-            return "the accesses of an iteration do not lie side by side"
+            return "the accesses of an iteration are not adjacent"
         covered = len({a.constant for a in group}) * first.size
         span = max(a.constant + a.size for a in group) - min(a.constant for a in group)
         if span != covered:
@@ -228,12 +228,12 @@ class Finder:
         if step <= 0:
             return "the address does not advance" if step == 0 else "the address goes backwards"
         if step != covered:
-            return f"an iteration takes {covered} bytes and advances by {step}"
+            return f"an iteration accesses {covered} bytes and advances by {step}"
         always = self._kernel.flow.always(loop)
         if any(a.block not in always for a in group):
             return "the access depends on a condition"
         if not self._evolution.counts(loop.header):
-            return "how often the loop runs is not known before"
+            return "the trip count is not known before the loop starts"
         return ""
 
     def _says(self, numbers: Iterable[int], kind: str, word: str = "") -> bool:
@@ -278,11 +278,11 @@ def _disturbed(array: Array, write: bool, own: list[Access], deeper: list[Access
         other = access.array
         assert other is not None
         if other.value == array.value and access.write != write:
-            return f"the loop {'reads' if write else 'writes'} the same port"
+            return f"the loop also {'reads' if write else 'writes'} the same port"
         if other.value != array.value and access.write == write and _bundle(other) == _bundle(array):
-            return f"the loop {way} '{other.name}' of the same bundle, too"
+            return f"the loop also {way} '{other.name}' of the same bundle"
     if any(access.array is not None and access.array.value == array.value for access in deeper):
-        return f"a loop in it {way} the same port"
+        return f"an inner loop {way} the same port"
     return ""
 
 

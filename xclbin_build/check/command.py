@@ -48,12 +48,12 @@ def run(words: list[str]) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     """Refuses options of a source beside a recipe, and a recipe beside a source."""
     if options.source and options.recipe is not None:
-        raise RecipeError("give a source or --recipe, not both: each is checked by itself.")
+        raise RecipeError("give a source or --recipe, not both: they are checked separately.")
     if not options.source and (options.recipe is not None or options.platform is not None):
         for name in ("vitis", "top", "clock", "flow", "contract", "include", "define"):
             if getattr(options, name):
                 raise RecipeError(
-                    f"--{name} is for a source; the kernels of a recipe are checked by their contracts."
+                    f"--{name} requires a source; the kernels of a recipe are checked against their contracts."
                 )
 
 
@@ -61,7 +61,7 @@ def _source(options: argparse.Namespace) -> list[Part]:
     path, *others = options.source
     for source in (path, *others):
         if not source.is_file():
-            raise RecipeError(f"there is no source '{source}'.")
+            raise RecipeError(f"source '{source}' does not exist.")
     clock_ns, part = options.clock, ""
     if options.platform:
         platform = platforms.load(options.platform)
@@ -84,42 +84,48 @@ def _source(options: argparse.Namespace) -> list[Part]:
     )
     missing = [name for name in options.process if not any(name in (part.kernel, part.name) for part in parts)]
     if missing:
-        raise RecipeError(f"'{path}' has no process '{missing[0]}'; a check without --process shows their names.")
+        raise RecipeError(f"'{path}' has no process '{missing[0]}'; run the check without --process to see the names.")
     return parts
 
 
 def _version(text: str) -> str:
     """A version of Vitis HLS as its reports write it: 2022.2."""
     if not re.fullmatch(r"20\d\d\.[1-9]", text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no version of Vitis HLS; write it as 2022.2.")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a version of Vitis HLS; write it as 2022.2.")
     return text
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="xclbin-build check",
-        description="Checks the loops of kernels without Vitis: initiation intervals and what limits them, bursts, "
-        "latencies. Needs clang 19. Returns 1 if a loop is slower than its contract (qor.toml) or its pragma asks for.",
+        description="Checks the loops of kernels without Vitis: initiation intervals and their limits, bursts, "
+        "latencies. Requires clang 19. Returns 1 if a loop has a larger II than its contract (qor.toml) or "
+        "its pragma requires.",
     )
     parser.add_argument("source", nargs="*", type=Path,
-                        help="C++ and C sources of a design, of which the first one may have a contract beside it "
-                        "(default: the kernels of the recipe)")  # fmt: skip
-    parser.add_argument("--top", help="the function to check (default: the first source's name)")
+                        help="C++ and C sources of a design; a contract (qor.toml) may lie in the folder of the first "
+                             "source (default: the kernels of the recipe)")  # fmt: skip
+    parser.add_argument("--top", help="the top function (default: the name of the first source)")
     parser.add_argument("--recipe", help="as for a build (default: the platform's own)")
     parser.add_argument("--platform", help=f"{', '.join(platforms.names())}, or the path of a .toml; gives the clock")
     parser.add_argument("--process", action="append", default=[], metavar="NAME",
                         help="check only this process, core or kernel; repeatable")  # fmt: skip
     parser.add_argument(
-        "--clock", type=positive_number, metavar="NS", help="the clock's period (default: the platform's, or 3.33)"
+        "--clock", type=positive_number, metavar="NS", help="clock period in ns (default: the platform's, or 3.33)"
     )
     parser.add_argument("--flow", choices=("vitis", "vivado"),
                         help="pointers without a pragma are m_axi ports (vitis) or memories (vivado); default: "
                         "vitis if the top is extern \"C\" or a pragma names an m_axi port")  # fmt: skip
     parser.add_argument("--vitis", type=_version, metavar="VERSION",
-                        help="the version of Vitis HLS whose rules count, 2022.2 (default: the newest)")  # fmt: skip
-    parser.add_argument("--contract", type=Path, metavar="TOML", help="default: qor.toml beside the source")
+                        help="version of Vitis HLS whose rules apply: 2022.2 (default: the newest)")  # fmt: skip
+    parser.add_argument(
+        "--contract",
+        type=Path,
+        metavar="TOML",
+        help="contract of the loops (default: qor.toml in the folder of the source)",
+    )
     parser.add_argument("-I", "--include", action="append", default=[], metavar="DIR", help="as for a compiler")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="as for a compiler")
-    parser.add_argument("--all", action="store_true", help="show loops that are not pipelined, too")
+    parser.add_argument("--all", action="store_true", help="also show loops that are not pipelined")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

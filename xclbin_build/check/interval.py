@@ -61,7 +61,7 @@ class Scheduler:
             starts = self._placed(ii)
             if starts is not None:
                 if ii > least:
-                    kind, limit = "memory", "reads and writes of one memory find no cycles of their own"
+                    kind, limit = "memory", "no schedule places all reads and writes of one memory"
                 return Interval(ii, self._depth(starts), kind, limit, recurrence, starts)
         plain = self._starts(list(range(len(self._graph.code))), least) or [0.0] * len(self._graph.code)
         return Interval(least, self._depth(plain), kind, limit, recurrence, plain)
@@ -219,8 +219,8 @@ class Scheduler:
             through = sorted({a.array.name for a in self._graph.accesses.all if a.array and a.index in around})
             chain = ", ".join(f"{count} {name}" if count > 1 else name for name, count in names.items())
             by = f" through '{', '.join(through)}'" if through else ""
-            return f"an iteration waits for the one before{by}: {chain or 'logic'}"
-        return "an iteration waits for the one before"
+            return f"loop-carried dependence{by}: {chain or 'logic'}"
+        return "loop-carried dependence"
 
     def _placed(self, ii: int) -> list[float] | None:
         """A schedule in which no bank of memory has more accesses in a cycle than ports."""

@@ -187,7 +187,7 @@ class _Checker:
             nest = [self._found[one.header] for one in self._nests.chain(loop)]
             only, known = nest[-1], [one.trips[1] for one in nest if one.trips]
             if only.ii is not None:
-                found.note = f"one loop with '{only.name}'"
+                found.note = f"flattened with '{only.name}'"
                 if len(known) == len(nest):
                     found.latency = only.depth + only.ii * max(0, math.prod(known) - 1)
                 return found.latency
@@ -239,8 +239,8 @@ class _Checker:
         leaves the pipeline out with a warning (UG1399, pragma HLS pipeline; a loop in it with a variable bound)."""
         names = ", ".join(f"'{self._found[child.header].name}'" for child in children)
         known = all(child.header in self._evolution.trips for child in children)
-        why = "" if known else ", as how often that one runs is not known when the kernel is built"
-        return f"{NOT_PIPELINED}: {names} in it stays a loop{why}"
+        why = "" if known else ", because its trip count is not a compile-time constant"
+        return f"{NOT_PIPELINED}: inner loop {names} is not unrolled{why}"
 
     def _take_back(self, loop: cfg.Loop, found: Loop) -> None:
         """Of a bundle that a loop and one in it burst from, neither does: what would go on around the inner one and
@@ -256,7 +256,7 @@ class _Checker:
             return
         code, accesses = self._accesses[loop.header]
         if accesses.unknown:
-            found.note = f"{accesses.unknown} accesses whose array is not known are left out"
+            found.note = f"{accesses.unknown} accesses to unknown arrays are left out"
         found.bursts = self._bursts_of(loop.header)
         in_burst, within = ({index for burst in found.bursts if burst.inferred and burst.within == own
                              for index in burst.indices} for own in (False, True))  # fmt: skip
@@ -291,7 +291,7 @@ class _Checker:
             array = next(a for a in self._kernel.arrays.values() if a.name == port and a.kind is Kind.PORT)
             costs = [self.timing.of_access(array, write=way, burst=False).cycles for way in (False, True)]
             beats = [burst.bytes // max(1, array.element_bytes) for burst in (read, back)]
-            words = f"a burst of {beats[0]} from '{port}' and one of {beats[1]} back in an iteration"
+            words = f"a burst of {beats[0]} from '{port}' and a burst of {beats[1]} back in an iteration"
             found.append(Bound(sum(costs) + sum(beats) - 2, "m_axi", words))
         return found
 

@@ -15,8 +15,8 @@ from .loops import NOT_PIPELINED, Loop
 from .run import Checked, Part, asked_of, slower
 
 RESTS_ON = (
-    "Initiation intervals, depths and bursts are worked out from clang's IR; no synthesis has confirmed them. "
-    "Latencies of operators are those of published reports at the nearest clock."
+    "Initiation intervals, depths and bursts are estimated from clang's LLVM IR; no synthesis has confirmed them. "
+    "Latencies of operators come from published reports at the nearest clock."
 )
 
 
@@ -101,7 +101,7 @@ def _loop(loop: Loop, part: Part) -> dict[str, Any]:
 def show(checked: Checked, console: Console, *, every: bool = False) -> None:
     """Prints a table of the pipelined loops, and what misses its contract. every: loops that are not pipelined, too."""
     table = Table(box=None, pad_edge=False)
-    for name in ("part", "loop", "line", "II", "asked", "depth", "iterations", "what limits it"):
+    for name in ("part", "loop", "line", "II", "asked", "depth", "iterations", "limited by"):
         table.add_column(name, justify="right" if name in ("line", "II", "asked", "depth", "iterations") else "left",
                          overflow="fold")  # fmt: skip
     for part in checked.parts:
@@ -119,8 +119,8 @@ def show(checked: Checked, console: Console, *, every: bool = False) -> None:
     misses = len(checked.misses)
     loops = sum(loop.ii is not None for part in checked.parts if part.check for loop in part.check.loops)
     console.print(
-        f"{loops} pipelined loops, {misses} of them slower than asked. {RESTS_ON}" if misses else
-        f"{loops} pipelined loops, none slower than asked. {RESTS_ON}", highlight=False, soft_wrap=True,
+        f"{loops} pipelined loops, {misses} with a larger II than required. {RESTS_ON}" if misses else
+        f"{loops} pipelined loops, none with a larger II than required. {RESTS_ON}", highlight=False, soft_wrap=True,
     )  # fmt: skip
     console.print(uncertainty.RESTS_ON, highlight=False, soft_wrap=True)
 
@@ -130,7 +130,7 @@ def _row(table: Table, part: Part, loop: Loop) -> None:
     slow = asked is not None and slower(loop, asked)
     trips = "?" if loop.trips is None else "-".join(str(n) for n in dict.fromkeys(loop.trips))
     single = [
-        f"{'write' if b.write else 'read'} of {b.port} is no burst: {b.why}" for b in loop.bursts if not b.inferred
+        f"{'write' if b.write else 'read'} of {b.port} is not a burst: {b.why}" for b in loop.bursts if not b.inferred
     ]
     words = "; ".join(word for word in (loop.limit, *single, loop.note) if word)
     ii = "[bold red]-[/]" if slow else "-"

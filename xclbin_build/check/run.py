@@ -207,7 +207,7 @@ def check_design(design: Design, only: Sequence[str] = ()) -> Checked:
     if missing:
         raise RecipeError(
             f"recipe '{design.recipe.name}' has no kernel, core or process '{missing[0]}'; "
-            "the column 'part' of a check without --process has their names."
+            "run the check without --process: its column 'part' has the names."
         )
     return found
 

@@ -75,7 +75,7 @@ class Timing:
         if i.opcode in ("call", "invoke") and not self._operators.shared_kind(i):
             callee = i.callee or ""
             if callee and not _NO_LOGIC.match(callee):
-                self.doubts.add(f"'{_plain(callee)}' is not defined in the source: what it does is left out")
+                self.doubts.add(f"'{_plain(callee)}' is not defined in the source: its code is left out")
             known = callee.startswith(("llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin", "llvm.abs"))
             return Cost(0, 1.4 if known else 0.0)
         if i.opcode == "icmp" and self._widths.one_bit(i):
@@ -189,12 +189,12 @@ class Timing:
     def _cite(self, kind: str) -> None:
         row = self._operators.row(kind)
         if row is None:
-            self.doubts.add(f"no report has the unit '{kind}'; it is taken as one cycle")
+            self.doubts.add(f"no published report has the operator '{kind}'; one cycle is assumed")
             return
         self.sources[kind] = row.source
         nearest = self._operators.clock_ns_of(kind)
         if nearest and not 0.75 <= nearest / self._clock_ns <= 1.34:
-            self.doubts.add(f"'{kind}' is known at {nearest:g} ns only, not at {self._clock_ns:g}")
+            self.doubts.add(f"'{kind}' is known only at {nearest:g} ns, not at {self._clock_ns:g}")
 
 
 def _adder_ns(bits: int) -> float:

@@ -21,8 +21,8 @@ LATENCY = Held(0.98, 1.13, 449)
 _SURE = 0.9  # of an interval of 1: the share from which on it has no band
 
 RESTS_ON = (
-    f"In brackets: what four of five public reports lie within. An interval of 1: {ONE_RIGHT} of {ONE} loops that were "
-    f"found to have it do by their reports; above 1: {SLOW_RIGHT} of {SLOW.figures} exactly; depths: {DEPTH.figures} "
+    f"In brackets: the range that holds four of five public reports. II of 1: {ONE_RIGHT} of {ONE} loops agree with "
+    f"their reports; above 1: {SLOW_RIGHT} of {SLOW.figures} exactly; depths: {DEPTH.figures} "
     f"loops; latencies: {LATENCY.figures} designs."
 )
 

@@ -49,14 +49,14 @@ def estimate(design: Design, *, whole: bool = True, advise: bool = True, only: S
     platform = design.platform
     if platform.part == NO_PART or not platform.regions:
         raise RecipeError(
-            f"platform '{platform.name}' has no resources to fit: it is the software card, or its file has no [[slr]]; "
-            "give --platform u250, for example."
+            f"platform '{platform.name}' has no resource figures: it is the emulator, or its file has no [[slr]]; give "
+            "--platform u250, for example."
         )
     operators = Operators(1000 / platform.speeds["clock_mhz"])
     if whole and not only and any(kernel.cores for kernel in design.kernels):
         least = estimate(design, whole=False, advise=advise)
         if not least.fit.fits:
-            least.unknown.append("its sizes alone are too large, so its logic was not counted")
+            least.unknown.append("its arrays alone are too large, so its logic was not counted")
             return least
     parts: list[Part] = []
     units: list[Unit] = []
@@ -85,12 +85,13 @@ def check_fit(design: Design) -> Estimate:
     found = estimate(design, whole=False, advise=False)
     if found.fit.fits:
         if any(kernel.engine is None and kernel.source is None for kernel in design.kernels):
-            words = "the logic of its cores was not counted, which takes minutes: `xclbin-build estimate` counts it"
+            words = "the logic of its cores was not counted (it takes minutes): `xclbin-build estimate` counts it"
             found.unknown.append(words)
         elif not clang.available():
             found.unknown.append(
-                f"its logic was not counted, which needs clang {clang.VERSION} ('apt-get install clang-{clang.VERSION} "
-                f"llvm-{clang.VERSION}'); the build goes on by its sizes, which fit"
+                f"its logic was not counted, because clang {clang.VERSION} is missing ('apt-get install "
+                f"clang-{clang.VERSION} llvm-{clang.VERSION}'); the build continues, because the sizes of "
+                "its arrays fit"
             )
         else:
             found = estimate(design, advise=False)
@@ -99,8 +100,8 @@ def check_fit(design: Design) -> Estimate:
         problems = " ".join(found.fit.problems)
         raise RecipeError(
             f"recipe '{name}' does not fit platform '{platform}': {problems} {_advice(design)} "
-            f"(`xclbin-build estimate --recipe {name} --platform {platform}` shows each part; "
-            "--no-fit-check builds all the same.)"
+            f"(`xclbin-build estimate --recipe {name} --platform {platform}` shows each part; --no-fit-check builds "
+            "nevertheless.)"
         )
     return found
 
@@ -138,7 +139,7 @@ def _advice(design: Design) -> str:
                 return f"Recipe '{name}' fits."
         except RecipeError:
             continue
-    return "No recipe that comes along fits this platform; make its array or its tiles smaller, or its lanes fewer."
+    return "No built-in recipe fits this platform; reduce the array, the tiles or the lanes."
 
 
 def _elements(design: Design) -> set[str]:

@@ -96,10 +96,10 @@ def _place(unit: Unit, result: Fit) -> None:
     over = _over(need, alone.region.usable)
     if over:
         result.problems.append(
-            f"compute unit {unit.name} is larger than any region of the card: it takes {over} of {alone.region.name}."
+            f"compute unit {unit.name} is larger than any region of the card: it needs {over} of {alone.region.name}."
         )
     else:
-        result.problems.append(f"no region has room left for compute unit {unit.name}; build fewer of them.")
+        result.problems.append(f"no region has room left for compute unit {unit.name}; build fewer compute units.")
 
 
 def _excess(need: Resources, region: Region) -> float:

@@ -87,7 +87,7 @@ def show(estimate: Estimate, console: Console) -> None:
             console.print(words, markup=False, highlight=False, soft_wrap=True)
     if estimate.fits is None:
         console.print(
-            f"What is known of recipe {estimate.recipe} fits {estimate.platform.name}; all of it is not known.",
+            f"The known part of recipe {estimate.recipe} fits {estimate.platform.name}; the rest is unknown.",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
     if estimate.fits:
@@ -125,7 +125,7 @@ def _total(table: Table, kernel: Part) -> None:
 
 
 def _regions(platform: Platform, estimate: Estimate) -> Table:
-    table = Table(title=f"{platform.name}: what the shell leaves ({platform.source})", title_justify="left")
+    table = Table(title=f"{platform.name}: resources left by the shell ({platform.source})", title_justify="left")
     table.add_column("region")
     for label in NAMES.values():
         table.add_column(label, justify="right")

@@ -17,9 +17,9 @@ Bounds = dict[str, tuple[float, float]]
 
 BASES = {
     "counted": "a size or a number in the sources",
-    "formula": "a formula with coefficients from the sources' IR",
-    "source": "the sources' IR, operator by operator",
-    "unknown": "nothing: it could not be counted",
+    "formula": "a formula with coefficients from the LLVM IR of the sources",
+    "source": "the LLVM IR of the sources, operator by operator",
+    "unknown": "unknown: it could not be counted",
 }
 
 # Report / estimate, of the designs that have any.

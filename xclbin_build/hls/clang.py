@@ -57,7 +57,7 @@ def find() -> Clang:
             if len(found) == len(tools):
                 return Clang(*found)
     raise ToolchainError(
-        f"the checker of loops needs clang, opt and llvm-link of LLVM {VERSION}, and they were not found: "
+        f"the checker of loops requires clang, opt and llvm-link of LLVM {VERSION}, which were not found: "
         f"'apt-get install clang-{VERSION} llvm-{VERSION}', or set LLVM_BIN to the folder that they lie in."
     )
 
@@ -100,8 +100,8 @@ def _complaint(tool: str, errors: str) -> tuple[str, tuple[tuple[str, int, str],
     # An error within a template names the place that it is called from in notes and in "in instantiation" lines.
     said = re.finditer(r"^([^:\n]*):(\d+):\d+: (error|note): ([^\n]*)", errors, re.M)
     places = tuple((m[1], int(m[2]), m[4] if m[3] == "error" else "") for m in said)
-    words = "; ".join(wrong[:3]) or errors[:400].strip() or "it failed without a word"
-    refused = "llvm-link refuses the sources together" if tool == "link" else f"{tool} refuses the source"
+    words = "; ".join(wrong[:3]) or errors[:400].strip() or "it failed without a message"
+    refused = "llvm-link rejects the sources" if tool == "link" else f"{tool} rejects the source"
     return f"{refused}: {words}", places
 
 

@@ -156,12 +156,12 @@ def analysed(
         inlined = tables.filled(_optimised(_prepared(raw, symbol, early), symbol, _INLINE, files), symbol, unit.source)
         if (loops := inlined.count(", !llvm.loop ")) > most_loops:
             raise TooLarge(
-                f"{unit.path.name}: '{top}' has about {loops:,} loops once everything is inlined, and more than "
-                f"{most_loops:,} are not checked."
+                f"{unit.path.name}: '{top}' has about {loops:,} loops after inlining, and at most {most_loops:,} "
+                "are supported."
             )
         plan = make_plan(inlined, symbol, unit.source, _scev(inlined, symbol, files), automatic=automatic)
         if whole and any(instance.too_large for instance in plan.instances.values()):
-            raise TooLarge(f"{unit.path.name}: '{top}' has loops of too much code.")
+            raise TooLarge(f"{unit.path.name}: '{top}' has loops with too much code.")
         shared = early
         final = _unrolled(_edited(inlined, symbol, plan), symbol, files, overlapping=bool(shared))
         if LATER in final:
@@ -173,7 +173,7 @@ def analysed(
     module.structs = {**ir.parse(unit.raw).structs, **module.structs}  # also of those that are no longer written out
     function = module.function(symbol)
     if function is None:
-        raise clang.SourceError(f"{unit.path}: nothing is left of '{top}' after optimisation; does it have any effect?")
+        raise clang.SourceError(f"{unit.path}: '{top}' is empty after optimization: it has no effect.")
     for place, (name, _) in enumerate(function.parameters):
         plan.said += [(name, one) for one in (said or {}).get(place, ())]
     return Kernel(

@@ -40,7 +40,7 @@ def classify(kernel: Kernel, *, memories: bool = False, latency: int | None = No
         if kind and what.startswith("stream_of_blocks<"):
             block = next((member for called, _, member in kind.members if called == "block"), None)
             if block is None:
-                kernel.notes.append(f"'{array.name}': what its blocks hold is not known; it is left out")
+                kernel.notes.append(f"'{array.name}': the type of its blocks is unknown; it is left out")
                 array.kind = Kind.SCALAR
             else:
                 _block(kernel, array, block)

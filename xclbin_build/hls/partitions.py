@@ -49,7 +49,9 @@ def find_arrays(
             plan.members[held.name] = members_of(plan.arrays[held.name], whole)
     for table in sorted(tables.marked(text) & plan.arrays.keys()):
         plan.arrays[table].constant = True
-        plan.notes.append(f"'{plan.arrays[table].name}' is filled with constants only: a ROM that no loop fills")
+        plan.notes.append(
+            f"'{plan.arrays[table].name}' is filled with constants only: it becomes a ROM, and its loop is removed"
+        )
     for parameter, kind_of in function.parameters:
         if kind_of == "ptr":
             plan.arrays[parameter] = Array(parameter, names.get(parameter, parameter[1:]), Kind.PORT, [-1], 0)

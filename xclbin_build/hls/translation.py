@@ -78,4 +78,4 @@ def _compile(marked: Source, folder: Path) -> Compiled:
                 p = marked.pragmas[number]
                 why = f": {skip[number]}" if skip[number] else ""
                 marked.notes.append(f"{Path(p.file).name}:{p.line}: the pragma '{p.kind}' is left out{why}")
-    raise clang.SourceError(f"{marked.path}: too many pragmas that clang does not understand.")
+    raise clang.SourceError(f"{marked.path}: too many pragmas that clang does not support.")

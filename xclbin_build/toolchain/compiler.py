@@ -42,8 +42,8 @@ def find_compiler() -> Compiler:
         if shutil.which(name):
             return _probe((name,))
     raise ToolchainError(
-        "a C++ compiler is needed to build the software card's kernels and none was found; "
-        "install g++ ('apt-get install g++', 'dnf install gcc-c++') or set CXX."
+        "a C++ compiler is needed to build the emulator's kernels and was not found; install g++ ('apt-get install "
+        "g++', 'dnf install gcc-c++') or set CXX."
     )
 
 
@@ -71,7 +71,7 @@ def shared_object(arguments: Sequence[str], output: Path) -> None:
             raise _does_not_start(compiler.command, error) from error
         if result.status:
             words = "\n".join(result.output.splitlines()[:_ERROR_LINES])
-            raise ToolchainError(f"the compiler refused the sources:\n{words or f'it ended with {result.status}'}")
+            raise ToolchainError(f"the compiler rejected the sources:\n{words or f'it ended with {result.status}'}")
         check_written(compiler, partial)
         os.replace(partial, output)
 
@@ -86,7 +86,7 @@ def check_written(compiler: Compiler, output: Path) -> bytes:
     if fault:
         raise ToolchainError(
             f"the compiler '{shlex.join(compiler.command)}' reported success, but its output {output.name} cannot be "
-            f"used: {fault}; set CXX to a working compiler, and see whether the disk is full."
+            f"used: {fault}; set CXX to a working compiler, and check whether the disk is full."
         )
     return data
 
@@ -114,4 +114,6 @@ def _probe_limit() -> float:
 
 
 def _does_not_start(command: Sequence[str], reason: object) -> ToolchainError:
-    return ToolchainError(f"the compiler '{shlex.join(command)}' does not start ({reason}); set CXX to one that does.")
+    return ToolchainError(
+        f"the compiler '{shlex.join(command)}' does not start ({reason}); set CXX to a working compiler."
+    )

@@ -15,16 +15,16 @@ def fault(data: bytes, *, shared: bool = False) -> str:
     if not data:
         return "it is empty"
     if not data.startswith(_MAGIC):
-        return "it is no ELF file"
+        return "it is not an ELF file"
     if data[4:6] != b"\x02\x01":  # of 32 bits, or big-endian: no machine that the package supports has these
-        return "it is no 64-bit little-endian ELF file"
+        return "it is not a 64-bit little-endian ELF file"
     if len(data) < _HEADER.size:
         return "it is cut off within its header"
     kind, _, _, _, segments, sections, _, _, segment_bytes, segment_count, section_bytes, section_count, _ = (
         _HEADER.unpack_from(data)
     )
     if shared and kind != _SHARED_OBJECT:
-        return "it is no shared object"
+        return "it is not a shared object"
     ends = [sections + section_bytes * section_count if sections else 0]
     if segment_count:
         ends.append(segments + segment_bytes * segment_count)

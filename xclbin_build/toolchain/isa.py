@@ -50,7 +50,7 @@ def chosen(isa: str | None = None, plan: str | None = None) -> tuple[str, str]:
     isa = checked(isa) if isa else native()
     plan = plan or os.environ.get("FPGA_DYNAMO_PLAN") or level(isa)
     if plan != level(isa) and plan not in _PLANS:
-        raise ToolchainError(f"there is no plan for the instruction set '{plan}'; {did_you_mean(plan, _PLANS)}")
+        raise ToolchainError(f"no tile plan exists for the instruction set '{plan}'; {did_you_mean(plan, _PLANS)}")
     return isa, plan
 
 

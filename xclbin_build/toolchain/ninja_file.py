@@ -111,7 +111,9 @@ def run(path: Path, progress: Progress | None = None, keep_open: Sequence[int] =
     output.take(b"\n")
     if status:
         words = [line for line in output.words if line and not line.startswith("ninja: Entering")]
-        raise ToolchainError("the compiler refused the sources:\n" + "\n".join(words or [f"ninja ended with {status}"]))
+        raise ToolchainError(
+            "the compiler rejected the sources:\n" + "\n".join(words or [f"ninja ended with {status}"])
+        )
     return output.edges
 
 
@@ -160,4 +162,3 @@ def find() -> str:
             ) from None
         return on_path
     return str(Path(ninja.BIN_DIR) / "ninja")
-

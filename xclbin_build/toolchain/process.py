@@ -50,7 +50,11 @@ def time_limit() -> float:
 
 
 def run(
-    command: Sequence[str], *, timeout: float | None = None, cwd: Path | None = None, errors: bool = True,
+    command: Sequence[str],
+    *,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    errors: bool = True,
     keep_open: Sequence[int] = (),
 ) -> Finished:
     """Runs a tool to its end. errors: keep what it prints to standard error, too.
@@ -126,8 +130,8 @@ def _read(
 
 def _timed_out(name: str, timeout: float | None) -> TimedOutError:
     return TimedOutError(
-        f"{name} has not ended within {timeout:g} s and was stopped; set {LIMIT_VARIABLE} to more seconds if it needs "
-        "them, or CXX to another compiler."
+        f"{name} has not ended within {timeout:g} s and was stopped; set {LIMIT_VARIABLE} to more seconds, or CXX to "
+        "another compiler."
     )
 
 

@@ -49,7 +49,7 @@ def build(design: Design, target: str, output: Path, progress: Progress | None =
         try:
             linked = read(directory / _LINKED, foreign=True)
         except XclbinError as error:
-            raise ToolchainError(f"v++ reported success, but what it has linked cannot be used: {error}") from error
+            raise ToolchainError(f"v++ reported success, but its output cannot be used: {error}") from error
     write(output, linked.with_section(Section.USER_METADATA, encode(describe(design, target, ""))), keep_uuid=True)
 
 
@@ -57,7 +57,7 @@ def check_directory(directory: Path) -> None:
     """Raises BuildError for a place where no sources can be written."""
     nearest = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        why = "it may not be written to" if nearest.is_dir() else f"{nearest} is a file"
+        why = "permission denied" if nearest.is_dir() else f"{nearest} is a file"
         raise BuildError(f"{directory} cannot be written: {why}; choose another directory.")
 
 
@@ -107,8 +107,8 @@ def link_config(design: Design) -> str:
 def _sources(design: Design, target: str, *, built_here: bool) -> dict[str, str]:
     if design.platform.part == NO_PART:
         raise RecipeError(
-            f"target {target} needs a card, and '{design.platform.name}' is the software card; "
-            "give --platform u250, for example."
+            f"target {target} needs a card, and '{design.platform.name}' is the emulator; give --platform u250, "
+            "for example."
         )
     return hls_sources(design, built_here=built_here) | {"link.cfg": link_config(design)}
 
@@ -125,7 +125,7 @@ def _script(design: Design, target: str) -> str:
     ]
     lines += [shlex.join(step) for step in commands(design, target)]
     lines += [
-        "# The manifest tells fpga_dynamo what the kernels are.",
+        "# The manifest describes the kernels to fpga_dynamo.",
         f"xclbinutil --input {_LINKED} --add-section USER_METADATA:RAW:manifest.json --output torch.xclbin",
     ]
     return "\n".join(lines) + "\n"

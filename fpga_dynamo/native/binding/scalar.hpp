@@ -22,8 +22,7 @@ public:
             std::memcpy(image_, &bits, bytes);
         } else {
             const auto type = nanobind::cast<std::string>(nanobind::handle(value.type()).attr("__name__"));
-            throw nanobind::type_error(
-                (title + " cannot be a " + type + ": a bo, an int or a float is wanted").c_str());
+            throw nanobind::type_error((title + " cannot be a " + type + ": expected a bo, an int or a float").c_str());
         }
     }
     const void* data() const { return image_; }

@@ -58,7 +58,7 @@ void buffer::check_range(const char* what, uint64_t bytes, uint64_t offset) cons
 uint8_t* buffer::map() const {
     check_process();
     if (flags_ == buffer_flags::device_only)
-        throw error("a device_only buffer cannot be seen by the host; copy it to a normal one (bo.copy) or allocate it "
+        throw error("a device_only buffer has no host mapping; copy it to a normal one (bo.copy) or allocate it "
                     "as normal");
     return one_memory() ? device() : host_->data() + offset_;
 }

@@ -20,7 +20,7 @@ unsigned from_environment(const char* variable, unsigned standard, unsigned most
     char* end = nullptr;
     const unsigned long value = std::strtoul(text, &end, 10);
     if (*end || value < 1 || value > most)
-        throw error(std::string(variable) + "='" + text + "' is no whole number from 1 to " + std::to_string(most));
+        throw error(std::string(variable) + "='" + text + "' is not a whole number from 1 to " + std::to_string(most));
     return static_cast<unsigned>(value);
 }
 
@@ -44,7 +44,7 @@ std::shared_ptr<card> card::open(unsigned index) {
     check_process();
     if (const unsigned cards = count(); index >= cards)
         throw error("there is no card " + std::to_string(index) + ": this process has " + std::to_string(cards) +
-                    " software card(s); set FPGA_DYNAMO_EMULATED_CARDS for more");
+                    " emulated device(s); set FPGA_DYNAMO_EMULATED_CARDS for more");
     watch_forks();
     std::lock_guard lock(all().mutex);
     std::shared_ptr<card>& slot = all().cards[index];

@@ -12,7 +12,7 @@ namespace {
 constexpr int MAX_DEPTH = 64;
 
 [[noreturn]] void mismatch(const char* what, const char* wanted) {
-    throw error("the JSON value '" + std::string(what) + "' is no " + wanted);
+    throw error("the JSON value '" + std::string(what) + "' is not of type " + wanted);
 }
 
 void append_utf8(std::string& out, uint32_t code) {

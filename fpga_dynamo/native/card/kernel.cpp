@@ -83,7 +83,7 @@ kernel::~kernel() {
 
 void kernel::select_units(const std::string& list) {
     if (list.size() < 3 || list.front() != '{' || list.back() != '}')
-        throw error("'" + info_->name + ":" + list + "' is no kernel name; compute units are chosen as " + info_->name +
+        throw error("'" + info_->name + ":" + list + "' is not a kernel name; choose compute units as " + info_->name +
                     ":{" + units_.front()->name() + "}");
     std::vector<compute_unit*> chosen;
     for (size_t start = 1; start < list.size();) {
@@ -116,7 +116,7 @@ uint32_t kernel::group_id(uint32_t index) const {
 void kernel::check_startable() const {
     check_process();
     if (mode_ == access_mode::none)
-        throw error("kernel '" + info_->name + "' was opened with access mode none, which cannot start runs");
+        throw error("kernel '" + info_->name + "' was opened with access mode none, which does not allow runs");
     if (card_->try_loaded() != image_)
         throw error("card " + std::to_string(card_->index()) + " has been loaded with another xclbin since kernel '" +
                     info_->name + "' was opened; open it again");
@@ -150,7 +150,7 @@ void run::set_buffer(uint32_t index, const buffer& value) {
     const bank* place = value.memory()->owner();
     const auto& banks = kernel_->program()->banks();
     if (place->index() >= banks.size() || banks[place->index()].get() != place)
-        throw error(title + ": the buffer belongs to another card, or the card has been loaded anew since");
+        throw error(title + ": the buffer belongs to another card, or another xclbin has been loaded since");
     auto with_this = buffers_;
     with_this[index] = value.memory();
     std::vector<compute_unit*> wired;

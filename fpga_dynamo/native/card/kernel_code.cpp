@@ -24,7 +24,7 @@ const fpga::cu_entry& kernel_code::entry(const shared_object& copy, const std::s
     if (!entry) throw error("symbol fpga_cu_" + kernel + " is missing");
     if (entry->abi != fpga::CARD_ABI)
         throw error("kernel '" + kernel + "' has card ABI " + std::to_string(entry->abi) + ", this release has " +
-                    std::to_string(fpga::CARD_ABI) + "; build the file anew");
+                    std::to_string(fpga::CARD_ABI) + "; build the file again");
     return *entry;
 }
 

@@ -79,7 +79,7 @@ std::shared_ptr<allocation> bank::allocate(uint64_t bytes) {
     const bool placed = span && ((bytes >= HUGE_PAGE && take(span, HUGE_PAGE, &offset)) || take(span, PAGE, &offset));
     if (!placed) {
         const uint64_t largest = holes_by_span_.empty() ? 0 : holes_by_span_.rbegin()->first;
-        throw out_of_memory(describe_want() + " was wanted, " + std::to_string(free) + " of " +
+        throw out_of_memory(describe_want() + " does not fit: " + std::to_string(free) + " of " +
                             std::to_string(info_.bytes) + " bytes are free (largest hole " + std::to_string(largest) +
                             "); free buffers, or use another bank or a smaller batch");
     }

@@ -22,7 +22,7 @@ bool forked() { return is_child.load(std::memory_order_relaxed); }
 
 void check_process() {
     if (forked())
-        throw error("this process was forked after a card had been opened, and a card does not survive a fork: open "
+        throw error("this process was forked after a card had been opened, and cards do not work after a fork: open "
                     "cards only in the child, or start processes with the method 'spawn'");
 }
 

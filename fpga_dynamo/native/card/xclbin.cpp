@@ -89,11 +89,11 @@ uuid parse_uuid(const std::string& text) {
         if (c >= '0' && c <= '9') nibble = c - '0';
         if (c >= 'a' && c <= 'f') nibble = c - 'a' + 10;
         if (c >= 'A' && c <= 'F') nibble = c - 'A' + 10;
-        if (nibble < 0 || digits == 32) throw error("'" + text + "' is no UUID (32 hexadecimal digits)");
+        if (nibble < 0 || digits == 32) throw error("'" + text + "' is not a UUID (32 hexadecimal digits)");
         id[digits / 2] = static_cast<uint8_t>(id[digits / 2] << 4 | nibble);
         ++digits;
     }
-    if (digits != 32) throw error("'" + text + "' is no UUID (32 hexadecimal digits)");
+    if (digits != 32) throw error("'" + text + "' is not a UUID (32 hexadecimal digits)");
     return id;
 }
 
@@ -117,7 +117,7 @@ xclbin xclbin::from_bytes(const std::string& bytes, std::string name) {
 
 void xclbin::read_container(const std::string& bytes) {
     if (bytes.size() < SECTIONS || std::memcmp(bytes.data(), MAGIC, sizeof MAGIC) != 0)
-        fail("this is no xclbin file (the magic 'xclbin2' is missing)");
+        fail("this is not an xclbin file (the magic 'xclbin2' is missing)");
     if (const auto length = load<uint64_t>(bytes, LENGTH); length > bytes.size())
         fail("the file is truncated: the header says " + std::to_string(length) + " bytes, there are " +
              std::to_string(bytes.size()));
@@ -170,7 +170,7 @@ void xclbin::check_content(const std::string& bytes, uint32_t count) const {
     std::copy_n(hash.begin(), expected.size(), expected.begin());
     expected[6] = static_cast<uint8_t>((expected[6] & 0x0f) | 0x50);  // RFC 9562: version 5, variant
     expected[8] = static_cast<uint8_t>((expected[8] & 0x3f) | 0x80);
-    if (expected != id_) fail("the content does not match the UUID in the header: the file is damaged, build it anew");
+    if (expected != id_) fail("the content does not match the UUID in the header: the file is damaged, build it again");
 }
 
 void xclbin::read_manifest(const std::string& user_metadata) {
@@ -178,7 +178,7 @@ void xclbin::read_manifest(const std::string& user_metadata) {
     const json::value document = json::parse(manifest_);
     const json::value& manifest = document.at("fpga_dynamo");
     if (const auto version = manifest.at("manifest_version").as_unsigned("manifest_version"); version != 1)
-        fail("its manifest has version " + std::to_string(version) + ", this release reads 1; build it anew");
+        fail("its manifest has version " + std::to_string(version) + ", this release supports 1; build it again");
     target_ = manifest.at("target").as_string("target");
     if (const json::value* isa = manifest.find("isa"); isa && isa->kind() == json::value::type::string)
         isa_ = isa->as_string("isa");
@@ -238,7 +238,8 @@ void xclbin::read_compute_units(const std::string& section) {
         const auto kernel = std::find_if(kernels_.begin(), kernels_.end(),
                                          [&](const kernel_info& k) { return k.name == unit.kernel; });
         if (kernel == kernels_.end())
-            fail("compute unit '" + unit.instance + "' is of kernel '" + unit.kernel + "', which the manifest lacks");
+            fail("compute unit '" + unit.instance + "' is of kernel '" + unit.kernel +
+                 "', which is missing in the manifest");
         kernel->compute_units.push_back(
             {unit.instance, unit.base, std::vector<std::vector<uint32_t>>(kernel->arguments.size())});
     }
@@ -275,7 +276,7 @@ void xclbin::read_connectivity(const std::string& section, const std::string& ip
 
 void xclbin::check_runs_here() const {
     if (!emulated())
-        fail("it was built for target '" + target_ + "', the software card runs 'emu'; build it with " +
+        fail("it was built for target '" + target_ + "', but the emulator runs 'emu'; build it with " +
              "`xclbin-build --target emu`, or run it on a card with driver 'xrt'");
     if (bitstream_.size() < 4 || bitstream_.compare(0, 4, "\177ELF") != 0)
         fail("section BITSTREAM holds no shared object");

@@ -25,7 +25,7 @@ std::string describe(const device& self, device_info what) {
     const auto image = self.card->try_loaded();
     switch (what) {
         case device_info::bdf: return "emulated:" + std::to_string(self.card->index());
-        case device_info::name: return image ? image->file().platform() : "fpga_dynamo software card";
+        case device_info::name: return image ? image->file().platform() : "fpga_dynamo emulator";
         case device_info::offline: return "false";
     }
     throw card_model::error("unknown device information");

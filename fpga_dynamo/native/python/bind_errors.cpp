@@ -36,7 +36,7 @@ void translate(const std::exception_ptr& pointer, void*) {
 void bind_errors(nb::module_& module) {
     const nb::object device = nb::module_::import_("fpga_dynamo.errors").attr("DeviceError");
     types.device = nb::object(device).release().ptr();
-    types.xclbin = derive(module, "XclbinError", "The file is no xclbin, or none that the software card can run.",
+    types.xclbin = derive(module, "XclbinError", "The file is not an xclbin, or not one that the emulator supports.",
                           nb::make_tuple(device));
     types.memory = derive(module, "DeviceMemoryError", "A memory bank of the card has no room left.",
                           nb::make_tuple(device, nb::handle(PyExc_MemoryError)));

@@ -50,8 +50,8 @@ namespace {
 
 std::vector<int64_t> fingerprints(const std::vector<uintptr_t>& addresses, const std::vector<size_t>& sizes,
                                   size_t samples) {
-    if (addresses.size() != sizes.size()) throw nb::value_error("as many sizes as addresses, please");
-    if (samples == 1) throw nb::value_error("samples is 0 (everything) or at least 2");
+    if (addresses.size() != sizes.size()) throw nb::value_error("give as many sizes as addresses");
+    if (samples == 1) throw nb::value_error("samples must be 0 (everything) or at least 2");
     nb::gil_scoped_release release;
     std::vector<int64_t> result(addresses.size());
     for (size_t i = 0; i < addresses.size(); ++i)

@@ -44,7 +44,8 @@ columns column(const std::vector<Record>& records, Field Record::* field) {
 nb::dict run(const std::shared_ptr<system_model>& system, const std::vector<std::shared_ptr<graph_model>>& graphs,
              const std::vector<double>& times, const std::vector<int>& applications, const std::string& policy,
              uint64_t seed, const std::vector<double>& cost, double spread, double tail, bool trace) {
-    if (times.size() != applications.size() || cost.size() != 5) throw nb::value_error("as many times as applications");
+    if (times.size() != applications.size() || cost.size() != 5)
+        throw nb::value_error("give as many times as applications, and five costs");
     scheduling::run_options options;
     options.policy = policy;
     options.seed = seed;
@@ -98,7 +99,8 @@ public:
     void forget_graph(int graph) { core_.forget_graph(graph); }
     // Of each task that is bound now: its tag, the number of its PE, whether it is the last one of its frame.
     std::vector<std::tuple<uint64_t, int, bool>> decide(double now, const std::vector<double>& available) {
-        if (static_cast<int>(available.size()) != pes_) throw nb::value_error("one time for each processing element");
+        if (static_cast<int>(available.size()) != pes_)
+            throw nb::value_error("give one time for each processing element");
         made_.clear();
         core_.decide(now, available.data(), made_);
         std::vector<std::tuple<uint64_t, int, bool>> out;

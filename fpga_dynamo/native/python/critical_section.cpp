@@ -66,7 +66,7 @@ void raise_if(nb::object error) {
 PyObject* call_section(PyObject* self, PyObject* args, PyObject*) noexcept {
     const Py_ssize_t count = PyTuple_GET_SIZE(args);
     if (count == 0) {
-        PyErr_SetString(PyExc_TypeError, "a critical section is called with a function and its arguments");
+        PyErr_SetString(PyExc_TypeError, "a critical section must be called with a function and its arguments");
         return nullptr;
     }
     PyObject* const* items = &PyTuple_GET_ITEM(args, 0);
@@ -92,8 +92,8 @@ void critical_section::reset() {
 bool critical_section::acquire(bool interruptible) {
     if (owner_ == PyThread_get_thread_ident()) {
         PyErr_SetString(PyExc_RuntimeError,
-                        "a signal handler or finalizer called into the scheduler of a model while its thread was at "
-                        "work on it; have it set a flag, and call the model afterwards");
+                        "a signal handler or finalizer called into the scheduler of a model while its thread was "
+                        "inside the scheduler; set a flag there, and call the model afterwards");
         return false;
     }
     PyLockStatus status = PyThread_acquire_lock_timed(lock_, 0, 0);

@@ -72,7 +72,8 @@ direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object
             {nb::cast<Py_ssize_t>(slot[0]), kind, nb::cast<size_t>(slot[2]), nb::cast<uint64_t>(slot[3])});
         bytes_in_ += inputs_.back().bytes();
         input_extent_ = input_extent_.with(inputs_.back().offset, inputs_.back().bytes());
-        if (inputs_.back().position < 0 || inputs_.back().position >= arity_) throw nb::value_error("no such input");
+        if (inputs_.back().position < 0 || inputs_.back().position >= arity_)
+            throw nb::value_error("the position of an input is out of range");
     }
     for (const nb::handle slot : outputs) {
         const auto kind = element_of(nb::cast<std::string>(slot[3]));
@@ -80,7 +81,7 @@ direct_call::direct_call(nb::callable otherwise, nb::callable failed, nb::object
                             nb::cast<size_t>(slot[4]), nb::cast<uint64_t>(slot[5])});
         size_t elements = 1;
         for (const nb::handle size : nb::borrow(slot[0])) elements *= nb::cast<size_t>(size);
-        if (elements != outputs_.back().count) throw nb::value_error("an output that does not fill its slot");
+        if (elements != outputs_.back().count) throw nb::value_error("an output does not fill its slot");
         bytes_out_ += outputs_.back().bytes();
         output_extent_ = output_extent_.with(outputs_.back().offset, outputs_.back().bytes());
     }
@@ -97,7 +98,7 @@ void direct_call::bind(nb::object run, nb::object memory, nb::object owner, nb::
     fresh->guard = std::move(guard);
     for (const nb::handle row : sources) {
         const auto position = nb::cast<Py_ssize_t>(row[0]);
-        if (position >= arity_) throw nb::value_error("no such input");
+        if (position >= arity_) throw nb::value_error("the position of an input is out of range");
         const nb::object tensor = row[1];
         fresh->sources.push_back({position, tensor.ptr(), position < 0 ? tensor : nb::object(),
                                   nb::cast<size_t>(row[2]), nb::cast<int64_t>(row[3]), nb::cast<int64_t>(row[4]),

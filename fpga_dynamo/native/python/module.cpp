@@ -3,7 +3,7 @@
 #include "pyxrt_types.hpp"
 
 NB_MODULE(_native, module) {
-    module.doc() = "The software card under pyxrt's names; see _native.pyi.";
+    module.doc() = "The emulator under pyxrt's names; see _native.pyi.";
     // What a daemon thread or a cache of torch still holds at the end of the process is no fault of ours.
     nb::set_leak_warnings(false);
     bind_errors(module);

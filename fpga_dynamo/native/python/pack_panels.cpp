@@ -132,9 +132,9 @@ void bind_pack_panels(nb::module_& module) {
             const bool sound = outs && width && width <= MOST_WIDTH && transform.size() % 3 == 0 &&
                                transform.size() <= 3 * MOST_POINTS && (transform.empty() || taps.size() == MOST_TAPS);
             if (!sound)
-                throw nb::value_error("panels are of 1 to 64 channels, and a transform is one of 3 x 3 filters");
+                throw nb::value_error("panels must have 1 to 64 channels, and only 3 x 3 filters can be transformed");
             if (infinity && (factors || !transform.empty()))
-                throw nb::value_error("weights of 16 bits have neither factors nor a transform");
+                throw nb::value_error("weights of 16 bits support neither factors nor a transform");
             without_gil release;
             return pack_panels({reinterpret_cast<const void*>(weight), reinterpret_cast<const double*>(factors),
                                 reinterpret_cast<void*>(panels), outs, ins, width, out_stride, in_stride, taps,

@@ -200,7 +200,7 @@ std::unique_ptr<policy> make_policy(const std::string& name, const system_model&
     if (name == "etf") return std::make_unique<etf>(system);
     if (name == "heft_rt") return std::make_unique<heft_rt>(system);
     if (name == "least_work") return make_least_work(system);
-    throw std::invalid_argument("there is no native policy '" + name + "'");
+    throw std::invalid_argument("unknown native policy '" + name + "'");
 }
 
 }  // namespace scheduling

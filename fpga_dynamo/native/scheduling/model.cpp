@@ -9,11 +9,12 @@ system_model::system_model(std::vector<int> kinds, std::vector<int> memory)
     members.resize(memory_of.size());
     for (size_t pe = 0; pe < kind_of.size(); ++pe) {
         if (kind_of[pe] < 0 || kind_of[pe] >= static_cast<int>(members.size()))
-            throw std::invalid_argument("a processing element of a kind that there is not");
+            throw std::invalid_argument("a processing element has an unknown kind");
         members[kind_of[pe]].push_back(static_cast<int>(pe));
     }
     for (const int where : memory_of)
-        if (where < 0 || where >= memories) throw std::invalid_argument("a kind in a memory that there is not");
+        if (where < 0 || where >= memories)
+            throw std::invalid_argument("a kind of processing element has an unknown memory");
 }
 
 graph_model::graph_model(const system_model& system, std::vector<double> seconds, std::vector<double> transfers,
@@ -34,7 +35,8 @@ graph_model::graph_model(const system_model& system, std::vector<double> seconds
             throw std::invalid_argument("task " + std::to_string(task) + " can run on no processing element");
         for (const int other : edges[task]) {
             if (other < 0 || other >= static_cast<int>(task))
-                throw std::invalid_argument("task " + std::to_string(task) + " depends on one that is not before it");
+                throw std::invalid_argument("task " + std::to_string(task) +
+                                            " depends on a task that is not before it");
             before.items.push_back(other);
             following[other].push_back(static_cast<int>(task));
         }
@@ -45,7 +47,7 @@ graph_model::graph_model(const system_model& system, std::vector<double> seconds
         after.items.insert(after.items.end(), row.begin(), row.end());
         after.close();
     }
-    if (crossing.size() != before.items.size()) throw std::invalid_argument("one crossing for each edge, please");
+    if (crossing.size() != before.items.size()) throw std::invalid_argument("transfers must be given for each edge");
     for (const double value : crossing) crosses = crosses || value > 0;
 }
 

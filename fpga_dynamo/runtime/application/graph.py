@@ -85,7 +85,9 @@ class Application:
         if not name:
             raise ApplicationError("an application needs a name")
         if granularity not in GRANULARITIES:
-            raise ApplicationError(f"application {name!r}: granularity {granularity!r} is none of {GRANULARITIES}")
+            raise ApplicationError(
+                f"application {name!r}: granularity must be one of {GRANULARITIES}, not {granularity!r}"
+            )
         for index, task in enumerate(self.tasks):
             _check(self, index, task)
 
@@ -121,7 +123,7 @@ class Application:
 def _check(application: Application, index: int, task: ApplicationTask) -> None:
     where = f"application {application.name!r}: task {index} ({task.name!r})"
     if not task.seconds:
-        raise ApplicationError(f"{where} has no seconds for any kind of unit, so nothing could run it")
+        raise ApplicationError(f"{where} has no execution time for any kind of processing element, so it cannot run")
     for kind, seconds in task.seconds.items():
         if isinstance(seconds, bool) or not (isinstance(seconds, Real) and 0 <= seconds < math.inf):
             raise ApplicationError(f"{where}: seconds on {kind!r} must be a finite number >= 0, not {seconds!r}")
@@ -129,10 +131,13 @@ def _check(application: Application, index: int, task: ApplicationTask) -> None:
     for edge in task.dependencies:
         if not 0 <= edge.task < index:
             raise ApplicationError(
-                f"{where} depends on task {edge.task}: tasks come in topological order, each after those it depends on"
+                f"{where} depends on task {edge.task}: list each task after the tasks that it depends on (topological "
+                "order)"
             )
         if edge.task in seen:
-            raise ApplicationError(f"{where} depends twice on task {edge.task}: one edge has the sum of the bytes")
+            raise ApplicationError(
+                f"{where} depends twice on task {edge.task}: give one edge with the sum of the bytes"
+            )
         seen.add(edge.task)
     sizes: Sequence[tuple[str, int]] = [
         *(("bytes of an edge", edge.bytes) for edge in task.dependencies),

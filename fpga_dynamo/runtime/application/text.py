@@ -93,7 +93,7 @@ def to_json(application: Application) -> dict[str, Any]:
 def from_json(data: Any) -> Application:
     """The application that `to_json` gave. ApplicationError names what is wrong and where."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-        raise ApplicationError(f"this is no task graph: its key 'format' must be {FORMAT!r}")
+        raise ApplicationError(f"this is not a task graph: its key 'format' must be {FORMAT!r}")
     if data.get("version") != VERSION:
         found = shown(data.get("version"))
         raise ApplicationError(f"task graph of version {found}: this release reads version {VERSION}")
@@ -126,7 +126,9 @@ def _task(where: str, row: Mapping[str, Any], numbers: Mapping[str, int]) -> App
         raise ApplicationError(f"{where}: unknown key {sorted(unknown)[0]!r}; known are {known}")
     seconds, edges, shapes = row.get("seconds"), row.get("dependencies", []), row.get("shapes", {})
     if not isinstance(seconds, Mapping):
-        raise ApplicationError(f"{where}: 'seconds' must be an object, kind of unit to seconds")
+        raise ApplicationError(
+            f"{where}: 'seconds' must be an object that maps a kind of processing element to seconds"
+        )
     if not isinstance(edges, list) or not all(isinstance(edge, (Mapping, str, int)) for edge in edges):
         raise ApplicationError(f"{where}: 'dependencies' must be a list of {{'task': ..., 'bytes': ...}}")
     check(dict(row), _TaskFields, "")
@@ -137,7 +139,7 @@ def _task(where: str, row: Mapping[str, Any], numbers: Mapping[str, int]) -> App
         check(size, _Bytes, "dependencies.bytes")
         if isinstance(before, str):
             if before not in numbers:
-                raise ApplicationError(f"{where} depends on {before!r}, which is no task before it")
+                raise ApplicationError(f"{where} depends on {before!r}, which is not an earlier task")
             before = numbers[before]
         check(before, Annotated[int, Range(0, 2**31)], "dependencies.task")
         assert isinstance(before, int)

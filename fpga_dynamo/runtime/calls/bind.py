@@ -27,7 +27,7 @@ class FormMaker:
 
     def __init__(self, task: CardTask, symbols: Symbols) -> None:
         patches = task.code.patches
-        assert patches is not None, "a program with symbols keeps what depends on them"
+        assert patches is not None, "a program with symbolic sizes must keep its size-dependent records"
         self._task = task
         source = Source(symbols)
         begins, ends = _lay_out(task, source)
@@ -109,7 +109,7 @@ class Binder:
 
     def __init__(self, program: Program) -> None:
         symbols = program.symbols
-        assert symbols is not None, "a program without symbols needs no binding"
+        assert symbols is not None, "a program without symbolic sizes needs no binding"
         self.guards: list[Guard] = list(symbols.guards.values())
         self._failed = checker(symbols, self.guards)
         self._makers = [FormMaker(task, symbols) for task in program.card_tasks]

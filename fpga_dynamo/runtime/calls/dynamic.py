@@ -187,6 +187,6 @@ class Dynamic:
                 executor = self._single.get(key)
                 if executor is None:
                     executor = self._make(specialised(self._module, args))
-                    executor.program.occasion = f"lowered for these sizes alone: {self.reason}"
+                    executor.program.occasion = f"lowered for these sizes only: {self.reason}"
                     self._single.put(key, executor)
         return executor

@@ -308,8 +308,10 @@ class Executor:
         kind = f"{task.name}: {type(error).__name__}"
         if isinstance(error, DeviceError) and kind not in self._warned:
             self._warned.add(kind)
-            warnings.warn(f"a launch failed and was run by eager instead: {error}", RuntimeWarning, stacklevel=2)
-        log.info("%s runs in eager: %s", task.name, error)
+            warnings.warn(
+                f"a launch failed, and its segment ran in eager mode instead: {error}", RuntimeWarning, stacklevel=2
+            )
+        log.info("%s runs in eager mode: %s", task.name, error)
         return results
 
 
@@ -319,4 +321,6 @@ def _check_finite(task: CardTask, results: Sequence[torch.Tensor]) -> None:
         step = 1 if isinstance(step, Size) else step  # of a program for all sizes: every slice
         part = results[i][(slice(None),) * dim + (slice(None, None, step),)]
         if not all_finite(part):
-            raise NotFiniteError(f"{task.outputs[i].node} is infinite or NaN somewhere, maybe not where it is in eager")
+            raise NotFiniteError(
+                f"{task.outputs[i].node} contains Inf or NaN, perhaps at other places than in eager mode"
+            )

@@ -221,6 +221,6 @@ def _arguments(task: CardTask, index: int, macs: int, moved: int) -> dict[str, A
 def _piece(tensor: torch.Tensor, slot: Slot) -> tuple[int, int, int]:
     """What is copied: address, bytes, and place in the arena. Raises InternalError rather than copy too much."""
     if tensor.numel() * tensor.itemsize < slot.nbytes:
-        raise InternalError(f"{slot.node} takes {slot.nbytes} bytes on the card, but is a {tensor.dtype} tensor of "
+        raise InternalError(f"{slot.node} has {slot.nbytes} bytes on the card, but is a {tensor.dtype} tensor of "
                             f"{tensor.numel()} elements")  # fmt: skip
     return (tensor.data_ptr(), slot.nbytes, slot.begin)

@@ -11,7 +11,7 @@ from fpga_dynamo.ir.graph import hints
 from fpga_dynamo.torch_internals.aot import OVERLAP, graph_facts
 from fpga_dynamo.torch_internals.dispatch import autocast_active
 
-MERGED = "it writes to inputs that share memory, and returns a view of one"
+MERGED = "it writes to inputs that share memory, and returns a view of such an input"
 """AOTAutograd makes such a view anew of what all of them are parts of, as if that were the input."""
 
 

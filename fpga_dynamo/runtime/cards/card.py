@@ -76,7 +76,7 @@ class Card:
         groups = {self.kernels[k.name, 0].group_id(WEIGHTS) for k in target.kernels}
         if len(groups) != 1:
             raise DeviceError(
-                f"{path}: the kernels that run command lists reach their weights in different banks "
+                f"{path}: the kernels that run command lists read their weights from different banks "
                 f"({sorted(groups)}); connect argument 'weights' of all of them to one bank in the recipe"
             )
         self.weights = WeightStore(driver, self.device, groups.pop())
@@ -160,8 +160,8 @@ def reopen(card: Card) -> Card:
         if card.key not in _alternating and other is not None and other.target.uuid != card.target.uuid:
             _alternating.add(card.key)
             log.warning(
-                "card %d is loaded with %s and %s by turns, which takes a while each time and packs all parameters "
-                "again; option 'device' gives models cards of their own",
+                "card %d alternates between %s and %s; each load takes time and packs all parameters again. Option "
+                "'device' gives each model its own card",
                 card.index,
                 other.path,
                 card.path,

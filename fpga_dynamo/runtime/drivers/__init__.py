@@ -132,7 +132,7 @@ def select(name: str) -> Driver:
     XRT's headers were when fpga_dynamo was installed, and pyxrt comes with AMD's XRT packages only.
     """
     if name not in DRIVERS:
-        raise OptionError(f"unknown driver '{name}'; there are: {', '.join(DRIVERS)}")
+        raise OptionError(f"unknown driver '{name}'; known are {', '.join(DRIVERS)}")
     try:
         return cast(Driver, importlib.import_module(DRIVERS[name]))
     except ImportError as error:

@@ -73,7 +73,7 @@ class PeerDriver:
     @property
     def opened(self) -> PeerKernel:
         """The kernel, in whose units' banks buffers lie."""
-        assert self._opened is not None, "buffers belong to a kernel that has been opened"
+        assert self._opened is not None, "open a kernel before allocating buffers"
         return self._opened
 
 
@@ -159,7 +159,7 @@ class PeerBuffer:
 
     def map(self) -> Any:
         """The host's side, where it lies in one piece."""
-        raise DeviceError("this buffer lies in several banks, and has no host side in one piece")
+        raise DeviceError("this buffer lies in several banks, so it has no contiguous host mapping")
 
     def _checked(self, offset: int, nbytes: int) -> Iterator[_Span]:
         if offset < 0 or offset + nbytes > self._nbytes:
@@ -219,9 +219,7 @@ class PeerRun:
                 for argument, part in zip(indices, value.parts, strict=True):
                     unit.set_arg(argument, part)
 
-    def execute_io(
-        self, inputs: Sequence[Piece], outputs: Sequence[Piece], bo: PeerBuffer, timeout_ms: int = 0
-    ) -> Any:
+    def execute_io(self, inputs: Sequence[Piece], outputs: Sequence[Piece], bo: PeerBuffer, timeout_ms: int = 0) -> Any:
         """As `Run.execute_io`. What one unit ends in that is not completed ends all."""
         directions = self._driver.inner.xclBOSyncDirection
         with self._driver.at_work:
@@ -253,7 +251,7 @@ class PeerRun:
             where, state = self._ended(runs, timeout_ms)
             if where:
                 why = getattr(runs[where], "error", "") or f"it ended in state {getattr(state, 'name', state)}"
-                self.error = f"{self._driver.name} of {len(self._units)} units: {where}: {why}"
+                self.error = f"{self._driver.name} of {len(self._units)} compute units: {where}: {why}"
         finally:
             if state is None or self.error:
                 for run in started:

@@ -60,7 +60,7 @@ class device:
             opened.check_idle()
         for opened in replaced:
             opened.close()
-        return _called("the card does not take the xclbin", self.handle.load_xclbin, content)
+        return _called("the card rejects the xclbin", self.handle.load_xclbin, content)
 
     def get_xclbin_uuid(self) -> Any:
         return self.handle.get_xclbin_uuid()
@@ -129,9 +129,7 @@ class kernel:
     def check_idle(self) -> None:
         """Raises DeviceError if one of its runs is under way."""
         if any(one.is_under_way for one in self.runs):
-            raise DeviceError(
-                f"a run of kernel '{self.name}' is under way; wait for it before another xclbin is loaded"
-            )
+            raise DeviceError(f"a run of kernel '{self.name}' is under way; wait for it before you load another xclbin")
 
     def close(self) -> None:
         """Lets go of XRT's kernel and runs, which would outlive their xclbin when another one is loaded."""
@@ -144,7 +142,8 @@ class kernel:
         """Raises DeviceError if the card was given another xclbin since, whether it has taken that or not."""
         if self.handle is None:
             raise DeviceError(
-                f"card {self.index} was given another xclbin since kernel '{self.name}' was opened; open it again"
+                f"another xclbin was loaded to card {self.index} after kernel '{self.name}' was opened; open the "
+                "kernel again"
             )
 
     def group_id(self, argument: int) -> int:
@@ -267,7 +266,9 @@ def _as_int32(index: int, value: float) -> int:
     if isinstance(value, float):
         return int(struct.unpack("<i", struct.pack("<f", value))[0])
     if not -(1 << 31) <= value < 1 << 32:
-        raise DeviceError(f"argument {index}: pyxrt passes scalars of 32 bits only, {value} has more; use driver 'xrt'")
+        raise DeviceError(
+            f"argument {index}: pyxrt supports scalars of 32 bits only, and {value} has more; use driver 'xrt'"
+        )
     return value - (1 << 32) if value >= 1 << 31 else value
 
 

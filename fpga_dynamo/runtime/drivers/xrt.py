@@ -61,11 +61,11 @@ def device(index: int = 0) -> _xrt.device:
     mode = prepare(_xrt)
     known = _software_cards(mode)
     if known is not None and not 0 <= index < known:
-        raise DeviceError(f"there is no card {index}: XRT has {known} software card(s) with FPGA_DYNAMO_XRT='{mode}'")
+        raise DeviceError(f"there is no card {index}: XRT has {known} emulated device(s) with FPGA_DYNAMO_XRT='{mode}'")
     try:
         return _xrt.device(index)
     except DeviceError as error:
-        hint = "; for the software card under XRT set FPGA_DYNAMO_XRT=inproc" if mode == "card" else ""
+        hint = "; for the emulator under XRT set FPGA_DYNAMO_XRT=inproc" if mode == "card" else ""
         raise DeviceError(f"{error}{hint}") from error
 
 

@@ -36,7 +36,7 @@ def mode() -> str:
     if not chosen:
         return _prepared or ("user" if "XCL_EMULATION_MODE" in os.environ else "card")
     if chosen not in MODES:
-        raise OptionError(f"FPGA_DYNAMO_XRT='{chosen}' is none of {', '.join(MODES)}")
+        raise OptionError(f"FPGA_DYNAMO_XRT='{chosen}' is unknown; use one of {', '.join(MODES)}")
     return chosen
 
 

@@ -70,7 +70,9 @@ def picture_format(path: PathLike) -> str:
     wanted = Path(path).suffix.removeprefix(".").lower() or "png"
     known = sorted(FigureCanvasAgg(Figure()).get_supported_filetypes())
     if wanted not in known:
-        raise ValueError(f"cannot draw a picture called {Path(path).name}: its ending may be {', '.join(known)}")
+        raise ValueError(
+            f"cannot draw a picture called {Path(path).name}: its file extension must be one of {', '.join(known)}"
+        )
     return wanted
 
 
@@ -234,7 +236,7 @@ def _decorate(
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
     axes.set_xlim(begin, end)
-    axes.set_xlabel("time (ms), launches as long as their counted cycles" if in_card_time else "time (ms)")
+    axes.set_xlabel("time (ms); the length of a launch is its simulated cycles" if in_card_time else "time (ms)")
     axes.set_axisbelow(True)
     axes.grid(axis="x", color="0.88")
     axes.tick_params(axis="y", length=0)

@@ -112,7 +112,7 @@ def report(error: Exception, case: Case) -> str:
         where = f"{save(error, case)} reproduces this; please attach it to a report"
     except Exception as other:  # of whatever kind: the program goes on
         where = f"no reproduction could be saved ({type(other).__name__}: {other})"
-    warnings.warn(f"a graph is left to eager, because {why}. {where}", RuntimeWarning, stacklevel=3)
+    warnings.warn(f"a graph falls back to eager mode, because {why}. {where}", RuntimeWarning, stacklevel=3)
     log.info("internal error", exc_info=error)
     return why
 

@@ -47,7 +47,7 @@ def compare(task: CardTask, results: Sequence[torch.Tensor], arguments: Sequence
             noisy = noisy or _with_noise(task, arguments)
             why = _divergence(results[i], eager[i], reference, spreads, [run[i] for run in noisy])
         if why is not None:
-            raise VerificationError(f"{_describe(task, i)} diverges from eager: {why}")
+            raise VerificationError(f"{_describe(task, i)} differs from eager mode: {why}")
 
 
 def _describe(task: CardTask, i: int) -> str:
@@ -113,7 +113,7 @@ def _divergence(
 ) -> str | None:
     """How `result` diverges, if it does. noisy: the values of other runs, any of which would be right."""
     if result.dtype is not eager.dtype or result.shape != eager.shape:
-        return f"{result.dtype} {tuple(result.shape)} where eager gives {eager.dtype} {tuple(eager.shape)}"
+        return f"{result.dtype} {tuple(result.shape)} where eager mode gives {eager.dtype} {tuple(eager.shape)}"
     if result.is_complex():  # real and imaginary parts as numbers of their own
         result, eager, exact, *noisy = (torch.view_as_real(x.resolve_conj()) for x in (result, eager, exact, *noisy))
         return _divergence(result, eager, exact, spreads, noisy)
@@ -125,7 +125,7 @@ def _divergence(
         return f"{wrong} of {result.numel()} elements differ" if wrong else None
     nan = torch.isnan(result) != torch.isnan(eager)
     if bool(nan.any()) and not spreads:
-        return f"{int(nan.sum())} of {result.numel()} elements are NaN on one side only"
+        return f"{int(nan.sum())} of {result.numel()} elements are NaN in only one of the two results"
     finite = torch.isfinite(eager) & torch.isfinite(exact)
     if spreads:
         finite &= torch.isfinite(result)
@@ -139,4 +139,4 @@ def _divergence(
     error = (mine - truth).abs().max()
     if error <= bound:
         return None
-    return f"error {error:.3g} against float64 where eager has {own:.3g} (largest value {truth.abs().max():.3g})"
+    return f"error {error:.3g} against float64 where eager mode has {own:.3g} (largest value {truth.abs().max():.3g})"

@@ -133,8 +133,8 @@ class Dispatcher:
         seconds = self.policy.estimates(item.task).get(pe.resource)
         if seconds is None or not 0 <= seconds < math.inf:
             raise SchedulerError(
-                f"policy {self.policy.name!r} expects {item.task.name!r} to take {seconds} s on {pe.resource!r}: "
-                f"estimates gives a finite number >= 0 for each resource type in the task's costs"
+                f"policy {self.policy.name!r} estimates {item.task.name!r} at {seconds} s on {pe.resource!r}: "
+                "estimates must give a finite number >= 0 for each resource type in the task's costs"
             )
         return seconds
 
@@ -148,14 +148,14 @@ class Dispatcher:
             if not isinstance(pair, tuple) or [type(part) for part in pair] != [ReadyTask, ProcessingElement]:
                 raise SchedulerError(
                     f"policy {self.policy.name!r} gave {pair!r} in its list: a pair of one of the ready tasks and one "
-                    f"of the processing elements {', '.join(pe.name for pe in self.pes)}; a task that is to wait is "
-                    f"left out"
+                    f"of the processing elements {', '.join(pe.name for pe in self.pes)}; leave out a task that should "
+                    "wait"
                 )
         for item, pe in assignments:
             if item not in ready or pe not in self.slots or pe.resource not in item.task.resources:
                 raise SchedulerError(
                     f"policy {self.policy.name!r} assigned task {item.task.name!r} to {pe.name!r}: the task must be "
-                    f"ready and the processing element one of the scheduler's that supports it"
+                    "ready, and the processing element must be idle, of this scheduler, and support the task"
                 )
         if len(assignments) > 1 and len({item for item, _ in assignments}) < len(assignments):
             raise SchedulerError(f"policy {self.policy.name!r} assigned a task twice")

@@ -227,8 +227,8 @@ def check_cores(wanted: int) -> list[int]:
     cores = usable_cores()
     if wanted > len(cores):
         raise OptionError(
-            f"the system has {wanted} processor cores, but this process may use {len(cores)}: in real time they would "
-            f"take turns; ask for fewer, or pace the tasks"
+            f"the system has {wanted} processor cores, but this process may use {len(cores)}: in real time the "
+            "processing elements would share cores; ask for fewer, or use paced tasks"
         )
     return cores
 

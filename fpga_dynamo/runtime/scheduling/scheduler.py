@@ -253,9 +253,7 @@ class Scheduler:
                 worker.rouse()
 
     @staticmethod
-    def _count(
-        slot: Slot, item: ReadyTask, running: dict[Slot, ReadyTask], executing: dict[Flight, set[int]]
-    ) -> None:
+    def _count(slot: Slot, item: ReadyTask, running: dict[Slot, ReadyTask], executing: dict[Flight, set[int]]) -> None:
         assert isinstance(item.frame, Flight)
         executing.setdefault(item.frame, set()).add(item.index)
         if not item.lent:
@@ -288,7 +286,7 @@ class Scheduler:
         """Whether the caller has to wait for other threads; else it has a task, or the frame is over."""
         if flight.generation != self._generation and flight.tasks_left:
             flight.error = SchedulerError(
-                f"the process forked while {flight.graph.name!r} ran: its other tasks are in the parent process"
+                f"the process forked while {flight.graph.name!r} ran: the remaining tasks run in the parent process"
             )
             return False
         if flight.inbox is None and not flight.over:

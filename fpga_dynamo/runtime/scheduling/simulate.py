@@ -40,7 +40,7 @@ def varied_duration(sigma: float) -> DurationModel:
     """
 
     if not 0 <= sigma < math.inf:
-        raise OptionError(f"the shape of varied durations must be a finite number >= 0, not {sigma!r}")
+        raise OptionError(f"sigma, the shape of varied durations, must be a finite number >= 0, not {sigma!r}")
 
     def duration(task: Task, pe: ProcessingElement, generator: random.Random) -> float:
         return task.seconds(pe.resource) * generator.lognormvariate(0.0, sigma)
@@ -92,7 +92,10 @@ def simulate(
         arrivals = At(0.0)
     sources = list(arrivals) if isinstance(arrivals, Sequence) else [arrivals] * len(graphs)
     if len(sources) != len(graphs):
-        raise OptionError(f"{len(sources)} arrivals for {len(graphs)} graphs: give one for all or one for each")
+        raise OptionError(
+            f"{len(sources)} sequences of arrivals for {len(graphs)} graphs: give one for all graphs, or "
+            "one for each graph"
+        )
     seeded = isinstance(policy, str) and policy.strip().lower() == "random"
     options = {"seed": seed} if seeded else {}
     dispatcher = Dispatcher(pes, make_policy(policy, **options))

@@ -97,7 +97,7 @@ class EngineCard:
             found = torch.from_numpy(arena.read(maps.numel(), 0).copy()).view(torch.uint8)
             status = found[:8].view(torch.int32)
             if int(status[0]) != 0:
-                raise DeviceError(f"command {int(status[1])} has an opcode that is none of the engine's")
+                raise DeviceError(f"command {int(status[1])} has an opcode that the engine does not support")
             return found
 
         return launch

@@ -54,7 +54,7 @@ def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
     try:
         found = platforms.load(platform)
         if not found.regions:
-            raise EstimateError(f"platform '{platform}' is no card; there are {', '.join(_cards())}")
+            raise EstimateError(f"platform '{platform}' is not a card; cards are {', '.join(_cards())}")
         chosen = _own(found.name, dtype) if recipe is None else recipe
         loaded = recipes.load(chosen)
         engine = next((kernel.name for kernel in loaded.kernels if kernel.engine), None)
@@ -67,12 +67,14 @@ def card(platform: str, recipe: str | None, dtype: str, units: int = 1) -> Card:
     name = design.recipe.name
     if len(own) != 1:
         having = ", ".join(recipe for recipe in recipes.names() if recipe.startswith("engine-"))
-        many = f"{len(own)} kernels that are engines" if own else "no engine"
-        raise EstimateError(f"recipe '{name}' has {many}, and one is estimated; those that come along are {having}")
+        many = f"{len(own)} engine kernels" if own else "no engine"
+        raise EstimateError(
+            f"recipe '{name}' has {many}, and an estimate needs exactly one; built-in recipes with one are {having}"
+        )
     if own[0].element != DTYPES[dtype]:
         raise EstimateError(
-            f"the engine of recipe '{name}' computes with {own[0].element}, not with {DTYPES[dtype]}: "
-            f'give --recipe with one whose element = "{DTYPES[dtype]}"'
+            f"the engine of recipe '{name}' computes in {own[0].element}, not in {DTYPES[dtype]}: "
+            f'give --recipe with an engine whose element = "{DTYPES[dtype]}"'
         )
     of_host = Platform.from_manifest(found.table())
     memory = memory_of(found.name, found.speeds)
@@ -90,8 +92,7 @@ def _own(platform: str, dtype: str) -> str:
         if DTYPES[dtype] in recipes.elements(name):
             return name
     raise EstimateError(
-        f"no recipe that comes along has an engine for platform '{platform}' and {DTYPES[dtype]}; "
-        "give --recipe FILE.toml"
+        f"no built-in recipe has an engine for platform '{platform}' and {DTYPES[dtype]}; give --recipe FILE.toml"
     )
 
 
@@ -115,12 +116,12 @@ def resources(design: Design, *, sizes_only: bool) -> Resources:
     if sizes_only:
         found = document(estimate(design, whole=False, advise=False))
         fits = None if found["fits"] else False  # what is not counted comes on top
-        basis = "sizes of arrays and memories alone; logic is not counted"
+        basis = "sizes of arrays and memories only; logic is not counted"
         return _resources(found, fits, basis)
     found = _kept(design)
-    basis = "sizes, and operators counted from the sources' IR (docs/resources.md); nothing was synthesised"
+    basis = "sizes, and operators counted in the LLVM IR of the sources (docs/resources.md); not confirmed by synthesis"
     if found["unknown"]:
-        basis = f"sizes alone: {'; '.join(found['unknown'])}"
+        basis = f"sizes only: {'; '.join(found['unknown'])}"
     return _resources(found, found["fits"], basis)
 
 

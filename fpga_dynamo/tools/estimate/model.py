@@ -37,7 +37,7 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
     model = zoo.randomise_batch_norm(example.model)
     if data is None:
         calls: Sequence[Any] = [example.inputs, *(_redrawn(example.inputs) for _ in range(_RANDOM_CALLS - 1))]
-        calibration = f"random: {_RANDOM_CALLS} calls with the zoo's inputs and others like them"
+        calibration = f"random: {_RANDOM_CALLS} calls with the model's example inputs and random inputs like them"
     else:
         calls = _loaded(data)
         calibration = f"{len(calls)} calls of {data}"
@@ -54,7 +54,7 @@ def quantised(name: str, batch: int, scales: Scales, data: Path | None) -> Model
     except EstimateError:
         raise
     except Exception as error:
-        raise EstimateError(f"'{name}' cannot be exported and quantised: {_first_line(error)}") from error
+        raise EstimateError(f"'{name}' cannot be exported and quantized: {_first_line(error)}") from error
     return Model(name, capture(converted, example.inputs), calibration, example.batch)
 
 
@@ -74,7 +74,7 @@ def floating(name: str, batch: int, dtype: str) -> Model:
         graph = capture(model, inputs)
     except Exception as error:
         raise EstimateError(f"'{name}' cannot be traced in {dtype}: {_first_line(error)}") from error
-    return Model(name, graph, "none: it is not quantised", example.batch)
+    return Model(name, graph, "none: the model is not quantized", example.batch)
 
 
 def _of_type(x: Any, dtype: torch.dtype) -> Any:
@@ -98,7 +98,7 @@ def _loaded(path: Path) -> Sequence[Any]:
     except Exception as error:
         raise EstimateError(f"--calibration {path}: {_first_line(error)}") from error
     if not isinstance(calls, (list, tuple)) or not calls:
-        raise EstimateError(f"--calibration {path}: it holds no list of a model's inputs, one item for each call")
+        raise EstimateError(f"--calibration {path}: expected a list of a model's inputs with one item for each call")
     return calls
 
 

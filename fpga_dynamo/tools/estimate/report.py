@@ -26,9 +26,9 @@ _ROWS = 20
 
 @dataclass(frozen=True)
 class Counting:
-    """What the counting card says beside figures. model_ms: the cost model's latency. stalls: ms that the array waited,
-    by cause. values: how many of the engine were compared with eager's; differences, of int8: of those that are not the
-    same, elements that differ, all elements, and the largest difference; errors, of floats: of each value."""
+    """What the counting card says beside figures. model_ms: the cost model's latency. stalls: ms that array idle,
+    by cause. values: how many of the engine were compared with eager mode's; differences, of int8: of those that are
+    not the same, elements that differ, all elements, and the largest difference; errors, of floats: of each value."""
 
     model_ms: float
     stalls: dict[str, float]
@@ -89,13 +89,13 @@ def estimate(
     if dtype == "int8":
         given = model.quantised(name, batch, scales, calibration)
     elif calibration is not None:
-        raise EstimateError(f"--calibration is of int8; --dtype {dtype} has no scales")
+        raise EstimateError(f"--calibration requires --dtype int8, and --dtype is {dtype}: leave it out")
     else:
         given = model.floating(name, batch, dtype)
     program = lower_for_engine(given.graph.module, card.engine, given.graph.static)
     if not any(program.lists.launches):
         node = max(program.left, key=macs)
-        raise EstimateError(f"the engine takes nothing of '{name}': {node.name}: {program.left[node]}")
+        raise EstimateError(f"the engine supports no node of '{name}': {node.name}: {program.left[node]}")
     times, moved, counting = modelled(program), None, None
     if simulate:
         modelled_ms = sum(launch[-1] for launch in times if launch) / card.engine.platform.clock_hz * 1e3
@@ -131,26 +131,28 @@ def _counted(program: EngineProgram, card: hardware.Card, given: model.Model) ->
 
 def _basis(card: hardware.Card, simulate: bool) -> dict[str, str]:
     """What each figure rests on."""
-    memory = "fitted to the counting card" if card.fitted else "a guess from the bank's bandwidth"
+    memory = "fitted to the cycle simulator" if card.fitted else "a guess from the bandwidth of the bank"
     model_says = (
-        "the cost model's formulas of loops (codegen/engine), held against the counting card; the "
-        f"memory's figures are {memory}; no schedule and no card has confirmed them"
+        "the loop formulas of the cost model (codegen/engine), compared with the cycle simulator; memory figures are "
+        f"{memory}; not confirmed by an HLS schedule or a card"
     )
     counting_says = (
-        "counted on the kernel's sources by the simulator, with the loops' II and depth of hls_kernels/engine/qor.toml "
-        "and a model of the memory; no synthesis and no card has confirmed them"
+        "simulated from the kernel sources, with the II and depth of each loop in hls_kernels/engine/qor.toml and a "
+        "memory model; not confirmed by synthesis or a card"
     )
     return {
         "latency_ms": counting_says if simulate else model_says,
-        "clock_mhz": "the platform's file; whether the engine closes timing there is not known",
-        "throughput_per_s": "batch / latency_ms: the host works beside the card",
-        "array_utilisation": "products of the model / products that the array could make in latency_ms",
-        "dram_gb_per_s": ("bytes that passed the ports" if simulate else "lines that the commands move by their cuts")
+        "clock_mhz": "the platform file; it is not known whether the engine closes timing there",
+        "throughput_per_s": "batch / latency_ms: the host works in parallel with the card",
+        "array_utilisation": "multiplications of the model / multiplications that the array could do in latency_ms",
+        "dram_gb_per_s": (
+            "bytes transferred through the ports" if simulate else "lines that the commands move, from their tiling"
+        )
         + " / latency_ms",
-        "call_ms": "latency_ms and host: figures of the platform's file, which are estimates",
-        "node_offload": "of nodes that compute; quantising inputs and scaling results are the host's",
+        "call_ms": "latency_ms plus the host's time, from the platform file's estimated figures",
+        "node_offload": "share of the nodes that compute; the host quantizes inputs and scales results",
         "resources": "see resources.basis",
-        "links": "the host's time for the nodes; what the cores would take is not subtracted",
+        "links": "host time of these nodes; the time on the cores is not subtracted",
     }
 
 
@@ -160,20 +162,20 @@ def show(found: Report) -> None:
     table = Table(show_header=False, title=f"{found.model}, {found.dtype}, batch {found.batch}, on {found.platform}")
     table.add_row("engine", f"recipe {found.recipe}, {found.clock_mhz:g} MHz")
     table.add_row("calibration", found.calibration)
-    table.add_row("latency of the card", f"{of.latency_ms:.2f} ms, {of.throughput_per_s:.0f} items/s")
+    table.add_row("latency on the card", f"{of.latency_ms:.2f} ms, {of.throughput_per_s:.0f} items/s")
     table.add_row("array used", f"{of.array_utilisation:.0%}")
     table.add_row("device memory", f"{of.dram_mb:.1f} MB, {of.dram_gb_per_s:.1f} GB/s")
     table.add_row("offloaded", f"{of.node_offload:.1%} of nodes, {of.mac_offload:.1%} of products")
     table.add_row(
-        "with the host",
+        "including the host",
         f"{of.call_ms:.2f} ms: {host.launches} launches {host.launch_ms:.2f}, copies {host.transfer_ms:.2f}, "
         f"{len(host.nodes)} nodes {host.nodes_ms:.2f} ms",
     )
     if found.counted is not None:
         table.add_row("the cost model says", f"{found.counted.model_ms:.2f} ms")
-        table.add_row("compared with eager", _compared(found.counted))
+        table.add_row("compared with eager mode", _compared(found.counted))
         longest = sorted(found.counted.stalls.items(), key=lambda stall: -stall[1])[:4]
-        table.add_row("the array waited", ", ".join(f"{ms:.2f} ms: {cause}" for cause, ms in longest) or "never")
+        table.add_row("array idle", ", ".join(f"{ms:.2f} ms: {cause}" for cause, ms in longest) or "never")
     used, available = found.resources.used, found.resources.available
     table.add_row("resources", ", ".join(f"{name} {used[name]:,.0f} of {available[name]:,.0f}" for name in used))
     fits = {True: "yes", False: "no", None: "not known"}[found.resources.fits]
@@ -191,14 +193,16 @@ def _compared(of: Counting) -> str:
     if of.errors:
         worst = max(of.errors.values(), key=lambda error: error.card)
         return (
-            f"errors of {of.values} values beside float64 (rms over rms): {worst.card:.2g} at most, where eager's is "
-            f"{worst.eager:.2g}"
+            f"rms error of {of.values} values against float64, relative to their rms: at most {worst.card:.2g}; eager "
+            f"mode: {worst.eager:.2g}"
         )
     if not of.differences:
-        return f"all {of.values} values of the engine have eager's bits"
+        return f"all {of.values} values of the engine are bit-identical to eager mode"
     elements = sum(number for number, _, _ in of.differences.values())
     largest = max(apart for _, _, apart in of.differences.values())
-    return f"{len(of.differences)} of {of.values} values differ, in {elements} elements, by {largest} at most"
+    return (
+        f"{len(of.differences)} of {of.values} values differ from eager mode: {elements} elements, by at most {largest}"
+    )
 
 
 def _layers(of: Figures) -> Table:
@@ -229,7 +233,7 @@ def _show_host(found: Report, console: Console) -> None:
         console.print(f"on the host: {shown}: {reason}", markup=False)
     for link in found.links:
         console.print(
-            f"with core {', '.join(link.cores)} linked: {len(link.nodes)} nodes less on the host, which are "
+            f"with core {', '.join(link.cores)} linked: {len(link.nodes)} nodes fewer on the host, which take "
             f"{link.saves_at_most_ms:.3f} ms there",
             markup=False,
         )

@@ -62,7 +62,7 @@ class Simulator:
             raise EngineError(report["error"])
         status = maps[:8].view(torch.int32)
         if int(status[0]) != 0:
-            raise EngineError(f"command {int(status[1])} has an opcode that is none of the engine's")
+            raise EngineError(f"command {int(status[1])} has an opcode that the engine does not support")
         return report, maps
 
 

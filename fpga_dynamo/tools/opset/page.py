@@ -15,23 +15,23 @@ from fpga_dynamo.tools.opset.table import Row, core_aten, rows
 _HEAD = """\
 # Operators
 
-Written by `fpga-dynamo ops --markdown` from the tables that lowering itself uses; do not edit it by hand.
+Written by `fpga-dynamo ops --markdown` from the tables of lowering; do not edit it by hand.
 
-For the ML engineer who wants to know what the card will take. It lists every op of the core ATen set, which is what
-`torch.compile` makes of a model, and the others that lowering knows. For a model of yours, `fpga_dynamo.explain` says
-the same node by node. Types are those that some recipe's cores take: complex64 is for those of the recipe `signal`
-([signal.md](signal.md)).
+For ML engineers who want to know which operators run on the card. The page lists every op of the core ATen set, to
+which `torch.compile` decomposes a model, and other ops that lowering supports. For a particular model,
+`fpga_dynamo.explain` reports the same for each node. A dtype is listed if the cores of at least one recipe support it:
+complex64 needs the recipe `signal` ([signal.md](signal.md)).
 
 | where | what it means | ops of the core set |
 | --- | --- | --: |
 """
 
 _MEANINGS = {
-    "PL": "a core runs it, for the dtypes given and under the conditions of its pattern",
-    "in parts": "it becomes other ops before lowering",
-    "view": "it takes no time on the card",
+    "PL": "a core runs it, for the given dtypes and under the conditions of its pattern",
+    "in parts": "it is decomposed into other ops before lowering",
+    "view": "it needs no time on the card",
     "constant": "it is evaluated once",
-    "PS": "eager runs it on the host, as it would without the backend",
+    "PS": "it runs in eager mode on the host, as without the backend",
 }
 
 
@@ -45,10 +45,10 @@ def page(target: Target) -> str:
     parts += ["\n## Other ops\n", *_ops(row for row in table if row.op not in core)]
     parts += [
         "\n## Conditions\n\n",
-        "What a pattern refuses stays on the PS, with one of these reasons in `explain`; an ellipsis is a name or a\n",
-        "number of the call. For any op:\n\n",
+        "A node that its pattern rejects runs on the host (PS), and `explain` gives the reason. An ellipsis\n",
+        "stands for a name or a number of the call. For any op:\n\n",
         *(f"- {_cell(text)}\n" for text in conditions.of_all()),
-        "\nAnd by pattern; one that is not listed refuses nothing else:\n",
+        "\nBy pattern; a pattern that is not listed has no other reasons:\n",
     ]
     for refused, names in _patterns_by_conditions().items():
         parts += [f"\n{', '.join(f'`{name}`' for name in names)}\n\n", *(f"- {_cell(text)}\n" for text in refused)]

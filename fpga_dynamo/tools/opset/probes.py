@@ -28,7 +28,7 @@ def _from_schema(op: OpOverload, t: Tensors) -> Arguments:
             break
         kind = str(parameter.type)
         if kind not in ("Tensor", "number", "int", "float"):
-            raise FpgaError(f"what a call of {op} looks like is not known; say it in `operators` of its pattern")
+            raise FpgaError(f"no example call of {op} is known; give one in `operators` of its pattern")
         args.append(t(16, 16) if kind == "Tensor" else 1)
     return args, {}
 

@@ -97,13 +97,15 @@ def _row(op: OpOverload, target: Target, everywhere: Target) -> Row:
     if takers and _reads_tensors(op):
         return _on_card(op, takers, target, everywhere)
     if op in DECOMPOSITIONS and op not in LAID_OUT:
-        return Row(name, "in parts", why="AOTAutograd takes it apart by a rule of ours: every part is in this list")
+        return Row(
+            name, "in parts", why="AOTAutograd decomposes it by a rule of fpga_dynamo; this list has every resulting op"
+        )
     if op in FILLED:
-        return Row(name, "constant", why="it reads the size of its input and no element: evaluated with the weights")
+        return Row(name, "constant", why="it reads only the size of its input: evaluated with the weights")
     if shows_operand(op):
         return Row(name, "view", why="strides and an offset; no command")
     if op in IDENTITY_TARGETS:
-        return Row(name, "view", why="no value on the card is changed in place, so that a copy is the same value")
+        return Row(name, "view", why="values on the card are never changed in place, so a copy is the same value")
     return next(_elsewhere(op))
 
 
@@ -120,7 +122,9 @@ def _on_card(op: OpOverload, takers: list[Pattern], target: Target, everywhere: 
             if made.node in made.graph.claimed:
                 taken.append(str(dtype).removeprefix("torch."))
     if not taken:
-        raise FpgaError(f"no dtype of a typical call of {op} is claimed; mend its call in `operators` of its pattern")
+        raise FpgaError(
+            f"the pattern matches no dtype of the example call of {op}; correct the call in `operators` of its pattern"
+        )
     cores = dict.fromkeys(core for pattern in takers for core in sorted(pattern.opcodes - {"move"} or {"move"}))
     usual = any(target.kernels_for(pattern.opcodes) for pattern in takers)
     why = "" if usual else f"by a recipe that has the core: {', '.join(OTHER_RECIPES)}"
@@ -135,15 +139,17 @@ def _elsewhere(op: OpOverload) -> Iterator[Row]:
 
     signature = schema(op)
     if not any("Tensor" in str(result.type) for result in signature.returns) and short(op) not in REASONS:
-        yield answer("PS", "its result is a number or truth value that the host knows from shape and strides")
+        yield answer("PS", "its result is a number or a bool that the host derives from shape and strides")
     if is_composite(op):
-        yield answer("in parts", "PyTorch takes it apart before a backend sees it")
+        yield answer("in parts", "PyTorch decomposes it before a backend sees it")
     if torch.Tag.nondeterministic_seeded in op.tags:
-        yield answer("PS", "it draws from eager's random stream, which only eager advances as eager does")
+        yield answer(
+            "PS", "it draws random numbers from PyTorch's generator, whose sequence only eager mode reproduces"
+        )
     if any(argument.is_out for argument in signature.arguments):
         yield answer("in parts", "AOTAutograd makes it functional: the op without `out`, and a copy")
     if not _reads_tensors(op):
         yield answer("constant", "it reads no tensor: evaluated once, when weights are packed")
     if short(op) not in REASONS:
-        raise FpgaError(f"there is neither a pattern for {op} nor a reason in fpga_dynamo/lowering/ops/host.py")
+        raise FpgaError(f"{op} has neither a pattern nor a reason in fpga_dynamo/lowering/ops/host.py")
     yield answer("PS", REASONS[short(op)])

@@ -30,27 +30,33 @@ def add_commands(commands: Any) -> None:
     run.add_argument("system", type=Path, help="a system (toml)")
     run.add_argument("workload", type=Path, help="a workload (toml)")
     clock = run.add_mutually_exclusive_group()
-    clock.add_argument("--virtual", action="store_true", help="simulate (what happens without --real)")
+    clock.add_argument("--virtual", action="store_true", help="simulate (default: without --real)")
     clock.add_argument("--real", action="store_true", help="run it with threads, in real time")
-    run.add_argument("--paced", action="store_true", help="with --real: tasks wait as long as they should take")
-    run.add_argument("--policy", metavar="NAME", help="instead of the system's; or module:Class")
-    run.add_argument("--rate", type=positive_number, metavar="R", help="instances a second, instead of the workload's")
-    run.add_argument("--seed", type=whole(0, MOST_SEED), default=0, metavar="S", help="of arrivals and durations (0)")
+    run.add_argument("--paced", action="store_true", help="with --real: tasks sleep for their estimated durations")
+    run.add_argument("--policy", metavar="NAME", help="instead of the policy of the system; or module:Class")
+    run.add_argument(
+        "--rate", type=positive_number, metavar="R", help="instances per second, instead of the rate of the workload"
+    )
+    run.add_argument(
+        "--seed", type=whole(0, MOST_SEED), default=0, metavar="S", help="seed of arrivals and durations (0)"
+    )
     run.add_argument("--trace", type=output_file, metavar="FILE", help="write a Chrome/Perfetto trace")
     run.add_argument("--gantt", type=output_file, metavar="FILE", help="draw the schedule as a picture")
     run.set_defaults(action=_run)
 
     sweep = actions.add_parser("sweep", help="run a grid of systems, policies, rates and seeds in virtual time")
     sweep.add_argument("sweep", type=Path, help="a sweep (toml), or a folder with a sweep.toml")
-    out_help = "results; what is there is not run again"
+    out_help = "folder of results; existing runs are not repeated"
     sweep.add_argument("--out", type=output_folder, required=True, metavar="DIR", help=out_help)
-    sweep.add_argument("--jobs", type=whole(1, 1024), metavar="N", help="threads (the usable cores)")
+    sweep.add_argument("--jobs", type=whole(1, 1024), metavar="N", help="number of threads (the usable CPU cores)")
     sweep.add_argument("--parquet", action="store_true", help="write runs.parquet and applications.parquet too")
     sweep.set_defaults(action=_sweep)
 
     report = actions.add_parser("report", help="write report.html into the folder of a sweep")
-    report.add_argument("folder", type=Path, metavar="DIR", help="what the sweep wrote")
-    report.add_argument("--figures", type=output_folder, metavar="DIR", help="write the figures there as SVG, too")
+    report.add_argument("folder", type=Path, metavar="DIR", help="folder that the sweep wrote")
+    report.add_argument(
+        "--figures", type=output_folder, metavar="DIR", help="also write the figures as SVG to this folder"
+    )
     report.set_defaults(action=_report)
 
 
@@ -67,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
         except ValueError as error:
             raise StudyError(f"--gantt: {error}") from error
     if arguments.paced and not arguments.real:
-        raise StudyError("--paced is about --real: virtual time executes nothing")
+        raise StudyError("--paced requires --real: in virtual time nothing is executed")
     system = System(read(arguments.system))
     workload = Workload(read(arguments.workload), arguments.workload.parent)
     trace = bool(arguments.trace or arguments.gantt)
@@ -105,12 +111,12 @@ def _show(run: Run, system: System, policy: str, clock: str) -> None:
     span = run.span or 1.0
     facts = Table(show_header=False)
     mean, bound = run.mean_response * 1e3, run.least_mean_response * 1e3
-    facts.add_row("mean response", f"{mean:.3f} ms; no scheduler below {bound:.3f} ms")
+    facts.add_row("mean response", f"{mean:.3f} ms; lower bound of any scheduler: {bound:.3f} ms")
     facts.add_row("served", f"{len(run.responses) / span:.4g} instances/s in {run.span * 1e3:.4g} ms")
     facts.add_row("busy", escape(", ".join(f"{name} {seconds / span:.0%}" for name, seconds in run.busy.items())))
     per_task, share = run.deciding / max(run.assignments, 1) * 1e6, run.deciding / span
-    facts.add_row("scheduling", f"{run.rounds} decisions, {per_task:.2f} us a task, {share:.2%} of the time")
-    facts.add_row("energy", f"{run.joules:.4g} J, {run.joules / max(len(run.responses), 1) * 1e3:.4g} mJ an instance")
+    facts.add_row("scheduling", f"{run.rounds} decisions, {per_task:.2f} us per task, {share:.2%} of the time")
+    facts.add_row("energy", f"{run.joules:.4g} J, {run.joules / max(len(run.responses), 1) * 1e3:.4g} mJ per instance")
     _console.print(facts)
 
 

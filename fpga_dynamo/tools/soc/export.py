@@ -79,7 +79,7 @@ def read_gantt(path: Path) -> Any:
                 if len(task) != 5 or any(task[i] >= n for i, n in zip((0, 3, 4), most, strict=True)):
                     raise SchemaError(f"a task is {shown(task)}")
     except (DocumentError, SchemaError) as error:
-        raise StudyError(f"{path} is no schedule of a sweep: {error}; run the sweep again") from error
+        raise StudyError(f"{path} is not a schedule of a sweep: {error}; run the sweep again") from error
     return found
 
 

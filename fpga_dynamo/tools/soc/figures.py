@@ -140,7 +140,7 @@ def _millijoules(row: Row) -> float:
 def energy(results: Results) -> Figure | None:
     """Energy of an instance and power of the richest system."""
     rows: list[tuple[str, str | Callable[[Any], float], bool]] = [
-        ("energy of an instance (mJ)", _millijoules, False),
+        ("energy per instance (mJ)", _millijoules, False),
         ("power (W)", "watts", False),
     ]
     return _by_rate(results, rows)
@@ -149,8 +149,8 @@ def energy(results: Results) -> Figure | None:
 def overhead(results: Results) -> Figure | None:
     """What scheduling costs on the richest system."""
     rows: list[tuple[str, str | Callable[[Any], float], bool]] = [
-        ("scheduling of a task (us)", "us_a_decision", True),
-        ("scheduler at work (share)", "deciding", False),
+        ("scheduling time per task (us)", "us_a_decision", True),
+        ("scheduler busy (share)", "deciding", False),
         ("most tasks waiting", "most_waiting", True),
     ]
     return _by_rate(results, rows)
@@ -171,7 +171,7 @@ def fronts(results: Results) -> Figure | None:
                 response[system], joules[system] = curve[-1][1], of_energy[-1][1]
         for ax, label, value in (
             (axes[2 * row], "processing elements", {s: float(results.units(s)) for s in response}),
-            (axes[2 * row + 1], "energy of an instance (mJ)", joules),
+            (axes[2 * row + 1], "energy per instance (mJ)", joules),
         ):
             points = [(value[s], response[s]) for s in response]
             ax.plot(*zip(*points, strict=True), "o", color="0.75", markersize=4)

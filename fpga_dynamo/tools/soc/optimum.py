@@ -41,9 +41,9 @@ def optimum(
         raise StudyError("optimal schedules need OR-tools: pip install 'fpga_dynamo[soc]'") from error
     count = sum(len(applications[which].application.tasks) for which in arrivals.which)
     if count > LARGEST:
-        raise StudyError(f"{count} tasks are too many for an optimal schedule: {LARGEST} at most")
+        raise StudyError(f"an optimal schedule supports at most {LARGEST} tasks, not {count}")
     if system.transfer.resident:
-        raise StudyError("optimal schedules are for systems with resident = false in [transfer]")
+        raise StudyError("optimal schedules require resident = false in [transfer]")
 
     # One after the other, each task where it is fastest: no schedule worth having ends later.
     starts = [_ticks(time) for time in arrivals.times.tolist()]

@@ -38,11 +38,13 @@ def simulate_other(
     """
     if system.transfer.resident:
         raise StudyError(
-            f"policy {policy!r} is there in Python only, where a transfer belongs to a task whatever ran before: "
-            f"set resident = false in [transfer], or take a native policy"
+            f"policy {policy!r} is implemented in Python only, which does not support resident data: set resident = "
+            "false in [transfer], or choose a native policy"
         )
     if workload.tail:
-        raise StudyError(f"policy {policy!r} is there in Python only, which has no tail of durations: leave out `tail`")
+        raise StudyError(
+            f"policy {policy!r} is implemented in Python only, which does not support `tail`: leave it out"
+        )
     graphs = [task_graph(system, application) for application in workload.applications]
     which = np.array(arrivals.which)
     sources = [At(*arrivals.times[which == number].tolist()) for number in range(len(graphs))]

@@ -61,7 +61,7 @@ def made_again(
     changed = [name for name, value in new["made_by"].items() if before.get(name, value) != value]
     changed += [f"the {part}" for part in ("systems", "workload") if _described(old, part) != _described(new, part)]
     if not before:
-        changed = ["what they were made by is not recorded"]
+        changed = ["the code that made them is not recorded"]
     elif changed:
         changed[-1] += " changed"
     runs_are = "1 run is" if count == 1 else f"{count} runs are"

@@ -70,7 +70,9 @@ def run_real(
         left = elements.in_flight
         while not elements.drain(PATIENCE):
             if elements.in_flight == left:
-                raise StudyError(f"{left} instances have not ended, and none has for {PATIENCE:g} s: giving up")
+                raise StudyError(
+                    f"{left} instances have not ended, and no instance ended in the last {PATIENCE:g} s: giving up"
+                )
             left = elements.in_flight
         if failed:
             raise failed[0]
@@ -140,7 +142,9 @@ def measured(system: System, application: Application, repetitions: int = 5) -> 
     Needs tasks that can run. What cannot run on a kind raises what it raises.
     """
     if not can_run(application):
-        raise StudyError(f"application {application.name!r} cannot run: its tasks have costs, but nothing to do")
+        raise StudyError(
+            f"application {application.name!r} cannot run: its tasks have costs but no function to execute"
+        )
     values: dict[int, Any] = {}
     tasks = []
     for index, task in enumerate(application.tasks):

@@ -65,7 +65,9 @@ def saturation_table(results: Results) -> list[list[str]]:
 
 
 def best_table(results: Results) -> list[list[str]]:
-    """For each policy: mean response beside the best policy of each system and rate, and beside the lower bound."""
+    """For each policy: mean response relative to the best policy of each system and rate, and relative to the lower
+    bound.
+    """
     cells: dict[tuple[float, float], dict[str, float]] = {}
     bounds: dict[tuple[float, float], float] = {}
     for policy in results.policies:
@@ -74,7 +76,7 @@ def best_table(results: Results) -> list[list[str]]:
                 cells.setdefault((system, rate), {})[policy] = mean
             for rate, bound in results.curve("bound_ms", system=system, policy=policy):
                 bounds[system, rate] = bound
-    rows = [["policy", "beside the best policy", "worst", "best in", "beside the lower bound"]]
+    rows = [["policy", "relative to the best policy", "worst", "best in", "relative to the lower bound"]]
     for policy in results.policies:
         ratios = [cell[policy] / min(cell.values()) for cell in cells.values() if policy in cell and min(cell.values())]
         above = [cell[policy] / bounds[where] for where, cell in cells.items() if policy in cell and bounds[where]]

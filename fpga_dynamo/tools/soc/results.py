@@ -155,7 +155,7 @@ def _rows(path: Path, kind: type, systems: int) -> list[Row]:
                     raise StudyError(f"{where} is {shown(value)}")
                 row[field.name] = value if field.name in _TEXT else _figure(where, value)
             if not 0 <= row.get("system", 0) < systems or row.get("system", 0) % 1:
-                raise StudyError(f"line {number} of {path.name}: system {row['system']:g} is none of the study")
+                raise StudyError(f"line {number} of {path.name}: system {row['system']:g} is not part of the study")
             rows.append(row)
     return rows
 

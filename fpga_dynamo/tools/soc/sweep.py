@@ -137,14 +137,14 @@ class Sweep:
         self.workload = Workload(_included("workload", description, folder), folder)
         policies = description.get("policies")
         if policies is not None and not (isinstance(policies, list) and policies and all(map(_is_name, policies))):
-            raise StudyError(f"sweep: policies is a list of names, not {shown(policies)}")
+            raise StudyError(f"sweep: policies must be a list of names, not {shown(policies)}")
         self.policies: list[str] | None = policies
         if "rates" in description and "loads" in description:
             raise StudyError("sweep: give rates (instances a second) or loads (shares of the capacity), not both")
         for name in ("rates", "loads"):
             values = description.get(name, [1.0])
             if not isinstance(values, list) or not values or not all(_is_positive(value) for value in values):
-                raise StudyError(f"sweep: {name} is a list of numbers > 0, not {shown(values)}")
+                raise StudyError(f"sweep: {name} must be a list of numbers > 0, not {shown(values)}")
         self.rates: list[float] | None = description.get("rates")
         self.loads: list[float] | None = description.get("loads")
         self._capacities: dict[int, float] = {}
@@ -360,7 +360,7 @@ def _included(key: str, description: Mapping[str, Any], folder: Path) -> Mapping
         return read(folder / value)
     if isinstance(value, Mapping):
         return value
-    raise StudyError(f"sweep: {key} is a table or the name of a toml file, not {shown(value)}")
+    raise StudyError(f"sweep: {key} must be a table or the name of a toml file, not {shown(value)}")
 
 
 def _set(description: dict[str, Any], axis: str, value: Any) -> None:
@@ -368,9 +368,9 @@ def _set(description: dict[str, Any], axis: str, value: Any) -> None:
     for name in parents:
         description = description.setdefault(name, {})
         if not isinstance(description, dict):
-            raise StudyError(f"grid: {axis!r} is no path into a system")
+            raise StudyError(f"grid: {axis!r} is not a path of keys in a system")
     if not last:
-        raise StudyError(f"grid: {axis!r} is no path into a system")
+        raise StudyError(f"grid: {axis!r} is not a path of keys in a system")
     description[last] = value
 
 

@@ -158,8 +158,8 @@ class System:
             seconds = [unit.seconds(task) for unit in self.units]
             if all(cost is None for cost in seconds):
                 raise StudyError(
-                    f"task {task.name!r} of {application.name!r} runs on {' or '.join(sorted(task.kinds))}, of which "
-                    f"the system ({self.title}) has none"
+                    f"task {task.name!r} of {application.name!r} runs on {' or '.join(sorted(task.kinds))}, but the "
+                    f"system ({self.title}) has no such processing element"
                 )
             stated.append([-1.0 if cost is None else cost for cost in seconds])
             if self.transfer.resident:
@@ -186,7 +186,7 @@ def decision_cost(value: Any) -> DecisionCost:
         return DECISIONS[value]
     if not isinstance(value, Mapping):
         known = ", ".join(DECISIONS)
-        raise StudyError(f"the cost of decisions is one of {known}, or a table of seconds, not {shown(value)}")
+        raise StudyError(f"the cost of decisions must be one of {known}, or a table of seconds, not {shown(value)}")
     keys = ("round", "evaluation", "assignment", "period", "wake")
     known_keys("decision", value, keys)
     return DecisionCost(*(number("decision", value, key, 0.0) for key in keys))
@@ -196,7 +196,7 @@ def _transfer(values: Mapping[str, Any]) -> Transfer:
     known_keys("transfer", values, ("latency", "bandwidth", "resident"))
     bandwidth = number("transfer", values, "bandwidth", Transfer.bandwidth)
     if bandwidth <= 0:
-        raise StudyError("transfer: bandwidth must be greater than 0 bytes a second")
+        raise StudyError("transfer: bandwidth must be greater than 0 bytes per second")
     resident = values.get("resident", False)
     if not isinstance(resident, bool):
         raise StudyError(f"transfer: resident must be true or false, not {shown(resident)}")
@@ -212,7 +212,7 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
             known_keys(f"{where}.{name}", row, ("count", "clock", "busy_watts", "idle_watts"))
             count = row.get("count", 1)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise StudyError(f"{where}.{name}: a count is a whole number >= 0, not {shown(count)}")
+                raise StudyError(f"{where}.{name}: a count must be a whole number >= 0, not {shown(count)}")
             if not count:
                 continue
             if is_cpu:
@@ -222,10 +222,10 @@ def _units(where: str, counts: Mapping[str, Any], is_cpu: bool) -> list[Units]:
                 usual, watts = ACCELERATOR_CLOCK, ACCELERATOR_WATTS
             clock = number(f"{where}.{name}", row, "clock", usual)
             if clock <= 0:
-                raise StudyError(f"{where}.{name}: a clock is greater than 0 Hz")
+                raise StudyError(f"{where}.{name}: a clock must be greater than 0 Hz")
             label = name if clock == usual else f"{name}@{clock / 1e6:g}MHz"
             if label in {unit.kind for unit in units}:
-                raise StudyError(f"{where}.{name} is given twice with one clock: add up the counts")
+                raise StudyError(f"{where}.{name} is given twice with the same clock: add up the counts")
             units.append(
                 Units(
                     label,

@@ -38,7 +38,7 @@ def known_keys(where: str, values: Mapping[str, Any], known: Iterable[str]) -> N
 def table(where: str, values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = values.get(key, {})
     if not isinstance(found, Mapping):
-        raise StudyError(f"{where}: {key} is a table, not {found!r}")
+        raise StudyError(f"{where}: {key} must be a table, not {found!r}")
     return found
 
 
@@ -48,7 +48,7 @@ def number(where: str, values: Mapping[str, Any], key: str, default: float, most
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not (0 <= value < math.inf):
         raise StudyError(f"{where}: {key} must be a finite number >= 0, not {shown(value)}")
     if value > most:
-        raise StudyError(f"{where}: {key} is at most {most:g}, not {shown(value)}")
+        raise StudyError(f"{where}: {key} must be at most {most:g}, not {shown(value)}")
     return float(value)
 
 

@@ -102,13 +102,13 @@ class Workload:
     def arrivals(self, rate: float, seed: int) -> Arrivals:
         """Those of all applications, `rate` a second together. The same arguments give the same times."""
         if rate <= 0:
-            raise StudyError(f"the rate of a workload is greater than 0 instances a second, not {rate:g}")
+            raise StudyError(f"the rate of a workload must be greater than 0 instances per second, not {rate:g}")
         total = sum(self.shares)
         until = self.until if self.until is not None else self.instances / rate
         if rate * until > MOST_INSTANCES:
             raise StudyError(
-                f"{rate:g} instances a second for {until:g} seconds are more than {MOST_INSTANCES:,}: "
-                "give a lower rate or a smaller `until`"
+                f"{rate:g} instances per second for {until:g} seconds are more than {MOST_INSTANCES:,} instances: give "
+                "a lower rate or a smaller `until`"
             )
         found: list[tuple[float, int]] = []
         for index, source in enumerate(self.sources):
@@ -125,7 +125,7 @@ def _seeds(description: Mapping[str, Any]) -> list[int]:
     if not isinstance(seeds, list):
         return list(range(whole("workload", description, "seeds", 1, 1, MOST_SEEDS)))
     if not 1 <= len(seeds) <= MOST_SEEDS:
-        raise StudyError(f"workload: seeds is a list of 1 to {MOST_SEEDS:,} numbers, not of {len(seeds)}")
+        raise StudyError(f"workload: seeds must be a list of 1 to {MOST_SEEDS:,} numbers, not of {len(seeds)}")
     return [whole("workload", {"seeds": seed}, "seeds", 0, 0, 2**63 - 1) for seed in seeds]
 
 
@@ -147,7 +147,7 @@ def _times(source: Source, rate: float, until: float, generator: random.Random) 
 def _source(index: int, row: Any, folder: Path) -> Source:
     where = f"application {index + 1}"
     if not isinstance(row, Mapping):
-        raise StudyError(f"{where} is a table with one of {', '.join(_SOURCES)}, not {shown(row)}")
+        raise StudyError(f"{where} must be a table with one of {', '.join(_SOURCES)}, not {shown(row)}")
     known_keys(where, row, _KEYS)
     given = [key for key in _SOURCES if key in row]
     if len(given) != 1:
@@ -156,13 +156,13 @@ def _source(index: int, row: Any, folder: Path) -> Source:
         if key in row and not text(where, row, key, ""):
             raise StudyError(f"{where}: {key} is empty; give a name or leave it out")
     if "granularity" in row and given[0] != "model":
-        raise StudyError(f"{where}: granularity is about a model, and this is a {given[0]}")
+        raise StudyError(f"{where}: granularity requires a model, and this is a {given[0]}")
     application = _application(where, given[0], row[given[0]], row, folder)
     if "name" in row:
         application = Application(row["name"], application.tasks, application.granularity, application.source)
     share = number(where, row, "share", 1.0)
     if share <= 0:
-        raise StudyError(f"{where}: a share is greater than 0")
+        raise StudyError(f"{where}: a share must be greater than 0")
     arrivals = row.get("arrivals", "poisson")
     if arrivals in ("poisson", "periodic"):
         return Source(application, share, str(arrivals))
@@ -172,7 +172,7 @@ def _source(index: int, row: Any, folder: Path) -> Source:
     if isinstance(arrivals, Mapping) and set(arrivals) == {"trace"}:
         return Source(application, share, "trace", trace=_trace(where, folder / text(where, arrivals, "trace", "")))
     raise StudyError(
-        f"{where}: arrivals are 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {shown(arrivals)}"
+        f"{where}: arrivals must be 'poisson', 'periodic', {{bursts = N}} or {{trace = FILE}}, not {shown(arrivals)}"
     )
 
 
@@ -185,7 +185,7 @@ def _trace(where: str, path: Path) -> tuple[float, ...]:
         words = str(error)[:100]
         raise StudyError(f"{where}: cannot read arrivals from {path}, a number in each line: {words}") from error
     if any(not 0 <= time < math.inf for time in times):
-        raise StudyError(f"{where}: {path} has an arrival that is no finite number of seconds >= 0")
+        raise StudyError(f"{where}: {path} has an arrival that is not a finite number of seconds >= 0")
     return tuple(sorted(times))
 
 

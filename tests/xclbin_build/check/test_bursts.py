@@ -59,25 +59,25 @@ def test_what_comes_between_the_accesses_of_a_burst(load: Load) -> None:
     found = check(load(PORTS.replace("CODE", LOOPS)))
     assert bursts(found, "one") == {("a", "read"): "", ("w", "write"): ""}
     assert bursts(found, "two") == {
-        ("a", "read"): "the loop reads 'b' of the same bundle, too",
-        ("b", "read"): "the loop reads 'a' of the same bundle, too",
+        ("a", "read"): "the loop also reads 'b' of the same bundle",
+        ("b", "read"): "the loop also reads 'a' of the same bundle",
         ("w", "write"): "",
     }
     assert set(bursts(found, "ways").values()) == {""}
     assert bursts(found, "again") == {
-        ("e", "read"): "the loop writes the same port",
-        ("e", "write"): "the loop reads the same port",
+        ("e", "read"): "the loop also writes the same port",
+        ("e", "write"): "the loop also reads the same port",
     }
-    assert bursts(found, "triple")["p", "read"] == "an element has 12 bytes, no power of two"
+    assert bursts(found, "triple")["p", "read"] == "an element has 12 bytes, which is not a power of two"
     assert bursts(found, "shy")["v", "read"] == "the access is volatile"
-    assert bursts(found, "until")["f", "read"] == "how often the loop runs is not known before"
+    assert bursts(found, "until")["f", "read"] == "the trip count is not known before the loop starts"
     assert bursts(found, "called")["g", "read"] == "the access is in 'apart', which is not inlined"
     assert bursts(found, "region")["f", "read"] == "the loop is a dataflow region"
 
 
 @pytest.mark.parametrize(
     ("inner", "why"),
-    [("c", ""), ("b", "the loop reads 'b' of the same bundle, too"), ("a", "a loop in it reads the same port")],
+    [("c", ""), ("b", "the loop also reads 'b' of the same bundle"), ("a", "an inner loop reads the same port")],
 )
 def test_a_burst_goes_on_around_loops_that_leave_its_bundle_alone(load: Load, inner: str, why: str) -> None:
     code = f"""
@@ -90,7 +90,7 @@ def test_a_burst_goes_on_around_loops_that_leave_its_bundle_alone(load: Load, in
     found = check(load(PORTS.replace("CODE", code)))
     assert bursts(found, "rows") == {("a", "read"): why, ("w", "write"): ""}
     # Neither of two that share a bundle is one: what goes on around the inner loop comes between that one's.
-    taken_back = "the loop around it reads 'a' of the same bundle, too" if inner == "b" else ""
+    taken_back = "the enclosing loop also reads 'a' of the same bundle" if inner == "b" else ""
     assert bursts(found, "columns") == {(inner, "read"): taken_back}
 
 
@@ -106,7 +106,7 @@ def test_what_lies_side_by_side_in_no_loop_is_a_burst(load: Load) -> None:
         }
         __builtin_memset(z, 0, 4096);
     """
-    gaps = "it lies in no loop, and not side by side with others of its line or block"
+    gaps = "it is not in a loop, and not adjacent to other accesses of its line or block"
     assert bursts(check(load(PORTS.replace("CODE", code)))) == {
         ("a", "read"): "",
         ("w", "write"): "",

@@ -97,7 +97,7 @@ def test_processes_of_a_region_are_checked_one_by_one(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ([], "give a source, --recipe or --platform"),
-        (["nowhere.cpp"], "there is no source 'nowhere.cpp'"),
+        (["nowhere.cpp"], "source 'nowhere.cpp' does not exist"),
         (["{kernel}", "--top", "other"], "has no function 'other'; it has top"),
         (["--platform", "u251"], "u251"),
     ],
@@ -161,7 +161,7 @@ def test_arrays_of_a_blocks_structure_have_their_own_banks(tmp_path: Path, pragm
     (pairs,), (words,) = fill.check.loops, drain.check.loops
     assert pairs.ii == ii and words.ii == 1
     if ii == 2:  # the region's pragma gives the block one port to write to
-        assert "0 reads and 2 writes of 'blocks.low', which takes 1 read and 1 write a cycle" in pairs.limit
+        assert "0 reads and 2 writes of 'blocks.low', which supports 1 read and 1 write per cycle" in pairs.limit
     assert check_source(path, "top", only=["drain"])[0].name == "drain"
 
 

@@ -21,7 +21,7 @@ MEANS = """
         }
     }
 """
-ONE = "one loop with 'elements'"
+ONE = "flattened with 'elements'"
 
 
 @pytest.mark.parametrize(

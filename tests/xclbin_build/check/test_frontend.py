@@ -95,7 +95,7 @@ def test_c_is_read_as_c(load: Load) -> None:
 def test_a_missing_top_and_wrong_code_are_told(load: Load) -> None:
     with pytest.raises(SourceError, match=r"has no function 'other'; it has top"):
         load('extern "C" void top() {}', top="other")
-    with pytest.raises(SourceError, match=r"refuses the source: .*undeclared identifier 'nothing'"):
+    with pytest.raises(SourceError, match=r"rejects the source: .*undeclared identifier 'nothing'"):
         load("void top() { nothing(); }")
 
 

@@ -220,8 +220,8 @@ def test_bursts_and_what_prevents_them(load: Load) -> None:
     why = {burst.port: burst.why for burst in loop(found, "copy").bursts}
     assert why == {
         "a": "",
-        "b": "an iteration takes 4 bytes and advances by 12",
-        "c": "the address is no constant step from iteration to iteration",
+        "b": "an iteration accesses 4 bytes and advances by 12",
+        "c": "the address does not advance by a constant step per iteration",
         "d": "the access depends on a condition",
     }
     assert loop(found, "copy").trips is None and found.latency is None

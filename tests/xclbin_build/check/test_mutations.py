@@ -29,7 +29,7 @@ ENGINES = {
         "memory", "queue"),
     "a second read of one port": (
         "load_weights.hpp", "load_weights", "packed_lines", "write_beat(weights, port.read(), block, address, bank);",
-        "write_beat(weights, port.read(), block, address, bank); port.read();", "stream", "2 values a stream"),
+        "write_beat(weights, port.read(), block, address, bank); port.read();", "stream", "2 values per stream"),
 }  # fmt: skip
 
 # The reduction of gemm and conv2d (lib/mac), for a small tile; ARRAY stands before the call.

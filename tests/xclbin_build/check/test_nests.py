@@ -129,7 +129,7 @@ def test_an_address_made_of_what_the_inner_loop_reads_does_not_stay_the_same(loa
     """`hist` of sort_radix (HLStrans, 2022.2) flattens: `hist_1_hist_2`."""
     found = check(load(COUNTS), memories=True)
     assert names(found) == {"blocks", "elements"}
-    assert loop(found, "blocks").note == "one loop with 'elements'"
+    assert loop(found, "blocks").note == "flattened with 'elements'"
 
 
 def test_a_loop_that_a_pragma_pipelines_stays_one_in_loops_of_one_iteration(load: Load) -> None:

@@ -115,7 +115,7 @@ def test_a_perfect_nest_flattens_and_another_unrolls(load: Load) -> None:
     """HeteroCL_Transformer's softmax: a row of 12 unrolls where its loop reads an element that stays the same."""
     found = check(load(SOFTMAX), memories=True)
     assert (loop(found, "copy").ii, loop(found, "copy").trips) == (1, (12, 12))
-    assert loop(found, "copy_rows").note == "one loop with 'copy'"
+    assert loop(found, "copy_rows").note == "flattened with 'copy'"
     names = {one.name for one in found.loops}
     assert "sum" not in names and "divide" not in names
     assert loop(found, "divide_rows").ii == 6  # 12 elements of a row to write, two ports

@@ -158,7 +158,7 @@ def test_a_function_of_another_source_is_checked_by_its_name(design: Path) -> No
 
 def test_what_two_sources_define_is_told(design: Path) -> None:
     (design / "again.cpp").write_text("int table[64];")
-    with pytest.raises(SourceError, match=r"refuses the sources together: .*'table'.*multiply defined"):
+    with pytest.raises(SourceError, match=r"rejects the sources: .*'table'.*multiply defined"):
         check_source(design / "top.cpp", "top", others=[design / "parts.cpp", design / "again.cpp"])
 
 
@@ -166,4 +166,4 @@ def test_the_command_takes_several_sources(design: Path, capsys: pytest.CaptureF
     assert main(["check", str(design / "top.cpp"), str(design / "parts.cpp")]) == 0
     assert "spread" in (shown := capsys.readouterr().out) and "gather" in shown
     assert main(["check", str(design / "top.cpp"), str(design / "none.cpp")]) != 0
-    assert "there is no source" in capsys.readouterr().err
+    assert "source '" in capsys.readouterr().err

@@ -271,6 +271,6 @@ def test_the_command_takes_a_version(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert json.loads(capsys.readouterr().out)["parts"][0]["loops"][0]["ii"] == ii
     with pytest.raises(SystemExit):
         main(["check", str(source), "--top", "top", "--vitis", "vitis22"])
-    assert "'vitis22' is no version of Vitis HLS; write it as 2022.2" in capsys.readouterr().err
+    assert "'vitis22' is not a version of Vitis HLS; write it as 2022.2" in capsys.readouterr().err
     assert main(["check", "--platform", "kv260", "--vitis", "2022.2"]) == 2
-    assert "--vitis is for a source" in capsys.readouterr().err
+    assert "--vitis requires a source" in capsys.readouterr().err

@@ -141,5 +141,5 @@ def test_operators_leave_the_intervals_as_they_are(unit: Compiled, monkeypatch: 
 def test_what_is_too_large_even_then_is_refused(unit: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "MOST_INLINED", 3)
     monkeypatch.setattr(frontend, "MOST_LOOPS", 5)
-    with pytest.raises(SourceError, match="more than 5 are not checked"):
+    with pytest.raises(SourceError, match="at most 5 are supported"):
         checked(unit)

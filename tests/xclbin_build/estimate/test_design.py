@@ -31,7 +31,7 @@ def test_the_software_cards_recipe_is_refused_on_every_card(card: str, tmp_path:
 def test_a_larger_array_is_refused_with_what_it_takes(tmp_path: Path) -> None:
     path = tmp_path / "large.toml"
     path.write_text('name = "large"\n[kernel.k]\ncores = ["gemm"]\n[tiles]\nROWS = 300\n')
-    with pytest.raises(RecipeError, match=r"k_1 is larger than any region of the card: it takes 96,000 of 1,248 DSP"):
+    with pytest.raises(RecipeError, match=r"k_1 is larger than any region of the card: it needs 96,000 of 1,248 DSP"):
         check_fit(load_design(path, platform="kv260"))
 
 
@@ -69,7 +69,7 @@ def test_independent_factors_widen_a_band() -> None:
 
 
 def test_the_software_card_has_nothing_to_fit() -> None:
-    with pytest.raises(RecipeError, match="platform 'emu' has no resources to fit"):
+    with pytest.raises(RecipeError, match="platform 'emu' has no resource figures"):
         estimate(load_design("emulator"), whole=False)
 
 
@@ -90,7 +90,7 @@ def test_a_build_counts_an_engines_logic(monkeypatch: pytest.MonkeyPatch) -> Non
     logic_of(50_000, monkeypatch)
     assert check_fit(load_design("engine-kv260", platform="kv260")).fits
     logic_of(150_000, monkeypatch)
-    said = r"engine-kv260' does not fit .* takes 1\d\d,\d{3} of 117,120 LUT of SLR0\. No rec"
+    said = r"engine-kv260' does not fit .* needs 1\d\d,\d{3} of 117,120 LUT of SLR0\. No built-in rec"
     with pytest.raises(RecipeError, match=said):
         check_fit(load_design("engine-kv260", platform="kv260"))
 
@@ -107,12 +107,12 @@ def test_without_clang_sizes_decide_and_a_sentence_says_so(monkeypatch: pytest.M
     monkeypatch.setattr(clang, "available", lambda: False)
     found = check_fit(load_design("engine-kv260", platform="kv260"))
     assert found.fits is None
-    assert "needs clang 19" in found.unknown[0]
-    assert "goes on by its sizes" in found.unknown[0]
+    assert "clang 19 is missing" in found.unknown[0]
+    assert "build continues" in found.unknown[0]
 
 
 def test_sizes_that_are_too_large_are_enough() -> None:
     found = estimate(load_design("emulator", platform="kv260"))
     assert found.fits is False
-    assert "its sizes alone are too large" in found.unknown[0]
+    assert "its arrays alone are too large" in found.unknown[0]
     assert found.advice

@@ -38,14 +38,14 @@ def test_a_unit_that_no_region_holds_is_named_with_what_it_lacks() -> None:
     found = fit(units(1, Resources(dsp=3000, lut=346_000)), U250)
     assert not found.fits
     assert found.problems == [
-        "compute unit k_1 is larger than any region of the card: it takes 3,000 of 2,877 DSP and 346,000 of 345,000 "
+        "compute unit k_1 is larger than any region of the card: it needs 3,000 of 2,877 DSP and 346,000 of 345,000 "
         "LUT of SLR0."
     ]
 
 
 def test_units_for_which_there_is_no_room_left() -> None:
     found = fit(units(5, Resources(dsp=2000)), U250)
-    assert found.problems == ["no region has room left for compute unit k_5; build fewer of them."]
+    assert found.problems == ["no region has room left for compute unit k_5; build fewer compute units."]
 
 
 def test_a_region_that_the_recipe_fills_too_full() -> None:
@@ -55,7 +55,7 @@ def test_a_region_that_the_recipe_fills_too_full() -> None:
 
 def test_what_a_device_does_not_have_is_too_much_of_it() -> None:
     found = fit(units(1, Resources(uram=1)), platforms.load("zcu102"))
-    assert found.problems == ["compute unit k_1 is larger than any region of the card: it takes 1 of 0 URAM of SLR0."]
+    assert found.problems == ["compute unit k_1 is larger than any region of the card: it needs 1 of 0 URAM of SLR0."]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ void check_container(const std::string& path) {
     file.seekg(0);
     if (!file.read(reinterpret_cast<char*>(&head), sizeof head) ||
         std::strncmp(head.m_magic, "xclbin2", sizeof "xclbin2") != 0)
-        throw xclbin_error("xclbin '" + path + "': this is no xclbin file, or it cannot be read");
+        throw xclbin_error("xclbin '" + path + "': this is not an xclbin file, or it cannot be read");
     if (head.m_header.m_length > bytes)
         throw xclbin_error("xclbin '" + path + "': the file is truncated: the header says " +
                            std::to_string(head.m_header.m_length) + " bytes, there are " + std::to_string(bytes));
@@ -57,7 +57,7 @@ xrt::xclbin read_xclbin(const std::string& path) {
 
 xrt::uuid load(const device& self, const xrt::xclbin& file) {
     card& opened = *self.opened;
-    return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; },
+    return checked([&] { return "card " + std::to_string(opened.index) + " rejects the xclbin"; },
                    [&] {
                        std::lock_guard one_by_one(opened.loading);
                        xrt::uuid id = file.get_uuid();
@@ -77,7 +77,7 @@ xrt::uuid load(const device& self, const xrt::xclbin& file) {
 #ifdef FPGA_DYNAMO_HW_CONTEXT
 xrt::uuid register_xclbin(const device& self, const xrt::xclbin& file) {
     card& opened = *self.opened;
-    return checked([&] { return "card " + std::to_string(opened.index) + " does not take the xclbin"; },
+    return checked([&] { return "card " + std::to_string(opened.index) + " rejects the xclbin"; },
                    [&] {
                        std::lock_guard lock(opened.mutex);
                        const xrt::uuid id = opened.device.register_xclbin(file);
@@ -89,7 +89,7 @@ xrt::uuid register_xclbin(const device& self, const xrt::xclbin& file) {
 
 std::string describe(const device& self, device_info what) {
     const xrt::device& opened = self.opened->device;
-    return checked([] { return "the card does not say that of itself"; },
+    return checked([] { return "the card does not report this information"; },
                    [&]() -> std::string {
                        switch (what) {
                            case device_info::bdf: return opened.get_info<xrt::info::device::bdf>();
@@ -202,7 +202,7 @@ void bind_device(nb::module_& module) {
 #endif
         .def("get_xclbin_uuid",
              [](const device& self) {
-                 return checked([] { return "the card does not say what is loaded"; },
+                 return checked([] { return "the card does not report what is loaded"; },
                                 [&] { return self.opened->device.get_xclbin_uuid(); });
              })
         .def("get_info", &describe)
@@ -214,6 +214,6 @@ void bind_device(nb::module_& module) {
     const nb::object ini = module.def_submodule("ini",
                                                 "XRT's configuration (xrt.ini), before the first card is opened.");
     nb::cast<nb::module_>(ini).def("set", [](const std::string& key, const std::string& value) {
-        checked([&] { return "XRT does not take " + key; }, [&] { xrt::ini::set(key, value); });
+        checked([&] { return "XRT rejects " + key; }, [&] { xrt::ini::set(key, value); });
     });
 }

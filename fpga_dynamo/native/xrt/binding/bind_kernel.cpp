@@ -123,7 +123,7 @@ void set_argument(running& self, uint32_t index, nb::handle value) {
     const argument& wanted = self.of().at(index);
     const std::string title = "argument " + std::to_string(index) + " ('" + wanted.name + "') of kernel '" +
                               self.of().name + "'";
-    if (wanted.global) throw device_error(title + " takes a buffer");
+    if (wanted.global) throw device_error(title + " must be a buffer");
     self.set_scalar(index, scalar(value, wanted.bytes, title).data(), wanted.bytes);
 }
 

@@ -135,10 +135,11 @@ close_descriptor::~close_descriptor() {
 }
 
 std::string loss_of_card() {
-    return lost.load(std::memory_order_relaxed) ? "the process that plays the card under XRT's sw_emu has ended or was "
-                                                  "killed; XRT cannot start another in "
-                                                  "this process: start the program again"
-                                                : "";
+    return lost.load(std::memory_order_relaxed)
+               ? "the process that emulates the card under XRT's sw_emu has ended or was "
+                 "killed; XRT cannot start another in "
+                 "this process: start the program again"
+               : "";
 }
 
 void number_run(ert_packet* packet) {

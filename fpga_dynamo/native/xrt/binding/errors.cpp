@@ -30,10 +30,10 @@ void translate(const std::exception_ptr& pointer, void*) {
 std::string advice(int code) {
     switch (code < 0 ? -code : code) {
         case EBUSY:
-            return " (another process uses the card with another xclbin, or exclusively: end it, or take another card)";
+            return " (another process uses the card with another xclbin, or exclusively: end it, or use another card)";
         case EPERM:
         case EACCES: return " (this user may not use the card: see `fpga-dynamo doctor`)";
-        case ENODEV: return " (there is no such card, or it went away: see `fpga-dynamo devices`)";
+        case ENODEV: return " (the card does not exist, or it was removed: see `fpga-dynamo devices`)";
         default: return "";
     }
 }
@@ -52,7 +52,8 @@ void rethrow(const std::string& what) {
     try {
         throw;
     } catch (const std::bad_alloc&) {
-        throw memory_error(text("the bank has no room for it; free buffers, or use a smaller batch or another bank"));
+        throw memory_error(
+            text("the bank has not enough free memory; free buffers, or use a smaller batch or another bank"));
     } catch (const std::system_error& reason) {
         const int code = reason.code().value();
         if (code == ENOMEM || code == -ENOMEM) throw memory_error(text(reason.what()));

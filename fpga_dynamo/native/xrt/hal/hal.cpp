@@ -73,7 +73,7 @@ void xclClose(xclDeviceHandle handle) { static_cast<opened*>(handle)->core.reset
 int xclGetDeviceInfo2(xclDeviceHandle handle, xclDeviceInfo2* info) {
     std::memset(info, 0, sizeof *info);
     const auto image = of(handle).card().try_loaded();
-    const std::string name = image ? image->file().platform() : "fpga_dynamo software card";
+    const std::string name = image ? image->file().platform() : "fpga_dynamo emulator";
     std::strncpy(info->mName, name.c_str(), sizeof info->mName - 1);
     info->mDDRBankCount = 1;
     info->mDDRSize = 16 * GIBIBYTE;

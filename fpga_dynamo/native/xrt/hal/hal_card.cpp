@@ -143,7 +143,7 @@ std::shared_ptr<buffer_object> hal_card::find(unsigned handle) const {
 
 int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offset) const {
     const auto object = find(handle);
-    if (!object || !object->host) return refuse(-EINVAL, "there is no such buffer, or it has no host side");
+    if (!object || !object->host) return refuse(-EINVAL, "unknown buffer, or a buffer without a host mapping");
     if (!object->memory) return 0;
     return guarded([&] {
         const buffer& memory = *object->memory;
@@ -159,7 +159,7 @@ int hal_card::sync(unsigned handle, direction way, uint64_t bytes, uint64_t offs
 int hal_card::copy(unsigned target, unsigned source, uint64_t bytes, uint64_t target_offset,
                    uint64_t source_offset) const {
     const auto to = find(target), from = find(source);
-    if (!to || !from || !to->memory || !from->memory) return refuse(-EINVAL, "there is no such buffer");
+    if (!to || !from || !to->memory || !from->memory) return refuse(-EINVAL, "unknown buffer");
     return guarded([&] { to->memory->copy(*from->memory, bytes, source_offset, target_offset); });
 }
 
@@ -188,7 +188,7 @@ int hal_card::submit(unsigned handle) {
             return code;
         }
         case ERT_CONFIGURE: ended(packet, ERT_CMD_STATE_COMPLETED); return 0;
-        default: return refuse(-ENOTSUP, "the software card starts compute units by register maps only");
+        default: return refuse(-ENOTSUP, "the emulator supports starting compute units by register maps only");
     }
 }
 
@@ -202,7 +202,7 @@ int hal_card::start(const std::shared_ptr<buffer_object>& shared) {
         return refuse(-EINVAL, "the command's register map is larger than its buffer or a compute unit's");
     std::lock_guard lock(mutex_);
     compute_unit* unit = choose(*packet);
-    if (!unit) return refuse(-EINVAL, "the command names no compute unit of the loaded xclbin");
+    if (!unit) return refuse(-EINVAL, "the command does not name a compute unit of the loaded xclbin");
     if (object.command && object.command->busy()) return refuse(-EBUSY, "the command is under way already");
     if (!object.command) {
         object.command = std::make_shared<ert_command>();

@@ -93,7 +93,7 @@ memory::memory() {
 
 std::string memory::allocate(uint64_t address, uint64_t bytes) {
     if (address > RAM_BYTES || pages(bytes) > RAM_BYTES - address)
-        throw std::runtime_error("a buffer outside of the card's memory");
+        throw std::runtime_error("a buffer lies outside of the card's memory");
     const int file = memfd_create(BUFFER_FILE, MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(std::max(pages(bytes), SINGLE_MAPPING_BYTES))) != 0)
         throw std::runtime_error(card_model::system_reason("a buffer"));
@@ -148,7 +148,7 @@ void* memory::translate(uint64_t address, uint64_t* bytes) const {
 uint8_t* memory::range(uint64_t address, uint64_t bytes) const {
     uint64_t there = 0;
     void* place = translate(address, &there);
-    if (!place || there < bytes) throw std::runtime_error("a copy outside of any buffer");
+    if (!place || there < bytes) throw std::runtime_error("a copy lies outside of any buffer");
     return static_cast<uint8_t*>(place);
 }
 

@@ -32,7 +32,7 @@ public:
             value |= uint64_t{byte & 0x7fu} << shift;
             if (!(byte & 0x80)) return value;
         }
-        throw std::runtime_error("a number without an end");
+        throw std::runtime_error("a number is not terminated");
     }
     template <typename T>
     T fixed() {
@@ -42,7 +42,7 @@ public:
         return value;
     }
     std::string_view take(uint64_t bytes) {
-        if (bytes > text_.size()) throw std::runtime_error("a message that is cut off");
+        if (bytes > text_.size()) throw std::runtime_error("a message is cut off");
         const std::string_view part = text_.substr(0, bytes);
         text_.remove_prefix(bytes);
         return part;
@@ -70,7 +70,7 @@ message::message(std::string_view bytes) {
             case FIXED64: numbers_[field] = rest.fixed<uint64_t>(); break;
             case FIXED32: numbers_[field] = rest.fixed<uint32_t>(); break;
             case BYTES: strings_[field] = rest.take(rest.varint()); break;
-            default: throw std::runtime_error("a field of an unknown kind");
+            default: throw std::runtime_error("a field has an unknown kind");
         }
     }
 }
@@ -113,7 +113,7 @@ connection::connection() {
         socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (socket_ >= 0 && ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) break;
         if (socket_ >= 0) ::close(socket_);
-        if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("nobody listens at " + path);
+        if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("no process listens at " + path);
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     ::unlink(path.c_str());  // nobody else connects, and the host may end without tidying up
@@ -143,7 +143,7 @@ bool connection::receive(uint32_t* api, std::string* body) {
     std::memcpy(&bytes, header + 1, sizeof bytes);
     std::memcpy(api, header + 10, sizeof *api);
     if (header[0] != 0x09 || header[9] != 0x15 || bytes > LARGEST_CALL)
-        throw std::runtime_error("a header that is none of XRT 2.13's");
+        throw std::runtime_error("a message header is not one of XRT 2.13");
     body->resize(bytes);
     return read_all(body->data(), bytes);
 }
@@ -156,7 +156,7 @@ void connection::send(const reply& answer) {
     for (iovec* part = parts; part != parts + 2;) {
         const ssize_t sent = ::writev(socket_, part, static_cast<int>(parts + 2 - part));
         if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0) throw std::runtime_error("the host does not listen any more");
+        if (sent < 0) throw std::runtime_error("the host has closed the connection");
         for (auto left = static_cast<size_t>(sent); part != parts + 2;) {
             const size_t done = std::min(left, part->iov_len);
             part->iov_base = static_cast<char*>(part->iov_base) + done;

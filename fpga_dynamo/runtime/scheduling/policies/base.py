@@ -113,12 +113,14 @@ def _key(name: str) -> str:
 def register_policy(policy: type[Policy]) -> type[Policy]:
     """Make a policy class available under its `name`; usable as a decorator. A taken name is an error."""
     if not (isinstance(policy, type) and issubclass(policy, Policy)):
-        raise OptionError(f"register_policy() takes a subclass of Policy, not {policy!r}")
+        raise OptionError(f"register_policy() expects a subclass of Policy, not {policy!r}")
     key = _key(policy.name)
     if not key:
         raise OptionError(f"policy class {policy.__name__} has no name: set its class attribute `name`")
     if _registry.get(key, policy) is not policy:
-        raise OptionError(f"policy name {policy.name!r} is taken by {_registry[key]!r}: choose another one")
+        raise OptionError(
+            f"policy name {policy.name!r} is already registered by {_registry[key]!r}: choose another name"
+        )
     _registry[key] = policy
     return policy
 
@@ -135,7 +137,10 @@ def make_policy(policy: str | Policy | type[Policy], **options: Any) -> Policy:
     """
     if isinstance(policy, Policy):
         if options:
-            raise OptionError(f"options {sorted(options)} given with a ready-made {policy.name!r} policy")
+            raise OptionError(
+                f"options {sorted(options)} cannot be combined with a {policy.name!r} policy object: "
+                "give them to its constructor"
+            )
         return policy
     if isinstance(policy, type) and issubclass(policy, Policy):
         return policy(**options)
