@@ -53,7 +53,7 @@ def _pytorch() -> Iterator[Finding]:
     if told is None:
         yield Finding("PyTorch", GOOD, f"{torch.__version__}, a tested version")
     else:
-        yield Finding("PyTorch", MISSING, told, f"some features need another version: install torch {versions.tested()}")
+        yield Finding("PyTorch", MISSING, told, f"for all features install torch {versions.tested()}")
 
 
 def _compiler() -> Iterator[Finding]:
