@@ -22,7 +22,7 @@ from fpga_dynamo.tools.opset.table import core_aten, short
 from tests.doc_blocks import DOCUMENTS, ROOT, Block, blocks_of, run_document
 from tests.marks import EXTENDED
 
-NOT_RUN = 9
+NOT_RUN = 10
 """Blocks that need a card, Vitis, an installation or half an hour; raise it only for what truly cannot run here."""
 
 LONG = (
