@@ -352,8 +352,8 @@ __AP_INLINE auto operator/(const ap_fixed_base<A_, IA_, SA_>& a, const ap_fixed_
     constexpr int fraction = ap_detail::larger(B_ - IB_, 0);
     constexpr int width = A_ + SB_ + fraction;  // as AMD's without __SC_COMPATIBLE__
     ap_fixed_base<width, IA_ + SB_ + B_ - IB_, SA_ || SB_> r;
-    typedef decltype(r.v) type;
-    r.v = static_cast<type>(static_cast<type>(static_cast<type>(a.v) << fraction) / static_cast<type>(b.v));
+    typedef ap_detail::raw_t<ap_detail::larger(width, B_ + 1), SA_ || SB_> type;
+    r.v = static_cast<decltype(r.v)>(static_cast<type>(static_cast<type>(a.v) << fraction) / static_cast<type>(b.v));
     return r;
 }
 __AP_MIXED(/)
