@@ -52,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     {
         "cli_nowhere:make": "cannot import 'cli_nowhere' for 'cli_nowhere:make': No module named 'cli_nowhere'",
         "elsewhere/nowhere.py:make": "cannot import 'elsewhere/nowhere.py' for 'elsewhere/nowhere.py:make': "
-        "there is no such file",
+        "the file does not exist",
         "./cli_dividing.py:make": "ZeroDivisionError: division by zero (cli_dividing.py:2)",
         "cli_broken:make": "cannot import 'cli_broken' for 'cli_broken:make': "
         "No module named 'a_package_that_is_nowhere'",
@@ -60,10 +60,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "cli_dividing:make": "ZeroDivisionError: division by zero (cli_dividing.py:2)",
         "cli_models:alon": "module 'cli_models' has no 'alon'; did you mean 'alone'?",
         "cli_models:": "'cli_models:' is not module:callable",
-        "cli_models:number": "'cli_models:number' is a int, which cannot be called for a model",
+        "cli_models:number": "'cli_models:number' is a int, not a callable that returns a model",
         "cli_models:raising": "'cli_models:raising': raising() raised ValueError: no weights here (cli_models.py:11)",
-        "cli_models:a_string": "'cli_models:a_string' gives a str, not a module or (module, inputs)",
-        "cli_models:a_number": "'cli_models:a_number' gives inputs of type int, not a tensor or a tuple",
+        "cli_models:a_string": "'cli_models:a_string' returns a str, not a module or (module, inputs)",
+        "cli_models:a_number": "'cli_models:a_number' returns inputs of type int, not a tensor or a tuple",
         "cli_models:alone": "'cli_models:alone' returns a module without inputs",
         "cli_models:Asking": "'cli_models:Asking': example_inputs() raised AttributeError: ",
     }.items(),

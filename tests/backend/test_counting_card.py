@@ -185,7 +185,7 @@ def test_explain_tells_cycles_and_what_they_rest_on() -> None:
     cycles = fpga_dynamo.stats()["card_cycles"]
     assert sum(step.cycles for step in graph.steps) == pytest.approx(cycles, rel=0.02)
     text = str(fpga_dynamo.explain(model, x, options=options(), by="command"))
-    assert "counted: by the counting card" in text and "depthwise" in text and "300 MHz" in text
+    assert "counted: by the cycle simulator" in text and "depthwise" in text and "300 MHz" in text
     (modelled,) = fpga_dynamo.explain(model, x, options=options("emu")).graphs
     assert {step.basis for step in modelled.steps} == {"cost model"}
     assert [step.layer for step in modelled.steps] == [step.layer for step in graph.steps]

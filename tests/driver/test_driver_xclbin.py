@@ -74,7 +74,7 @@ def test_random_bytes_never_crash(test_xclbin: Path, tmp_path: Path) -> None:
     [
         ({"target": "hw"}, "built for target 'hw', but the emulator runs 'emu'"),
         ({"isa": "x86-64-v9"}, r"compiled for x86-64-v9, this CPU has .*; build it on this machine"),
-        ({"manifest_version": 2}, "manifest has version 2, this release reads 1"),
+        ({"manifest_version": 2}, "manifest has version 2, this release supports 1"),
         ({"kernels": []}, "the manifest names no kernel"),
         ({"kernels": [*KERNELS, Kernel("absent", "")]}, "symbol fpga_cu_absent is missing"),
         ({"kernels": [Kernel("vadd", "a* b* out* n", [])]}, "kernel 'vadd' has no compute unit"),

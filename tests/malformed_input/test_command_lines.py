@@ -139,7 +139,7 @@ LEAVES = "sys.exit(0), which ends the program"
         (cli.main, ["run", "malformed_models:relu", "--options", "strict=true", "--options", "nosuch=1"], "nosuch"),
         (cli.main, ["estimate", "resnet18", "--platform", "u250", "--recipe", ""], "--recipe: it is empty"),
         (cli.main, ["estimate", "resnet18", "--platform", "u250", "--recipe="], "--recipe: it is empty"),
-        (cli.main, ["estimate", "m:m", "--platform", "u250", "--dtype", "bf16", "--scales", "pow2"], "requires"),
+        (cli.main, ["estimate", "m:m", "--platform", "u250", "--dtype", "bf16", "--scales", "pow2"], "requires --dt"),
         (cli.main, ["ops", "--markdown", "a.md", "--check", "b.md"], "not allowed with"),
         (cli.main, ["ops", "--check", "no_such.md"], "no_such.md"),
         (xclbin_cli.main, ["estimate", "--recipe", "", "--platform", "u250"], "--recipe: it is empty"),

@@ -198,7 +198,7 @@ def test_names() -> None:
         make_policy("heftrt")
     with pytest.raises(ValueError, match="known are adaptive, eft, etf"):
         make_policy("zzz")
-    with pytest.raises(ValueError, match="ready-made 'eft'"):
+    with pytest.raises(ValueError, match="cannot be combined with a 'eft' policy object"):
         make_policy(make_policy("eft"), seed=1)
 
 
@@ -222,7 +222,7 @@ def test_users_register_policies() -> None:
         class Other(Last):
             name = "eft"
 
-        with pytest.raises(ValueError, match="'eft' is taken"):
+        with pytest.raises(ValueError, match="'eft' is already registered"):
             register_policy(Other)
     finally:
         _registry.pop("last", None)

@@ -164,7 +164,7 @@ def test_results_can_be_saved(tmp_path: Path) -> None:
 def test_errors() -> None:
     with pytest.raises(SchedulerError, match=r"task 'conv' of 'net' runs on conv, but .* are PS"):
         simulate(pipeline(), [host(0)])
-    with pytest.raises(ValueError, match="2 arrivals for 1 graphs"):
+    with pytest.raises(ValueError, match="2 sequences of arrivals for 1 graphs"):
         simulate(pipeline(), [host(0), unit("conv")], arrivals=[At(0), At(1)])
     with pytest.raises(SchedulerError, match="two processing elements are called 'PS0'"):
         simulate(pipeline(), [host(0), host(0)])

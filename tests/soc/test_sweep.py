@@ -166,7 +166,7 @@ def test_a_run_from_the_command_line(study: Path, capsys: pytest.CaptureFixture[
     assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Backwards"]) == 0
     assert main(["soc", "run", *files, "--paced"]) == 2
     assert main(["soc", "run", *files, "--gantt", str(study / "gantt.html")]) == 2
-    assert "cannot draw a picture called gantt.html: its ending may be" in capsys.readouterr().err
+    assert "cannot draw a picture called gantt.html: its file extension must be one of" in capsys.readouterr().err
     assert main(["soc", "run", *files, "--policy", "tests.soc.test_sweep:Wrong"]) == 2
     assert "policy 'wrong' gave 'nothing'" in capsys.readouterr().err
 
@@ -176,7 +176,7 @@ MISTAKES = [
     ({"system": {"cpus": {"a35": 1}}}, "unknown CPU class 'a35': did you mean 'a53'"),
     ({"system": {"cpus": {"a53": -1}}}, "a count must be a whole number"),
     ({"system": {"cpus": {"a53": 0}}}, "at least one processing element"),
-    ({"system": {"cpus": {"a53": 1}, "scheduler": {"decision": "slow"}}}, "the cost of decisions is one of free"),
+    ({"system": {"cpus": {"a53": 1}, "scheduler": {"decision": "slow"}}}, "the cost of decisions must be one of free"),
     ({"system": {"cpus": {"a53": 1}, "transfer": {"bandwidth": 0}}}, "bandwidth must be greater"),
     ({"system": {"cpus": {"a53": [{"count": 1}, {"count": 2}]}}}, "given twice with the same clock"),
     ({"workload": {}}, "at least one [[application]]"),
@@ -185,7 +185,7 @@ MISTAKES = [
     ({"workload": {"application": [{"graph": "radar.json", "arrivals": "often"}]}}, "arrivals must be 'poisson'"),
     ({"workload": {"application": [{"graph": "radar.json", "arrivals": {"trace": "no.txt"}}]}}, "cannot read arrivals"),
     ({"workload": {"application": [{"program": "fpga_dynamo.tools.soc.tables:StudyError"}]}}, "not an Application"),
-    ({"rates": [0]}, "rates is a list of numbers > 0"),
+    ({"rates": [0]}, "rates must be a list of numbers > 0"),
     ({"loads": [0.5]}, "not both"),
     ({"grid": {"cpus.a53": 3}}, "needs a list of values"),
     ({"polices": []}, "did you mean 'policies'"),

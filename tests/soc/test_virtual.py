@@ -271,7 +271,7 @@ def test_capacity_is_what_the_linear_program_says() -> None:
 def test_an_unknown_policy_and_a_task_that_nothing_runs() -> None:
     with pytest.raises(StudyError, match="unknown scheduling policy 'fifo'"):
         simulate(system(1), workload(chain("a", {"a53": 1.0})), "fifo")
-    with pytest.raises(StudyError, match="task 'a0' of 'a' runs on gemm, of which the system"):
+    with pytest.raises(StudyError, match="task 'a0' of 'a' runs on gemm, but the system"):
         simulate(system(1), workload(chain("a", {"gemm": 1.0})), "eft")
 
 

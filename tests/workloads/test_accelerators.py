@@ -84,7 +84,7 @@ def test_the_host_alone() -> None:
 def test_errors_name_what_is_wrong() -> None:
     with pytest.raises(FpgaError, match=r"signal\.fft: argument 0 is a list, not a tensor"):
         signal.fft([1, 2, 3])  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="takes one of any, PL, PS, not 'card'"):
+    with pytest.raises(OptionError, match="must be one of any, PL, PS, not 'card'"):
         Accelerators(place="card")
     with pytest.raises(OptionError, match="unknown option 'recip'"):
         Accelerators(recip="signal")

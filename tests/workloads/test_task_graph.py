@@ -100,7 +100,7 @@ def test_graphs_of_a_frame_follow_each_other() -> None:
 
 
 def test_wrong_arguments_are_named(net: nn.Module) -> None:
-    with pytest.raises(OptionError, match="takes one of launch, layer, op, not 'node'"):
+    with pytest.raises(OptionError, match="must be one of launch, layer, op, not 'node'"):
         task_graph(net, X, granularity="node")
     with pytest.raises(OptionError, match="unknown platform 'u251'"):
         task_graph(net, X, platform="u251")

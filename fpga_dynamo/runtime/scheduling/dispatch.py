@@ -155,7 +155,7 @@ class Dispatcher:
             if item not in ready or pe not in self.slots or pe.resource not in item.task.resources:
                 raise SchedulerError(
                     f"policy {self.policy.name!r} assigned task {item.task.name!r} to {pe.name!r}: the task must be "
-                    "ready, and the processing element must be idle, of this scheduler, and support the task"
+                    "ready and the processing element must belong to this scheduler and support the task"
                 )
         if len(assignments) > 1 and len({item for item, _ in assignments}) < len(assignments):
             raise SchedulerError(f"policy {self.policy.name!r} assigned a task twice")
