@@ -37,7 +37,7 @@ def plan_for_engine(graph: GraphInfo, options: Options) -> tuple[Partition, list
     SizeError for a graph whose sizes change: commands are for one set of sizes.
     """
     if graph.sizes is not None:
-        raise SizeError("an engine's commands are for one set of sizes")
+        raise SizeError("dynamic sizes are not supported by the engine")
     TABLE.by_anchor(options.disable)  # raises OptionError for names that there are not
     engine = EngineTarget.of_card(graph.target)
     refused: Refusals = {}

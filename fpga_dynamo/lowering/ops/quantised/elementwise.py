@@ -62,14 +62,14 @@ def check_add(match: Match, graph: GraphInfo) -> str | None:
         found = dequantized(arg)
         assert found is not None
         if shape(arg) != shape(match.root):
-            return "one of its operands is broadcast"
-        if why := refuse_value(found[0], "its operand"):
+            return "a broadcast operand is not supported"
+        if why := refuse_value(found[0], "operand"):
             return why
         try:
             factor(found[1].scale / scale.scale)
         except RequantizeError as error:
             return str(error)
-    return refuse_value(match.root, "its result")
+    return refuse_value(match.root, "result")
 
 
 def lower_add(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -125,7 +125,7 @@ def match_lookup(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
 def check_lookup(match: Match, graph: GraphInfo) -> str | None:
     found = dequantized(match.nodes[0])
     assert found is not None
-    return refuse_value(found[0], "its input") or refuse_value(match.root, "its result")
+    return refuse_value(found[0], "input") or refuse_value(match.root, "result")
 
 
 def lower_lookup(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -157,7 +157,7 @@ def engine_add(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     node, scale = match.bound["node"], quantizes(match.root)
     assert scale is not None
     if any(shape(arg) != shape(match.root) for arg in node.args):
-        raise RefusedError("one of its operands is broadcast")
+        raise RefusedError("a broadcast operand is not supported")
     (left, a), (right, b) = (dequantized(arg) for arg in node.args)  # type: ignore[misc]
     low, high = limits(match.bound["activation"], scale)
     command = VectorCommand(
@@ -176,8 +176,8 @@ def engine_lookup(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     """A table on the vector side; nothing at all if each integer stands for itself."""
     found = dequantized(match.nodes[0])
     assert found is not None
-    of_engine(found[0], "its input", emitter.sizes)
-    of_engine(match.root, "its result", emitter.sizes)
+    of_engine(found[0], "input", emitter.sizes)
+    of_engine(match.root, "result", emitter.sizes)
     entries = table_of(match.nodes)
     if all(entry == (i - 128) & 0xFF for i, entry in enumerate(entries)) and match.root not in emitter.placements:
         return [emitter.view(found[0])]

@@ -68,7 +68,7 @@ def match_maxima(pattern: Pattern, node: Node, graph: GraphInfo) -> Match | None
 
 
 def check_maxima(match: Match, graph: GraphInfo) -> str | None:
-    return refuse_value(operand(match.nodes[0], 0), "its input") or refuse_value(match.root, "its result")
+    return refuse_value(operand(match.nodes[0], 0), "input") or refuse_value(match.root, "result")
 
 
 def lower_maxima(match: Match, emitter: Emitter) -> Sequence[View]:
@@ -96,16 +96,16 @@ def _of_average(node: Node) -> Window | str:
     """Windows over height and width of an image; or why it is not that."""
     size = shape(operand(node, 0))
     if len(size) not in (3, 4):
-        return "it is not of images"
+        return "input is not a 3-D (CHW) or 4-D (NCHW) tensor"
     if not all(isinstance(n, int) for n in (*size[-2:], *shape(node))):
-        return "it is of images whose size changes from call to call"
+        return "images of dynamic size are not supported"
     if node.target is not aten.mean.dim:
         return window_of(node, 2)
     if argument(node, "dtype", 3) is not None or normalise_dims(argument(node, "dim", 1), len(size)) != (
         len(size) - 2,
         len(size) - 1,
     ):
-        return "it is a mean over other dimensions than an image's height and width"
+        return "a mean is supported over an image's height and width only"
     return Window(False, (size[-2], size[-1]), (1, 1), (0, 0), (1, 1))
 
 
@@ -116,7 +116,7 @@ def check_average(match: Match, graph: GraphInfo) -> str | None:
         return window
     found, scale = dequantized(source), quantizes(last)
     assert found is not None and scale is not None
-    if why := refuse_value(found[0], "its input") or refuse_value(last, "its result"):
+    if why := refuse_value(found[0], "input") or refuse_value(last, "result"):
         return why
     made = _divisors(window, shape(found[0])[-2:], _result_size(node), found[1], scale)
     return made if isinstance(made, str) else None
@@ -150,7 +150,7 @@ def _divisors(
 ) -> dict[int, int] | str:
     """The scale of sums for each number that they may be divided by, as the record has it; or why it is refused."""
     if window.divisor < 0:
-        return "its sums are divided by a negative number"
+        return "a negative divisor_override is not supported"
     most: dict[int, int] = {}
     rows, columns = (_counts(window, axis, size[axis], out[axis]) for axis in (0, 1))
     for (row, counted_row), (column, counted_column) in itertools.product(rows, columns):
@@ -159,11 +159,11 @@ def _divisors(
         divisor = window.divisor or max(counted, 1)
         most[divisor] = max(most.get(divisor, 0), pixels)
     if len(most) > MOST_DIVISORS:
-        return f"its windows have {len(most)} different sizes, and the core divides by at most {MOST_DIVISORS}"
+        return f"windows of {len(most)} different sizes are not supported; the core holds {MOST_DIVISORS} divisors"
     scales = {}
     for divisor, pixels in most.items():
         if _may_be_halves(source.scale / result.scale, divisor):
-            return f"sums over {divisor} may lie between two integers, where only a division tells which is nearer"
+            return f"sums over {divisor} may lie halfway between two integers, which the core rounds wrongly"
         factor = source.scale / (result.scale * divisor)
         try:
             with without_modes():
@@ -258,9 +258,9 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     ratio = given.scale / scale.scale
     axis = _axis_of_rows(node)
     if axis is not None:
-        of_engine(integers, "its input", emitter.sizes)
+        of_engine(integers, "input", emitter.sizes)
         x = emitter.view(integers)
-        return whole(images_of(as_image(x if axis == 2 else x.permute((0, 2, 1))), "its input"), features=axis == 1)
+        return whole(images_of(as_image(x if axis == 2 else x.permute((0, 2, 1))), "input"), features=axis == 1)
     window = _of_average(node)
     if isinstance(window, str):
         raise RefusedError(window)
@@ -273,7 +273,7 @@ def engine_average(match: Match, emitter: EngineEmitter) -> Sequence[View]:
     if isinstance(scales, str):
         raise RefusedError(scales)
     if len(scales) > 1:
-        raise RefusedError("its windows at the border have fewer pixels, and the engine divides all by one number")
+        raise RefusedError("windows of different pixel counts (ceil_mode, count_include_pad) are not supported")
     window = uniform_windows(window, pair(size), out)
     (divisor,) = scales
     taps = window.kernel[0] * window.kernel[1]
@@ -319,10 +319,10 @@ def _axis_of_rows(node: Node) -> int | None:
 
 
 def _engine_input(source: Node, emitter: EngineEmitter) -> Images:
-    of_engine(source, "its input", emitter.sizes)
+    of_engine(source, "input", emitter.sizes)
     if len(shape(source)) != 4:
-        raise RefusedError("it is of an image without a batch")
-    return images_of(emitter.view(source), "its input")
+        raise RefusedError("an image without a batch dimension is not supported")
+    return images_of(emitter.view(source), "input")
 
 
 _OPCODES = frozenset({"pool_int8", "move"})
